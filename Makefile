@@ -1,0 +1,55 @@
+# Two commands do everything: `make demo` and `make test`. Each sets up .venv first, from the lock file.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_ARGS ?=
+BENCH ?= list
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format lock bench clean
+
+help:
+	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
+	@echo "make test    all tests, on real servers"
+	@echo "make lint    ruff, mypy, import contracts"
+	@echo "make bench   benchmarks (BENCH=delay; without it, a list)"
+	@echo "make clean   remove what the other targets made in this folder"
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: Python 3.11 or newer is missing ($(PYTHON)): install it, or say make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1): say make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "make: Python's venv module is missing: install it (Debian: python3-venv)"; exit 1; }
+	@echo "Setting up $(VENV) from requirements.lock (about 450 MB of downloads, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip sync -q --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup
+	@$(BIN)/kcm demo $(DEMO_ARGS)
+
+test: setup
+	@$(BIN)/pytest
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+lock: setup
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip compile -q pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -o requirements.lock
+
+bench: setup
+	@$(BIN)/python -m bench $(BENCH)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
