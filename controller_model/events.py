@@ -1,0 +1,384 @@
+"""What happened: the events that replay tells, and the records of `kcm.events`.
+
+The rule: one event per cause. An event says what was seen; what is inferred carries the word, and
+what cannot be known is "unknown". Times are milliseconds since 1970 by the watcher's clock unless
+a field says otherwise.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from controller_model.errors import UnreadableRecordError
+from controller_model.ids import AsOf, Position, TopicPartition
+
+VERSION = 1
+"""The version that we write; a reader counts and skips any other."""
+
+MAX_PARTITIONS_PER_EVENT = 10_000
+"""Partitions that one event lists; a wider cause is told in several, so that no record is huge."""
+
+
+class LeaderElectionKind(enum.StrEnum):
+    """Which of the controller's elections chose a leader, as far as the znodes show it."""
+
+    INITIAL = "initial"
+    """The first leader of a new partition: not an election in Kafka's counters."""
+    OFFLINE = "offline"
+    UNCLEAN = "unclean"
+    PREFERRED = "preferred"
+    REASSIGNMENT = "reassignment"
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    UNKNOWN = "unknown"
+
+
+class BrokerEnd(enum.StrEnum):
+    """How a broker's registration ended; all but `bounced` are inferred from what came before."""
+
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    CRASHED = "crashed"
+    BOUNCED = "bounced"
+    """The same id registered again (a larger czxid) and the end between was not seen."""
+    UNKNOWN = "unknown"
+
+
+class ElectionCause(enum.StrEnum):
+    """Why /controller changed hands."""
+
+    FIRST = "first"
+    SESSION_LOST = "session_lost"
+    """The old controller's own registration vanished with it."""
+    DELETED = "deleted"
+    """/controller was deleted while its broker stayed registered."""
+    UNKNOWN = "unknown"
+
+
+class Event(
+    msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="kind", omit_defaults=True
+):
+    """Something that happened, seen at `at` in the change at `position` of the log."""
+
+    at: int
+    position: Position
+    zxid: int | None = None
+    """The mzxid (or read_zxid) of the change that told it; None where there is none."""
+
+
+class Baseline(Event, frozen=True, kw_only=True):
+    """A lineage's first resync has ended: what came before is not known, counters start here."""
+
+    znodes: int
+    controller: int
+    epoch: int | None
+
+
+class ControllerElected(Event, frozen=True, kw_only=True):
+    """A broker took /controller."""
+
+    from_broker: int
+    """The holder before; -1 when there was none or it is not known."""
+    to_broker: int
+    epoch: int | None
+    """The controller epoch of this election; None while it is not known."""
+    missed_elections: int = 0
+    """Elections that only the jump of the epoch tells of."""
+    vacancy_ms: int | None = None
+    """For how long nobody held /controller, by the watcher's clock; None where it was not seen."""
+    cause: ElectionCause = ElectionCause.UNKNOWN
+
+
+class ControllerVacated(Event, frozen=True, kw_only=True):
+    """/controller is gone."""
+
+    from_broker: int
+    epoch: int | None
+
+
+class FailoverWork(Event, frozen=True, kw_only=True):
+    """The leader writes that a controller election (or a broker's end) made due are all done."""
+
+    controller: int
+    epoch: int | None
+    took_ms: int
+    partitions: int
+    """How many partitions had a leader that was gone when the work began."""
+
+
+class BrokerStarted(Event, frozen=True, kw_only=True):
+    """A broker registered."""
+
+    broker: int
+    epoch: int | None
+    host: str | None = None
+    port: int | None = None
+    rack: str | None = None
+
+
+class BrokerStopped(Event, frozen=True, kw_only=True):
+    """A broker's registration ended; `end` is inferred."""
+
+    broker: int
+    epoch: int | None
+    end: BrokerEnd
+
+
+class LeadersElected(Event, frozen=True, kw_only=True):
+    """Partitions got a new leader by one kind of election."""
+
+    election: LeaderElectionKind
+    from_broker: int
+    to_broker: int
+    controller_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class PartitionsOffline(Event, frozen=True, kw_only=True):
+    """The controller wrote that partitions have no leader."""
+
+    from_broker: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class PartitionsOnline(Event, frozen=True, kw_only=True):
+    """Partitions that had no leader have one again."""
+
+    to_broker: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class IsrShrunk(Event, frozen=True, kw_only=True):
+    """Replicas left the ISR."""
+
+    who: tuple[int, ...]
+    leader: int
+    by_controller: bool
+    """The leader epoch rose with it: the controller removed the replica (dead, not slow)."""
+    partitions: tuple[TopicPartition, ...]
+
+
+class IsrExpanded(Event, frozen=True, kw_only=True):
+    """Replicas joined the ISR."""
+
+    who: tuple[int, ...]
+    leader: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class TopicCreated(Event, frozen=True, kw_only=True):
+    """A topic's znode appeared."""
+
+    topic: str
+    partitions: int
+
+
+class TopicExpanded(Event, frozen=True, kw_only=True):
+    """A topic's assignment got more partitions."""
+
+    topic: str
+    before: int
+    partitions: int
+
+
+class TopicDeleted(Event, frozen=True, kw_only=True):
+    """A topic's znode is gone."""
+
+    topic: str
+    requested: bool
+    """Its deletion was asked for by /admin/delete_topics before."""
+
+
+class TopicDeletionRequested(Event, frozen=True, kw_only=True):
+    """A topic was put under /admin/delete_topics."""
+
+    topic: str
+
+
+class ReassignmentStarted(Event, frozen=True, kw_only=True):
+    """A topic's assignment got adding or removing replicas."""
+
+    topic: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class ReassignmentCompleted(Event, frozen=True, kw_only=True):
+    """A topic's assignment has no adding or removing replicas any more."""
+
+    topic: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class PreferredElectionRequested(Event, frozen=True, kw_only=True):
+    """Legacy tools asked for preferred elections (/admin/preferred_replica_election)."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class StaleControllerWrite(Event, frozen=True, kw_only=True):
+    """A leader was written under an older controller epoch than the cluster already had."""
+
+    controller_epoch: int
+    current_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class Anomaly(Event, frozen=True, kw_only=True):
+    """Something that Kafka does not write, or that cannot be: kept, counted and told."""
+
+    path: str
+    reason: str
+
+
+class Incomplete(Event, frozen=True, kw_only=True):
+    """From here on the figures may lack changes, until a resync has ended."""
+
+    reason: str
+
+
+class Divergent(Event, frozen=True, kw_only=True):
+    """An audit found that the figures are not what ZooKeeper holds."""
+
+    reason: str
+
+
+class Verified(Event, frozen=True, kw_only=True):
+    """The first proof after trouble (or ever) that the figures are what ZooKeeper holds."""
+
+    znodes: int
+
+
+AnyEvent = (
+    Baseline
+    | ControllerElected
+    | ControllerVacated
+    | FailoverWork
+    | BrokerStarted
+    | BrokerStopped
+    | LeadersElected
+    | PartitionsOffline
+    | PartitionsOnline
+    | IsrShrunk
+    | IsrExpanded
+    | TopicCreated
+    | TopicExpanded
+    | TopicDeleted
+    | TopicDeletionRequested
+    | ReassignmentStarted
+    | ReassignmentCompleted
+    | PreferredElectionRequested
+    | StaleControllerWrite
+    | Anomaly
+    | Incomplete
+    | Divergent
+    | Verified
+)
+"""Every kind of event; `kind` in the JSON is the class's name."""
+
+
+class EventId(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """An event's name; ids rise per cluster, so a reader drops what is not above its highest."""
+
+    lineage: str
+    generation: int
+    seq: int
+    index: int
+
+
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as it stands in kcm.events."""
+
+    v: int
+    cluster: str
+    id: EventId
+    event: AnyEvent
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(EventRecord)
+
+
+def coalesce(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """Join events of one cause: same kind and same facts, differing only in their partitions.
+
+    The joined event keeps the first one's time and zxid and takes the last one's position, so
+    positions still rise. Events without partitions are never joined.
+    """
+    groups: dict[object, list[AnyEvent]] = {}
+    for index, event in enumerate(events):
+        groups.setdefault(_cause(event, index), []).append(event)
+    joined = [part for group in groups.values() for part in _join(group)]
+    return sorted(joined, key=lambda event: event.position)
+
+
+def _cause(event: AnyEvent, index: int) -> object:
+    if isinstance(event, ReassignmentStarted | ReassignmentCompleted):
+        return index
+    facts: tuple[object, ...]
+    match event:
+        case LeadersElected():
+            facts = (event.election, event.from_broker, event.to_broker, event.controller_epoch)
+        case PartitionsOffline():
+            facts = (event.from_broker,)
+        case PartitionsOnline():
+            facts = (event.to_broker,)
+        case IsrShrunk():
+            facts = (event.who, event.leader, event.by_controller)
+        case IsrExpanded():
+            facts = (event.who, event.leader)
+        case StaleControllerWrite():
+            facts = (event.controller_epoch, event.current_epoch)
+        case _:
+            return index
+    return (type(event), facts)
+
+
+def _join(group: Sequence[AnyEvent]) -> list[AnyEvent]:
+    if len(group) == 1:
+        return [group[0]]
+    partitions = [p for event in group for p in event.partitions]  # type: ignore[union-attr]  # only kinds with partitions share a group
+    starts = range(0, len(partitions), MAX_PARTITIONS_PER_EVENT)
+    return [
+        msgspec.structs.replace(
+            group[0],
+            position=group[-1].position,
+            partitions=tuple(partitions[start : start + MAX_PARTITIONS_PER_EVENT]),
+        )
+        for start in starts
+    ]
+
+
+def number(
+    cluster: str, lineage: str, events: Iterable[AnyEvent], *, after: EventId | None = None
+) -> list[EventRecord]:
+    """Return the records of one batch's events, with rising ids."""
+    records: list[EventRecord] = []
+    last = after
+    for event in events:
+        generation, seq = event.position
+        index = last.index + 1 if last and (last.generation, last.seq) == (generation, seq) else 0
+        last = EventId(lineage, generation, seq, index)
+        records.append(EventRecord(v=VERSION, cluster=cluster, id=last, event=event))
+    return records
+
+
+def encode_event(record: EventRecord) -> bytes:
+    """Return an event's record as JSON."""
+    return _encoder.encode(record)
+
+
+def decode_event(data: bytes) -> EventRecord:
+    """Return the record; raises UnreadableRecordError when it is not one of this version."""
+    try:
+        record = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableRecordError(f"not an event: {error}") from None
+    if record.v != VERSION:
+        raise UnreadableRecordError(f"an event of version {record.v}; this release reads {VERSION}")
+    return record
+
+
+def as_of(record_id: EventId) -> AsOf:
+    """Return up to where the log must be folded for this event to be shown."""
+    return AsOf(record_id.lineage, record_id.generation, record_id.seq)

@@ -1,0 +1,146 @@
+"""How a part runs: exit codes, one-line errors, stop signals, logs, its own /metrics.
+
+The rule: what a user must hear is a `KcmError` with one line that names what, where and what to
+do, and an exit code that tells a script which kind of trouble it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import ClassVar, Literal, Protocol
+
+import structlog
+from prometheus_client import CollectorRegistry, start_http_server
+
+LogFormat = Literal["auto", "console", "json"]
+
+
+class KcmError(Exception):
+    """Trouble that the user must hear of: one line, and the exit code of its kind."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(KcmError):
+    """An option, an environment variable or a line of the configuration file is bad."""
+
+    exit_code = 2
+
+
+class UnreachableError(KcmError):
+    """A server that we need does not answer."""
+
+    exit_code = 3
+
+
+class ConflictError(KcmError):
+    """Somebody else holds what we need: a port, a checkpoint, a cluster's log."""
+
+    exit_code = 4
+
+
+class EnvironmentProblemError(KcmError):
+    """The machine lacks something: Java, jars, space on a disk, a permission."""
+
+    exit_code = 5
+
+
+class MetricsServer(Protocol):
+    """A running /metrics server."""
+
+    port: int
+
+    def close(self) -> None:
+        """Stop serving."""
+
+
+class _HttpMetricsServer:
+    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+        except OSError as error:
+            raise ConflictError(
+                f"cannot serve metrics on {host}:{port}: {error.strerror or error}; "
+                "choose another port, or 0 for a free one"
+            ) from error
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Backoff:
+    """Waiting times that double up to a limit; `reset` after a success.
+
+    >>> pause = Backoff(first_s=1, most_s=3)
+    >>> pause.next_s(), pause.next_s(), pause.next_s()
+    (1, 2, 3)
+    """
+
+    def __init__(self, *, first_s: float = 0.25, most_s: float = 15.0) -> None:
+        self._first_s = first_s
+        self._most_s = most_s
+        self._next_s = first_s
+
+    def next_s(self) -> float:
+        """Return how long to wait now, and make the next wait longer."""
+        now_s = self._next_s
+        self._next_s = min(self._most_s, now_s * 2)
+        return now_s
+
+    def reset(self) -> None:
+        """Start small again."""
+        self._next_s = self._first_s
+
+
+def start_metrics_server(registry: CollectorRegistry, host: str, port: int) -> MetricsServer:
+    """Serve a registry as text and OpenMetrics; port 0 takes a free one (see `.port`).
+
+    Raises ConflictError, naming the port, when it cannot be had.
+    """
+    return _HttpMetricsServer(registry, host, port)
+
+
+def install_stop_signal() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set; a second signal ends the process at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            sys.exit(128 + number)
+        stop.set()
+
+    signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGTERM, on_signal)
+    return stop
+
+
+def configure_logging(level: str, log_format: LogFormat) -> None:
+    """Write our logs to standard error: for people on a terminal, as JSON lines elsewhere."""
+    as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
+    renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.StackInfoRenderer(),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
+
+
+def get_logger(part: str) -> structlog.typing.FilteringBoundLogger:
+    """Return the logger of a part of the pipeline."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(part=part)
+    return logger

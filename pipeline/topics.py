@@ -1,0 +1,239 @@
+"""The three topics: their names, their settings, and one way to make and check them.
+
+The rule: every part ensures and checks all three before it starts, so a topic that somebody made
+with other settings is named at once and not found out by losing records a week later.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from pipeline.runtime import Backoff, UnreachableError, UsageError, get_logger
+from pipeline.settings import PipelineSettings
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""The largest record on any topic, producer, source and sink: a znode may hold 1 MiB of payload,
+JSON and base64 grow it, and an operator may have raised jute.maxbuffer."""
+
+_DAY_MS = 24 * 3600 * 1000
+_REQUEST_TIMEOUT_S = 5.0
+_CHANGES_KEPT_MS = 7 * _DAY_MS
+_EVENTS_KEPT_MS = 30 * _DAY_MS
+
+
+class TopicNames(NamedTuple):
+    """The topics of one pipeline."""
+
+    changes: str
+    views: str
+    events: str
+
+
+class EnsuredTopics(NamedTuple):
+    """The topics as they are: names, partitions of each, and the id that a re-creation changes."""
+
+    names: TopicNames
+    partitions: int
+    ids: dict[str, str]
+
+
+def topic_names(prefix: str) -> TopicNames:
+    """Return the names under a prefix.
+
+    >>> topic_names("kcm").views
+    'kcm.views'
+    """
+    return TopicNames(f"{prefix}.changes", f"{prefix}.views", f"{prefix}.events")
+
+
+def topic_settings(names: TopicNames) -> dict[str, dict[str, str]]:
+    """Return the topic-level settings that the pipeline's promises stand on."""
+    size = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+    return {
+        names.changes: size | {"cleanup.policy": "delete", "retention.ms": str(_CHANGES_KEPT_MS)},
+        names.views: size
+        | {
+            "cleanup.policy": "compact",
+            "segment.bytes": str(64 * 1024 * 1024),
+            "segment.ms": str(10 * 60 * 1000),
+            "min.cleanable.dirty.ratio": "0.1",
+        },
+        names.events: size | {"cleanup.policy": "delete", "retention.ms": str(_EVENTS_KEPT_MS)},
+    }
+
+
+def client_properties(settings: PipelineSettings) -> dict[str, str | int | float | bool]:
+    """Return librdkafka's properties for the pipeline's Kafka."""
+    return {
+        "bootstrap.servers": settings.bootstrap_servers,
+        # Reconnect soon: an operator waits for the figures, and there are few clients.
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 2000,
+        "socket.connection.setup.timeout.ms": 5000,
+        "allow.auto.create.topics": False,
+        # librdkafka's own lines on standard error are not one clear line each.
+        "log_level": 2,
+        **{name: value.get_secret_value() for name, value in settings.kafka_properties.items()},
+    }
+
+
+def ensure_topics(
+    settings: PipelineSettings,
+    *,
+    stop: threading.Event,
+    deadline_s: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> EnsuredTopics:
+    """Create the topics that are missing, check the ones that are there, and return them.
+
+    Waits for the pipeline's Kafka with growing pauses, saying which and for how long, until `stop`
+    is set or `deadline_s` has passed (None: for ever; with `fail_fast`: one try).
+    Raises UnreachableError, and UsageError for a topic or property that cannot do.
+    """
+    names = topic_names(settings.topic_prefix)
+    log = get_logger("topics")
+    pause = Backoff(first_s=0.5)
+    began = clock()
+    while True:
+        try:
+            admin = AdminClient(client_properties(settings), logger=None)
+            return _ensure_once(admin, names, settings)
+        except KafkaException as error:
+            reason = _reason(error)
+            waited_s = clock() - began
+            where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
+            if _is_configuration(error):
+                raise UsageError(f"{where}: {reason}; check kafka_properties") from None
+            late = deadline_s is not None and waited_s >= deadline_s
+            if settings.fail_fast or late or stop.is_set():
+                raise UnreachableError(
+                    f"{where} does not answer (waited {waited_s:.0f} s): {reason}; "
+                    "start it or correct bootstrap_servers"
+                ) from None
+            wait_s = pause.next_s()
+            log.warning(
+                "the pipeline's Kafka does not answer; trying again",
+                bootstrap_servers=settings.bootstrap_servers,
+                waited_s=round(waited_s, 1),
+                next_try_s=wait_s,
+                reason=reason,
+            )
+            stop.wait(wait_s)
+
+
+def topic_ids(admin: AdminClient, names: TopicNames) -> dict[str, str]:
+    """Return each existing topic's id, which changes when it is deleted and made anew.
+
+    Raises KafkaException when the brokers do not answer.
+    """
+    return {name: topic_id for name, (topic_id, _) in _describe(admin, names).items()}
+
+
+def _ensure_once(
+    admin: AdminClient, names: TopicNames, settings: PipelineSettings
+) -> EnsuredTopics:
+    wanted = topic_settings(names)
+    found = _describe(admin, names)
+    partitions = max((count for _, count in found.values()), default=settings.partitions)
+    missing = [
+        NewTopic(name, partitions, settings.replication_factor, config=wanted[name])
+        for name in names
+        if name not in found
+    ]
+    if missing:
+        _create(admin, missing)
+        found = _describe(admin, names)
+    _check(admin, names, found, wanted)
+    ids = {name: topic_id for name, (topic_id, _) in found.items()}
+    return EnsuredTopics(names, partitions, ids)
+
+
+def _describe(admin: AdminClient, names: TopicNames) -> dict[str, tuple[str, int]]:
+    futures = admin.describe_topics(
+        TopicCollection(list(names)), request_timeout=_REQUEST_TIMEOUT_S
+    )
+    found = {}
+    for name, future in futures.items():
+        try:
+            description = future.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                continue
+            raise
+        found[name] = (str(description.topic_id), len(description.partitions))
+    return found
+
+
+def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
+    futures = admin.create_topics(
+        topics, operation_timeout=_REQUEST_TIMEOUT_S, request_timeout=_REQUEST_TIMEOUT_S
+    )
+    for name, future in futures.items():
+        try:
+            future.result()
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_ALREADY_EXISTS:
+                continue  # another part was faster
+            if code in {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION}:
+                raise UsageError(f"cannot create topic {name}: {_reason(error)}") from None
+            raise
+
+
+def _check(
+    admin: AdminClient,
+    names: TopicNames,
+    found: dict[str, tuple[str, int]],
+    wanted: dict[str, dict[str, str]],
+) -> None:
+    absent = [name for name in names if name not in found]
+    if absent:
+        # Metadata lags creation by a moment; asking again settles it.
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, ", ".join(absent)))
+    counts = {name: count for name, (_, count) in found.items()}
+    if len(set(counts.values())) != 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise UsageError(
+            f"the three topics must have as many partitions each: {listed}; "
+            "delete them or choose another topic_prefix"
+        )
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    futures = admin.describe_configs(resources, request_timeout=_REQUEST_TIMEOUT_S)
+    log = get_logger("topics")
+    for resource, future in futures.items():
+        actual = {key: entry.value for key, entry in future.result().items()}
+        for key, value in wanted[resource.name].items():
+            if actual.get(key) == value:
+                continue
+            if key in {"cleanup.policy", "max.message.bytes"}:
+                raise UsageError(
+                    f"topic {resource.name} has {key}={actual.get(key)}, the pipeline needs "
+                    f"{value}: change it with kafka-configs or choose another topic_prefix"
+                )
+            log.info(
+                "a topic keeps its own setting",
+                topic=resource.name,
+                setting=key,
+                value=actual.get(key),
+                ours=value,
+            )
+
+
+def _is_configuration(error: KafkaException) -> bool:
+    return bool(error.args[0].code() in {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION})  # noqa: SLF001  # confluent-kafka names its local error codes with an underscore
+
+
+def _reason(error: KafkaException) -> str:
+    first = error.args[0]
+    return str(first.str() if isinstance(first, KafkaError) else first)
