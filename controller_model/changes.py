@@ -110,8 +110,10 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def payload(self) -> bytes:
         """Return the znode's bytes; empty if there are none.
 
-        Raises UnreadableRecordError if `data_base64` is damaged.
+        Raises UnreadableRecordError if it stayed behind or `data_base64` is damaged.
         """
+        if self.data_omitted:
+            raise UnreadableRecordError("the payload is too large for the log")
         if self.data is not None:
             return self.data.encode()
         if self.data_base64 is None:

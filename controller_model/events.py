@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 import msgspec
 
+from controller_model.changes import ZnodeChange
 from controller_model.errors import UnreadableRecordError
 from controller_model.ids import AsOf, Position, TopicPartition
 
@@ -65,6 +67,20 @@ class Event(
     position: Position
     zxid: int | None = None
     """The mzxid (or read_zxid) of the change that told it; None where there is none."""
+
+
+class Where(TypedDict):
+    """An event's own fields, as keywords."""
+
+    at: int
+    position: Position
+    zxid: int | None
+
+
+def where(change: ZnodeChange) -> Where:
+    """Return when and where an event was told by a change."""
+    zxid = change.read_zxid if change.mzxid is None else change.mzxid
+    return Where(at=change.observed_at, position=change.position, zxid=zxid)
 
 
 class Baseline(Event, frozen=True, kw_only=True):

@@ -1,0 +1,77 @@
+"""The znodes that the fold holds: is a change news, and what do they sum up to.
+
+The rule: a value is judged by ZooKeeper's own order (mzxid) and never by the time of its arrival;
+after a delete there is no mzxid to compare with, so the zxid that the read was answered at
+decides. Every change of the set of znodes moves the digest with it.
+
+Why one number is enough for the deletes: within a generation reads are answered in the order in
+which they stand in the log, so their read_zxid never falls; a new generation begins with a resync
+that starts only when the server has caught up with the largest read_zxid that the view holds. A
+read below the newest delete's read_zxid is therefore always an old one.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from controller_model.changes import ZnodeChange, znode_digest
+from controller_model.cluster import LogLedger, Mark
+
+
+class Verdict(enum.Enum):
+    """What a `set` is, compared with what is held."""
+
+    NEWS = enum.auto()
+    CONFIRMED = enum.auto()
+    """The value that is held, told again."""
+    STALE = enum.auto()
+    """An older value: it must not win."""
+
+
+def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
+    """Judge a `set`; what the change does not carry is not checked."""
+    rebase = log.resync is not None and log.resync.rebase
+    if mark is None:
+        late = change.read_zxid is not None and change.read_zxid < log.deletes_read_zxid
+        return Verdict.STALE if late and not rebase else Verdict.NEWS
+    if change.mzxid is None:
+        return Verdict.NEWS
+    if rebase and mark.resync != log.resync_ordinal:
+        # Another history: an equal zxid there says nothing about the value here.
+        return Verdict.NEWS
+    if change.mzxid == mark.mzxid and change.czxid in {None, mark.czxid}:
+        return Verdict.CONFIRMED
+    return Verdict.NEWS if change.mzxid > mark.mzxid else Verdict.STALE
+
+
+def confirm(log: LogLedger, path: str, mark: Mark) -> bool:
+    """Note in the resync under way that a znode was told; return whether the mark moved."""
+    if log.resync is None or mark.resync == log.resync_ordinal:
+        return False
+    mark.resync = log.resync_ordinal
+    log.resync.znodes += 1
+    log.resync.digest ^= znode_digest(path, mark.mzxid)
+    return True
+
+
+def keep(log: LogLedger, path: str, old: Mark | None, new: Mark) -> None:
+    """Move the digests from a znode's old mark to its new one."""
+    new_bits = znode_digest(path, new.mzxid)
+    old_bits = 0 if old is None else znode_digest(path, old.mzxid)
+    log.znodes += old is None
+    log.digest ^= old_bits ^ new_bits
+    if log.resync is None:
+        return
+    told_before = old is not None and old.resync == log.resync_ordinal
+    log.resync.znodes += not told_before
+    log.resync.digest ^= new_bits ^ (old_bits if told_before else 0)
+
+
+def forget(log: LogLedger, path: str, mark: Mark) -> None:
+    """Take a deleted znode off the digests."""
+    bits = znode_digest(path, mark.mzxid)
+    log.znodes -= 1
+    log.digest ^= bits
+    if log.resync is not None and mark.resync == log.resync_ordinal:
+        log.resync.znodes -= 1
+        log.resync.digest ^= bits

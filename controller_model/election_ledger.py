@@ -1,0 +1,247 @@
+"""Who the controller is, and the exact account of its elections.
+
+The rule: the controller epoch grows by one per election, so the count follows the epoch, and an
+election that nobody watched is still counted. Since Kafka 2.1 /controller and /controller_epoch
+change in one transaction (KafkaZkClient.registerControllerAndIncrementControllerEpoch) but are
+read one after the other: the count never runs ahead of the epoch by more than the election whose
+/controller has been read, and never falls.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model.changes import ZnodeChange
+from controller_model.cluster import ClusterState, ControllerLedger
+from controller_model.events import (
+    AnyEvent,
+    ControllerElected,
+    ControllerVacated,
+    ElectionCause,
+    FailoverWork,
+    where,
+)
+from controller_model.figures import leader_writes_due
+from controller_model.ids import NO_CONTROLLER
+from controller_model.views import Failover
+from controller_model.znodes import Znode, decode_controller, decode_controller_epoch
+
+UNTOLD_FOR_AT_MOST_MS = 2_000
+"""How long an election waits for its epoch to be read before it is told without."""
+
+
+def set_controller(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take a new value of /controller."""
+    holder = decode_controller(payload)
+    ledger = state.control.controller
+    ledger.migrating = (holder.kraft_controller_epoch or -1) >= 0
+    same_znode = ledger.czxid is not None and ledger.czxid == change.czxid
+    if same_znode and holder.brokerid == ledger.id:
+        return []
+    if not state.control.log.baseline:
+        _hold(state, change, holder.brokerid)
+        return []
+    told = _tell(ledger)
+    vacancy_ms = _close_vacancy(state, change)
+    before = ledger.id if ledger.id != NO_CONTROLLER else ledger.last_id
+    ledger.seen += 1
+    ledger.id_changes += before not in {NO_CONTROLLER, holder.brokerid}
+    cause = _cause(state, before)
+    _hold(state, change, holder.brokerid)
+    ledger.untold = ControllerElected(
+        at=change.observed_at,
+        position=change.position,
+        zxid=change.czxid,
+        from_broker=before,
+        to_broker=holder.brokerid,
+        epoch=None,
+        vacancy_ms=vacancy_ms,
+        cause=cause,
+    )
+    _begin_failover(state, change)
+    _count(ledger)
+    return told + _tell_if_epoch_is_read(ledger)
+
+
+def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+    """Take the end of /controller."""
+    ledger = state.control.controller
+    told = _tell(ledger)
+    gone = ledger.id
+    ledger.last_id = gone
+    ledger.id = NO_CONTROLLER
+    ledger.czxid = None
+    ledger.elected_at = None
+    ledger.failover = Failover.UNKNOWN
+    if not state.control.log.baseline:
+        return told
+    ledger.vacant_since = change.observed_at
+    ledger.held_until = change.observed_at
+    vacated = ControllerVacated(
+        **where(change),
+        from_broker=gone,
+        epoch=ledger.epoch,
+    )
+    return [*told, vacated]
+
+
+def set_epoch(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take a new controller epoch."""
+    epoch = decode_controller_epoch(payload)
+    ledger = state.control.controller
+    if state.control.log.baseline and (ledger.epoch is None or epoch < ledger.epoch):
+        # A history that was replaced, or an epoch that could not be read before: what has been
+        # counted stands, and counting goes on from here.
+        ledger.base_epoch = epoch
+        ledger.base_elections = ledger.elections
+        ledger.base_missed = ledger.missed
+        ledger.seen = 0
+    ledger.epoch = epoch
+    ledger.epoch_zxid = change.mzxid or 0
+    if not state.control.log.baseline:
+        return []
+    _count(ledger)
+    return _tell_if_epoch_is_read(ledger)
+
+
+def baseline(state: ClusterState, change: ZnodeChange) -> None:
+    """Start counting: a present controller stands for one election."""
+    ledger = state.control.controller
+    ledger.base_epoch = ledger.epoch
+    if ledger.epoch is not None and _epoch_is_behind(ledger):
+        ledger.base_epoch = ledger.epoch + 1
+    ledger.base_elections = int(ledger.id != NO_CONTROLLER)
+    ledger.elections = ledger.base_elections
+    ledger.seen = 0
+    ledger.untold = None
+    if ledger.id == NO_CONTROLLER and not ledger.migrating:
+        ledger.vacant_since = change.observed_at
+
+
+def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Settle the account at a heartbeat: both znodes of any election before it have been read."""
+    ledger = state.control.controller
+    if ledger.id != NO_CONTROLLER:
+        ledger.held_until = change.observed_at
+    if not state.control.log.baseline:
+        return []
+    _count(ledger)
+    _count_missed(ledger)
+    late = (
+        ledger.untold is not None and change.observed_at - ledger.untold.at > UNTOLD_FOR_AT_MOST_MS
+    )
+    return _tell(ledger) if late else []
+
+
+def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
+    """End the failover work when no leader write is due any more; call with settled totals."""
+    ledger = state.control.controller
+    if ledger.failover is not Failover.UNDER_WAY or leader_writes_due(state.control):
+        return []
+    ended_at = ledger.failover_last_write_at or at
+    took_ms = max(0, ended_at - (ledger.failover_since or ended_at))
+    ledger.failover = Failover.DONE
+    ledger.failover_last_ms = took_ms
+    return [
+        FailoverWork(
+            at=at,
+            position=state.control.log.position,
+            controller=ledger.id,
+            epoch=ledger.epoch,
+            took_ms=took_ms,
+            partitions=ledger.failover_partitions,
+        )
+    ]
+
+
+def _hold(state: ClusterState, change: ZnodeChange, broker: int) -> None:
+    ledger = state.control.controller
+    ledger.id = broker
+    ledger.czxid = change.czxid
+    ledger.elected_at = change.ctime
+    ledger.vacant_since = None
+    ledger.held_until = change.observed_at
+    record = state.control.brokers.get(broker)
+    ledger.last_holder_epoch = record.epoch if record and record.live else None
+
+
+def _cause(state: ClusterState, before: int) -> ElectionCause:
+    ledger = state.control.controller
+    if before == NO_CONTROLLER:
+        return ElectionCause.FIRST
+    if ledger.migrating or ledger.last_holder_epoch is None:
+        return ElectionCause.UNKNOWN
+    record = state.control.brokers.get(before)
+    stayed = record is not None and record.live and record.epoch == ledger.last_holder_epoch
+    return ElectionCause.DELETED if stayed else ElectionCause.SESSION_LOST
+
+
+def _close_vacancy(state: ClusterState, change: ZnodeChange) -> int | None:
+    """Add the vacancy that this election ends; return it when both its ends were seen."""
+    ledger = state.control.controller
+    seen_live = ledger.vacant_since is not None and state.control.log.resync is None
+    if ledger.vacant_since is not None:
+        most_ms = max(0, change.observed_at - ledger.vacant_since)
+    else:
+        # It changed hands between two reads: nobody held it for somewhere between no time and
+        # all the time since it was last known to be held.
+        most_ms = max(0, change.observed_at - (ledger.held_until or change.observed_at))
+    least_ms = most_ms if seen_live else 0
+    ledger.vacancy_last_min_ms = least_ms
+    ledger.vacancy_last_max_ms = most_ms
+    ledger.vacancy_total_min_ms += least_ms
+    ledger.vacancy_total_max_ms += most_ms
+    return most_ms if seen_live else None
+
+
+def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
+    ledger = state.control.controller
+    state.settle()
+    due = leader_writes_due(state.control)
+    ledger.failover = Failover.UNDER_WAY if due else Failover.NOT_NEEDED
+    ledger.failover_since = change.observed_at
+    ledger.failover_partitions = due
+    ledger.failover_last_write_at = None
+    if ledger.migrating:
+        ledger.failover = Failover.UNKNOWN
+
+
+def _count(ledger: ControllerLedger) -> None:
+    by_epoch = 0
+    if ledger.epoch is not None and ledger.base_epoch is not None:
+        by_epoch = ledger.epoch - ledger.base_epoch + _epoch_is_behind(ledger)
+    counted = ledger.base_elections + max(by_epoch, ledger.seen)
+    ledger.elections = max(ledger.elections, counted)
+    if ledger.czxid is not None and ledger.czxid == ledger.epoch_zxid:
+        _count_missed(ledger)
+
+
+def _count_missed(ledger: ControllerLedger) -> None:
+    missed = ledger.elections - ledger.base_elections - ledger.seen
+    ledger.missed = max(ledger.missed, ledger.base_missed + missed)
+
+
+def _epoch_is_behind(ledger: ControllerLedger) -> bool:
+    """Tell whether /controller is newer than the epoch: its election's epoch is not read yet."""
+    return ledger.czxid is not None and ledger.czxid > ledger.epoch_zxid
+
+
+def _tell_if_epoch_is_read(ledger: ControllerLedger) -> list[AnyEvent]:
+    untold = ledger.untold
+    if untold is None or untold.zxid is None or ledger.epoch_zxid < untold.zxid:
+        return []
+    return _tell(ledger)
+
+
+def _tell(ledger: ControllerLedger) -> list[AnyEvent]:
+    untold, ledger.untold = ledger.untold, None
+    if untold is None:
+        return []
+    epoch_is_read = untold.zxid is not None and ledger.epoch_zxid >= untold.zxid
+    missed, ledger.missed_told = ledger.missed - ledger.missed_told, ledger.missed
+    epoch = ledger.epoch if epoch_is_read else None
+    return [msgspec.structs.replace(untold, epoch=epoch, missed_elections=missed)]

@@ -1,0 +1,92 @@
+"""The numbers: totals, read with the brokers that live and the defaults that hold now.
+
+The rule: definitions are Kafka's. A partition is offline when it has a state and its leader is -1
+or not registered (KafkaController.updateMetrics); under-replicated when its ISR is smaller than
+its target replicas; a topic that is being deleted counts in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller_model.cluster import ControlPlane
+from controller_model.contribution import NO_MIN_ISR, Contribution
+from controller_model.views import Counts
+
+
+def leader_writes_due(control: ControlPlane) -> int:
+    """Return how many partitions have a leader that is gone: writes that a controller owes."""
+    live = control.live_brokers()
+    return sum(
+        count
+        for shape, count in control.totals.shapes.items()
+        if shape.leader >= 0 and shape.leader not in live
+    )
+
+
+def counts(control: ControlPlane) -> Counts:
+    """Return the cluster's figures."""
+    totals = control.totals
+    live = control.live_brokers()
+    offline = leaderless = under_replicated = under_min = at_min = 0
+    for shape, count in totals.shapes.items():
+        if shape.leader not in live:
+            offline += count
+            leaderless += count if shape.leader < 0 else 0
+        else:
+            least = min(shape.min_isr or control.min_isr_for(shape.leader), shape.replicas)
+            under_min += count if shape.isr < least else 0
+            at_min += count if shape.isr == least else 0
+        under_replicated += count if shape.target > shape.isr else 0
+    return Counts(
+        topics=control.topics,
+        partitions=totals.partitions,
+        offline=offline,
+        leaderless=leaderless,
+        leader_writes_due=offline - leaderless,
+        without_state=totals.without_state,
+        under_replicated=under_replicated,
+        under_min_isr=under_min,
+        at_min_isr=at_min,
+        preferred_imbalance=totals.preferred_imbalance,
+        preferred_electable=sum(_of(totals.preferred_not_led_in_isr, live)),
+        reassigning=totals.reassigning,
+        deleting_topics=len(control.deleting),
+        replication_factor_1=sum(n for (factor, _), n in totals.sizes.items() if factor == 1),
+        min_isr_blocks=_min_isr_blocks(control, totals),
+    )
+
+
+def known_brokers(control: ControlPlane) -> set[int]:
+    """Return every id that was ever registered or is assigned."""
+    return set(control.brokers) | set(control.totals.replicas) | set(control.totals.preferred)
+
+
+def lost_with(control: ControlPlane) -> dict[int, tuple[int, int, int]]:
+    """Return for each broker: ISR memberships, partitions offline, under min ISR if it is lost."""
+    result: dict[int, tuple[int, int, int]] = {}
+    live = control.live_brokers()
+    for member, count in control.totals.members.items():
+        in_isr, offline, under_min = result.get(member.broker, (0, 0, 0))
+        in_isr += count
+        if member.leader in live:
+            least = min(member.min_isr or control.min_isr_for(member.leader), member.replicas)
+            if member.isr == 1:
+                offline += count
+            elif member.isr == least:
+                under_min += count
+        result[member.broker] = (in_isr, offline, under_min)
+    return result
+
+
+def _of(table: dict[int, int], brokers: Iterable[int]) -> Iterable[int]:
+    return (table.get(broker, 0) for broker in brokers)
+
+
+def _min_isr_blocks(control: ControlPlane, totals: Contribution) -> int:
+    default = control.broker_min_isr.get("<default>", control.assumed.min_insync_replicas)
+    return sum(
+        count
+        for (factor, min_isr), count in totals.sizes.items()
+        if factor > 1 and (default if min_isr == NO_MIN_ISR else min_isr) >= factor
+    )

@@ -1,0 +1,242 @@
+"""Which ledger takes which znode, and where each znode's mark is kept.
+
+The rule: a table from ZnodeKind to a handler for a value and one for an end; a kind without an
+entry is remembered by its mark alone. Marks of topic znodes live in the topic, so that a topic is
+one value; all others live in the control plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from controller_model import broker_ledger, election_ledger, topic_ledger
+from controller_model.changes import ZnodeChange
+from controller_model.cluster import ClusterState, Mark
+from controller_model.errors import UnreadableZnodeError
+from controller_model.events import (
+    Anomaly,
+    AnyEvent,
+    PreferredElectionRequested,
+    TopicDeletionRequested,
+    where,
+)
+from controller_model.ids import TopicPartition
+from controller_model.znodes import (
+    Znode,
+    ZnodeKind,
+    decode_cluster_id,
+    decode_config,
+    decode_partitions,
+)
+
+SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
+DeleteHandler = Callable[[ClusterState, Znode, ZnodeChange], list[AnyEvent]]
+
+_IN_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.PARTITION_STATE, ZnodeKind.TOPIC_CONFIG})
+
+
+def set_znode(
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, mark: Mark
+) -> list[AnyEvent]:
+    """Take a znode's new value; raises UnreadableZnodeError before anything has changed."""
+    handler = _SET.get(znode.kind)
+    events = handler(state, znode, change, payload) if handler else []
+    keep_mark(state, znode, change.path, mark)
+    return events
+
+
+def delete_znode(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+    """Take a znode's end."""
+    handler = _DELETE.get(znode.kind)
+    events = handler(state, znode, change) if handler else []
+    if znode.kind not in _IN_TOPIC:
+        state.control.marks.pop(change.path, None)
+    return events
+
+
+def baseline(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Start the counters from what the first resync has told."""
+    election_ledger.baseline(state, change)
+    return []
+
+
+def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Tell what waited for znodes that must have arrived by now."""
+    return election_ledger.catch_up(state, change)
+
+
+def find_mark(state: ClusterState, znode: Znode, path: str) -> Mark | None:
+    """Return what is remembered of a znode."""
+    if znode.kind not in _IN_TOPIC:
+        return state.control.marks.get(path)
+    topic = state.topic(znode.name)
+    if topic is None:
+        return None
+    if znode.kind is ZnodeKind.TOPIC:
+        return topic.mark
+    if znode.kind is ZnodeKind.TOPIC_CONFIG:
+        return topic.config_mark
+    record = topic.partitions.get(znode.partition)
+    return None if record is None else record.mark
+
+
+def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
+    """Remember a znode."""
+    if znode.kind not in _IN_TOPIC:
+        state.control.marks[path] = mark
+        return
+    topic = state.touch(znode.name)
+    if znode.kind is ZnodeKind.TOPIC:
+        state.control.topics += topic.mark is None
+        topic.mark = mark
+    elif znode.kind is ZnodeKind.TOPIC_CONFIG:
+        topic.config_mark = mark
+    else:
+        topic_ledger.record_of(topic, znode.partition).mark = mark
+
+
+touch_mark = keep_mark
+
+
+def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, Mark]]:
+    """Return the znodes that the resync with this ordinal has not told; states before topics."""
+    gone = [(path, mark) for path, mark in state.control.marks.items() if mark.resync != ordinal]
+    names = set(state.topics.names()) | set(state.touched)
+    for name in sorted(names):
+        gone += [(path, mark) for path, mark in _marks_of(state, name) if mark.resync != ordinal]
+    return gone
+
+
+def _marks_of(state: ClusterState, name: str) -> Iterator[tuple[str, Mark]]:
+    topic = state.topic(name)
+    if topic is None:
+        return
+    for partition, record in topic.partitions.items():
+        if record.mark is not None:
+            yield f"/brokers/topics/{name}/partitions/{partition}/state", record.mark
+    if topic.mark is not None:
+        yield f"/brokers/topics/{name}", topic.mark
+    if topic.config_mark is not None:
+        yield f"/config/topics/{name}", topic.config_mark
+
+
+def _set_cluster_id(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    control = state.control
+    new = decode_cluster_id(payload)
+    old, control.cluster_id = control.cluster_id, new
+    if old in {None, new}:
+        return []
+    control.log.anomalies += 1
+    reason = f"the cluster id changed from {old} to {new}: another cluster under the same name"
+    return [
+        Anomaly(
+            **where(change),
+            path=change.path,
+            reason=reason,
+        )
+    ]
+
+
+def _set_delete_topic(
+    state: ClusterState, znode: Znode, change: ZnodeChange, _payload: bytes
+) -> list[AnyEvent]:
+    if znode.name in state.control.deleting:
+        return []
+    if state.topic(znode.name) is not None:
+        state.touch(znode.name)  # its counts leave the totals under the old flag
+    state.control.deleting[znode.name] = change.ctime or change.observed_at
+    if not state.control.log.baseline:
+        return []
+    return [
+        TopicDeletionRequested(
+            **where(change),
+            topic=znode.name,
+        )
+    ]
+
+
+def _end_delete_topic(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+    if state.topic(znode.name) is not None:
+        state.touch(znode.name)
+    state.control.deleting.pop(znode.name, None)
+    return []
+
+
+def _set_preferred_election(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    partitions = decode_partitions(payload)
+    if not state.control.log.baseline:
+        return []
+    return [
+        PreferredElectionRequested(
+            **where(change),
+            partitions=tuple(TopicPartition(*partition) for partition in partitions),
+        )
+    ]
+
+
+def _set_broker_config(
+    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    value = min_isr_in(payload)
+    if value is None:
+        state.control.broker_min_isr.pop(znode.name, None)
+    else:
+        state.control.broker_min_isr[znode.name] = value
+    return []
+
+
+def _end_broker_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+    state.control.broker_min_isr.pop(znode.name, None)
+    return []
+
+
+def _set_topic_config(
+    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    value = min_isr_in(payload)
+    state.touch(znode.name).min_isr = value
+    return []
+
+
+def _end_topic_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+    topic = state.touch(znode.name)
+    topic.min_isr = None
+    topic.config_mark = None
+    return []
+
+
+def min_isr_in(payload: bytes) -> int | None:
+    """Return min.insync.replicas of a configuration; None when it sets none."""
+    text = decode_config(payload).get("min.insync.replicas")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**31):
+        raise UnreadableZnodeError(f"min.insync.replicas is {text[:40]!r}, not a number above 0")
+    return int(text)
+
+
+_SET: dict[ZnodeKind, SetHandler] = {
+    ZnodeKind.CONTROLLER: election_ledger.set_controller,
+    ZnodeKind.CONTROLLER_EPOCH: election_ledger.set_epoch,
+    ZnodeKind.BROKER: broker_ledger.set_broker,
+    ZnodeKind.TOPIC: topic_ledger.set_topic,
+    ZnodeKind.PARTITION_STATE: topic_ledger.set_partition_state,
+    ZnodeKind.PREFERRED_ELECTION: _set_preferred_election,
+    ZnodeKind.DELETE_TOPIC: _set_delete_topic,
+    ZnodeKind.TOPIC_CONFIG: _set_topic_config,
+    ZnodeKind.BROKER_CONFIG: _set_broker_config,
+    ZnodeKind.CLUSTER_ID: _set_cluster_id,
+}
+_DELETE: dict[ZnodeKind, DeleteHandler] = {
+    ZnodeKind.CONTROLLER: election_ledger.end_controller,
+    ZnodeKind.BROKER: broker_ledger.end_broker,
+    ZnodeKind.TOPIC: topic_ledger.end_topic,
+    ZnodeKind.PARTITION_STATE: topic_ledger.end_partition_state,
+    ZnodeKind.DELETE_TOPIC: _end_delete_topic,
+    ZnodeKind.TOPIC_CONFIG: _end_topic_config,
+    ZnodeKind.BROKER_CONFIG: _end_broker_config,
+}

@@ -1,0 +1,305 @@
+"""Apply the log to a cluster, one change after the other: the observer.
+
+The rule: `replay` never raises on what ZooKeeper or the log may hold. It judges each change by its
+place in the log (position) and by ZooKeeper's own order (zxids), hands it to the ledger of its
+znode, and keeps the digest by which the whole can be proved equal to ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model import election_ledger, ledgers
+from controller_model.bookkeeping import Verdict, confirm, forget, judge, keep
+from controller_model.changes import ChangeKind, SessionState, ZnodeChange, digest_text
+from controller_model.cluster import ClusterState, LogLedger, Mark, ResyncLedger
+from controller_model.errors import UnreadableRecordError, UnreadableZnodeError
+from controller_model.events import (
+    Anomaly,
+    AnyEvent,
+    Baseline,
+    Divergent,
+    Incomplete,
+    Verified,
+    where,
+)
+from controller_model.views import ResyncWanted
+from controller_model.znodes import ZnodeKind, classify
+
+ASKS_PER_REASON = 2
+"""How often a resync is asked for with one reason in a row; the third time it is told, not asked."""
+
+
+def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
+    """Apply one change and return the state with what happened.
+
+    The state is changed in place and returned: the caller must not use an older one.
+    """
+    control = state.control
+    log = control.log
+    if change.position <= log.position or _is_foreign(log, change):
+        log.not_newer += 1
+        return state, []
+    control.now = max(control.now, change.observed_at)
+    events = _step(state, change)
+    match change.kind:
+        case ChangeKind.SET | ChangeKind.DELETED:
+            events += _apply(state, change)
+        case ChangeKind.RESYNC_STARTED:
+            _start_resync(state, change)
+        case ChangeKind.RESYNC_FINISHED:
+            events += _finish_resync(state, change)
+        case ChangeKind.RECONCILED:
+            events += _reconcile(state, change)
+        case ChangeKind.HEARTBEAT:
+            events += _heartbeat(state, change)
+    log.read_zxid = max(log.read_zxid, change.read_zxid or 0)
+    return state, events
+
+
+def count_unreadable(state: ClusterState, records: int, *, at: int, reason: str) -> list[AnyEvent]:
+    """Count records of the log that could not be read, and tell it."""
+    state.control.log.unreadable += records
+    return [_anomaly(state, at=at, path="", reason=reason)]
+
+
+def count_error(state: ClusterState, change: ZnodeChange, error: str) -> list[AnyEvent]:
+    """Count a mistake of ours that a change met: the figures are incomplete from here on."""
+    state.control.log.errors += 1
+    reason = f"an error of the monitor's own in {change.kind} {change.path}: {error}"
+    return [
+        _anomaly(state, at=change.observed_at, path=change.path, reason=reason),
+        *_miss(state, at=change.observed_at, reason="an error of the monitor's own", ask=True),
+    ]
+
+
+def finish_batch(state: ClusterState, *, at: int) -> list[AnyEvent]:
+    """Settle the totals and tell what only they show: the end of the failover work."""
+    state.settle()
+    return election_ledger.finish_failover(state, at)
+
+
+def _is_foreign(log: LogLedger, change: ZnodeChange) -> bool:
+    # One watcher per generation: the first to write it owns it.
+    same_generation = change.generation == log.position.generation
+    return same_generation and bool(log.watcher) and change.watcher != log.watcher
+
+
+def _step(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Move the log's position and tell a hole before this change."""
+    log = state.control.log
+    before = log.position
+    log.position = change.position
+    begins = change.kind is ChangeKind.RESYNC_STARTED
+    if change.generation != before.generation:
+        if change.watcher != log.watcher:
+            log.watcher = change.watcher
+            log.dropped_base += log.dropped
+            log.dropped = 0
+        # Whatever the deposed watcher was in the middle of will not be finished.
+        log.resync = None
+        if begins and change.seq == 1:
+            return []
+        hole = f"the beginning of generation {change.generation} is missing"
+    elif change.seq == before.seq + 1:
+        return []
+    else:
+        hole = f"changes {before.seq + 1} to {change.seq - 1} are missing"
+    log.holes += 1
+    if log.resync is not None:
+        log.resync.whole = False
+    return _miss(state, at=change.observed_at, reason=f"a hole in the log: {hole}", ask=not begins)
+
+
+def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    znode = classify(change.path)
+    if znode.kind is ZnodeKind.OTHER:
+        reason = "not a znode that a watcher publishes"
+        return [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
+    log = state.control.log
+    mark = ledgers.find_mark(state, znode, change.path)
+    if change.kind is ChangeKind.DELETED:
+        return _delete(state, change, mark)
+    verdict = judge(log, mark, change)
+    if verdict is Verdict.STALE:
+        log.stale += 1
+        return []
+    if verdict is Verdict.CONFIRMED and mark is not None:
+        if confirm(log, change.path, mark):
+            ledgers.touch_mark(state, znode, change.path, mark)
+        return []
+    _note_change(log, change)
+    if mark is not None and mark.czxid == change.czxid and change.version is not None:
+        log.missed_updates += max(0, change.version - mark.version - 1)
+    new = Mark(
+        mzxid=change.mzxid or 0,
+        czxid=change.czxid or 0,
+        version=change.version or 0,
+        resync=log.resync_ordinal if log.resync else 0,
+    )
+    keep(log, change.path, mark, new)
+    try:
+        return ledgers.set_znode(state, znode, change, change.payload(), new)
+    except (UnreadableZnodeError, UnreadableRecordError) as error:
+        ledgers.keep_mark(state, znode, change.path, new)
+        log.unreadable += 1
+        reason = f"unreadable, the last good value stays: {error}"
+        return [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
+
+
+def _delete(state: ClusterState, change: ZnodeChange, mark: Mark | None) -> list[AnyEvent]:
+    log = state.control.log
+    log.deletes_read_zxid = max(log.deletes_read_zxid, change.read_zxid or 0)
+    if mark is None:
+        return []
+    rebase = log.resync is not None and log.resync.rebase
+    if change.read_zxid is not None and change.read_zxid < mark.mzxid and not rebase:
+        log.stale += 1
+        return []
+    _note_change(log, change)
+    forget(log, change.path, mark)
+    return ledgers.delete_znode(state, classify(change.path), change)
+
+
+def _note_change(log: LogLedger, change: ZnodeChange) -> None:
+    log.last_change_at = change.observed_at
+    if change.mtime is not None:
+        log.last_change_mtime = change.mtime
+
+
+def _start_resync(state: ClusterState, change: ZnodeChange) -> None:
+    log = state.control.log
+    log.resyncs += 1
+    log.resync_ordinal += 1
+    log.resync = ResyncLedger(
+        id=change.resync or 0, rebase=change.rebase, reason=change.reason or ""
+    )
+    if change.rebase:
+        log.read_zxid = 0
+        log.deletes_read_zxid = 0
+    if (
+        log.wanted is not None
+        and change.answers is not None
+        and change.answers >= log.wanted.number
+    ):
+        log.wanted = None
+
+
+def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    control = state.control
+    log = control.log
+    resync = log.resync
+    log.resync = None
+    at = change.observed_at
+    if resync is None or resync.id != (change.resync or 0):
+        return _miss(state, at=at, reason="a resync ended whose start is missing", ask=True)
+    if not resync.whole:
+        return _miss(state, at=at, reason="a resync with a hole in it", ask=True)
+    told = (change.znodes, change.digest)
+    if told != (resync.znodes, digest_text(resync.digest)):
+        return _miss(state, at=at, reason="a resync whose count or digest is not ours", ask=True)
+    events = _sweep(state, change)
+    log.denied = change.denied
+    if not log.baseline:
+        log.baseline = True
+        events += ledgers.baseline(state, change)
+        events.append(
+            Baseline(
+                **where(change),
+                znodes=log.znodes,
+                controller=control.controller.id,
+                epoch=control.controller.epoch,
+            )
+        )
+    return events + _verify(state, at)
+
+
+def _sweep(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Delete what a whole resync did not tell: it is gone, unseen."""
+    log = state.control.log
+    events: list[AnyEvent] = []
+    if log.znodes == (change.znodes or 0):
+        return events
+    for path, mark in ledgers.unconfirmed(state, log.resync_ordinal):
+        forget(log, path, mark)
+        gone = msgspec.structs.replace(change, path=path)
+        events += ledgers.delete_znode(state, classify(path), gone)
+    return events
+
+
+def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    log = state.control.log
+    log.audits += 1
+    at = change.observed_at
+    if log.resync is not None or not log.baseline:
+        return []
+    if (change.znodes, change.digest) == (log.znodes, digest_text(log.digest)):
+        return _verify(state, at)
+    reason = (
+        f"an audit counted {change.znodes} znodes with digest {change.digest}, "
+        f"the fold holds {log.znodes} with {digest_text(log.digest)}"
+    )
+    _ask(log, "divergent")
+    if log.divergent_since is not None:
+        return []
+    log.divergent_since = at
+    return [Divergent(at=at, position=change.position, reason=reason)]
+
+
+def _heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    log = state.control.log
+    log.heartbeat_at = change.observed_at
+    log.zookeeper = change.zookeeper
+    if change.session is not None:
+        log.session = change.session
+        log.session_since = change.session_since
+    if change.dropped is not None:
+        log.dropped = change.dropped
+    if change.session is SessionState.CONNECTED:
+        return ledgers.catch_up(state, change)
+    return []
+
+
+def _verify(state: ClusterState, at: int) -> list[AnyEvent]:
+    log = state.control.log
+    trouble = (
+        log.verified_at is None
+        or log.incomplete_since is not None
+        or log.divergent_since is not None
+    )
+    log.verified_at = at
+    log.incomplete_since = None
+    log.incomplete_reason = None
+    log.divergent_since = None
+    log.wanted = None
+    log.asked_times = 0
+    return [Verified(at=at, position=log.position, znodes=log.znodes)] if trouble else []
+
+
+def _miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:
+    """Mark the figures incomplete; ask for a resync unless one is on its way."""
+    log = state.control.log
+    if ask:
+        _ask(log, reason.partition(":")[0])
+    first = log.incomplete_since is None
+    log.incomplete_reason = reason
+    if not first:
+        return []
+    log.incomplete_since = at
+    return [Incomplete(at=at, position=log.position, reason=reason)]
+
+
+def _ask(log: LogLedger, reason: str) -> None:
+    if log.wanted is not None:
+        return
+    log.asked_times = log.asked_times + 1 if reason == log.asked_reason else 1
+    log.asked_reason = reason
+    if log.asked_times > ASKS_PER_REASON:
+        return
+    log.asked += 1
+    log.wanted = ResyncWanted(number=log.asked, reason=reason)
+
+
+def _anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
+    state.control.log.anomalies += 1
+    return Anomaly(at=at, position=state.control.log.position, path=path, reason=reason)

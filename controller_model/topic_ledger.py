@@ -1,0 +1,308 @@
+"""Topics and partitions: assignments, leaders, ISRs, and which election made a leader.
+
+The rule: an event is read off the step from the old state to the new one. Where ZooKeeper merged
+several steps into one, the step that is left is told as it is, and classed "unknown" if it fits
+no election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9).
+"""
+
+from __future__ import annotations
+
+from controller_model.changes import ZnodeChange
+from controller_model.cluster import ClusterState, PartitionRecord, TopicState
+from controller_model.events import (
+    AnyEvent,
+    IsrExpanded,
+    IsrShrunk,
+    LeaderElectionKind,
+    LeadersElected,
+    PartitionsOffline,
+    PartitionsOnline,
+    ReassignmentCompleted,
+    ReassignmentStarted,
+    StaleControllerWrite,
+    TopicCreated,
+    TopicDeleted,
+    TopicExpanded,
+    where,
+)
+from controller_model.ids import NO_LEADER, TopicPartition
+from controller_model.znodes import (
+    PartitionStateZnode,
+    TopicZnode,
+    Znode,
+    decode_partition_state,
+    decode_topic,
+)
+
+
+def record_of(topic: TopicState, partition: int) -> PartitionRecord:
+    """Return a partition's record, new if need be."""
+    return topic.partitions.setdefault(partition, PartitionRecord())
+
+
+def set_topic(
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take a topic's assignment."""
+    assignment = decode_topic(payload)
+    topic = state.touch(znode.name)
+    created = topic.mark is None
+    before = sum(record.replicas is not None for record in topic.partitions.values())
+    _assign(topic, assignment)
+    events = _reassignment_events(state, topic, assignment, change)
+    topic.adding, topic.removing = assignment.adding, assignment.removing
+    topic.topic_id = assignment.topic_id
+    if not state.control.log.baseline:
+        return []
+    count = len(assignment.partitions)
+    told = where(change)
+    if created:
+        events.append(TopicCreated(topic=znode.name, partitions=count, **told))
+    elif count > before:
+        events.append(TopicExpanded(topic=znode.name, before=before, partitions=count, **told))
+    return events
+
+
+def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+    """Take the end of a topic's znode; what states are left go with their own znodes."""
+    topic = state.touch(znode.name)
+    state.control.topics -= topic.mark is not None
+    topic.mark = None
+    topic.adding, topic.removing = {}, {}
+    topic.topic_id = None
+    topic.reassigning_since = None
+    state.control.reassigning.pop(topic.name, None)
+    for partition, record in list(topic.partitions.items()):
+        record.replicas = None
+        if record.mark is None:
+            del topic.partitions[partition]
+    if not state.control.log.baseline:
+        return []
+    return [
+        TopicDeleted(
+            **where(change),
+            topic=znode.name,
+            requested=znode.name in state.control.deleting,
+        )
+    ]
+
+
+def set_partition_state(
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take a partition's leader and ISR."""
+    new = decode_partition_state(payload)
+    topic = state.touch(znode.name)
+    record = record_of(topic, znode.partition)
+    events: list[AnyEvent] = []
+    if record.leader is not None and state.control.log.baseline:
+        step = _Step(state, topic, partition=znode.partition, old=record, new=new, change=change)
+        events = step.events()
+    elif state.control.log.baseline:
+        _count_election(state, LeaderElectionKind.INITIAL)
+    record.leader = new.leader
+    record.isr = new.isr
+    record.leader_epoch = new.leader_epoch
+    record.controller_epoch = new.controller_epoch
+    record.leader_recovery_state = new.leader_recovery_state
+    return events
+
+
+def end_partition_state(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+    """Take the end of a partition's state."""
+    topic = state.touch(znode.name)
+    record = topic.partitions.get(znode.partition)
+    if record is None:
+        return []
+    if record.replicas is None:
+        del topic.partitions[znode.partition]
+    else:
+        topic.partitions[znode.partition] = PartitionRecord(replicas=record.replicas)
+    return []
+
+
+def _assign(topic: TopicState, assignment: TopicZnode) -> None:
+    for partition, replicas in assignment.partitions.items():
+        record_of(topic, partition).replicas = replicas
+    for partition, record in list(topic.partitions.items()):
+        if partition in assignment.partitions:
+            continue
+        record.replicas = None
+        if record.mark is None:
+            del topic.partitions[partition]
+
+
+def _reassignment_events(
+    state: ClusterState, topic: TopicState, new: TopicZnode, change: ZnodeChange
+) -> list[AnyEvent]:
+    before = set(topic.adding) | set(topic.removing)
+    after = {p for p in new.partitions if new.adding.get(p) or new.removing.get(p)}
+    if not after:
+        topic.reassigning_since = None
+        state.control.reassigning.pop(topic.name, None)
+    elif topic.reassigning_since is None:
+        topic.reassigning_since = change.mtime or change.observed_at
+        state.control.reassigning[topic.name] = topic.reassigning_since
+    if not state.control.log.baseline:
+        return []
+    told = where(change)
+    events: list[AnyEvent] = []
+    if started := _partitions(topic.name, after - before):
+        events.append(ReassignmentStarted(topic=topic.name, partitions=started, **told))
+    if completed := _partitions(topic.name, (before - after) & set(new.partitions)):
+        events.append(ReassignmentCompleted(topic=topic.name, partitions=completed, **told))
+    return events
+
+
+def _partitions(topic: str, partitions: set[int]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, partition) for partition in sorted(partitions))
+
+
+def _count_election(state: ClusterState, kind: LeaderElectionKind) -> None:
+    elections = state.control.leader_elections
+    elections[kind.value] = elections.get(kind.value, 0) + 1
+
+
+class _Step:
+    """One partition's step from the state that is held to a new one."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        topic: TopicState,
+        *,
+        partition: int,
+        old: PartitionRecord,
+        new: PartitionStateZnode,
+        change: ZnodeChange,
+    ) -> None:
+        self.control = state.control
+        self.state = state
+        self.topic = topic
+        self.partition = partition
+        self.old = old
+        self.new = new
+        self.old_leader = NO_LEADER if old.leader is None else old.leader
+        self.told = where(change)
+        self.partitions = (TopicPartition(topic.name, partition),)
+        self.change = change
+
+    def events(self) -> list[AnyEvent]:
+        """Count what happened and tell it."""
+        events = self._stale_write()
+        if self.topic.name in self.control.deleting:
+            return events
+        if self.new.leader != self.old_leader:
+            events += self._leader_events()
+        return events + self._isr_events()
+
+    def _stale_write(self) -> list[AnyEvent]:
+        ledger = self.control.controller
+        current = ledger.epoch
+        moved = (self.new.leader, self.new.leader_epoch) != (
+            self.old_leader,
+            self.old.leader_epoch,
+        )
+        newer_than_epoch = (self.change.mzxid or 0) > ledger.epoch_zxid
+        if current is None or self.new.controller_epoch >= current:
+            return []
+        if not (moved and newer_than_epoch):
+            return []
+        ledger.stale_writes += 1
+        return [
+            StaleControllerWrite(
+                controller_epoch=self.new.controller_epoch,
+                current_epoch=current,
+                partitions=self.partitions,
+                **self.told,
+            )
+        ]
+
+    def _leader_events(self) -> list[AnyEvent]:
+        old, new = self.old_leader, self.new.leader
+        self._note_failover_write()
+        if new < 0:
+            return (
+                [PartitionsOffline(from_broker=old, partitions=self.partitions, **self.told)]
+                if old >= 0
+                else []
+            )
+        kind = self._election()
+        _count_election(self.state, kind)
+        self.control.unclean_elections += kind is LeaderElectionKind.UNCLEAN
+        events: list[AnyEvent] = [
+            LeadersElected(
+                election=kind,
+                from_broker=old,
+                to_broker=new,
+                controller_epoch=self.new.controller_epoch,
+                partitions=self.partitions,
+                **self.told,
+            )
+        ]
+        if old < 0:
+            events.append(PartitionsOnline(to_broker=new, partitions=self.partitions, **self.told))
+        return events
+
+    def _note_failover_write(self) -> None:
+        if self.old_leader >= 0 and not self._live(self.old_leader):
+            self.control.controller.failover_last_write_at = self.change.observed_at
+
+    def _election(self) -> LeaderElectionKind:
+        new = self.new
+        if new.leader not in self.old.isr:
+            # Only an unclean election leads with a replica that was not in sync. One that rejoined
+            # unseen before it was elected looks the same, unless a step is missing.
+            steps = new.leader_epoch - self.old.leader_epoch
+            clean_possible = steps > 1 and new.leader_recovery_state == 0 and len(new.isr) > 1
+            return LeaderElectionKind.UNKNOWN if clean_possible else LeaderElectionKind.UNCLEAN
+        if self.old_leader < 0 or not self._live(self.old_leader):
+            return LeaderElectionKind.OFFLINE
+        left_isr = self.old_leader in self.old.isr and self.old_leader not in new.isr
+        if left_isr:
+            return LeaderElectionKind.CONTROLLED_SHUTDOWN
+        if self.partition in self.topic.adding or self.partition in self.topic.removing:
+            return LeaderElectionKind.REASSIGNMENT
+        replicas = self.old.replicas or ()
+        if replicas and replicas[0] == new.leader:
+            return LeaderElectionKind.PREFERRED
+        return LeaderElectionKind.UNKNOWN
+
+    def _isr_events(self) -> list[AnyEvent]:
+        before, after = set(self.old.isr), set(self.new.isr)
+        left = tuple(b for b in self.old.isr if b not in after)
+        joined = tuple(b for b in self.new.isr if b not in before)
+        by_controller = self.new.leader_epoch != self.old.leader_epoch
+        events: list[AnyEvent] = []
+        if left:
+            self.control.isr_shrinks += 1
+            for broker in left:
+                self._note_leave(broker, by_controller=by_controller)
+            events.append(
+                IsrShrunk(
+                    who=left,
+                    leader=self.new.leader,
+                    by_controller=by_controller,
+                    partitions=self.partitions,
+                    **self.told,
+                )
+            )
+        if joined:
+            self.control.isr_expands += 1
+            events.append(
+                IsrExpanded(
+                    who=joined, leader=self.new.leader, partitions=self.partitions, **self.told
+                )
+            )
+        return events
+
+    def _note_leave(self, broker: int, *, by_controller: bool) -> None:
+        record = self.control.brokers.get(broker)
+        if record is None:
+            return
+        record.isr_leaves += 1
+        record.drained += by_controller and record.live
+
+    def _live(self, broker: int) -> bool:
+        record = self.control.brokers.get(broker)
+        return record is not None and record.live
