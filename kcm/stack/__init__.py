@@ -1,0 +1,1 @@
+"""Real ZooKeeper, Kafka and Prometheus servers as child processes for demo, tests and benchmarks."""

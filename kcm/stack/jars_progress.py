@@ -1,0 +1,100 @@
+"""Show how far a download of jars is, from the lines that Ivy prints.
+
+Ivy first finds modules ("found ...", most of the time) and then downloads files ("[SUCCESSFUL ]");
+each counts half. A terminal gets a bar, anything else a line every few steps, so that a CI log stays short.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+LINE_EVERY = 20  # steps between two plain lines
+
+
+class JarsProgress:
+    """A context manager that is shown Ivy's lines one by one."""
+
+    def __init__(
+        self, files: int, cache: Path, *, show: bool, console: Console | None = None
+    ) -> None:
+        """Expect so many files; None for `console` is standard error."""
+        self._console = console or Console(stderr=True)
+        self._total = 2 * files
+        self._cache = cache
+        self._done = 0
+        self._show = show
+        self._bar: Progress | None = None
+        if show and self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=self._console,
+            )
+            self._task = self._bar.add_task("Downloading jars", total=self._total)
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        if self._bar:
+            self._bar.start()
+        elif self._show:
+            self._line(
+                f"downloading the jars of Kafka and ZooKeeper to {self._cache} (56 MB, once)"
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Show the end, and leave the terminal as it was."""
+        if self._bar:
+            if error is None:
+                self._bar.update(self._task, completed=self._done)
+            self._bar.stop()
+
+    def read(self, line: str) -> None:
+        """Take one line of Ivy's output."""
+        step = _step_of(line)
+        if step is None or self._done >= self._total:
+            return
+        self._done += 1
+        if self._bar:
+            self._bar.update(self._task, completed=self._done, description=step)
+        elif self._show and self._done % LINE_EVERY == 0:
+            self._line(f"jars: {self._done} of {self._total} steps, {step}")
+
+    def _line(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _step_of(line: str) -> str | None:
+    r"""Return what the line tells to have been done; None when it is no step.
+
+    >>> _step_of("\tfound org.lz4#lz4-java;1.8.0 in public")
+    'found lz4-java'
+    >>> _step_of("\t[SUCCESSFUL ] org.lz4#lz4-java;1.8.0!lz4-java.jar (111ms)")
+    'downloaded lz4-java'
+    >>> _step_of(".......") is None
+    True
+    """
+    words = line.split()
+    if line.startswith("\tfound ") and len(words) > 1:
+        return f"found {_module(words[1])}"
+    if line.startswith("\t[SUCCESSFUL ]"):
+        return f"downloaded {_module(words[2])}"
+    return None
+
+
+def _module(coordinates: str) -> str:
+    return coordinates.partition("#")[2].partition(";")[0]

@@ -1,0 +1,233 @@
+"""Real servers as child processes: start, health, crash, restart, pause, and errors that help."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+from kcm.stack.errors import MissingJarsError, PortInUseError, ProcessFailedError
+from kcm.stack.jars import FILES_BY_CONF, Jars, ensure_jars
+from kcm.stack.kafka import KraftBroker, ZooKeeperModeBroker
+from kcm.stack.kafka_probe import ask_brokers
+from kcm.stack.ports import HOST
+from kcm.stack.prometheus import Prometheus, find_prometheus
+from kcm.stack.supervisor import Supervisor
+from kcm.stack.zookeeper import ZooKeeper, four_letter_word
+from tests.waiting import wait_until
+
+SESSION_TIMEOUT_MS = 2000
+
+
+@pytest.fixture(scope="module")
+def watched_broker(
+    supervisor: Supervisor, jars: Jars, zookeeper: ZooKeeper
+) -> Iterator[ZooKeeperModeBroker]:
+    """A broker in ZooKeeper mode under a chroot of its own."""
+    broker = ZooKeeperModeBroker(
+        0,
+        supervisor,
+        jars,
+        supervisor.folder / "watched-0",
+        zookeeper_connect=f"{zookeeper.connect_string}/stack-test",
+        rack="rack-a",
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+    )
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def kazoo(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
+    """A plain client of the session's ZooKeeper, under the broker's chroot."""
+    client = KazooClient(hosts=f"{zookeeper.connect_string}/stack-test")
+    client.start(timeout=10)
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_every_pinned_jar_is_there(jars: Jars) -> None:
+    """The cache holds as many jars per conf as `ivy.xml` resolves to, none twice."""
+    assert len(jars.connector) == FILES_BY_CONF["connector"]
+    assert len(jars.broker) == FILES_BY_CONF["broker"]
+    assert len({path.name for path in jars.broker}) == len(jars.broker)
+
+
+def test_jars_that_cannot_be_had_leave_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror that lacks a jar is one line, and no half-filled folder is left in the cache."""
+    settings = tmp_path / "settings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers><filesystem name="mirror">'
+        f'<artifact pattern="{tmp_path}/mirror/[artifact]-[revision].[ext]"/>'
+        "</filesystem></resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("KCM_IVY_SETTINGS", str(settings))
+    with pytest.raises(MissingJarsError, match="does not have it; run again") as caught:
+        ensure_jars(progress=False, cache=tmp_path / "cache")
+    assert "\n" not in str(caught.value)
+    assert list((tmp_path / "cache" / "jars").glob("*/")) == []
+
+
+def test_zookeeper_keeps_its_data_over_a_crash(
+    supervisor: Supervisor, jars: Jars, tmp_path: Path
+) -> None:
+    """A killed ZooKeeper is seen as gone, and comes back on its port with its znodes."""
+    server = ZooKeeper(supervisor, jars, tmp_path, name="zookeeper-crash")
+    server.start()
+    client = KazooClient(hosts=server.connect_string)
+    client.start(timeout=10)
+    client.create("/kept", b"value")
+    client.stop()
+    client.close()
+    server.kill()
+    assert server.seen() == f"{server.connect_string}: [Errno 111] Connection refused"
+    server.restart()
+    assert "Mode: standalone" in four_letter_word(HOST, server.port, "srvr")
+    assert "Node count: 6" in four_letter_word(HOST, server.port, "srvr")
+    server.stop()
+    assert not server.running
+
+
+def test_a_watched_broker_is_registered(
+    watched_broker: ZooKeeperModeBroker, kazoo: KazooClient
+) -> None:
+    """A ready broker is in ZooKeeper under its chroot, with its rack, and holds the controller."""
+    registration = json.loads(kazoo.get("/brokers/ids/0")[0])
+    assert registration["rack"] == "rack-a"
+    assert registration["port"] == watched_broker.port
+    assert json.loads(kazoo.get("/controller")[0])["brokerid"] == 0
+    assert ask_brokers(HOST, watched_broker.port).controller_id == 0
+
+
+def test_a_paused_broker_does_not_answer(watched_broker: ZooKeeperModeBroker) -> None:
+    """A paused broker runs, and its health check says that it does not answer; resumed, it serves."""
+    watched_broker.pause()
+    seen = wait_until(watched_broker.seen)
+    assert watched_broker.running
+    assert seen == f"{watched_broker.bootstrap_servers}: timed out"
+    watched_broker.resume()
+    watched_broker.wait_ready()
+
+
+def test_a_killed_broker_starts_again_when_its_session_has_expired(
+    watched_broker: ZooKeeperModeBroker, kazoo: KazooClient
+) -> None:
+    """A restart right after a kill waits for the old session to end, and registers anew."""
+    first = kazoo.exists("/brokers/ids/0").czxid
+    started_at = time.monotonic()
+    watched_broker.kill()
+    assert kazoo.exists("/brokers/ids/0") is not None
+    watched_broker.start()
+    assert kazoo.exists("/brokers/ids/0").czxid > first
+    assert time.monotonic() - started_at > SESSION_TIMEOUT_MS / 1000 / 2
+
+
+def test_a_stopped_broker_leaves_at_once(
+    watched_broker: ZooKeeperModeBroker, kazoo: KazooClient
+) -> None:
+    """A clean stop takes the broker's znode away without waiting for its session."""
+    watched_broker.stop()
+    assert kazoo.exists("/brokers/ids/0") is None
+    watched_broker.start()
+
+
+def test_the_pipeline_broker_keeps_topics_over_a_crash(
+    supervisor: Supervisor, jars: Jars, tmp_path: Path
+) -> None:
+    """After kill -9 the KRaft broker has the same cluster id, topics, and messages of 8 MiB."""
+    broker = KraftBroker(supervisor, jars, tmp_path, name="pipeline-crash")
+    assert broker.cluster_id is None
+    broker.start()
+    cluster_id = broker.cluster_id
+    config: dict[str, str | int | float | bool] = {"bootstrap.servers": broker.bootstrap_servers}
+    admin = AdminClient(config)
+    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(10)
+    value = bytes(8 << 20)
+    producer = Producer({**config, "message.max.bytes": 9 << 20})
+    producer.produce("kept", value)
+    assert producer.flush(10) == 0
+    broker.kill()
+    broker.start()
+    assert broker.cluster_id == cluster_id
+    found = AdminClient(config).list_topics(timeout=10)
+    assert found.cluster_id == cluster_id
+    assert set(found.topics) == {"kept"}
+    consumer = Consumer({**config, "group.id": "test", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("kept", 0, 0)])
+    message = consumer.poll(10)
+    assert message is not None
+    assert message.value() == value
+    consumer.close()
+    broker.kill()
+
+
+def test_the_pipeline_broker_creates_no_topic_by_itself(pipeline_broker: KraftBroker) -> None:
+    """Asking for a topic that does not exist does not make it."""
+    admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})
+    assert admin.list_topics("never-made", timeout=10).topics["never-made"].error is not None
+    assert "never-made" not in admin.list_topics(timeout=10).topics
+
+
+def test_a_broker_that_fails_shows_why(supervisor: Supervisor, jars: Jars, tmp_path: Path) -> None:
+    """A setting that Kafka refuses comes back in the one error, from the broker's own log."""
+    broker = KraftBroker(
+        supervisor, jars, tmp_path, name="broken", properties={"log.retention.ms": "soon"}
+    )
+    with pytest.raises(ProcessFailedError, match="broken ended with exit code 1") as caught:
+        broker.start()
+    assert "Invalid value soon for configuration log.retention.ms" in str(caught.value)
+
+
+def test_a_server_does_not_start_on_a_port_in_use(
+    supervisor: Supervisor, jars: Jars, zookeeper: ZooKeeper, tmp_path: Path
+) -> None:
+    """The error names the server and the port, before a JVM is started."""
+    second = ZooKeeper(supervisor, jars, tmp_path, name="second", port=zookeeper.port)
+    with pytest.raises(PortInUseError, match=f"second cannot listen on {HOST}:{zookeeper.port}"):
+        second.start()
+    assert not second.running
+
+
+@pytest.mark.skipif(find_prometheus() is None, reason="the program prometheus is not installed")
+def test_prometheus_scrapes_its_targets(supervisor: Supervisor, tmp_path: Path) -> None:
+    """Prometheus is ready, loads its rules, and has scraped the target that it was given."""
+    rules = tmp_path / "rules.yml"
+    rules.write_text(
+        json.dumps({"groups": [{"name": "g", "rules": [{"record": "r", "expr": "vector(1)"}]}]})
+    )
+    targets: dict[str, list[str]] = {}
+    server = Prometheus(
+        supervisor, tmp_path, targets=targets, rule_files=[rules], scrape_interval_s=0.2
+    )
+    targets["self"] = [f"{HOST}:{server.port}"]
+    server = Prometheus(
+        supervisor,
+        tmp_path,
+        targets=targets,
+        rule_files=[rules],
+        scrape_interval_s=0.2,
+        port=server.port,
+    )
+    server.start()
+
+    def value_of(query: str) -> str | None:
+        url = f"{server.url}/api/v1/query?query={urllib.parse.quote(query)}"
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own server
+            result = json.load(answer)["data"]["result"]
+        return result[0]["value"][1] if result else None
+
+    wait_until(lambda: (value_of('up{job="self"}'), value_of("r")), lambda v: v == ("1", "1"))
+    server.stop()
+    assert not server.running

@@ -1,0 +1,69 @@
+"""The demo's reading of /metrics: the monitor's figures as Prometheus would get them."""
+
+from __future__ import annotations
+
+from kcm.story.monitor import figures_of_scrape, parse_scrape, status_of_scrape
+from kcm.story.truth import Figures
+
+SCRAPE = """\
+# HELP kafka_controller_id Broker that holds /controller.
+# TYPE kafka_controller_id gauge
+kafka_controller_id{cluster="demo"} 0
+kafka_controller_id{cluster="other"} 9
+kafka_controller_epoch{cluster="demo"} 7
+kafka_controller_elections_total{cluster="demo"} 3
+kafka_cluster_topics{cluster="demo"} 2
+kafka_cluster_partitions{cluster="demo"} 5
+kafka_cluster_offline_partitions{cluster="demo"} 1
+kafka_cluster_under_replicated_partitions{cluster="demo"} 2
+kafka_cluster_preferred_replica_imbalance{cluster="demo"} 2
+kafka_broker_live{cluster="demo",broker="0"} 1
+kafka_broker_live{cluster="demo",broker="1"} 1
+kafka_broker_live{cluster="demo",broker="2"} 0
+kafka_broker_leaders{cluster="demo",broker="1"} 1
+kafka_broker_leaders{cluster="demo",broker="0"} 2
+kafka_broker_leaders{cluster="demo",broker="2"} 0
+kafka_broker_leaders{cluster="other",broker="2"} 8
+kafka_broker_preferred_not_led{cluster="demo",broker="2"} 2
+kafka_broker_preferred_not_led{cluster="demo",broker="0"} 0
+kcm_cluster_status{cluster="demo",status="live"} 1
+kcm_cluster_status{cluster="demo",status="blind"} 0
+something_else{cluster="demo"} 4
+"""
+
+
+def test_the_served_figures_are_read() -> None:
+    """Each figure comes from its metric, of the demo's cluster only; brokers with 0 are left out."""
+    assert figures_of_scrape(parse_scrape(SCRAPE, "demo"), base_elections=1) == Figures(
+        controller=0,
+        epoch=7,
+        elections=2,
+        brokers=(0, 1),
+        leaders=((0, 2), (1, 1)),
+        not_led=((2, 2),),
+        topics=2,
+        partitions=5,
+        offline=1,
+        under_replicated=2,
+        imbalance=2,
+    )
+
+
+def test_a_cluster_that_is_not_served_has_no_figures() -> None:
+    """A scrape without the cluster gives nothing, not zeros."""
+    assert figures_of_scrape(parse_scrape(SCRAPE, "third")) is None
+
+
+def test_a_missing_sample_is_no_zero() -> None:
+    """A figure whose sample is missing equals no truth, and a missing epoch is unknown."""
+    lines = [line for line in SCRAPE.splitlines() if "epoch" not in line and "offline" not in line]
+    figures = figures_of_scrape(parse_scrape("\n".join(lines), "demo"))
+    assert figures is not None
+    assert figures.offline == -1
+    assert figures.epoch is None
+
+
+def test_the_status_is_the_one_that_is_1() -> None:
+    """The monitor's own word is the state whose sample is 1; none when there is none."""
+    assert status_of_scrape(parse_scrape(SCRAPE, "demo")) == "live"
+    assert status_of_scrape({}) == ""

@@ -1,0 +1,24 @@
+"""Wait for a condition with a deadline, and tell what was last seen when it does not come true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+POLL_S = 0.02  # short against everything that tests wait for
+
+
+def wait_until(
+    look: Callable[[], T], holds: Callable[[T], bool] = bool, *, deadline_s: float = 10.0
+) -> T:
+    """Look until what is seen holds, and return it; AssertionError names the last thing seen."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        seen = look()
+        if holds(seen):
+            return seen
+        assert time.monotonic() < deadline, f"not true within {deadline_s:g} s; last seen: {seen!r}"
+        time.sleep(POLL_S)
