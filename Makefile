@@ -6,12 +6,12 @@ DEMO_ARGS ?=
 BENCH ?= list
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock bench clean
+.PHONY: help setup demo test lint format lock dashboards bench clean
 
 help:
 	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
 	@echo "make test    all tests, on real servers"
-	@echo "make lint    ruff, mypy, import contracts"
+	@echo "make lint    ruff, mypy, import contracts, generated files in step"
 	@echo "make bench   benchmarks (BENCH=delay; without it, a list)"
 	@echo "make clean   remove what the other targets made in this folder"
 
@@ -39,6 +39,7 @@ lint: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m dashboards --check
 
 format: setup
 	@$(BIN)/ruff check --fix .
@@ -46,6 +47,9 @@ format: setup
 
 lock: setup
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip compile -q pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -o requirements.lock
+
+dashboards: setup
+	@$(BIN)/python -m dashboards
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)
