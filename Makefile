@@ -6,7 +6,7 @@ DEMO_ARGS ?=
 BENCH ?= list
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock dashboards bench clean
+.PHONY: help setup demo test lint format lock generate bench clean
 
 help:
 	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
@@ -40,6 +40,7 @@ lint: setup
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m dashboards --check
+	@$(BIN)/python -m docs --check
 
 format: setup
 	@$(BIN)/ruff check --fix .
@@ -48,8 +49,9 @@ format: setup
 lock: setup
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip compile -q pyproject.toml --all-extras --group dev --universal --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" -o requirements.lock
 
-dashboards: setup
+generate: setup
 	@$(BIN)/python -m dashboards
+	@$(BIN)/python -m docs
 
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)

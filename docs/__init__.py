@@ -1,0 +1,1 @@
+"""The pages for users; `python -m docs` makes the reference pages among them."""
