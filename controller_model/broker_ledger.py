@@ -7,10 +7,15 @@ the controller did before, and called so.
 
 from __future__ import annotations
 
-from controller_model.changes import ZnodeChange
+import re
+
+from controller_model import election_ledger
+from controller_model.changes import ChangeKind, ZnodeChange
 from controller_model.cluster import BrokerRecord, ClusterState
 from controller_model.events import AnyEvent, BrokerEnd, BrokerStarted, BrokerStopped, where
 from controller_model.znodes import Znode, decode_broker
+
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 def set_broker(
@@ -24,6 +29,7 @@ def set_broker(
     new_registration = not record.live or record.epoch != change.czxid
     if record.live and new_registration:
         events += _end(state, broker, record, change, BrokerEnd.BOUNCED)
+        election_ledger.holder_died(state, broker, change)
     record.host, record.port = _address(
         registration.host, registration.port, registration.endpoints
     )
@@ -35,11 +41,10 @@ def set_broker(
     record.epoch = change.czxid
     record.since = change.ctime
     record.drained = 0
-    if state.control.controller.id == broker and state.control.controller.czxid is not None:
-        # Read after /controller of the same session: remember which life of it holds it.
-        state.control.controller.last_holder_epoch = record.epoch
+    election_ledger.holder_registered(state, broker, record.epoch)
     if not state.control.log.baseline:
         return events
+    events += election_ledger.recount_due(state, change)
     started = BrokerStarted(
         **where(change),
         broker=broker,
@@ -57,15 +62,20 @@ def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[A
     record = state.control.brokers.get(broker)
     if record is None or not record.live:
         return []
+    end = _how_it_ended(state, broker, record, change)
     record.live = False
     record.since = change.observed_at
-    return _end(state, broker, record, change, _how_it_ended(state, broker, record))
+    events = _end(state, broker, record, change, end)
+    election_ledger.holder_died(state, broker, change)
+    return events + election_ledger.recount_due(state, change)
 
 
-def _how_it_ended(state: ClusterState, broker: int, record: BrokerRecord) -> BrokerEnd:
+def _how_it_ended(
+    state: ClusterState, broker: int, record: BrokerRecord, change: ZnodeChange
+) -> BrokerEnd:
     """Infer the end: the controller empties a broker that shuts down before its znode goes."""
-    if state.control.log.resync is not None:
-        return BrokerEnd.UNKNOWN
+    if state.control.log.resync is not None or change.kind is not ChangeKind.DELETED:
+        return BrokerEnd.UNKNOWN  # found by a resync: what came before it was not seen
     state.settle()
     in_sync_with_others = any(
         member.broker == broker and member.isr > 1 for member in state.control.totals.members
@@ -105,4 +115,4 @@ def _address(
         return host, None
     address = endpoints[0].rpartition("://")[2]
     name, _, number = address.rpartition(":")
-    return name.strip("[]") or host, int(number) if number.isdecimal() else None
+    return name.strip("[]") or host, int(number) if _PORT.fullmatch(number) else None

@@ -11,6 +11,7 @@ import binascii
 import enum
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -28,6 +29,9 @@ MAX_MESSAGE_BYTES = 512 * 1024
 
 MAX_CHANGE_BYTES = 8 * 1024 * 1024 - 64 * 1024
 """Bytes of the largest change that goes with its data: the topics' 8 MiB less room for framing."""
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""ZooKeeper's widest numbers; a wider one in the log is damage, and could not be kept."""
 
 
 class ChangeKind(enum.StrEnum):
@@ -63,41 +67,41 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     v: int
     cluster: str
-    generation: int
+    generation: Int64
     watcher: str
-    seq: int
+    seq: Int64
     kind: ChangeKind
-    observed_at: int
+    observed_at: Int64
     path: str = ""
     data: str | None = None
     data_base64: str | None = None
     data_omitted: bool = False
     """The payload was too large for the log (or not for others' eyes) and stayed behind."""
-    czxid: int | None = None
-    mzxid: int | None = None
-    version: int | None = None
-    ephemeral_owner: int | None = None
-    ctime: int | None = None
-    mtime: int | None = None
-    read_zxid: int | None = None
-    resync: int | None = None
+    czxid: Int64 | None = None
+    mzxid: Int64 | None = None
+    version: Int64 | None = None
+    ephemeral_owner: Int64 | None = None
+    ctime: Int64 | None = None
+    mtime: Int64 | None = None
+    read_zxid: Int64 | None = None
+    resync: Int64 | None = None
     """The id of a resync, on both its marks; rises within a generation."""
     reason: str | None = None
     """Why a resync was started, in an operator's words."""
-    answers: int | None = None
+    answers: Int64 | None = None
     """The number of the fold's request that a resync answers."""
     rebase: bool = False
     """ZooKeeper's history was replaced: in this resync values win whatever their mzxid."""
-    znodes: int | None = None
+    znodes: Int64 | None = None
     """How many znodes a resync or an audit stands for."""
     digest: str | None = None
     """The digest over them (`digest_text`)."""
     denied: tuple[str, ...] = ()
     """Paths that the watcher may not read: what depends on them is unknown."""
-    dropped: int | None = None
+    dropped: Int64 | None = None
     """Changes that this watcher could not buffer and threw away, since it started."""
     session: SessionState | None = None
-    session_since: int | None = None
+    session_since: Int64 | None = None
     """Since when the session has been in that state."""
     zookeeper: str | None = None
     """The server that the session is on, as host:port."""

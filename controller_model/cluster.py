@@ -129,6 +129,12 @@ class ControllerLedger(msgspec.Struct, array_like=True):
     migrating: bool = False
     untold: ControllerElected | None = None
     """An election whose epoch has not been read yet; told when it is."""
+    untold_after: int | None = None
+    """The epoch that was known when it was seen."""
+    unsure_of: int = NO_CONTROLLER
+    """The former holder, while it is open whether its registration vanished with /controller."""
+    failover_due: int = 0
+    """Leader writes that the failover work under way still owes."""
 
 
 class ResyncLedger(msgspec.Struct, array_like=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from controller_model.changes import ZnodeChange
+from controller_model.changes import ChangeKind, ZnodeChange
 from controller_model.cluster import ClusterState, ControllerLedger
 from controller_model.events import (
     AnyEvent,
@@ -46,10 +46,17 @@ def set_controller(
     told = _tell(ledger)
     vacancy_ms = _close_vacancy(state, change)
     before = ledger.id if ledger.id != NO_CONTROLLER else ledger.last_id
+    if ledger.migrating and ledger.epoch_zxid == change.czxid:
+        _skip_epochs(ledger)
     ledger.seen += 1
     ledger.id_changes += before not in {NO_CONTROLLER, holder.brokerid}
-    cause = _cause(state, before)
+    # Where the end was not seen by itself, the end of the holder's registration may be read yet.
+    unsure = ledger.id != NO_CONTROLLER or state.control.log.resync is not None
+    cause = _cause(state, before, unsure=unsure)
+    ledger.unsure_of = before if unsure and cause is ElectionCause.UNKNOWN else NO_CONTROLLER
+    ledger.last_id = before
     _hold(state, change, holder.brokerid)
+    ledger.untold_after = ledger.epoch
     ledger.untold = ControllerElected(
         at=change.observed_at,
         position=change.position,
@@ -70,6 +77,8 @@ def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> l
     ledger = state.control.controller
     told = _tell(ledger)
     gone = ledger.id
+    if gone == NO_CONTROLLER:
+        return told  # its last value was unreadable: it stays vacant for us
     ledger.last_id = gone
     ledger.id = NO_CONTROLLER
     ledger.czxid = None
@@ -78,7 +87,8 @@ def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> l
     if not state.control.log.baseline:
         return told
     ledger.vacant_since = change.observed_at
-    ledger.held_until = change.observed_at
+    if change.kind is ChangeKind.DELETED and state.control.log.resync is None:
+        ledger.held_until = change.observed_at  # else it may have gone at any time since then
     vacated = ControllerVacated(
         **where(change),
         from_broker=gone,
@@ -92,18 +102,21 @@ def set_epoch(
 ) -> list[AnyEvent]:
     """Take a new controller epoch."""
     epoch = decode_controller_epoch(payload)
+    log = state.control.log
     ledger = state.control.controller
-    if state.control.log.baseline and (ledger.epoch is None or epoch < ledger.epoch):
-        # A history that was replaced, or an epoch that could not be read before: what has been
-        # counted stands, and counting goes on from here.
-        ledger.base_epoch = epoch
-        ledger.base_elections = ledger.elections
-        ledger.base_missed = ledger.missed
-        ledger.seen = 0
-    ledger.epoch = epoch
+    before, ledger.epoch = ledger.epoch, epoch
     ledger.epoch_zxid = change.mzxid or 0
-    if not state.control.log.baseline:
+    if not log.baseline:
         return []
+    both_read = ledger.czxid == ledger.epoch_zxid
+    replaced = log.resync is not None and log.resync.rebase
+    if before is None or epoch < before or replaced or (ledger.migrating and both_read):
+        # A history that was replaced, an epoch that could not be read before, or one that KRaft
+        # gave: what has been counted stands, and counting goes on from here.
+        _count_from(ledger, epoch)
+    elif epoch > before + 1 and not both_read:
+        # Elections in a row, or KRaft taking over: the value of /controller will tell which.
+        return _tell_if_epoch_is_read(ledger)
     _count(ledger)
     return _tell_if_epoch_is_read(ledger)
 
@@ -118,17 +131,18 @@ def baseline(state: ClusterState, change: ZnodeChange) -> None:
     ledger.elections = ledger.base_elections
     ledger.seen = 0
     ledger.untold = None
-    if ledger.id == NO_CONTROLLER and not ledger.migrating:
+    if ledger.czxid is None and "/controller" not in state.control.marks:
         ledger.vacant_since = change.observed_at
 
 
 def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     """Settle the account at a heartbeat: both znodes of any election before it have been read."""
     ledger = state.control.controller
+    if not state.control.log.baseline or state.control.log.resync is not None:
+        return []
     if ledger.id != NO_CONTROLLER:
         ledger.held_until = change.observed_at
-    if not state.control.log.baseline:
-        return []
+    ledger.unsure_of = NO_CONTROLLER
     _count(ledger)
     _count_missed(ledger)
     late = (
@@ -137,10 +151,55 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     return _tell(ledger) if late else []
 
 
-def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
-    """End the failover work when no leader write is due any more; call with settled totals."""
+def holder_registered(state: ClusterState, broker: int, epoch: int | None) -> None:
+    """Remember with which registration /controller is held, if that was read after it."""
     ledger = state.control.controller
-    if ledger.failover is not Failover.UNDER_WAY or leader_writes_due(state.control):
+    if ledger.id != broker or ledger.czxid is None or epoch is None:
+        return
+    if epoch < ledger.czxid:  # a broker registers before it stands for election
+        ledger.last_holder_epoch = epoch
+
+
+def holder_died(state: ClusterState, broker: int, change: ZnodeChange) -> None:
+    """Take the end of a registration that an election may have been about."""
+    ledger = state.control.controller
+    if broker != ledger.unsure_of:
+        return
+    ledger.unsure_of = NO_CONTROLLER
+    if ledger.untold is not None:
+        cause = ElectionCause.SESSION_LOST
+        ledger.untold = msgspec.structs.replace(ledger.untold, cause=cause)
+    if ledger.failover is Failover.NOT_NEEDED:
+        _begin_failover(state, change)
+
+
+def move_due(state: ClusterState, change: ZnodeChange, by: int) -> list[AnyEvent]:
+    """Note that a partition's state made leader writes due, or did one that was."""
+    ledger = state.control.controller
+    if ledger.failover is not Failover.UNDER_WAY or not by:
+        return []
+    ledger.failover_due += by
+    if by < 0:
+        ledger.failover_last_write_at = change.observed_at
+    return [] if ledger.failover_due > 0 else finish_failover(state, change.observed_at)
+
+
+def recount_due(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Count the leader writes due anew, after a change that moves more than one partition."""
+    if state.control.controller.failover is not Failover.UNDER_WAY:
+        return []
+    state.settle()
+    return finish_failover(state, change.observed_at)
+
+
+def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
+    """End the failover work if no leader write is due any more."""
+    ledger = state.control.controller
+    if ledger.failover is not Failover.UNDER_WAY:
+        return []
+    state.settle()
+    ledger.failover_due = leader_writes_due(state.control)
+    if ledger.failover_due:
         return []
     ended_at = ledger.failover_last_write_at or at
     took_ms = max(0, ended_at - (ledger.failover_since or ended_at))
@@ -169,7 +228,7 @@ def _hold(state: ClusterState, change: ZnodeChange, broker: int) -> None:
     ledger.last_holder_epoch = record.epoch if record and record.live else None
 
 
-def _cause(state: ClusterState, before: int) -> ElectionCause:
+def _cause(state: ClusterState, before: int, *, unsure: bool) -> ElectionCause:
     ledger = state.control.controller
     if before == NO_CONTROLLER:
         return ElectionCause.FIRST
@@ -177,25 +236,27 @@ def _cause(state: ClusterState, before: int) -> ElectionCause:
         return ElectionCause.UNKNOWN
     record = state.control.brokers.get(before)
     stayed = record is not None and record.live and record.epoch == ledger.last_holder_epoch
-    return ElectionCause.DELETED if stayed else ElectionCause.SESSION_LOST
+    if not stayed:
+        return ElectionCause.SESSION_LOST
+    return ElectionCause.UNKNOWN if unsure else ElectionCause.DELETED
 
 
 def _close_vacancy(state: ClusterState, change: ZnodeChange) -> int | None:
     """Add the vacancy that this election ends; return it when both its ends were seen."""
     ledger = state.control.controller
     seen_live = ledger.vacant_since is not None and state.control.log.resync is None
-    if ledger.vacant_since is not None:
-        most_ms = max(0, change.observed_at - ledger.vacant_since)
-    else:
-        # It changed hands between two reads: nobody held it for somewhere between no time and
-        # all the time since it was last known to be held.
-        most_ms = max(0, change.observed_at - (ledger.held_until or change.observed_at))
-    least_ms = most_ms if seen_live else 0
+    # Nobody held it for at least as long as that was seen, and at most since it was last known
+    # to be held: the same, where both its ends were seen as they happened.
+    began = ledger.held_until if ledger.held_until is not None else ledger.vacant_since
+    most_ms = max(0, change.observed_at - (change.observed_at if began is None else began))
+    least_ms = 0
+    if seen_live and ledger.vacant_since is not None:
+        least_ms = min(most_ms, max(0, change.observed_at - ledger.vacant_since))
     ledger.vacancy_last_min_ms = least_ms
     ledger.vacancy_last_max_ms = most_ms
     ledger.vacancy_total_min_ms += least_ms
     ledger.vacancy_total_max_ms += most_ms
-    return most_ms if seen_live else None
+    return most_ms if seen_live and least_ms == most_ms else None
 
 
 def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
@@ -205,6 +266,7 @@ def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
     ledger.failover = Failover.UNDER_WAY if due else Failover.NOT_NEEDED
     ledger.failover_since = change.observed_at
     ledger.failover_partitions = due
+    ledger.failover_due = due
     ledger.failover_last_write_at = None
     if ledger.migrating:
         ledger.failover = Failover.UNKNOWN
@@ -217,7 +279,25 @@ def _count(ledger: ControllerLedger) -> None:
     counted = ledger.base_elections + max(by_epoch, ledger.seen)
     ledger.elections = max(ledger.elections, counted)
     if ledger.czxid is not None and ledger.czxid == ledger.epoch_zxid:
+        if ledger.base_epoch is not None and ledger.seen > by_epoch:
+            # Counting began between the two reads of an election: from here on they agree.
+            ledger.base_epoch -= ledger.seen - by_epoch
         _count_missed(ledger)
+
+
+def _count_from(ledger: ControllerLedger, epoch: int) -> None:
+    ledger.base_epoch = epoch
+    ledger.base_elections = ledger.elections
+    ledger.base_missed = ledger.missed
+    ledger.seen = 0
+
+
+def _skip_epochs(ledger: ControllerLedger) -> None:
+    """Leave out the epochs that KRaft skipped: its own epoch becomes the controller's."""
+    if ledger.epoch is None or ledger.base_epoch is None:
+        return
+    if ledger.base_elections + ledger.epoch - ledger.base_epoch > ledger.elections:
+        _count_from(ledger, ledger.epoch)
 
 
 def _count_missed(ledger: ControllerLedger) -> None:
@@ -232,16 +312,21 @@ def _epoch_is_behind(ledger: ControllerLedger) -> bool:
 
 def _tell_if_epoch_is_read(ledger: ControllerLedger) -> list[AnyEvent]:
     untold = ledger.untold
-    if untold is None or untold.zxid is None or ledger.epoch_zxid < untold.zxid:
-        return []
-    return _tell(ledger)
+    return _tell(ledger) if untold is not None and _is_read(ledger, untold) else []
+
+
+def _is_read(ledger: ControllerLedger, untold: ControllerElected) -> bool:
+    return untold.zxid is not None and ledger.epoch_zxid >= untold.zxid
 
 
 def _tell(ledger: ControllerLedger) -> list[AnyEvent]:
     untold, ledger.untold = ledger.untold, None
     if untold is None:
         return []
-    epoch_is_read = untold.zxid is not None and ledger.epoch_zxid >= untold.zxid
     missed, ledger.missed_told = ledger.missed - ledger.missed_told, ledger.missed
-    epoch = ledger.epoch if epoch_is_read else None
+    # Before 2.1 the epoch is set after /controller; a wider jump holds later elections' epochs.
+    exact = untold.zxid == ledger.epoch_zxid
+    after = ledger.untold_after
+    followed = after is not None and ledger.epoch == after + 1
+    epoch = ledger.epoch if exact or (followed and _is_read(ledger, untold)) else None
     return [msgspec.structs.replace(untold, epoch=epoch, missed_elections=missed)]

@@ -7,6 +7,7 @@ one value; all others live in the control plane.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from controller_model import broker_ledger, election_ledger, topic_ledger
@@ -32,6 +33,7 @@ from controller_model.znodes import (
 SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
 DeleteHandler = Callable[[ClusterState, Znode, ZnodeChange], list[AnyEvent]]
 
+_NUMBER = re.compile(r"[0-9]{1,10}")
 _IN_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.PARTITION_STATE, ZnodeKind.TOPIC_CONFIG})
 
 
@@ -99,12 +101,18 @@ touch_mark = keep_mark
 
 
 def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, Mark]]:
-    """Return the znodes that the resync with this ordinal has not told; states before topics."""
-    gone = [(path, mark) for path, mark in state.control.marks.items() if mark.resync != ordinal]
+    """Return the znodes that the resync with this ordinal has not told.
+
+    In the order in which Kafka takes them away: states before topics, requests of deletion last.
+    """
+    control = [(path, mark) for path, mark in state.control.marks.items() if mark.resync != ordinal]
+    last = "/admin/delete_topics/"
+    requests = [entry for entry in control if entry[0].startswith(last)]
+    gone = [entry for entry in control if not entry[0].startswith(last)]
     names = set(state.topics.names()) | set(state.touched)
     for name in sorted(names):
         gone += [(path, mark) for path, mark in _marks_of(state, name) if mark.resync != ordinal]
-    return gone
+    return gone + requests
 
 
 def _marks_of(state: ClusterState, name: str) -> Iterator[tuple[str, Mark]]:
@@ -149,19 +157,15 @@ def _set_delete_topic(
     state.control.deleting[znode.name] = change.ctime or change.observed_at
     if not state.control.log.baseline:
         return []
-    return [
-        TopicDeletionRequested(
-            **where(change),
-            topic=znode.name,
-        )
-    ]
+    requested = TopicDeletionRequested(**where(change), topic=znode.name)
+    return [requested, *election_ledger.recount_due(state, change)]
 
 
-def _end_delete_topic(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+def _end_delete_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
     if state.topic(znode.name) is not None:
         state.touch(znode.name)
     state.control.deleting.pop(znode.name, None)
-    return []
+    return election_ledger.recount_due(state, change)
 
 
 def _set_preferred_election(
@@ -214,7 +218,7 @@ def min_isr_in(payload: bytes) -> int | None:
     text = decode_config(payload).get("min.insync.replicas")
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**31):
+    if not (_NUMBER.fullmatch(text) and 0 < int(text) < 2**31):
         raise UnreadableZnodeError(f"min.insync.replicas is {text[:40]!r}, not a number above 0")
     return int(text)
 

@@ -42,12 +42,18 @@ def project(
 ) -> Iterator[tuple[str, AnyView]]:
     """Yield (key, view) for everything that changed since the last projection; settle first."""
     yield from _topic_views(state, as_of)
+    forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
     for view in _broker_views(state.control, as_of):
         key = view_key(view)
+        forgotten.discard(key)
         checksum = zlib.crc32(encode_view(msgspec.structs.replace(view, as_of=_NO_AS_OF)))
         if sent.get(key) != checksum:
             sent[key] = checksum
             yield key, view
+    for key in sorted(forgotten):
+        # It was assigned and never registered, and is assigned no more.
+        del sent[key]
+        yield key, Deleted(v=VERSION, cluster=state.control.cluster, as_of=as_of)
     cluster = _cluster_view(state.control, as_of, folded_at)
     yield view_key(cluster), cluster
 
@@ -59,7 +65,7 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[tuple[str, AnyVie
     cluster = state.control.cluster
     for name in sorted(state.changed):
         topic = state.topics.get(name)
-        before = state.removed.get(name, 0) if topic is None else topic.chunks
+        before = max(state.removed.get(name, 0), 0 if topic is None else topic.chunks)
         views = [] if topic is None else list(_chunks(state.control, topic, as_of))
         for view in views:
             yield view_key(view), view

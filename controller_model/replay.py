@@ -74,7 +74,11 @@ def count_error(state: ClusterState, change: ZnodeChange, error: str) -> list[An
 
 
 def finish_batch(state: ClusterState, *, at: int) -> list[AnyEvent]:
-    """Settle the totals and tell what only they show: the end of the failover work."""
+    """Settle the totals, and tell what was due by `at` and only totals show.
+
+    That is the end of a failover whose work went away without a write; all else is told by the
+    change that shows it, so that no event depends on where a batch ends.
+    """
     state.settle()
     return election_ledger.finish_failover(state, at)
 
@@ -137,14 +141,16 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         version=change.version or 0,
         resync=log.resync_ordinal if log.resync else 0,
     )
-    keep(log, change.path, mark, new)
     try:
-        return ledgers.set_znode(state, znode, change, change.payload(), new)
+        events = ledgers.set_znode(state, znode, change, change.payload(), new)
     except (UnreadableZnodeError, UnreadableRecordError) as error:
         ledgers.keep_mark(state, znode, change.path, new)
         log.unreadable += 1
         reason = f"unreadable, the last good value stays: {error}"
-        return [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
+        events = [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
+    # Last: should a ledger fail, the digest must not claim a znode that is not held.
+    keep(log, change.path, mark, new)
+    return events
 
 
 def _delete(state: ClusterState, change: ZnodeChange, mark: Mark | None) -> list[AnyEvent]:
@@ -157,8 +163,9 @@ def _delete(state: ClusterState, change: ZnodeChange, mark: Mark | None) -> list
         log.stale += 1
         return []
     _note_change(log, change)
+    events = ledgers.delete_znode(state, classify(change.path), change)
     forget(log, change.path, mark)
-    return ledgers.delete_znode(state, classify(change.path), change)
+    return events
 
 
 def _note_change(log: LogLedger, change: ZnodeChange) -> None:
@@ -221,9 +228,9 @@ def _sweep(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     if log.znodes == (change.znodes or 0):
         return events
     for path, mark in ledgers.unconfirmed(state, log.resync_ordinal):
-        forget(log, path, mark)
         gone = msgspec.structs.replace(change, path=path)
         events += ledgers.delete_znode(state, classify(path), gone)
+        forget(log, path, mark)
     return events
 
 

@@ -7,8 +7,9 @@ no election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9
 
 from __future__ import annotations
 
+from controller_model import election_ledger
 from controller_model.changes import ZnodeChange
-from controller_model.cluster import ClusterState, PartitionRecord, TopicState
+from controller_model.cluster import ClusterState, Mark, PartitionRecord, TopicState
 from controller_model.events import (
     AnyEvent,
     IsrExpanded,
@@ -30,6 +31,7 @@ from controller_model.znodes import (
     PartitionStateZnode,
     TopicZnode,
     Znode,
+    ZnodeKind,
     decode_partition_state,
     decode_topic,
 )
@@ -46,21 +48,25 @@ def set_topic(
     """Take a topic's assignment."""
     assignment = decode_topic(payload)
     topic = state.touch(znode.name)
-    created = topic.mark is None
     before = sum(record.replicas is not None for record in topic.partitions.values())
+    told = where(change)
+    requested = znode.name in state.control.deleting
+    recreated = before > 0 and _is_another(topic.mark, change)
+    count = len(assignment.partitions)
+    created = topic.mark is None or recreated or (before == 0 and count > 0)
     _assign(topic, assignment)
     events = _reassignment_events(state, topic, assignment, change)
     topic.adding, topic.removing = assignment.adding, assignment.removing
     topic.topic_id = assignment.topic_id
     if not state.control.log.baseline:
         return []
-    count = len(assignment.partitions)
-    told = where(change)
+    if recreated:
+        events = [TopicDeleted(topic=znode.name, requested=requested, **told)]
     if created:
         events.append(TopicCreated(topic=znode.name, partitions=count, **told))
     elif count > before:
         events.append(TopicExpanded(topic=znode.name, before=before, partitions=count, **told))
-    return events
+    return events + election_ledger.recount_due(state, change)
 
 
 def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
@@ -78,13 +84,9 @@ def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[An
             del topic.partitions[partition]
     if not state.control.log.baseline:
         return []
-    return [
-        TopicDeleted(
-            **where(change),
-            topic=znode.name,
-            requested=znode.name in state.control.deleting,
-        )
-    ]
+    requested = znode.name in state.control.deleting
+    deleted = TopicDeleted(**where(change), topic=znode.name, requested=requested)
+    return [deleted, *election_ledger.recount_due(state, change)]
 
 
 def set_partition_state(
@@ -95,7 +97,9 @@ def set_partition_state(
     topic = state.touch(znode.name)
     record = record_of(topic, znode.partition)
     events: list[AnyEvent] = []
-    if record.leader is not None and state.control.log.baseline:
+    due = _is_due(state, topic, record)
+    another = _is_another(record.mark, change)
+    if record.leader is not None and not another and state.control.log.baseline:
         step = _Step(state, topic, partition=znode.partition, old=record, new=new, change=change)
         events = step.events()
     elif state.control.log.baseline:
@@ -105,20 +109,38 @@ def set_partition_state(
     record.leader_epoch = new.leader_epoch
     record.controller_epoch = new.controller_epoch
     record.leader_recovery_state = new.leader_recovery_state
-    return events
+    return events + election_ledger.move_due(state, change, _is_due(state, topic, record) - due)
 
 
-def end_partition_state(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
     """Take the end of a partition's state."""
     topic = state.touch(znode.name)
     record = topic.partitions.get(znode.partition)
     if record is None:
         return []
+    due = _is_due(state, topic, record)
     if record.replicas is None:
         del topic.partitions[znode.partition]
     else:
         topic.partitions[znode.partition] = PartitionRecord(replicas=record.replicas)
-    return []
+    return election_ledger.move_due(state, change, -due)
+
+
+def _is_another(mark: Mark | None, change: ZnodeChange) -> bool:
+    """Tell whether a znode was deleted and made again between two reads."""
+    return (
+        bool(mark and mark.czxid and change.czxid)
+        and mark is not None
+        and (mark.czxid != change.czxid)
+    )
+
+
+def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> bool:
+    """Tell whether the controller owes this partition a leader (figures.leader_writes_due)."""
+    if record.replicas is None or record.leader is None or record.leader < 0:
+        return False
+    broker = state.control.brokers.get(record.leader)
+    return (broker is None or not broker.live) and topic.name not in state.control.deleting
 
 
 def _assign(topic: TopicState, assignment: TopicZnode) -> None:
@@ -135,7 +157,7 @@ def _assign(topic: TopicState, assignment: TopicZnode) -> None:
 def _reassignment_events(
     state: ClusterState, topic: TopicState, new: TopicZnode, change: ZnodeChange
 ) -> list[AnyEvent]:
-    before = set(topic.adding) | set(topic.removing)
+    before = {p for p in (*topic.adding, *topic.removing) if _is_reassigned(topic, p)}
     after = {p for p in new.partitions if new.adding.get(p) or new.removing.get(p)}
     if not after:
         topic.reassigning_since = None
@@ -152,6 +174,10 @@ def _reassignment_events(
     if completed := _partitions(topic.name, (before - after) & set(new.partitions)):
         events.append(ReassignmentCompleted(topic=topic.name, partitions=completed, **told))
     return events
+
+
+def _is_reassigned(topic: TopicState, partition: int) -> bool:
+    return bool(topic.adding.get(partition) or topic.removing.get(partition))
 
 
 def _partitions(topic: str, partitions: set[int]) -> tuple[TopicPartition, ...]:
@@ -220,7 +246,6 @@ class _Step:
 
     def _leader_events(self) -> list[AnyEvent]:
         old, new = self.old_leader, self.new.leader
-        self._note_failover_write()
         if new < 0:
             return (
                 [PartitionsOffline(from_broker=old, partitions=self.partitions, **self.told)]
@@ -244,29 +269,39 @@ class _Step:
             events.append(PartitionsOnline(to_broker=new, partitions=self.partitions, **self.told))
         return events
 
-    def _note_failover_write(self) -> None:
-        if self.old_leader >= 0 and not self._live(self.old_leader):
-            self.control.controller.failover_last_write_at = self.change.observed_at
-
     def _election(self) -> LeaderElectionKind:
         new = self.new
         if new.leader not in self.old.isr:
             # Only an unclean election leads with a replica that was not in sync. One that rejoined
             # unseen before it was elected looks the same, unless a step is missing.
-            steps = new.leader_epoch - self.old.leader_epoch
-            clean_possible = steps > 1 and new.leader_recovery_state == 0 and len(new.isr) > 1
+            clean_possible = (
+                self._steps_are_missing() and new.leader_recovery_state == 0 and len(new.isr) > 1
+            )
             return LeaderElectionKind.UNKNOWN if clean_possible else LeaderElectionKind.UNCLEAN
         if self.old_leader < 0 or not self._live(self.old_leader):
             return LeaderElectionKind.OFFLINE
-        left_isr = self.old_leader in self.old.isr and self.old_leader not in new.isr
-        if left_isr:
-            return LeaderElectionKind.CONTROLLED_SHUTDOWN
-        if self.partition in self.topic.adding or self.partition in self.topic.removing:
+        return self._election_from_live_leader()
+
+    def _election_from_live_leader(self) -> LeaderElectionKind:
+        if self.old_leader in self.topic.removing.get(self.partition, ()):
             return LeaderElectionKind.REASSIGNMENT
+        if self.old_leader in self.old.isr and self.old_leader not in self.new.isr:
+            # In a resync the old leader may be gone as well: only its end will tell.
+            in_resync = self.control.log.resync is not None
+            shutdown = LeaderElectionKind.CONTROLLED_SHUTDOWN
+            return LeaderElectionKind.UNKNOWN if in_resync else shutdown
         replicas = self.old.replicas or ()
-        if replicas and replicas[0] == new.leader:
+        if replicas and replicas[0] == self.new.leader:
             return LeaderElectionKind.PREFERRED
+        if ZnodeKind.REASSIGN_PARTITIONS.value in self.control.marks:
+            return LeaderElectionKind.REASSIGNMENT
         return LeaderElectionKind.UNKNOWN
+
+    def _steps_are_missing(self) -> bool:
+        """Tell whether ZooKeeper merged updates of this state before they could be read."""
+        mark, version = self.old.mark, self.change.version
+        merged = mark is not None and version is not None and version > mark.version + 1
+        return merged or self.new.leader_epoch > self.old.leader_epoch + 1
 
     def _isr_events(self) -> list[AnyEvent]:
         before, after = set(self.old.isr), set(self.new.isr)
@@ -301,7 +336,10 @@ class _Step:
         if record is None:
             return
         record.isr_leaves += 1
-        record.drained += by_controller and record.live
+        # A replica that a reassignment takes away leaves the ISR as well.
+        removed = broker in self.topic.removing.get(self.partition, ())
+        in_resync = self.control.log.resync is not None
+        record.drained += by_controller and record.live and not removed and not in_resync
 
     def _live(self, broker: int) -> bool:
         record = self.control.brokers.get(broker)

@@ -9,7 +9,6 @@ layouts, its predecessors down to 0.8.
 from __future__ import annotations
 
 import enum
-import json
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -43,7 +42,8 @@ _LEADER = Annotated[int, msgspec.Meta(ge=LEADER_DURING_DELETE, le=2**31 - 1)]
 _VERSION_1 = Annotated[int, msgspec.Meta(ge=1, le=1)]
 
 _PARTITION_STATE_PARTS = 7
-_TOPIC_PARTS = 4
+_INT32_DIGITS = 10
+"""Digits of the largest 32-bit number; longer texts are not even converted."""
 
 
 class ZnodeKind(enum.Enum):
@@ -99,8 +99,8 @@ _CHILDREN = {
 def classify(path: str) -> Znode:
     """Return what a path is; OTHER for containers and for what Kafka does not make.
 
-    >>> classify("/brokers/topics/t/partitions/3/state")
-    Znode(kind=<ZnodeKind.PARTITION_STATE: ...>, name='t', partition=3)
+    >>> classify("/brokers/topics/t/partitions/3/state")[1:]
+    ('t', 3)
     >>> classify("/brokers/ids").kind.name
     'OTHER'
     """
@@ -108,12 +108,17 @@ def classify(path: str) -> Znode:
     if exact is not None:
         return exact
     parent, _, name = path.rpartition("/")
-    if name == "state" and path.startswith("/brokers/topics/"):
+    kind = _CHILDREN.get(parent)
+    if kind is None and name == "state" and path.startswith("/brokers/topics/"):
         parts = path.split("/")
-        if len(parts) == _PARTITION_STATE_PARTS and parts[4] == "partitions" and _is_id(parts[5]):
+        if (
+            len(parts) == _PARTITION_STATE_PARTS
+            and parts[3]
+            and parts[4] == "partitions"
+            and _is_id(parts[5])
+        ):
             return Znode(ZnodeKind.PARTITION_STATE, parts[3], int(parts[5]))
         return _OTHER
-    kind = _CHILDREN.get(parent)
     if kind is None or not name or (kind is ZnodeKind.BROKER and not _is_id(name)):
         return _OTHER
     return Znode(kind, name)
@@ -140,7 +145,9 @@ def published_data(path: str, payload: bytes) -> bytes:
 
 
 def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and int(text) < 2**31 and str(int(text)) == text
+    if not (text.isascii() and text.isdecimal() and len(text) <= _INT32_DIGITS):
+        return False
+    return int(text) < 2**31 and str(int(text)) == text
 
 
 # --- payloads -------------------------------------------------------------------------------
@@ -149,10 +156,10 @@ def _is_id(text: str) -> bool:
 class ControllerZnode(msgspec.Struct, frozen=True):
     """/controller (kafka.zk.ControllerZNode): who holds it."""
 
-    brokerid: _INT32
+    brokerid: _BROKER_ID
     version: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
     timestamp: str | int | None = None
-    kraft_controller_epoch: int | None = msgspec.field(default=None, name="kraftControllerEpoch")
+    kraft_controller_epoch: _INT32 | None = msgspec.field(default=None, name="kraftControllerEpoch")
 
 
 class BrokerZnode(msgspec.Struct, frozen=True):
@@ -198,6 +205,10 @@ class _ConfigLayout(msgspec.Struct, frozen=True):
     config: dict[str, Any]
 
 
+class _ClusterIdLayout(msgspec.Struct, frozen=True):
+    id: str
+
+
 class _TopicPartitionLayout(msgspec.Struct, frozen=True):
     topic: str
     partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -215,6 +226,7 @@ _topic = msgspec.json.Decoder(_TopicLayout)
 _state = msgspec.json.Decoder(PartitionStateZnode)
 _config = msgspec.json.Decoder(_ConfigLayout)
 _partitions = msgspec.json.Decoder(_PartitionsLayout)
+_cluster_id = msgspec.json.Decoder(_ClusterIdLayout)
 
 
 def decode_controller(payload: bytes) -> ControllerZnode:
@@ -263,10 +275,15 @@ def decode_partition_state(payload: bytes) -> PartitionStateZnode:
 def decode_config(payload: bytes) -> dict[str, str]:
     """Return the part of a topic's or broker's configuration that the model needs.
 
-    Brokers before 0.9 wrote an empty znode: no configuration.
+    An empty znode is no configuration (kafka.zk.ConfigEntityZNode).
     """
-    layout = _read(_config, payload)
-    return {key: str(value) for key, value in layout.config.items() if key in CONFIG_KEYS}
+    if not payload:
+        return {}
+    config = _read(_config, payload).config
+    wanted = {key: value for key, value in config.items() if key in CONFIG_KEYS}
+    if not all(isinstance(value, str) for value in wanted.values()):
+        raise UnreadableZnodeError("a configuration value is not text")
+    return wanted
 
 
 def decode_partitions(payload: bytes) -> tuple[tuple[str, int], ...]:
@@ -277,13 +294,7 @@ def decode_partitions(payload: bytes) -> tuple[tuple[str, int], ...]:
 
 def decode_cluster_id(payload: bytes) -> str:
     """Return the cluster id (kafka.zk.ClusterIdZNode)."""
-    try:
-        content = json.loads(payload)
-    except ValueError as error:
-        raise UnreadableZnodeError(f"not JSON: {error}") from None
-    if not isinstance(content, dict) or not isinstance(content.get("id"), str):
-        raise UnreadableZnodeError("no id in it")
-    return str(content["id"])
+    return _read(_cluster_id, payload).id
 
 
 def _by_partition(replicas: dict[str, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:

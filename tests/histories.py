@@ -1,0 +1,456 @@
+"""A play of ZooKeeper and Kafka's controller that writes a cluster's log, for tests of the fold.
+
+The rule: `History` holds the tree as ZooKeeper would (zxids, versions, czxids) and appends to
+`changes` exactly what a watcher would publish. What nobody saw is written with `seen=False`; a
+resync or an audit then finds it. `Fold` applies changes and keeps what happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from controller_model import figures
+from controller_model.changes import (
+    ChangeKind,
+    SessionState,
+    ZnodeChange,
+    data_fields,
+    digest_text,
+    znode_digest,
+)
+from controller_model.cluster import (
+    Assumed,
+    ClusterState,
+    MemoryTopicStore,
+    TopicState,
+    new_cluster,
+    pack_control,
+    pack_topic,
+    unpack_control,
+    unpack_topic,
+)
+from controller_model.events import AnyEvent
+from controller_model.ids import AsOf
+from controller_model.projection import Sent, project
+from controller_model.replay import finish_batch, replay
+from controller_model.views import AnyView, BrokerView, ClusterView, Counts
+
+TICK_MS = 10
+"""Between two steps of a history, on all clocks."""
+
+_EventT = TypeVar("_EventT")
+
+
+@dataclass
+class Held:
+    """A znode as ZooKeeper holds it."""
+
+    data: bytes
+    czxid: int
+    mzxid: int
+    version: int
+    ctime: int
+    mtime: int
+    ephemeral_owner: int = 0
+
+
+def state_path(topic: str, partition: int) -> str:
+    """Return the path of a partition's state."""
+    return f"/brokers/topics/{topic}/partitions/{partition}/state"
+
+
+def payload(content: Any) -> bytes:
+    """Return a znode's bytes: JSON of anything but text and bytes."""
+    if isinstance(content, bytes):
+        return content
+    return content.encode() if isinstance(content, str) else json.dumps(content).encode()
+
+
+@dataclass
+class History:
+    """A cluster's ZooKeeper and the log that a watcher writes of it."""
+
+    cluster: str = "prod"
+    watcher: str = "w1"
+    generation: int = 1
+    seq: int = 0
+    now: int = 1_000_000
+    zxid: int = 100
+    znodes: dict[str, Held] = field(default_factory=dict)
+    changes: list[ZnodeChange] = field(default_factory=list)
+    published: dict[str, int] = field(default_factory=dict)
+    """What the watcher has told as existing: mzxid by path."""
+    epoch: int = 0
+    _transaction: bool = False
+    _resync: int = 0
+
+    # --- ZooKeeper ------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Let all that is written inside share one zxid."""
+        self._next_zxid()
+        self._transaction = True
+        try:
+            yield
+        finally:
+            self._transaction = False
+
+    def _next_zxid(self) -> int:
+        if not self._transaction:
+            self.zxid += 1
+            self.now += TICK_MS
+        return self.zxid
+
+    def set(
+        self, path: str, content: Any, *, seen: bool = True, ephemeral_owner: int = 0
+    ) -> ZnodeChange | None:
+        """Create or change a znode."""
+        zxid = self._next_zxid()
+        old = self.znodes.get(path)
+        if old is None:
+            self.znodes[path] = Held(
+                payload(content), zxid, zxid, 0, self.now, self.now, ephemeral_owner
+            )
+        else:
+            old.data, old.mzxid, old.mtime = payload(content), zxid, self.now
+            old.version += 1
+        return self.tell(path) if seen else None
+
+    def delete(self, path: str, *, seen: bool = True) -> ZnodeChange | None:
+        """Delete a znode."""
+        self._next_zxid()
+        del self.znodes[path]
+        return self.tell(path) if seen else None
+
+    # --- the watcher ----------------------------------------------------------------------
+
+    def tell(self, path: str) -> ZnodeChange:
+        """Publish what ZooKeeper holds at this path now."""
+        znode = self.znodes.get(path)
+        if znode is None:
+            self.published.pop(path, None)
+            return self.record(ChangeKind.DELETED, path=path, read_zxid=self.zxid)
+        self.published[path] = znode.mzxid
+        return self.record(
+            ChangeKind.SET,
+            path=path,
+            czxid=znode.czxid,
+            mzxid=znode.mzxid,
+            version=znode.version,
+            ctime=znode.ctime,
+            mtime=znode.mtime,
+            ephemeral_owner=znode.ephemeral_owner,
+            read_zxid=self.zxid,
+            **data_fields(znode.data),
+        )
+
+    def record(self, kind: ChangeKind, **fields: Any) -> ZnodeChange:
+        """Append any record to the log."""
+        self.seq += 1
+        change = ZnodeChange(
+            v=1,
+            cluster=self.cluster,
+            generation=self.generation,
+            watcher=self.watcher,
+            seq=self.seq,
+            kind=kind,
+            observed_at=self.now + 1,
+            **fields,
+        )
+        self.changes.append(change)
+        return change
+
+    def start_resync(self, **fields: Any) -> ZnodeChange:
+        """Begin a resync; the watcher counts from nothing."""
+        self._resync += 1
+        self.published = {}
+        return self.record(ChangeKind.RESYNC_STARTED, resync=self._resync, **fields)
+
+    def finish_resync(self, **fields: Any) -> ZnodeChange:
+        """End a resync with the right count and digest, unless told otherwise."""
+        return self.record(
+            ChangeKind.RESYNC_FINISHED, **{"resync": self._resync, **self._proof(), **fields}
+        )
+
+    def resync(self, **fields: Any) -> None:
+        """Tell the whole tree between its two marks."""
+        self.start_resync(**fields)
+        for path in self.znodes:
+            self.tell(path)
+        self.finish_resync()
+
+    def reconciled(self, **fields: Any) -> ZnodeChange:
+        """End an audit."""
+        return self.record(ChangeKind.RECONCILED, **{**self._proof(), **fields})
+
+    def heartbeat(self, *, after_ms: int = 10_000, **fields: Any) -> ZnodeChange:
+        """Let time pass and tell that the watcher lives."""
+        self.now += after_ms
+        return self.record(ChangeKind.HEARTBEAT, **{"session": SessionState.CONNECTED, **fields})
+
+    def new_generation(self, watcher: str) -> None:
+        """Let another watcher take over; it has to begin with a resync."""
+        self.generation += 1
+        self.watcher = watcher
+        self.seq = 0
+
+    def _proof(self) -> dict[str, Any]:
+        digest = 0
+        for path, mzxid in self.published.items():
+            digest ^= znode_digest(path, mzxid)
+        return {"znodes": len(self.published), "digest": digest_text(digest)}
+
+    # --- Kafka ----------------------------------------------------------------------------
+
+    def broker(self, broker: int, *, rack: str | None = None, seen: bool = True) -> None:
+        """Register a broker."""
+        content = {
+            "version": 5,
+            "host": f"b{broker}",
+            "port": 9092,
+            "endpoints": [f"PLAINTEXT://b{broker}:9092"],
+            "jmx_port": -1,
+            "timestamp": str(self.now),
+            "features": {},
+            "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+            **({"rack": rack} if rack else {}),
+        }
+        self.set(f"/brokers/ids/{broker}", content, seen=seen, ephemeral_owner=broker + 1)
+
+    def broker_gone(self, broker: int, *, seen: bool = True) -> None:
+        """End a broker's session, and its hold of /controller if it has it."""
+        with self.transaction():
+            if self.controller_id == broker:
+                self.delete("/controller", seen=seen)
+            self.delete(f"/brokers/ids/{broker}", seen=seen)
+
+    @property
+    def controller_id(self) -> int | None:
+        """The holder of /controller."""
+        held = self.znodes.get("/controller")
+        return None if held is None else int(json.loads(held.data)["brokerid"])
+
+    def elect(self, broker: int, *, seen: bool = True, epoch_seen: bool = True) -> None:
+        """Let a broker take /controller, as Kafka does since 2.1: with the epoch, in one zxid."""
+        self.epoch += 1
+        with self.transaction():
+            self.set("/controller", controller_payload(broker), seen=seen, ephemeral_owner=1)
+            self.set("/controller_epoch", str(self.epoch), seen=seen and epoch_seen)
+
+    def topic(
+        self,
+        topic: str,
+        partitions: Mapping[int, Sequence[int]],
+        *,
+        adding: Mapping[int, Sequence[int]] | None = None,
+        removing: Mapping[int, Sequence[int]] | None = None,
+        seen: bool = True,
+    ) -> None:
+        """Write a topic's assignment."""
+        content = {
+            "version": 3,
+            "topic_id": "AAAAAAAAAAAAAAAAAAAAAA",
+            "partitions": {str(p): list(replicas) for p, replicas in partitions.items()},
+            "adding_replicas": {str(p): list(r) for p, r in (adding or {}).items()},
+            "removing_replicas": {str(p): list(r) for p, r in (removing or {}).items()},
+        }
+        self.set(f"/brokers/topics/{topic}", content, seen=seen)
+
+    def state(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        leader: int,
+        isr: Sequence[int],
+        leader_epoch: int = 0,
+        controller_epoch: int | None = None,
+        recovery: int = 0,
+        seen: bool = True,
+    ) -> None:
+        """Write a partition's state."""
+        content = {
+            "controller_epoch": self.epoch if controller_epoch is None else controller_epoch,
+            "leader": leader,
+            "version": 1,
+            "leader_epoch": leader_epoch,
+            "isr": list(isr),
+            "leader_recovery_state": recovery,
+        }
+        self.set(state_path(topic, partition), content, seen=seen)
+
+    def topic_gone(self, topic: str, *, seen: bool = True) -> None:
+        """Delete a topic's states and then its znode."""
+        below = [p for p in self.znodes if p.startswith(f"/brokers/topics/{topic}/")]
+        for path in [*below, f"/brokers/topics/{topic}"]:
+            self.delete(path, seen=seen)
+
+
+def controller_payload(broker: int, *, kraft_epoch: int = -1) -> dict[str, Any]:
+    """Return what Kafka 3.9 writes to /controller."""
+    return {
+        "version": 2,
+        "brokerid": broker,
+        "timestamp": "1795250695635",
+        "kraftControllerEpoch": kraft_epoch,
+    }
+
+
+def small_cluster(**partitions: Mapping[int, Sequence[int]]) -> History:
+    """Return three brokers, controller 0, the given topics led as preferred, and a baseline.
+
+    Without topics: "t" with two partitions of three replicas.
+    """
+    history = History()
+    for broker in range(3):
+        history.broker(broker, seen=False)
+    history.elect(0, seen=False)
+    for topic, assignment in (partitions or {"t": {0: (0, 1, 2), 1: (1, 2, 0)}}).items():
+        history.topic(topic, assignment, seen=False)
+        for partition, replicas in assignment.items():
+            history.state(topic, partition, leader=replicas[0], isr=replicas, seen=False)
+    history.resync()
+    return history
+
+
+class PackedTopicStore:
+    """Topics as bytes, each read a fresh copy: what Spark's state does to them."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, bytes] = {}
+
+    def get(self, name: str) -> TopicState | None:
+        """Return a fresh copy of the topic, or None."""
+        data = self._topics.get(name)
+        return None if data is None else unpack_topic(data)
+
+    def put(self, topic: TopicState) -> None:
+        """Keep the topic as bytes."""
+        self._topics[topic.name] = pack_topic(topic)
+
+    def remove(self, name: str) -> None:
+        """Forget the topic."""
+        self._topics.pop(name, None)
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all topics."""
+        return sorted(self._topics)
+
+
+class Fold:
+    """A fold of one cluster, and what it has told."""
+
+    def __init__(self, *, packed: bool = False, min_isr: int = 1) -> None:
+        store = PackedTopicStore() if packed else MemoryTopicStore()
+        control = new_cluster(
+            "prod", assumed=Assumed(min_insync_replicas=min_isr), counters_since=1
+        )
+        self.state = ClusterState(control, store)
+        self.events: list[AnyEvent] = []
+        self.sent: Sent = {}
+        self._read = 0
+
+    def feed(self, changes: Iterable[ZnodeChange]) -> list[AnyEvent]:
+        """Apply changes as one batch; return what happened."""
+        told: list[AnyEvent] = []
+        for change in changes:
+            told += replay(self.state, change)[1]
+        told += finish_batch(self.state, at=self.state.control.now)
+        self.events += told
+        return told
+
+    def follow(self, history: History) -> list[AnyEvent]:
+        """Apply what is new in a history's log."""
+        news = history.changes[self._read :]
+        self._read = len(history.changes)
+        return self.feed(news)
+
+    def restart(self) -> None:
+        """Pack everything and go on from the bytes, as after a restart from a checkpoint."""
+        control = unpack_control(pack_control(self.state.control))
+        store = PackedTopicStore()
+        for name in self.state.topics.names():
+            topic = self.state.topics.get(name)
+            assert topic is not None
+            store.put(topic)
+        self.state = ClusterState(control, store)
+        self.sent = {}
+
+    def counts(self) -> Counts:
+        """Return the cluster's figures."""
+        self.state.settle()
+        return figures.counts(self.state.control)
+
+    def views(self) -> dict[str, AnyView]:
+        """Return the views that changed, in order; the cluster's is the last."""
+        self.state.settle()
+        place = AsOf("l", *self.state.control.log.position)
+        return dict(project(self.state, as_of=place, folded_at=0, sent=self.sent))
+
+    def cluster_view(self) -> ClusterView:
+        """Return the cluster's view."""
+        view = self.views()["prod/cluster"]
+        assert isinstance(view, ClusterView)
+        return view
+
+    def broker_view(self, broker: int) -> BrokerView:
+        """Return a broker's view, sent before or not."""
+        self.sent.clear()
+        view = self.views()[f"prod/broker/{broker}"]
+        assert isinstance(view, BrokerView)
+        return view
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is true now, without counters, marks and clocks."""
+        self.state.settle()
+        control = self.state.control
+        topics = {
+            name: (
+                {
+                    p: (r.replicas, r.leader, r.isr, r.leader_epoch, r.controller_epoch)
+                    for p, r in sorted(topic.partitions.items())
+                },
+                topic.adding,
+                topic.removing,
+                topic.min_isr,
+            )
+            for name in sorted(control_names(self.state))
+            if (topic := self.state.topics.get(name)) is not None
+        }
+        return {
+            "counts": self.counts(),
+            "topics": topics,
+            "live": sorted(control.live_brokers()),
+            "controller": (control.controller.id, control.controller.epoch),
+            "deleting": sorted(control.deleting),
+            "held": (control.log.znodes, control.log.digest),
+        }
+
+
+def control_names(state: ClusterState) -> list[str]:
+    """Return the names of all topics that the fold holds."""
+    return list(state.topics.names())
+
+
+def only(events: Iterable[AnyEvent], kind: type[_EventT]) -> _EventT:
+    """Return the one event of a kind; fail when there is none or more than one."""
+    found = [event for event in events if isinstance(event, kind)]
+    assert len(found) == 1, f"{len(found)} of {kind.__name__} in {list(events)}"
+    return found[0]
+
+
+def kinds(events: Iterable[AnyEvent]) -> list[str]:
+    """Return the kinds of events, in order."""
+    return [type(event).__name__ for event in events]
+
+
+def replaced(change: ZnodeChange, **fields: Any) -> ZnodeChange:
+    """Return a record with other values in some fields."""
+    return msgspec.structs.replace(change, **fields)

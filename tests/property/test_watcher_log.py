@@ -1,0 +1,136 @@
+"""Whatever happens to the cluster, the connection and the pipeline: the log ends equal to the tree.
+
+The reader of the log follows the fold's rules in their plainest form and checks, on the way, that
+seqs have no hole, that a generation begins with a resync, and every digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller_model.changes import ChangeKind, SessionState
+from controller_model.znodes import WATCHED_SUBTREES, is_published
+from tests.unit.zk_source.ensemble import Play
+from zk_source.watcher import Rhythm
+
+PATHS = (
+    "/controller",
+    "/brokers/ids/0",
+    "/brokers/topics/t",
+    "/brokers/topics/t/partitions/0/state",
+    "/config/topics/t",
+)
+
+ON_PATHS = ("put", "put", "change while it is read", "reconnect while it is read", "delete")
+ALONE = ("execute", "answer", "deliver", "rest", "rest")
+OUTAGES = ("disconnect", "expire", "reconnect", "overflow", "drop", "back")
+
+STEP = st.one_of(
+    st.tuples(st.sampled_from(ON_PATHS), st.sampled_from(PATHS)),
+    st.tuples(st.sampled_from(ALONE), st.just("")),
+    st.tuples(st.sampled_from(OUTAGES), st.just("")),
+    st.tuples(st.just("time"), st.sampled_from(("1", "1000", "60000"))),
+)
+
+
+def drop_notifications(play: Play) -> None:
+    """Lose the notifications under way, and tell the watcher that some were lost."""
+    replies = [item for item in play.zk.to_client if len(item) != 2]
+    play.zk.to_client.clear()
+    play.zk.to_client.extend(replies)
+    play.watcher.on_overflow(1, play.now_ms)
+
+
+def reconnect(play: Play) -> None:
+    """End the connection and begin another."""
+    play.disconnect()
+    play.connect()
+
+
+def rest(play: Play) -> None:
+    """Let everything under way come to its end, if there is a connection."""
+    if play.zk.connected:
+        play.settle()
+
+
+def change_while_read(play: Play, path: str) -> None:
+    """Change a znode, and change it again between its read's execution and the reply."""
+    rest(play)
+    play.zk.put(path)
+    play.deliver_one()
+    play.zk.execute_one()
+    play.zk.put(path)
+    play.deliver_one()
+
+
+def reconnect_while_read(play: Play, path: str) -> None:
+    """Lose the connection between a read's sending and its reply."""
+    rest(play)
+    play.zk.put(path)
+    play.deliver_one()
+    reconnect(play)
+    rest(play)
+
+
+DEEDS: dict[str, Callable[[Play, str], object]] = {
+    "put": lambda play, path: play.zk.put(path),
+    "delete": lambda play, path: play.zk.delete(path),
+    "answer": lambda play, _: play.zk.answer_one(),
+    "execute": lambda play, _: play.zk.execute_one(),
+    "rest": lambda play, _: rest(play),
+    "change while it is read": change_while_read,
+    "reconnect while it is read": reconnect_while_read,
+    "deliver": lambda play, _: play.deliver_one(),
+    "time": lambda play, ms: play.pass_time(int(ms)),
+    "disconnect": lambda play, _: play.disconnect(),
+    "expire": lambda play, _: play.disconnect(SessionState.LOST),
+    "reconnect": lambda play, _: reconnect(play),
+    "overflow": lambda play, _: drop_notifications(play),
+    "drop": lambda play, _: play.watcher.on_dropped(1, "Kafka was away", play.now_ms),
+    "back": lambda play, _: play.watcher.on_pipeline_back(play.now_ms),
+}
+
+
+def tell(steps: list[tuple[str, str]]) -> Play:
+    """Let a story happen, then let it come to rest on a live connection."""
+    play = Play(Rhythm(audit_ms=30_000, resync_ms=10**12))
+    play.zk.put("/brokers/ids")
+    play.connect()
+    for deed, detail in steps:
+        DEEDS[deed](play, detail)
+        play.carry_out()
+    play.watcher.on_pipeline_back(play.now_ms)
+    if not play.zk.connected:
+        play.connect()
+    for _ in range(2):
+        play.pass_time(2_000)
+        play.settle()
+    return play
+
+
+@given(st.lists(STEP, max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]]) -> None:
+    """After any story, once connected and quiet, a reader holds exactly the published znodes."""
+    play = tell(steps)
+    roots = [f"{root}/" for root in WATCHED_SUBTREES]
+    expected = {
+        path: node.mzxid
+        for path, node in play.zk.nodes.items()
+        if is_published(path) and any(f"{path}/".startswith(root) for root in roots)
+    }
+    assert play.reader.mzxids == expected
+
+
+@given(st.lists(STEP, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_an_audit_at_the_end_confirms_the_log(steps: list[tuple[str, str]]) -> None:
+    """An audit after any story ends with the reader's own digest, and finds nothing missed."""
+    play = tell(steps)
+    play.pass_time(40_000)
+    play.settle()
+    assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
+    assert play.watcher.reading.figures.audit_differences == 0

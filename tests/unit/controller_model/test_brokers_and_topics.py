@@ -1,0 +1,309 @@
+"""Brokers, topics, partitions: what one change tells, by written-out histories."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.events import (
+    AnyEvent,
+    BrokerStopped,
+    IsrExpanded,
+    IsrShrunk,
+    LeaderElectionKind,
+    LeadersElected,
+    TopicCreated,
+    TopicDeleted,
+    TopicExpanded,
+)
+from tests.histories import Fold, History, kinds, only, small_cluster, state_path
+
+
+def begun(**topics: dict[int, tuple[int, ...]]) -> tuple[History, Fold]:
+    """Return a small cluster and a fold that has read it."""
+    history, fold = small_cluster(**topics), Fold()
+    fold.follow(history)
+    return history, fold
+
+
+def end_of(events: list[AnyEvent]) -> str:
+    """Return how the one broker that stopped ended."""
+    return only(events, BrokerStopped).end.value
+
+
+def elected(events: list[AnyEvent]) -> str:
+    """Return the kind of the one leader election."""
+    return only(events, LeadersElected).election.value
+
+
+def test_a_broker_that_vanishes_from_full_isrs_crashed() -> None:
+    """Nobody emptied it before: a crash; broker 0 is a broker like all others."""
+    history, fold = begun()
+    history.broker_gone(0)
+    assert end_of(fold.follow(history)) == "crashed"
+    assert fold.cluster_view().brokers_live == (1, 2)
+
+
+def test_a_broker_that_the_controller_emptied_shut_down() -> None:
+    """Leaders moved and ISRs left while it was registered, then its end."""
+    history, fold = begun()
+    history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
+    history.state("t", 1, leader=2, isr=[2, 0], leader_epoch=1)
+    history.broker_gone(1)
+    told = fold.follow(history)
+    assert elected(told) == "controlled_shutdown"
+    assert end_of(told) == "controlled_shutdown"
+
+
+def test_a_bounce_in_one_change_is_an_end_and_a_start() -> None:
+    """The same id with a larger czxid: the end between was not seen, but it was."""
+    history, fold = begun()
+    history.broker_gone(2, seen=False)
+    history.broker(2)
+    told = fold.follow(history)
+    assert kinds(told) == ["BrokerStopped", "BrokerStarted"]
+    assert end_of(told) == "bounced"
+    assert fold.broker_view(2).registrations == 2
+
+
+def test_an_end_found_by_a_resync_is_unknown() -> None:
+    """What came before the end was not seen, so nothing is inferred, live or swept."""
+    history, fold = begun()
+    history.broker_gone(2, seen=False)
+    history.resync()
+    assert end_of(fold.follow(history)) == "unknown"
+
+
+def test_a_reassignment_is_not_a_shutdown() -> None:
+    """A replica that a reassignment takes away leaves the ISR; its broker was not emptied."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    history.topic("t", {0: [0, 1, 2]}, removing={0: [2]})
+    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
+    history.topic("t", {0: [0, 1]})
+    history.broker_gone(2)
+    told = fold.follow(history)
+    assert end_of(told) == "unknown"
+    assert {"ReassignmentStarted", "ReassignmentCompleted"} <= set(kinds(told))
+    assert fold.state.control.reassigning == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ((1, [1, 2, 0], 1), (0, [1, 2, 0], 2), "preferred"),
+        ((-1, [0], 1), (0, [0], 2), "offline"),
+        ((-1, [0], 1), (1, [1], 2), "unclean"),
+        ((0, [0, 1, 2], 1), (1, [1, 2], 2), "controlled_shutdown"),
+        ((0, [0, 1, 2], 1), (2, [0, 1, 2], 2), "unknown"),
+        ((0, [0, 1], 1), (2, [2, 1], 3), "unknown"),
+        ((0, [0, 1], 1), (2, [2], 3), "unclean"),
+    ],
+)
+def test_leader_elections_are_classified(
+    before: tuple[int, list[int], int], after: tuple[int, list[int], int], kind: str
+) -> None:
+    """The step from one state to the next names the election; where it fits none: unknown."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    history.state("t", 0, leader=before[0], isr=before[1], leader_epoch=before[2])
+    fold.follow(history)
+    history.state("t", 0, leader=after[0], isr=after[1], leader_epoch=after[2])
+    assert elected(fold.follow(history)) == kind
+    assert fold.state.control.leader_elections[kind] == 1
+    assert fold.state.control.unclean_elections == (kind == "unclean")
+
+
+def test_a_replica_that_rejoined_unseen_and_leads_is_not_unclean() -> None:
+    """The ISR grew in an update that was merged away: the version tells, not the leader epoch."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    fold.follow(history)
+    history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1, seen=False)
+    history.state("t", 0, leader=0, isr=[1, 2, 0], leader_epoch=2)
+    assert elected(fold.follow(history)) == LeaderElectionKind.UNKNOWN.value
+    assert fold.state.control.log.missed_updates == 1
+
+
+def test_a_reassignment_moves_the_leader_off_a_replica_that_goes() -> None:
+    """Only then; a preferred election during a reassignment stays one."""
+    history, fold = begun(t={0: (0, 1, 2)}, u={0: (1, 0, 2)})
+    history.topic("t", {0: [1, 2, 0]}, removing={0: [0]})
+    history.state("t", 0, leader=1, isr=[0, 1, 2], leader_epoch=1)
+    assert elected(fold.follow(history)) == "reassignment"
+    history.topic("u", {0: [0, 1, 2]}, removing={0: [2]})
+    history.state("u", 0, leader=0, isr=[1, 0, 2], leader_epoch=1)
+    assert elected(fold.follow(history)) == "preferred"
+
+
+def test_a_resync_that_finds_a_dead_brokers_leaders_moved_calls_it_unknown() -> None:
+    """The broker is swept after the states: until then it looks like a controlled shutdown."""
+    history, fold = begun(t={0: (2, 1, 0)})
+    history.broker_gone(2, seen=False)
+    history.state("t", 0, leader=1, isr=[1, 0], leader_epoch=1, seen=False)
+    history.resync()
+    assert elected(fold.follow(history)) == "unknown"
+
+
+def test_isr_changes_tell_a_dead_follower_from_a_slow_one() -> None:
+    """The controller bumps the leader epoch, a leader that drops a slow replica does not."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    history.state("t", 0, leader=0, isr=[0, 1])
+    assert not only(fold.follow(history), IsrShrunk).by_controller
+    history.state("t", 0, leader=0, isr=[0, 1, 2])
+    assert only(fold.follow(history), IsrExpanded).who == (2,)
+    history.state("t", 0, leader=0, isr=[0], leader_epoch=1)
+    shrunk = only(fold.follow(history), IsrShrunk)
+    assert (shrunk.who, shrunk.by_controller) == ((1, 2), True)
+    assert (fold.state.control.isr_shrinks, fold.state.control.isr_expands) == (2, 1)
+
+
+def test_a_write_of_a_deposed_controller_is_told_but_not_a_leaders_isr_change() -> None:
+    """Older controller epoch, newer than the epoch's own znode, and the leader moved."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    history.delete("/controller")
+    history.elect(1)
+    history.state("t", 0, leader=0, isr=[0, 1], controller_epoch=1)
+    assert "StaleControllerWrite" not in kinds(fold.follow(history))
+    history.state("t", 0, leader=1, isr=[0, 1], leader_epoch=1, controller_epoch=1)
+    assert "StaleControllerWrite" in kinds(fold.follow(history))
+    assert fold.state.control.controller.stale_writes == 1
+
+
+def test_a_topics_life_is_told() -> None:
+    """Created, expanded, its deletion requested, deleted."""
+    history, fold = begun()
+    history.topic("new", {0: [0]})
+    history.state("new", 0, leader=0, isr=[0])
+    assert only(fold.follow(history), TopicCreated).partitions == 1
+    history.topic("new", {0: [0], 1: [1]})
+    assert only(fold.follow(history), TopicExpanded).before == 1
+    assert fold.counts().without_state == 1
+    history.set("/admin/delete_topics/new", b"")
+    history.state("new", 0, leader=-1, isr=[0], leader_epoch=1)
+    assert kinds(fold.follow(history)) == ["TopicDeletionRequested"]
+    assert (fold.counts().offline, fold.counts().deleting_topics) == (0, 1)
+    history.topic_gone("new")
+    history.delete("/admin/delete_topics/new")
+    assert only(fold.follow(history), TopicDeleted).requested
+    assert fold.counts().topics == 1
+    assert list(fold.state.topics.names()) == ["t"]
+
+
+def test_a_deletion_that_nobody_asked_for_is_told_apart() -> None:
+    """A topic's znode taken away by hand."""
+    history, fold = begun()
+    history.topic_gone("t")
+    assert not only(fold.follow(history), TopicDeleted).requested
+
+
+def test_a_deletion_done_during_an_outage_was_requested() -> None:
+    """The sweep takes requests of deletion last, so the topic's end still knows of it."""
+    history, fold = begun()
+    history.set("/admin/delete_topics/t", b"")
+    history.topic_gone("t", seen=False)
+    history.delete("/admin/delete_topics/t", seen=False)
+    history.resync()
+    assert only(fold.follow(history), TopicDeleted).requested
+
+
+def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
+    """Deleted and made anew between two reads: no unclean election, no expansion."""
+    history, fold = begun(t={0: (0, 1)})
+    history.topic_gone("t", seen=False)
+    history.topic("t", {0: [2]})
+    history.state("t", 0, leader=2, isr=[2])
+    told = fold.follow(history)
+    assert kinds(told) == ["TopicDeleted", "TopicCreated"]
+    assert fold.state.control.leader_elections == {"initial": 1}
+    assert fold.state.control.unclean_elections == 0
+
+
+def test_a_state_may_be_read_before_its_assignment() -> None:
+    """It counts once the topic is known, and nowhere before."""
+    history, fold = begun()
+    history.topic("new", {0: [2, 1]}, seen=False)
+    history.state("new", 0, leader=2, isr=[2, 1])
+    fold.follow(history)
+    assert (fold.counts().topics, fold.counts().partitions) == (1, 2)
+    history.tell("/brokers/topics/new")
+    fold.follow(history)
+    assert (fold.counts().topics, fold.counts().partitions) == (2, 3)
+
+
+def test_a_topic_that_was_unreadable_at_first_is_created_when_it_is_read() -> None:
+    """Its znode counts at once, its partitions when they are known."""
+    history, fold = begun()
+    history.set("/brokers/topics/new", "{")
+    assert kinds(fold.follow(history)) == ["Anomaly"]
+    assert (fold.counts().topics, fold.counts().partitions) == (2, 2)
+    history.topic("new", {0: [0]})
+    assert kinds(fold.follow(history)) == ["TopicCreated"]
+
+
+def test_an_unreadable_state_keeps_the_last_good_value() -> None:
+    """Damage is counted and told with its path; the leader stays what it was."""
+    history, fold = begun(t={0: (0, 1)})
+    history.set(state_path("t", 0), '{"leader":"0"}')
+    history.reconciled()
+    assert kinds(fold.follow(history)) == ["Anomaly"]
+    assert fold.state.control.log.unreadable == 1
+    assert fold.counts().offline == 0
+    assert fold.state.control.log.divergent_since is None
+
+
+def test_offline_and_online_are_told() -> None:
+    """Leader -1 and back; the figure counts a dead leader too, before the controller wrote."""
+    history, fold = begun(t={0: (2,)})
+    history.broker_gone(2)
+    fold.follow(history)
+    assert (fold.counts().offline, fold.counts().leader_writes_due) == (1, 1)
+    history.state("t", 0, leader=-1, isr=[2], leader_epoch=1)
+    assert kinds(fold.follow(history)) == ["PartitionsOffline"]
+    assert (fold.counts().offline, fold.counts().leaderless) == (1, 1)
+    history.broker(2)
+    history.state("t", 0, leader=2, isr=[2], leader_epoch=2)
+    assert "PartitionsOnline" in kinds(fold.follow(history))
+    assert fold.counts().offline == 0
+
+
+def test_min_isr_comes_from_topic_broker_default_or_us() -> None:
+    """Kafka's order of sources, bounded by the number of replicas."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    history.state("t", 0, leader=0, isr=[0])
+    fold.follow(history)
+    assert (fold.counts().under_min_isr, fold.counts().at_min_isr) == (0, 1)
+
+    def figures(path: str, least: int) -> tuple[int, int]:
+        config = {"min.insync.replicas": str(least)}
+        history.set(path, {"version": 1, "config": config})
+        fold.follow(history)
+        return fold.counts().under_min_isr, fold.counts().at_min_isr
+
+    assert figures("/config/brokers/<default>", 2) == (1, 0)
+    assert figures("/config/brokers/0", 1) == (0, 1)
+    assert figures("/config/topics/t", 9) == (1, 0)
+    history.state("t", 0, leader=0, isr=[0, 1, 2])
+    fold.follow(history)
+    assert (fold.counts().under_min_isr, fold.counts().at_min_isr) == (0, 1)
+    history.delete("/config/topics/t")
+    fold.follow(history)
+    assert fold.counts().at_min_isr == 0
+
+
+def test_the_two_imbalance_rules_differ_while_a_preferred_replica_is_added() -> None:
+    """The gauge exempts it until it is in the ISR, and then counts it though it leads."""
+    history, fold = begun(t={0: (0, 1)})
+    history.topic("t", {0: [2, 0, 1]}, adding={0: [2]}, removing={0: [1]})
+    fold.follow(history)
+    assert fold.counts().preferred_imbalance == 0
+    assert fold.broker_view(2).imbalance_ratio == 1.0
+    history.state("t", 0, leader=2, isr=[0, 1, 2], leader_epoch=1)
+    fold.follow(history)
+    assert fold.counts().preferred_imbalance == 1
+    assert fold.broker_view(2).imbalance_ratio == 0.0
+
+
+def test_an_adding_replica_makes_nothing_under_replicated() -> None:
+    """Under-replicated compares the ISR with the replicas that are not being added."""
+    history, fold = begun(t={0: (0, 1)})
+    history.topic("t", {0: [0, 1, 2]}, adding={0: [2]})
+    fold.follow(history)
+    assert (fold.counts().under_replicated, fold.counts().reassigning) == (0, 1)

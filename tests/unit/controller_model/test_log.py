@@ -1,0 +1,314 @@
+"""The log's rules: holes, resyncs, audits, staleness, and the views that come of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.changes import ChangeKind, ZnodeChange, decode_message, encode_changes
+from controller_model.cluster import UnreadableStateError, pack_control, pack_topic, unpack_control
+from controller_model.errors import UnreadableRecordError
+from controller_model.events import IsrShrunk, coalesce, number
+from controller_model.ids import Position, TopicPartition
+from controller_model.replay import count_error
+from controller_model.views import Deleted, TopicView
+from tests.histories import Fold, History, kinds, replaced, small_cluster
+
+
+def begun() -> tuple[History, Fold]:
+    """Return a small cluster and a fold that has read it."""
+    history, fold = small_cluster(), Fold()
+    fold.follow(history)
+    return history, fold
+
+
+def test_a_whole_resync_deletes_what_it_did_not_tell() -> None:
+    """A broker and a topic that went unseen are gone when count and digest match."""
+    history, fold = begun()
+    history.broker_gone(2, seen=False)
+    history.topic_gone("t", seen=False)
+    history.resync()
+    told = kinds(fold.follow(history))
+    assert {"BrokerStopped", "TopicDeleted"} <= set(told)
+    assert fold.state.control.log.znodes == len(history.znodes)
+
+
+@pytest.mark.parametrize("wrong", [{"znodes": 3}, {"digest": "0" * 16}, {"znodes": None}])
+def test_a_resync_that_does_not_match_deletes_nothing_and_asks(wrong: dict[str, object]) -> None:
+    """A wrong count or digest, or none: all that was held is held, a new resync is wanted."""
+    history, fold = begun()
+    history.broker_gone(2, seen=False)
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(**wrong)
+    assert kinds(fold.follow(history)) == ["Incomplete"]
+    assert 2 in fold.state.control.live_brokers()
+    assert fold.cluster_view().resync_wanted is not None
+
+
+def test_a_hole_in_a_resync_forbids_its_deletes() -> None:
+    """Even with the right digest: what was in the hole may have been a set."""
+    history, fold = begun()
+    history.broker_gone(2, seen=False)
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.seq += 1
+    history.finish_resync()
+    assert kinds(fold.follow(history)) == ["Incomplete"]
+    assert 2 in fold.state.control.live_brokers()
+    assert fold.state.control.log.holes == 1
+    history.resync(answers=1)
+    assert kinds(fold.follow(history)) == ["BrokerStopped", "Verified"]
+    assert fold.cluster_view().resync_wanted is None
+
+
+def test_changes_during_a_resync_count_in_it() -> None:
+    """Changed, created and deleted between its marks, before and after they were told."""
+    history, fold = begun()
+    history.start_resync()
+    paths = list(history.znodes)
+    for path in paths[:3]:
+        history.tell(path)
+    history.delete(paths[0])
+    history.delete(paths[-1])
+    history.broker(7)
+    history.set(paths[1], history.znodes[paths[1]].data)
+    for path in paths[3:-1]:
+        history.tell(path)
+    history.tell(paths[1])
+    history.finish_resync()
+    fold.follow(history)
+    assert fold.state.control.log.verified_at == history.changes[-1].observed_at
+
+
+def test_the_third_time_a_reason_is_told_not_asked() -> None:
+    """Two requests with one reason; then the view says incomplete and nobody is bothered."""
+    history, fold = begun()
+    for _ in range(3):
+        history.start_resync(answers=9)
+        history.finish_resync(znodes=99)
+        fold.follow(history)
+    log = fold.state.control.log
+    assert log.asked == 2
+    assert fold.cluster_view().resync_wanted is None
+    assert log.incomplete_since is not None
+    history.resync()
+    fold.follow(history)
+    assert log.asked_times == 0
+    assert fold.cluster_view().log.incomplete_since is None
+
+
+def test_duplicates_and_foreign_watchers_are_dropped() -> None:
+    """One watcher per generation, each position once."""
+    history, fold = begun()
+    history.broker_gone(2)
+    fold.follow(history)
+    assert fold.feed(history.changes[-3:]) == []
+    foreign = replaced(history.changes[-1], watcher="w9", seq=history.seq + 1)
+    assert fold.feed([foreign]) == []
+    assert fold.state.control.log.not_newer == 4
+    assert fold.state.control.log.position == Position(1, history.seq)
+
+
+def test_a_new_generation_begins_with_a_resync_or_has_a_hole() -> None:
+    """Its first record is a resync's start; anything else means that records are missing."""
+    for cut, holes in ((0, 0), (1, 1)):
+        history, fold = begun()
+        history.new_generation("w2")
+        before = len(history.changes)
+        history.resync()
+        fold.feed(history.changes[before + cut :])
+        assert fold.state.control.log.holes == holes
+        assert (fold.state.control.log.incomplete_since is not None) == bool(holes)
+
+
+def test_an_older_value_never_wins() -> None:
+    """A smaller mzxid is counted as stale and changes nothing."""
+    history, fold = begun()
+    old = history.changes[1]
+    history.broker(0, rack="new")
+    late = history.record(ChangeKind.SET, **{f: getattr(old, f) for f in (
+        "path", "data", "mzxid", "czxid", "version", "read_zxid")})  # fmt: skip
+    fold.follow(history)
+    assert fold.state.control.log.stale == 1
+    assert fold.broker_view(0).rack == "new"
+    assert late.path == "/brokers/ids/0"
+
+
+def test_after_a_delete_the_reads_zxid_decides() -> None:
+    """A read from before the delete brings nothing back; one from after it does."""
+    history, fold = begun()
+    old = history.changes[3]
+    assert old.path == "/brokers/ids/2"
+    history.broker_gone(2)
+    fields = {f: getattr(old, f) for f in ("path", "data", "mzxid", "czxid", "version")}
+    history.record(ChangeKind.SET, **fields, read_zxid=old.read_zxid)
+    fold.follow(history)
+    assert 2 not in fold.state.control.live_brokers()
+    history.record(ChangeKind.SET, **fields, read_zxid=history.zxid)
+    fold.follow(history)
+    assert 2 in fold.state.control.live_brokers()
+
+
+def test_a_late_delete_takes_nothing_away() -> None:
+    """A delete that was read before the znode's newest value is an old one."""
+    history, fold = begun()
+    history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=1)
+    fold.follow(history)
+    assert 2 in fold.state.control.live_brokers()
+    assert fold.state.control.log.stale == 1
+
+
+def test_in_a_rebase_values_win_whatever_their_mzxid() -> None:
+    """An ensemble restored from a backup has smaller zxids and is right all the same."""
+    history, fold = begun()
+    history.zxid = 10
+    history.now += 60_000
+    history.znodes.clear()
+    history.broker(5, seen=False)
+    history.epoch = 0
+    history.elect(5, seen=False)
+    history.resync(rebase=True)
+    fold.follow(history)
+    assert fold.state.control.live_brokers() == {5}
+    assert fold.state.control.log.verified_at == history.changes[-1].observed_at
+    assert fold.cluster_view().log.read_zxid == history.zxid
+
+
+def test_audits_verify_or_tell_that_figures_diverge() -> None:
+    """The same digest: verified; another one: divergent, told once, and asked about."""
+    history, fold = begun()
+    history.heartbeat()
+    history.reconciled()
+    assert fold.follow(history) == []
+    assert fold.state.control.log.verified_at == history.changes[-1].observed_at
+    for _ in range(2):
+        history.reconciled(digest="0" * 16)
+    assert kinds(fold.follow(history)) == ["Divergent"]
+    wanted = fold.cluster_view().resync_wanted
+    assert wanted is not None
+    history.resync(answers=wanted.number)
+    assert kinds(fold.follow(history)) == ["Verified"]
+
+
+def test_an_error_of_ours_makes_the_figures_incomplete() -> None:
+    """It is counted, told as an anomaly with its path, and a resync is wanted."""
+    history, fold = begun()
+    told = count_error(fold.state, history.changes[-1], "boom")
+    assert kinds(told) == ["Anomaly", "Incomplete"]
+    assert fold.state.control.log.errors == 1
+
+
+def test_dropped_changes_add_up_over_watchers() -> None:
+    """Each watcher counts from 0; the view's counter goes on."""
+    history, fold = begun()
+    history.heartbeat(dropped=5)
+    history.new_generation("w2")
+    history.resync()
+    history.heartbeat(dropped=2)
+    fold.follow(history)
+    assert fold.cluster_view().log.dropped_by_watcher == 7
+
+
+def test_the_cluster_view_comes_last_and_unchanged_brokers_do_not_come() -> None:
+    """It is the commit mark; a view that says nothing new is not sent again."""
+    history, fold = begun()
+    first = list(fold.views())
+    assert first[-1] == "prod/cluster"
+    assert len(first) == 5
+    history.heartbeat()
+    fold.follow(history)
+    assert list(fold.views()) == ["prod/cluster"]
+
+
+def test_large_topics_come_in_chunks_and_shrunk_ones_take_views_back() -> None:
+    """1,000 partitions a view; what is no more is told as deleted."""
+    history, fold = begun()
+    history.topic("big", {p: [0] for p in range(2_001)})
+    fold.follow(history)
+    chunks = [v for v in fold.views().values() if isinstance(v, TopicView)]
+    assert [len(view.partitions) for view in chunks if view.name == "big"] == [1_000, 1_000, 1]
+    history.topic_gone("big")
+    fold.follow(history)
+    history.topic("big", {0: [0]})
+    fold.follow(history)
+    gone = [key for key, view in fold.views().items() if isinstance(view, Deleted)]
+    assert gone == ["prod/topic/big/1", "prod/topic/big/2"]
+
+
+def test_a_broker_that_was_only_assigned_is_forgotten_with_its_assignment() -> None:
+    """Its view is taken back; a broker that ever registered stays known."""
+    history, fold = begun()
+    history.topic("x", {0: [9]})
+    fold.follow(history)
+    assert "prod/broker/9" in fold.views()
+    history.topic("x", {0: [1]})
+    fold.follow(history)
+    assert isinstance(fold.views()["prod/broker/9"], Deleted)
+
+
+def test_losing_a_broker_is_foretold() -> None:
+    """Partitions that it alone keeps in sync, and those that would be under their min ISR."""
+    history, fold = begun()
+    history.state("t", 0, leader=0, isr=[0])
+    history.state("t", 1, leader=1, isr=[1, 0])
+    history.set("/config/topics/t", {"version": 1, "config": {"min.insync.replicas": "2"}})
+    fold.follow(history)
+    view = fold.broker_view(0)
+    assert (view.in_isr, view.offline_if_lost, view.under_min_isr_if_lost) == (2, 1, 1)
+
+
+def test_a_state_of_another_format_is_refused() -> None:
+    """Another first byte, or damage: the fold must start anew, and says so."""
+    _, fold = begun()
+    data = pack_control(fold.state.control)
+    for bad in (b"", b"\x63" + data[1:], data[:-3], data[:1] + b"\xc1"):
+        with pytest.raises(UnreadableStateError):
+            unpack_control(bad)
+    topic = fold.state.topic("t")
+    assert topic is not None
+    assert pack_topic(topic)[:1] == data[:1]
+
+
+def test_records_of_another_version_or_too_wide_are_counted() -> None:
+    """They are skipped one by one; a message that is no array at all raises."""
+    history, _ = begun()
+    good = history.changes[1]
+    wide = msgspec.json.decode(encode_changes([good]))[0] | {"mzxid": 10**30}
+    message = msgspec.json.encode([wide, replaced(good, v=2), good, 7])
+    batch = decode_message(message)
+    assert (batch.changes, batch.unreadable) == ((good,), 3)
+    for garbage in (b"", b"{", b"7", b"\xff", b"null"):
+        with pytest.raises(UnreadableRecordError):
+            decode_message(garbage)
+
+
+def test_a_payload_that_stayed_behind_or_is_damaged_raises_its_own_error() -> None:
+    """The fold tells such a znode as unreadable."""
+    base = ZnodeChange(
+        v=1, cluster="c", generation=1, watcher="w", seq=1, kind=ChangeKind.SET, observed_at=1
+    )
+    assert base.payload() == b""
+    for fields in ({"data_omitted": True}, {"data_base64": "!"}):
+        with pytest.raises(UnreadableRecordError):
+            replaced(base, **fields).payload()
+
+
+def test_events_of_one_cause_are_one_event() -> None:
+    """Joined over partitions, at the first one's time and the last one's place, ids rising."""
+
+    def shrunk(seq: int, who: int) -> IsrShrunk:
+        return IsrShrunk(
+            at=seq, position=Position(1, seq), who=(who,), leader=1, by_controller=True,
+            partitions=(TopicPartition("t", seq),),
+        )  # fmt: skip
+
+    joined = coalesce([shrunk(1, 0), shrunk(2, 2), shrunk(3, 0)])
+    assert [event.position.seq for event in joined] == [2, 3]
+    assert joined[1].at == 1
+    records = number("prod", "l", [*joined, joined[1]])
+    assert [tuple(record.id.__getattribute__(f) for f in ("seq", "index")) for record in records] == [
+        (2, 0), (3, 0), (3, 1)
+    ]  # fmt: skip

@@ -1,0 +1,90 @@
+"""How a part runs: pauses, stop signals, logs, its own /metrics."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from pipeline.runtime import (
+    Backoff,
+    ConflictError,
+    EnvironmentProblemError,
+    KcmError,
+    UnreachableError,
+    UsageError,
+    configure_logging,
+    get_logger,
+    install_stop_signal,
+)
+
+
+@pytest.fixture
+def _signals_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def _logging_as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_each_kind_of_trouble_has_its_exit_code() -> None:
+    """A script can tell the kinds of trouble apart by the exit code alone."""
+    kinds = (KcmError, UsageError, UnreachableError, ConflictError, EnvironmentProblemError)
+    assert [kind.exit_code for kind in kinds] == [1, 2, 3, 4, 5]
+
+
+def test_pauses_grow_up_to_their_limit_and_start_small_after_a_success() -> None:
+    """A server that is away is asked ever less often, and soon again once it was there."""
+    pause = Backoff(first_s=1, most_s=5)
+    assert [pause.next_s() for _ in range(5)] == [1, 2, 4, 5, 5]
+    pause.reset()
+    assert pause.next_s() == 1
+
+
+@pytest.mark.usefixtures("_signals_as_before")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_to_stop_and_a_second_one_ends_at_once(number: int) -> None:
+    """The first signal sets the event; whoever insists gets the exit code of the signal."""
+    stop = install_stop_signal()
+    assert not stop.is_set()
+    os.kill(os.getpid(), number)
+    assert stop.is_set()
+    with pytest.raises(SystemExit) as caught:
+        os.kill(os.getpid(), number)
+    assert caught.value.code == 128 + number
+
+
+@pytest.mark.usefixtures("_logging_as_before")
+def test_logs_are_json_lines_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """A log line in a file is one JSON object that names the part, the level and the time."""
+    configure_logging("info", "auto")
+    get_logger("watcher").warning("it rains", where="here")
+    entry = json.loads(capsys.readouterr().err)
+    assert (entry["part"], entry["level"], entry["event"], entry["where"]) == (
+        "watcher",
+        "warning",
+        "it rains",
+        "here",
+    )
+    assert entry["timestamp"].endswith("Z")
+
+
+@pytest.mark.usefixtures("_logging_as_before")
+def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """The log level is the least important line that is written."""
+    configure_logging("warning", "console")
+    get_logger("watcher").info("a detail")
+    get_logger("watcher").warning("it rains")
+    written = capsys.readouterr().err
+    assert "it rains" in written
+    assert "a detail" not in written

@@ -1,0 +1,207 @@
+"""Settings in layers: who wins, what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from exporter.config import ExportSettings
+from pipeline.runtime import UsageError
+from pipeline.settings import (
+    PipelineSettings,
+    check_hosts,
+    describe,
+    given_values,
+    load,
+    read_layers,
+)
+from zk_source.config import WatchSettings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.upper().startswith("KCM_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Callable[[str], Path]:
+    """Write a configuration file and return its path."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "kcm.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def complaint(*arguments: object, **options: object) -> str:
+    """Return the lines with which loading the exporter's settings fails."""
+    with pytest.raises(UsageError) as caught:
+        load(ExportSettings, *arguments, **options)  # type: ignore[arg-type]  # bad values are the point
+    return str(caught.value)
+
+
+def test_options_win_over_environment_over_file_over_defaults(
+    toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting comes from the strongest layer that has it, each setting by itself."""
+    path = toml('port = 1\nevents_kept = 1\nhost = "file"\n')
+    monkeypatch.setenv("KCM_PORT", "2")
+    monkeypatch.setenv("KCM_EVENTS_KEPT", "2")
+    settings = load(ExportSettings, path, port="3")
+    assert (settings.port, settings.events_kept, settings.host) == (3, 2, "file")
+    assert settings.kafka_gone_s == ExportSettings.model_fields["kafka_gone_s"].default
+
+
+def test_each_value_knows_where_it_came_from(
+    toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The origin names option, variable or file as a user would write it."""
+    path = toml('host = "file"\n')
+    monkeypatch.setenv("KCM_EVENTS_KEPT", "2")
+    layers = read_layers(ExportSettings, path, port="3")
+    origins = [layers.origin(name) for name in ("port", "events_kept", "host", "log_level")]
+    assert origins == [
+        "option --port",
+        "environment variable KCM_EVENTS_KEPT",
+        f"setting host in {path}",
+        "default",
+    ]
+
+
+def test_the_file_can_be_named_by_the_environment(
+    toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KCM_CONFIG names the file unless an argument does."""
+    monkeypatch.setenv("KCM_CONFIG", str(toml("port = 7\n")))
+    assert load(ExportSettings).port == 7
+
+
+def test_properties_of_several_layers_are_merged(
+    toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password can come from the environment while the rest stands in the file."""
+    path = toml('[kafka_properties]\n"security.protocol" = "SSL"\n"sasl.password" = "old"\n')
+    monkeypatch.setenv("KCM_KAFKA_PROPERTIES", '{"sasl.password": "new"}')
+    properties = load(PipelineSettings, path).kafka_properties
+    assert {name: value.get_secret_value() for name, value in properties.items()} == {
+        "security.protocol": "SSL",
+        "sasl.password": "new",
+    }
+
+
+def test_an_empty_variable_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty environment variable leaves the default, and is not named as the origin."""
+    monkeypatch.setenv("KCM_PORT", "")
+    assert load(ExportSettings).port == ExportSettings.model_fields["port"].default
+    assert read_layers(ExportSettings).origin("port") == "default"
+
+
+def test_every_bad_value_has_its_line(
+    toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is bad is told at once: which setting, where it was written, what was got."""
+    path = toml("kafka_gone_s = 0\n")
+    monkeypatch.setenv("KCM_EVENTS_KEPT", "many")
+    lines = sorted(complaint(path, port="70000").splitlines())
+    assert len(lines) == 3
+    assert lines[0].startswith("environment variable KCM_EVENTS_KEPT: ")
+    assert lines[0].endswith("(got 'many')")
+    assert lines[1].startswith("option --port: ")
+    assert lines[2].startswith(f"setting kafka_gone_s in {path}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("port = ", "is not TOML"), ("x = 1\n", "no setting is called x")],
+)
+def test_a_bad_file_is_named(toml: Callable[[str], Path], text: str, words: str) -> None:
+    """A file that cannot be read, or names no setting of ours, is one line with its path."""
+    path = toml(text)
+    line = complaint(path, known={"port"})
+    assert str(path) in line
+    assert words in line
+    assert len(line.splitlines()) == 1
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    """A configuration file that is not there is refused, not ignored."""
+    path = tmp_path / "none.toml"
+    assert complaint(path) == f"configuration file {path}: No such file or directory"
+
+
+def test_settings_of_other_parts_may_stand_in_the_file(toml: Callable[[str], Path]) -> None:
+    """One file serves all parts: each takes its own settings."""
+    assert load(ExportSettings, toml('port = 7\nzookeeper = "zk:1"\n')).port == 7
+
+
+SECRET = "hunter2"  # noqa: S105  # the password that must show nowhere
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"KCM_ZK_AUTH": SECRET},
+        {"KCM_KAFKA_PROPERTIES": SECRET},
+        {"KCM_KAFKA_PROPERTIES": f'["{SECRET}"]'},
+        {"KCM_KAFKA_PROPERTIES": f'{{"sasl.password": ["{SECRET}"]}}'},
+        {"KCM_KAFKA_PROPERTIES": f'{{"bootstrap.servers": "{SECRET}"}}'},
+    ],
+)
+def test_a_bad_secret_is_not_repeated(bad: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line about a bad secret names the setting and does not show the value."""
+    for name, value in bad.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as caught:
+        load(WatchSettings)
+    assert SECRET not in str(caught.value)
+    assert any(word in str(caught.value).lower() for word in ("zk_auth", "kafka_properties"))
+
+
+def test_settings_are_described_without_secrets() -> None:
+    """What people are shown names secrets and does not tell them."""
+    settings = load(
+        WatchSettings,
+        zk_auth=f"digest:kcm:{SECRET}",
+        zk_tls=True,
+        kafka_properties={"sasl.password": SECRET},
+    )
+    shown = describe(settings)
+    assert SECRET not in " ".join(shown.values()) + repr(settings)
+    assert shown["zk_auth"] == "(secret)"
+    assert shown["kafka_properties"] == "sasl.password=(secret)"
+    assert shown["zk_tls"] == "True"
+    assert shown["zookeeper"] == "127.0.0.1:2181"
+
+
+def test_given_values_load_again_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that gets the given values as its environment has the same settings."""
+    settings = load(
+        WatchSettings,
+        zookeeper="zk:2181/kafka",
+        zk_auth=f"digest:kcm:{SECRET}",
+        fail_fast=True,
+        audit_s=7.5,
+        kafka_properties={"sasl.password": SECRET, "sasl.username": "me"},
+    )
+    values = given_values(settings)
+    assert set(values) == settings.model_fields_set
+    for name, value in values.items():
+        monkeypatch.setenv(f"KCM_{name.upper()}", value)
+    assert load(WatchSettings) == settings
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "host", "host:", ":9092", "host:0", "host:70000", "host:x", "a:1,", "a:1,,b:2", "a:-1"],
+)
+def test_what_is_not_host_and_port_is_refused(value: str) -> None:
+    """Each of the servers must be host:port with a port that exists."""
+    with pytest.raises(ValueError, match="is not host:port"):
+        check_hosts(value)
