@@ -1,0 +1,80 @@
+"""The newest events of every cluster, out of the raw records of kcm.events.
+
+The rule: ids rise per cluster, so a record that is not above the highest seen is a repetition and
+dropped. Events are kept as bytes, bounded in number and size per cluster, and shown only once the
+views have come as far. One thread applies records, any thread may read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import NamedTuple
+
+from controller_model.errors import UnreadableRecordError
+from controller_model.events import EventId, EventRecord, as_of, decode_event
+from controller_model.ids import AsOf
+from exporter.records import Record
+
+MAX_RING_BYTES = 32 * 1024 * 1024
+"""Bytes of events kept per cluster: a single event may list 10,000 partitions."""
+
+
+class _Kept(NamedTuple):
+    id: EventId
+    value: bytes
+
+
+class _Ring:
+    def __init__(self) -> None:
+        self.events: deque[_Kept] = deque()
+        self.size_bytes = 0
+        self.highest: EventId | None = None
+
+
+class EventStore:
+    """The last events of each cluster, newest last."""
+
+    def __init__(self, *, kept: int) -> None:
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._rings: dict[str, _Ring] = {}
+        self.unreadable = 0
+        self.repeated = 0
+
+    def apply(self, record: Record) -> EventRecord | None:
+        """Take a record in; return its event, or None if it is a repetition or unreadable."""
+        if record.value is None:
+            self.unreadable += 1
+            return None
+        try:
+            event = decode_event(record.value)
+        except UnreadableRecordError:
+            self.unreadable += 1
+            return None
+        with self._lock:
+            ring = self._rings.setdefault(event.cluster, _Ring())
+            if ring.highest is not None and event.id <= ring.highest:
+                self.repeated += 1
+                return None
+            ring.highest = event.id
+            ring.events.append(_Kept(event.id, record.value))
+            ring.size_bytes += len(record.value)
+            while len(ring.events) > self._kept or (
+                ring.size_bytes > MAX_RING_BYTES and len(ring.events) > 1
+            ):
+                ring.size_bytes -= len(ring.events.popleft().value)
+        return event
+
+    def newest(self, cluster: str, *, most: int, up_to: AsOf) -> list[EventRecord]:
+        """Return the newest events, newest first, of those that the views have come to."""
+        with self._lock:
+            ring = self._rings.get(cluster)
+            kept = list(ring.events) if ring else []
+        shown = [event for event in reversed(kept) if as_of(event.id) <= up_to]
+        return [decode_event(event.value) for event in shown[:most]]
+
+    def forget(self, cluster: str) -> None:
+        """Drop the events of a cluster that is gone."""
+        with self._lock:
+            self._rings.pop(cluster, None)

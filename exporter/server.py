@@ -1,0 +1,119 @@
+"""The HTTP server: routes, counting, errors, and uvicorn in a thread.
+
+The rule: GET and HEAD only; errors are problem+json (RFC 9457). The socket is taken before
+anything runs, so that a port in use is one clear line.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from exporter import api
+from exporter.metrics import ExporterMetrics
+from exporter.pages import Handler, Pages, json_response
+from pipeline.runtime import ConflictError
+
+_STARTUP_TIMEOUT_S = 5.0
+_SHUTDOWN_TIMEOUT_S = 2
+
+
+def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
+    """Return the application: the pages, counted, and errors as problem+json."""
+
+    def counted(path: str, handler: Handler) -> Handler:
+        async def handle(request: Request) -> Response:
+            response = await handler(request)
+            metrics.requests.labels(path, str(response.status_code)).inc()
+            return response
+
+        return handle
+
+    async def on_error(_request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        detail = (
+            error.detail if isinstance(error, HTTPException) else "an error of ours; see the log"
+        )
+        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        metrics.requests.labels("error", str(status)).inc()
+        title = {404: "Not Found", 405: "Method Not Allowed"}.get(status, "Internal Server Error")
+        return json_response(
+            api.problem(status, title, detail), status, "application/problem+json", headers
+        )
+
+    return Starlette(
+        routes=[
+            Route(path, counted(path, handler), methods=["GET"])
+            for path, handler in pages.routes().items()
+        ],
+        exception_handlers={HTTPException: on_error, Exception: on_error},
+    )
+
+
+class HttpServer:
+    """uvicorn on a socket of ours, in a thread; a context manager."""
+
+    def __init__(self, app: Starlette, host: str, port: int) -> None:
+        self._socket = _listen(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server's thread runs."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(_SHUTDOWN_TIMEOUT_S + _STARTUP_TIMEOUT_S)
+        self._socket.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; raises ConflictError, naming the port, when it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named because asyncio sets TCP_NODELAY only then; without it each answer on a
+    # connection that is kept open waits 40 ms for the scraper's delayed acknowledgement.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise ConflictError(
+            f"cannot serve on {host}:{port}: {error.strerror or error}; "
+            "choose another port, or 0 for a free one"
+        ) from error
+    return listening

@@ -1,0 +1,195 @@
+"""The newest complete views of every cluster, out of the raw records of kcm.views.
+
+The rule: of two views of one key the newer `as_of` wins, whatever order they come in; views wait
+until their batch's cluster view (the commit mark) is there, then all are swapped at once. A newer
+lineage replaces all of an older one. Garbage is counted and skipped. No clock, no I/O, no lock:
+one thread applies records, any thread may read `clusters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from controller_model.errors import UnreadableRecordError
+from controller_model.ids import AsOf
+from controller_model.views import (
+    AnyView,
+    BrokerView,
+    ClusterView,
+    Deleted,
+    TopicView,
+    decode_view,
+    view_key,
+)
+from exporter.records import ClusterSnapshot, Entry, Record, TopicEntry
+
+E = TypeVar("E", BrokerView, TopicEntry)
+
+
+class Counts(NamedTuple):
+    """What became of the records applied so far."""
+
+    applied: int = 0
+    commits: int = 0
+    unreadable: int = 0
+    not_newer: int = 0
+    """Records older than what was held: a batch written twice, or a reading from the beginning."""
+
+
+class _Pending(NamedTuple):
+    """A view that waits for its commit mark; an entry of None is a delete."""
+
+    as_of: AsOf | None
+    """None for a bare null, which stands after the delete that it lets compaction forget."""
+    entry: Entry | None
+
+
+class ViewStore:
+    """What the views say: `clusters` is replaced, never changed, when a batch is complete."""
+
+    def __init__(self) -> None:
+        self.clusters: Mapping[str, ClusterSnapshot] = MappingProxyType({})
+        self.counts = Counts()
+        self._pending: dict[str, dict[str, _Pending]] = {}
+        self._unconfirmed: set[str] = set()
+
+    def apply(self, record: Record) -> str | None:
+        """Take a record in; return the cluster whose snapshot it replaced or removed, if any.
+
+        A record that cannot be read is counted and changes nothing.
+        """
+        try:
+            key = (record.key or b"").decode()
+            cluster, kind = _split(key)
+            if record.value is None:
+                return self._delete(cluster, key, kind, None)
+            view = _decode(record.value, cluster, key)
+        except (UnreadableRecordError, UnicodeDecodeError):
+            self.counts = self.counts._replace(unreadable=self.counts.unreadable + 1)
+            return None
+        self.counts = self.counts._replace(applied=self.counts.applied + 1)
+        match view:
+            case ClusterView():
+                return self._commit(view, record.partition)
+            case Deleted():
+                return self._delete(cluster, key, kind, view.as_of)
+            case BrokerView():
+                self._wait(cluster, key, _Pending(view.as_of, view))
+            case TopicView():
+                entry = TopicEntry(
+                    as_of=view.as_of, name=view.name, chunk=view.chunk, value=record.value
+                )
+                self._wait(cluster, key, _Pending(view.as_of, entry))
+        return None
+
+    def begin_reread(self) -> None:
+        """Note that the topic was made anew: clusters count as unconfirmed until seen in it."""
+        self._unconfirmed = set(self.clusters)
+
+    def forget_unconfirmed(self) -> list[str]:
+        """Drop the clusters that the topic made anew does not hold; return their names."""
+        gone = sorted(self._unconfirmed & set(self.clusters))
+        self._unconfirmed = set()
+        for cluster in gone:
+            self._drop_cluster(cluster)
+        return gone
+
+    def _wait(self, cluster: str, key: str, new: _Pending) -> None:
+        waiting = self._pending.setdefault(cluster, {})
+        old = waiting.get(key)
+        snapshot = self.clusters.get(cluster)
+        # A view at or before the last commit is held already, or has been deleted since.
+        is_old = snapshot is not None and new.as_of is not None and new.as_of < snapshot.view.as_of
+        if is_old or (old and old.as_of and new.as_of and new.as_of < old.as_of):
+            self.counts = self.counts._replace(not_newer=self.counts.not_newer + 1)
+            return
+        waiting[key] = new
+
+    def _delete(self, cluster: str, key: str, kind: str, as_of: AsOf | None) -> str | None:
+        if kind != "cluster":
+            self._wait(cluster, key, _Pending(as_of, None))
+            return None
+        held = self.clusters.get(cluster)
+        if held is None or (as_of is not None and as_of < held.view.as_of):
+            return None
+        self._drop_cluster(cluster)
+        return cluster
+
+    def _drop_cluster(self, cluster: str) -> None:
+        self.clusters = MappingProxyType(
+            {name: held for name, held in self.clusters.items() if name != cluster}
+        )
+        self._pending.pop(cluster, None)
+
+    def _commit(self, view: ClusterView, partition: int) -> str | None:
+        held = self.clusters.get(view.cluster)
+        if held is not None and view.as_of < held.view.as_of:
+            self.counts = self.counts._replace(not_newer=self.counts.not_newer + 1)
+            return None
+        self._unconfirmed.discard(view.cluster)
+        ready = self._take_ready(view)
+        if held is None or held.view.as_of.lineage != view.as_of.lineage:
+            brokers, topics = _merge({}, ready, BrokerView), _merge({}, ready, TopicEntry)
+        else:
+            before = {f"{view.cluster}/broker/{id_}": b for id_, b in held.brokers.items()}
+            brokers = _merge(before, ready, BrokerView)
+            topics = _merge(held.topics, ready, TopicEntry)
+        snapshot = ClusterSnapshot(
+            name=view.cluster,
+            partition=partition,
+            view=view,
+            brokers={b.id: b for b in sorted(brokers.values(), key=lambda b: b.id)},
+            topics=topics,
+        )
+        self.clusters = MappingProxyType({**self.clusters, view.cluster: snapshot})
+        self.counts = self.counts._replace(commits=self.counts.commits + 1)
+        return view.cluster
+
+    def _take_ready(self, view: ClusterView) -> dict[str, Entry | None]:
+        """Return what this commit mark completes; drop older lineages, keep later batches."""
+        waiting = self._pending.pop(view.cluster, {})
+        later = {
+            key: pending
+            for key, pending in waiting.items()
+            if pending.as_of is not None and pending.as_of > view.as_of
+        }
+        if later:
+            self._pending[view.cluster] = later
+        return {
+            key: pending.entry
+            for key, pending in waiting.items()
+            if key not in later
+            and (pending.as_of is None or pending.as_of.lineage == view.as_of.lineage)
+        }
+
+
+def _merge(
+    held: Mapping[str, E], ready: Mapping[str, Entry | None], kind: type[E]
+) -> Mapping[str, E]:
+    """Return the held entries with the ready ones of this kind put in and the deleted taken out."""
+    put = {key: entry for key, entry in ready.items() if isinstance(entry, kind)}
+    gone = {key for key, entry in ready.items() if entry is None and key in held}
+    if not put and not gone:
+        return held
+    merged = {**held, **put}
+    for key in gone:
+        del merged[key]
+    return merged
+
+
+def _decode(value: bytes, cluster: str, key: str) -> AnyView:
+    view = decode_view(value)
+    if view.cluster != cluster or not (isinstance(view, Deleted) or view_key(view) == key):
+        raise UnreadableRecordError(f"a view of another key stands under {key}")
+    return view
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Return the cluster and the kind in a key; raise UnreadableRecordError if it is not ours."""
+    cluster, slash, rest = key.partition("/")
+    kind = rest.partition("/")[0]
+    if not (cluster and slash and kind in {"cluster", "broker", "topic", "recommendation"}):
+        raise UnreadableRecordError(f"{key!r} is not the key of a view")
+    return cluster, kind

@@ -1,0 +1,354 @@
+"""The exporter on a real broker: from records in two topics to what HTTP clients see."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from controller_model.events import encode_event
+from controller_model.ids import AsOf
+from controller_model.views import AnyView, ControllerView, encode_view, view_key
+from exporter.config import ExportSettings
+from exporter.service import run
+from kcm.stack.jars import Jars
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.ports import free_port
+from kcm.stack.supervisor import Supervisor
+from pipeline.runtime import ConflictError, KcmError, UnreachableError
+from pipeline.topics import client_properties, ensure_topics
+from tests.unit.exporter.samples import (
+    as_of,
+    broker_view,
+    cluster_view,
+    elected,
+    log_view,
+    topic_view,
+)
+from tests.waiting import wait_until
+
+OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
+
+
+class Answer(NamedTuple):
+    """What came over HTTP."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """Return the body, decoded."""
+        return json.loads(self.body)
+
+
+class Exporter:
+    """A running exporter and a producer for its topics."""
+
+    def __init__(self, settings: ExportSettings) -> None:
+        self.settings = settings
+        self.url = f"http://{settings.host}:{settings.port}"
+        self.producer = Producer(client_properties(settings))
+
+    def get(self, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> Answer:
+        """Ask, and return the answer, whatever its status."""
+        request = urllib.request.Request(self.url + path, headers=headers or {}, method=method)  # noqa: S310  # http to ourselves
+        try:
+            with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310  # the same
+                return Answer(response.status, dict(response.headers), response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, dict(error.headers), error.read())
+
+    def is_ready(self) -> bool:
+        """Return whether /readyz says so; False while nobody listens."""
+        try:
+            return self.get("/readyz").status == 200
+        except OSError:
+            return False
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        """Return the first sample with these labels; None if there is none."""
+        for family in parse_text(self.get("/metrics").body.decode()):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    return float(sample.value)
+        return None
+
+    def write(self, *views: AnyView) -> None:
+        """Produce views under their keys, in this order, and wait until they are written."""
+        for view in views:
+            self.produce("views", view_key(view).encode(), encode_view(view))  # type: ignore[arg-type]  # no deletes here
+        assert self.producer.flush(30) == 0
+
+    def produce(self, topic: str, key: bytes, value: bytes) -> None:
+        """Produce one raw record, without waiting."""
+        self.producer.produce(
+            f"{self.settings.topic_prefix}.{topic}", key=key, value=value, partition=0
+        )
+
+
+def make_settings(bootstrap_servers: str, prefix: str | None = None, **more: Any) -> ExportSettings:
+    """Return settings with topics and a port of this test's own."""
+    return ExportSettings(
+        bootstrap_servers=bootstrap_servers,
+        topic_prefix=prefix or f"t{uuid.uuid4().hex[:8]}",
+        port=free_port(),
+        **more,
+    )
+
+
+@contextmanager
+def running(settings: ExportSettings) -> Iterator[Exporter]:
+    """Run an exporter in a thread; an error of it fails the test."""
+    stop = threading.Event()
+    errors: list[KcmError] = []
+
+    def target() -> None:
+        try:
+            run(settings, stop)
+        except KcmError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    try:
+        yield Exporter(settings)
+    finally:
+        stop.set()
+        began = time.monotonic()
+        thread.join(15)
+        assert not thread.is_alive()
+        assert time.monotonic() - began < 8
+    assert not errors
+
+
+def now_ms() -> int:
+    """Return the time as views count it."""
+    return time.time_ns() // 1_000_000
+
+
+def fresh_cluster(name: str = "prod", at: AsOf | None = None, **fields: Any) -> Any:
+    """Return a cluster view whose stages all were alive just now."""
+    now = now_ms()
+    fresh = {"folded_at": now, "log": log_view(heartbeat_at=now, last_change_at=now)}
+    return cluster_view(name, at, **(fresh | fields))
+
+
+@pytest.fixture(scope="module")
+def shared(pipeline_broker: KraftBroker) -> Iterator[Exporter]:
+    """One exporter for the tests that only add clusters of their own."""
+    settings = make_settings(pipeline_broker.bootstrap_servers, partition_metrics=True)
+    with running(settings) as exporter:
+        wait_until(exporter.is_ready, deadline_s=30)
+        yield exporter
+
+
+@pytest.fixture
+def own_supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    """The owner of a broker that a test kills."""
+    with Supervisor(tmp_path, kill_on_exit=True) as owner:
+        yield owner
+
+
+def test_a_batch_becomes_visible_at_its_cluster_view(shared: Exporter) -> None:
+    """Brokers and topics of a batch appear together with its cluster view, in both formats."""
+    shared.write(broker_view(0, cluster="a", leaders=6), topic_view("t", cluster="a"))
+    assert shared.sample("kafka_broker_leaders", cluster="a") is None
+    shared.write(fresh_cluster("a"))
+    assert wait_until(lambda: shared.sample("kafka_broker_leaders", cluster="a")) == 6
+    assert shared.sample("kafka_controller_elections_total", cluster="a") == 7
+    assert shared.sample("kcm_cluster_up", cluster="a") == 1
+    assert shared.sample("kafka_topic_partition_leader") is None
+    answer = shared.get("/metrics", OPENMETRICS)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    parsed = parse_openmetrics(answer.body.decode())  # type: ignore[no-untyped-call]  # the package leaves it untyped
+    families = {family.name: family for family in parsed}
+    created = [s for s in families["kafka_controller_elections"].samples if "_created" in s.name]
+    assert created[0].value == cluster_view().counters_since / 1000
+    partitions = shared.get("/metrics/partitions").body.decode()
+    assert 'kafka_topic_partition_leader{cluster="a",topic="t",partition="1"} 1\n' in partitions
+
+
+def test_the_api_tells_a_cluster_with_text_for_64_bit_numbers(shared: Exporter) -> None:
+    """The API shows brokers, events and completeness, and no JSON reader can round an id."""
+    event = elected(5, cluster="b")
+    shared.produce("events", b"b", encode_event(event))
+    shared.write(broker_view(0, cluster="b"), fresh_cluster("b", as_of(5, generation=2**40)))
+    answer = wait_until(
+        lambda: shared.get("/api/v1/clusters/b"),
+        lambda seen: seen.status == 200 and bool(seen.json()["events"]),
+    )
+    body = answer.json()
+    assert body["as_of"]["generation"] == str(2**40)
+    assert body["brokers"][0]["epoch"] == str(2**60 + 1)
+    assert body["events"][0]["kind"] == "ControllerElected"
+    assert body["events"][0]["zxid"] == str(2**60 + 5)
+    assert body["completeness"]["status"] == "live"
+    names = [cluster["name"] for cluster in shared.get("/api/v1/clusters").json()["clusters"]]
+    assert "b" in names
+
+
+def test_errors_are_problem_json_and_only_get_and_head_are_served(shared: Exporter) -> None:
+    """Unknown clusters, unknown paths and other methods are told as RFC 9457 wants it."""
+    unknown = shared.get("/api/v1/clusters/nobody")
+    assert unknown.status == 404
+    assert unknown.headers["content-type"] == "application/problem+json"
+    assert "nobody" in unknown.json()["detail"]
+    assert shared.get("/nowhere").json()["status"] == 404
+    posted = shared.get("/metrics", method="POST")
+    assert (posted.status, posted.json()["status"]) == (405, 405)
+    assert "GET" in posted.headers["allow"]
+    head = shared.get("/metrics", method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+    assert shared.get("/healthz").status == 200
+    assert b"/metrics" in shared.get("/").body
+
+
+def test_garbage_is_counted_and_skipped(shared: Exporter) -> None:
+    """Records that are not ours, damaged or of another version stop nothing and are counted."""
+    view = fresh_cluster("c", as_of(1))
+    shared.produce("views", b"junk", b"not JSON")
+    shared.produce("views", b"c/cluster", b"\xff\x00")
+    shared.produce("views", b"c/cluster", encode_view(msgspec.structs.replace(view, v=99)))
+    shared.produce("views", b"d/cluster", encode_view(view))
+    shared.produce("events", b"c", b"[]")
+    shared.write(view)
+    wait_until(lambda: shared.sample("kafka_controller_id", cluster="c") == 0)
+    topic = f"{shared.settings.topic_prefix}.views"
+    counted = shared.sample("kcm_exporter_unreadable_records_total", topic=topic)
+    assert counted == 4
+    assert shared.sample("kafka_controller_id", cluster="d") is None
+
+
+def test_a_record_is_visible_within_milliseconds(shared: Exporter) -> None:
+    """The median of forty changes, from the flush of the record to the scrape that shows it."""
+    delays = []
+    for epoch in range(100, 140):
+        controller = ControllerView(id=0, epoch=epoch, elections=epoch)
+        shared.write(fresh_cluster("fast", as_of(epoch), controller=controller))
+        written = time.perf_counter()
+        line = f'kafka_controller_epoch{{cluster="fast"}} {epoch}\n'.encode()
+        while line not in shared.get("/metrics").body:
+            assert time.perf_counter() - written < 5
+        delays.append(time.perf_counter() - written)
+    delays.sort()
+    # Scrapes themselves take about 3 ms here; the bound leaves room for a busy machine.
+    assert delays[len(delays) // 2] < 0.1, delays
+
+
+def test_scrapes_on_a_kept_connection_do_not_wait_for_acknowledgements(shared: Exporter) -> None:
+    """Answers leave at once (TCP_NODELAY), not after the 40 ms of a delayed acknowledgement."""
+    connection = http.client.HTTPConnection(shared.settings.host, shared.settings.port, timeout=5)
+    durations = []
+    for _ in range(21):
+        began = time.perf_counter()
+        connection.request("GET", "/metrics")
+        connection.getresponse().read()
+        durations.append(time.perf_counter() - began)
+    connection.close()
+    assert sorted(durations)[10] < 0.03, durations
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning(pipeline_broker: KraftBroker) -> None:
+    """After both topics were deleted and made again, old figures stay until new ones replace them."""
+    settings = make_settings(pipeline_broker.bootstrap_servers, forget_after_s=1)
+    with running(settings) as exporter:
+        wait_until(exporter.is_ready, deadline_s=30)
+        for seq in range(1, 30):
+            exporter.write(fresh_cluster("kept", as_of(seq)), fresh_cluster("lost", as_of(seq)))
+        wait_until(lambda: exporter.sample("kafka_controller_id", cluster="lost") == 0)
+        remake_topics(settings)
+        controller = ControllerView(id=5, epoch=9)
+        exporter.write(fresh_cluster("kept", as_of(1, lineage="L2"), controller=controller))
+        wait_until(
+            lambda: exporter.sample("kafka_controller_id", cluster="kept") == 5, deadline_s=20
+        )
+        wait_until(
+            lambda: exporter.sample("kafka_controller_id", cluster="lost") is None, deadline_s=20
+        )
+        topic = f"{settings.topic_prefix}.views"
+        assert exporter.sample("kcm_exporter_rereads_total", topic=topic)
+        wait_until(exporter.is_ready, deadline_s=20)
+
+
+def remake_topics(settings: ExportSettings) -> None:
+    """Delete the three topics and make them again."""
+    admin = AdminClient(client_properties(settings))
+    names = [f"{settings.topic_prefix}.{name}" for name in ("changes", "views", "events")]
+    for future in admin.delete_topics(names).values():
+        future.result()
+    wait_until(lambda: not set(names) & set(admin.list_topics(timeout=5).topics))
+    ensure_topics(settings, stop=threading.Event(), deadline_s=20)
+
+
+def test_figures_stay_served_and_flagged_while_kafka_is_away(
+    own_supervisor: Supervisor, jars: Jars
+) -> None:
+    """A dead broker makes /readyz 503 with the reason; its return makes it 200, with new figures."""
+    broker = KraftBroker(own_supervisor, jars, own_supervisor.folder / "kafka")
+    broker.start()
+    settings = make_settings(broker.bootstrap_servers, kafka_gone_s=2)
+    with running(settings) as exporter:
+        wait_until(exporter.is_ready, deadline_s=30)
+        exporter.write(fresh_cluster("prod", as_of(1)))
+        wait_until(lambda: exporter.sample("kcm_cluster_up", cluster="prod") == 1)
+        broker.kill()
+        answer = wait_until(
+            lambda: exporter.get("/readyz"), lambda seen: seen.status == 503, deadline_s=30
+        )
+        assert "has not answered for" in answer.json()["reasons"][0]
+        assert exporter.get("/healthz").status == 200
+        assert exporter.sample("kafka_controller_id", cluster="prod") == 0
+        broker.start()
+        wait_until(exporter.is_ready, deadline_s=30)
+        exporter.write(fresh_cluster("prod", as_of(2), controller=ControllerView(id=3)))
+        wait_until(
+            lambda: exporter.sample("kafka_controller_id", cluster="prod"),
+            lambda seen: seen == 3,
+            deadline_s=30,
+        )
+        assert exporter.sample("kcm_exporter_rereads_total") is None
+
+
+def test_not_ready_before_kafka_is_there_and_a_port_in_use_is_one_line() -> None:
+    """Without Kafka /readyz says why; a second exporter on the port is told which one it is."""
+    settings = make_settings(f"127.0.0.1:{free_port()}")
+    with running(settings) as exporter:
+        answer = wait_until(lambda: answer_of(exporter), lambda seen: seen is not None)
+        assert answer is not None
+        assert answer.status == 503
+        assert "waiting for the pipeline's Kafka" in answer.json()["reasons"][0]
+        with pytest.raises(ConflictError, match=str(settings.port)):
+            run(settings, threading.Event())
+
+
+def answer_of(exporter: Exporter) -> Answer | None:
+    """Return what /readyz says, None while nobody listens."""
+    try:
+        return exporter.get("/readyz")
+    except OSError:
+        return None
+
+
+def test_fail_fast_gives_up_without_kafka() -> None:
+    """With fail_fast a missing Kafka ends the exporter with the exit code of a missing server."""
+    settings = make_settings(f"127.0.0.1:{free_port()}", fail_fast=True)
+    with pytest.raises(UnreachableError) as caught:
+        run(settings, threading.Event())
+    assert caught.value.exit_code == 3

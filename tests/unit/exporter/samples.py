@@ -1,0 +1,157 @@
+"""Views, events and raw records for the exporter's tests, with the fields that a test cares about."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+
+from controller_model.changes import SessionState
+from controller_model.events import (
+    ControllerElected,
+    EventId,
+    EventRecord,
+    encode_event,
+)
+from controller_model.ids import AsOf, Position
+from controller_model.views import (
+    VERSION,
+    AnyView,
+    BrokerView,
+    ClusterView,
+    ControllerView,
+    Counts,
+    Deleted,
+    LogView,
+    Pending,
+    TopicView,
+    encode_view,
+    view_key,
+)
+from exporter.records import Record
+
+T0 = 1_795_250_708_000
+"""A moment to count from, in milliseconds."""
+
+VIEWS = "kcm.views"
+EVENTS = "kcm.events"
+
+_offsets = itertools.count()
+
+
+def as_of(seq: int, *, generation: int = 1, lineage: str = "L1") -> AsOf:
+    """Return a place in the log."""
+    return AsOf(lineage, generation, seq)
+
+
+def log_view(**fields: Any) -> LogView:
+    """Return a log in good order, but for these fields."""
+    healthy = LogView(
+        watcher="a1b2c3",
+        session=SessionState.CONNECTED,
+        session_since=T0,
+        zookeeper="zk1:2181",
+        heartbeat_at=T0,
+        last_change_at=T0,
+        verified_at=T0,
+    )
+    return msgspec.structs.replace(healthy, **fields)
+
+
+def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> ClusterView:
+    """Return a healthy cluster of brokers 0 and 1, but for these fields."""
+    healthy = ClusterView(
+        v=VERSION,
+        cluster=name,
+        as_of=at or as_of(1),
+        counters_since=T0,
+        folded_at=T0,
+        controller=ControllerView(id=0, epoch=7, elected_at=T0, elections=7),
+        counts=Counts(topics=2, partitions=12),
+        pending=Pending(),
+        log=log_view(),
+        brokers_live=(0, 1),
+        brokers_known=(0, 1),
+    )
+    return msgspec.structs.replace(healthy, **fields)
+
+
+def broker_view(
+    id_: int, at: AsOf | None = None, cluster: str = "prod", **fields: Any
+) -> BrokerView:
+    """Return a live broker, but for these fields."""
+    live = BrokerView(
+        v=VERSION,
+        cluster=cluster,
+        as_of=at or as_of(1),
+        id=id_,
+        live=True,
+        epoch=2**60 + 1,
+        since=T0,
+        registrations=1,
+        host=f"kafka{id_}",
+        port=9092,
+    )
+    return msgspec.structs.replace(live, **fields)
+
+
+def topic_view(
+    name: str, at: AsOf | None = None, cluster: str = "prod", **fields: Any
+) -> TopicView:
+    """Return a topic of two partitions on brokers 0 and 1, all well, but for these fields."""
+    well = TopicView(
+        v=VERSION,
+        cluster=cluster,
+        as_of=at or as_of(1),
+        name=name,
+        chunk=0,
+        chunks=1,
+        partitions=(0, 1),
+        replicas=((0, 1), (1, 0)),
+        leader=(0, 1),
+        isr=((0, 1), (1, 0)),
+        leader_epoch=(0, 0),
+        controller_epoch=(7, 7),
+        partition_epoch=(0, 0),
+        leader_recovery_state=(None, None),
+    )
+    return msgspec.structs.replace(well, **fields)
+
+
+def deleted(at: AsOf, cluster: str = "prod") -> Deleted:
+    """Return a delete."""
+    return Deleted(v=VERSION, cluster=cluster, as_of=at)
+
+
+def raw(key: bytes | None, value: bytes | None, *, topic: str = VIEWS) -> Record:
+    """Return a record as Kafka hands it over."""
+    return Record(topic, 0, next(_offsets), key, value, T0)
+
+
+def record(view: AnyView, key: str | None = None) -> Record:
+    """Return the record of a view; a delete needs its key."""
+    if key is None:
+        assert not isinstance(view, Deleted)
+        key = view_key(view)
+    return raw(key.encode(), encode_view(view))
+
+
+def elected(
+    seq: int, index: int = 0, *, cluster: str = "prod", lineage: str = "L1", to: int = 1
+) -> EventRecord:
+    """Return the event of a controller election."""
+    fact = ControllerElected(
+        at=T0 + seq,
+        position=Position(1, seq),
+        zxid=2**60 + seq,
+        from_broker=0,
+        to_broker=to,
+        epoch=seq,
+    )
+    return EventRecord(v=1, cluster=cluster, id=EventId(lineage, 1, seq, index), event=fact)
+
+
+def event_record(event: EventRecord) -> Record:
+    """Return the raw record of an event."""
+    return raw(event.cluster.encode(), encode_event(event), topic=EVENTS)
