@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
@@ -28,6 +29,9 @@ JSON and base64 grow it, and an operator may have raised jute.maxbuffer."""
 
 _DAY_MS = 24 * 3600 * 1000
 _REQUEST_TIMEOUT_S = 5.0
+# confluent-kafka names its local error codes with an underscore.
+_CONFIGURATION_CODES = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION}  # noqa: SLF001  # see above
+_ALL_DOWN_CODE = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # see above
 _CHANGES_KEPT_MS = 7 * _DAY_MS
 _EVENTS_KEPT_MS = 30 * _DAY_MS
 
@@ -106,14 +110,15 @@ def ensure_topics(
     pause = Backoff(first_s=0.5)
     began = clock()
     while True:
+        heard: list[KafkaError] = []
         try:
-            admin = AdminClient(client_properties(settings), logger=None)
-            return _ensure_once(admin, names, settings)
+            with _admin(settings, heard) as admin:
+                return _ensure_once(admin, names, settings)
         except KafkaException as error:
-            reason = _reason(error)
+            reason = _reason(error, heard)
             waited_s = clock() - began
             where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
-            if _is_configuration(error):
+            if _is_configuration(error, heard):
                 raise UsageError(f"{where}: {reason}; check kafka_properties") from None
             late = deadline_s is not None and waited_s >= deadline_s
             if settings.fail_fast or late or stop.is_set():
@@ -138,6 +143,17 @@ def topic_ids(admin: AdminClient, names: TopicNames) -> dict[str, str]:
     Raises KafkaException when the brokers do not answer.
     """
     return {name: topic_id for name, (topic_id, _) in _describe(admin, names).items()}
+
+
+@contextmanager
+def _admin(settings: PipelineSettings, heard: list[KafkaError]) -> Iterator[AdminClient]:
+    """Give a client, and note what troubled it: a request itself only tells of a time-out."""
+    properties: dict[str, Any] = {**client_properties(settings), "error_cb": heard.append}
+    admin = AdminClient(properties, logger=None)
+    try:
+        yield admin
+    finally:
+        admin.poll(0)  # hands over what was heard
 
 
 def _ensure_once(
@@ -230,10 +246,13 @@ def _check(
             )
 
 
-def _is_configuration(error: KafkaException) -> bool:
-    return bool(error.args[0].code() in {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION})  # noqa: SLF001  # confluent-kafka names its local error codes with an underscore
+def _is_configuration(error: KafkaException, heard: list[KafkaError]) -> bool:
+    codes = {each.code() for each in (error.args[0], *heard)}
+    return not codes.isdisjoint(_CONFIGURATION_CODES)
 
 
-def _reason(error: KafkaException) -> str:
-    first = error.args[0]
+def _reason(error: KafkaException, heard: Sequence[KafkaError] = ()) -> str:
+    """Return what went wrong; what was heard of one server tells more than a time-out."""
+    telling = [each for each in heard if each.code() != _ALL_DOWN_CODE]
+    first = telling[-1] if telling else error.args[0]
     return str(first.str() if isinstance(first, KafkaError) else first)

@@ -8,7 +8,14 @@ from dataclasses import replace
 from rich.console import Console
 
 from kcm.story.comparison import Outcome
-from kcm.story.table import DIFFERENT, ending, figures_text, outcome_table, wrong_figures
+from kcm.story.table import (
+    DIFFERENT,
+    FULL_WIDTH,
+    ending,
+    figures_text,
+    outcome_table,
+    wrong_figures,
+)
 from kcm.story.truth import Figures
 
 TRUTH = Figures(
@@ -33,17 +40,18 @@ BAD = Outcome(
 )
 
 
-def _rendered(*outcomes: Outcome) -> str:
-    console = Console(file=io.StringIO(), width=160)
+def _rendered(*outcomes: Outcome, width: int = FULL_WIDTH) -> str:
+    console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(outcome_table(outcomes))
+        console.print(outcome_table(outcomes, width=width))
     return captured.get()
 
 
 def test_the_table_shows_both_sides_delay_and_verdict() -> None:
     """A step that went well has its figures twice, its delay, and ok."""
     text = _rendered(GOOD)
-    assert text.count("epoch 7  elections 3") == 2
+    assert text.count("controller 0  epoch 7") == 2
+    assert text.count("elections 3  brokers 0,1") == 2
     assert "312" in text
     assert "ok" in text
     assert "DIFFERENT" not in text
@@ -63,6 +71,16 @@ def test_the_table_marks_a_difference() -> None:
         ]
         assert len(spans) == 1
         assert spans[0].startswith("elections ")
+
+
+def test_a_narrow_table_keeps_every_verdict() -> None:
+    """On 80 columns equal figures are written once, a difference twice, and nothing is cut."""
+    text = _rendered(GOOD, BAD, width=80)
+    assert "the same" in text
+    assert text.count("elections 3") == 2
+    assert text.count("elections 2") == 1
+    assert "DIFFERENT" in text
+    assert " ok " in text
 
 
 def test_a_step_that_could_not_be_done_has_no_figures() -> None:

@@ -1,0 +1,100 @@
+"""The demo's comparison: equal only where both sides stand still, and how late the monitor was."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from kcm.story.comparison import Comparison, Outcome
+from kcm.story.sightings import Sightings
+from kcm.story.truth import Figures
+
+FIGURES = Figures(
+    controller=0,
+    epoch=7,
+    elections=3,
+    brokers=(0, 1),
+    leaders=((0, 2),),
+    not_led=(),
+    topics=1,
+    partitions=2,
+    offline=0,
+    under_replicated=0,
+    imbalance=0,
+)
+FLAPPED = replace(FIGURES, under_replicated=1)
+KAFKA = replace(FIGURES, epoch=None, elections=None)
+LONG_AGO_S = 100.0
+
+
+class _Side:
+    """A side of the comparison whose figures are written down by the test."""
+
+    def __init__(self, *seen: tuple[float, Figures], status: str = "live") -> None:
+        self.sightings = Sightings()
+        self.status = status
+        for ago_s, figures in seen:
+            self.sightings.add(time.monotonic() - ago_s, figures)
+
+
+class _Brokers:
+    def __init__(self, told: Figures | None = KAFKA) -> None:
+        self._told = told
+
+    def read(self) -> Figures | None:
+        return self._told
+
+
+def _settle(truth: _Side, monitor: _Side, brokers: _Brokers | None = None) -> Outcome:
+    comparison = Comparison(
+        truth, brokers or _Brokers(), monitor, quiet_s=1.0, deadline_s=0.0, check=lambda: None
+    )
+    return comparison.settle("done", lambda now: now.controller == 0)
+
+
+def test_equal_and_quiet_is_good() -> None:
+    """Figures that are equal and still are good, and the delay is the time between the two sides."""
+    outcome = _settle(_Side((LONG_AGO_S, FIGURES)), _Side((LONG_AGO_S - 2, FIGURES)))
+    assert outcome.ok
+    assert outcome.delay_ms is not None
+    assert 1900 < outcome.delay_ms < 2100
+
+
+def test_one_different_figure_is_told() -> None:
+    """A monitor that shows one other figure at the deadline is DIFFERENT, in that figure."""
+    outcome = _settle(_Side((9, FIGURES)), _Side((9, replace(FIGURES, elections=2))))
+    assert outcome.problem == "DIFFERENT: elections"
+    assert outcome.delay_ms is None
+
+
+def test_figures_that_have_just_changed_are_not_quiet() -> None:
+    """Equal figures do not count while one side has just come to them."""
+    assert "quiet" in _settle(_Side((9, FIGURES)), _Side((0.1, FIGURES))).problem
+
+
+def test_a_cluster_that_did_nothing_is_a_failure() -> None:
+    """A truth that is not what the step is about fails, however equal it is shown."""
+    vacant = replace(FIGURES, controller=-1)
+    assert "did not come to" in _settle(_Side((9, vacant)), _Side((8, vacant))).problem
+
+
+def test_brokers_must_tell_the_same() -> None:
+    """ZooKeeper alone is not the truth: brokers that tell otherwise, or nothing, are a failure."""
+    sides = (_Side((9, FIGURES)), _Side((8, FIGURES)))
+    late = replace(KAFKA, under_replicated=2)
+    assert "under_replicated" in _settle(*sides, _Brokers(late)).problem
+    assert "no broker answered" in _settle(*sides, _Brokers(None)).problem
+
+
+def test_figures_that_the_monitor_disowns_do_not_count() -> None:
+    """Right figures that the monitor itself calls not live are a failure."""
+    outcome = _settle(_Side((9, FIGURES)), _Side((8, FIGURES), status="incomplete"))
+    assert "incomplete" in outcome.problem
+
+
+def test_a_flap_that_the_monitor_merged_does_not_hide_its_delay() -> None:
+    """When the truth left its figures and came back meanwhile, its first arrival counts."""
+    truth = _Side((20, FIGURES), (12, FLAPPED), (11.5, FIGURES))
+    outcome = _settle(truth, _Side((17, FIGURES)))
+    assert outcome.delay_ms is not None
+    assert 2900 < outcome.delay_ms < 3100

@@ -1,0 +1,59 @@
+"""The watcher's settings: what is refused, and what is made of what is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.runtime import UsageError
+from pipeline.settings import describe, load
+from zk_source.config import WatchSettings
+
+
+@pytest.mark.parametrize(
+    ("connect", "hosts", "chroot"),
+    [
+        ("zk:2181", "zk:2181", ""),
+        ("zk:2181/", "zk:2181", ""),
+        ("a:1,b:2/kafka/prod", "a:1,b:2", "/kafka/prod"),
+        ("[::1]:2181/k/", "[::1]:2181", "/k"),
+    ],
+)
+def test_a_connect_string_is_hosts_and_a_chroot(connect: str, hosts: str, chroot: str) -> None:
+    """Kafka's own form is taken as it is."""
+    settings = load(WatchSettings, zookeeper=connect)
+    assert (settings.hosts, settings.chroot) == (hosts, chroot)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"zookeeper": "zk"},
+        {"zookeeper": "zk:2181//x"},
+        {"zookeeper": ""},
+        {"cluster": "a b"},
+        {"zk_auth": "kafka:secret"},
+        {"zk_auth": "digest:kafka"},
+        {"heartbeat_s": 0},
+        {"audit_s": -1},
+        {"zk_tls_ca": "/somewhere.pem"},
+        {"zk_tls": True, "zk_tls_ca": "/nowhere/ca.pem"},
+    ],
+)
+def test_a_bad_value_is_refused_in_one_line(options: dict[str, Any]) -> None:
+    """Each names its setting."""
+    with pytest.raises(UsageError) as refused:
+        load(WatchSettings, **options)
+    assert "\n" not in str(refused.value)
+
+
+def test_credentials_are_never_shown() -> None:
+    """Neither a description nor a refusal holds the password."""
+    settings = load(WatchSettings, zk_auth="digest:kafka:hush")
+    assert settings.auth_data() == [("digest", "kafka:hush")]
+    assert settings.sasl_options() is None
+    assert "hush" not in str(describe(settings)) + repr(settings)
+    with pytest.raises(UsageError) as refused:
+        load(WatchSettings, zk_auth="basic:kafka:hush")
+    assert "hush" not in str(refused.value)

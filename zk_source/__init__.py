@@ -1,0 +1,1 @@
+"""The watcher: reads a Kafka cluster's znodes from ZooKeeper and writes them to `kcm.changes`."""

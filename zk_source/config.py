@@ -1,0 +1,159 @@
+"""The watcher's settings.
+
+The rule: every setting is checked before anything starts, says what it is for, and keeps its unit
+in its name. Secrets are `SecretStr`, so that nothing prints them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from controller_model.errors import ModelError
+from controller_model.ids import check_cluster_name
+from pipeline.settings import PipelineSettings, check_hosts
+from zk_source.watcher import Rhythm
+
+_AUTH_FORM = "<scheme>:<user>:<password> with scheme digest or sasl"
+_MS = 1000
+_SILENT_SESSIONS = 2.5
+_LEAST_NEW_CLIENT_S = 5.0
+
+
+class WatchSettings(PipelineSettings):
+    """What `kcm watch` needs besides the pipeline's Kafka."""
+
+    cluster: str = Field(
+        "kafka", description="The name of the watched cluster, unique in the pipeline."
+    )
+    zookeeper: str = Field(
+        "127.0.0.1:2181",
+        description="The watched cluster's ZooKeeper: host:port,host:port, and its chroot if it "
+        "has one, as in Kafka's zookeeper.connect.",
+    )
+    session_timeout_s: float = Field(
+        6.0, ge=1, le=60, description="ZooKeeper session timeout: a silent server is left after it."
+    )
+    zk_auth: SecretStr | None = Field(
+        None, description=f"Credentials for ZooKeeper: {_AUTH_FORM} (sasl needs pure-sasl)."
+    )
+    zk_tls: bool = Field(default=False, description="Connect to ZooKeeper's TLS port.")
+    zk_tls_ca: Path | None = Field(
+        None, description="CA certificates (PEM) for ZooKeeper; the system's own count as well."
+    )
+    zk_tls_cert: Path | None = Field(None, description="Our certificate (PEM) for ZooKeeper.")
+    zk_tls_key: Path | None = Field(None, description="Our certificate's key (PEM).")
+    zk_tls_key_password: SecretStr | None = Field(None, description="The key's password.")
+    heartbeat_s: float = Field(
+        10.0, gt=0, le=20, description="Seconds between signs of life in the log."
+    )
+    audit_s: float = Field(
+        300.0, gt=0, description="Seconds between audits: the tree is read again and compared."
+    )
+    full_resync_s: float = Field(
+        86_400.0, gt=0, description="Seconds between full resyncs that nothing else asked for."
+    )
+    resync_reads_per_s: float = Field(
+        50_000.0, gt=0, description="Most znodes read per second in a resync."
+    )
+    audit_reads_per_s: float = Field(
+        5_000.0, gt=0, description="Most znodes read per second in an audit."
+    )
+    buffer_mib: float = Field(
+        64.0,
+        gt=0,
+        description="Changes kept while the pipeline's Kafka is away, in MiB; beyond that they "
+        "are dropped, counted, and a resync follows.",
+    )
+    buffer_changes: int = Field(
+        200_000, gt=0, description="Changes kept while the pipeline's Kafka is away, at most."
+    )
+    watcher_metrics_port: int = Field(
+        9641, ge=0, le=65535, description="Port of the watcher's own /metrics; 0 takes a free one."
+    )
+
+    @field_validator("cluster")
+    @classmethod
+    def _check_cluster(cls, value: str) -> str:
+        try:
+            return check_cluster_name(value)
+        except ModelError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("zookeeper")
+    @classmethod
+    def _check_zookeeper(cls, value: str) -> str:
+        hosts, slash, chroot = value.rstrip("/").partition("/")
+        check_hosts(hosts)
+        if "//" in slash + chroot:
+            raise ValueError(f"{slash + chroot!r} is not a chroot such as /kafka")
+        return hosts + slash + chroot
+
+    @field_validator("zk_auth")
+    @classmethod
+    def _check_auth(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        scheme, _, rest = value.get_secret_value().partition(":")
+        if scheme not in {"digest", "sasl"} or ":" not in rest:
+            raise ValueError(f"must be {_AUTH_FORM}")
+        if scheme == "sasl" and importlib.util.find_spec("puresasl") is None:
+            raise ValueError("sasl needs the package pure-sasl: pip install pure-sasl")
+        return value
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if not self.zk_tls and (self.zk_tls_ca or self.zk_tls_cert or self.zk_tls_key):
+            raise ValueError("zk_tls_...: these settings need zk_tls as well")
+        for path in (self.zk_tls_ca, self.zk_tls_cert, self.zk_tls_key):
+            if path is not None and not path.is_file():
+                raise ValueError(f"zk_tls_...: there is no file {path}")
+        return self
+
+    @property
+    def hosts(self) -> str:
+        """ZooKeeper's servers, without the chroot."""
+        return self.zookeeper.partition("/")[0]
+
+    @property
+    def chroot(self) -> str:
+        """The chroot with its slash; empty when there is none."""
+        _, slash, chroot = self.zookeeper.partition("/")
+        return slash + chroot
+
+    def auth_data(self) -> list[tuple[str, str]] | None:
+        """Return kazoo's form of digest credentials; None when there are none."""
+        scheme, _, credential = self._auth()
+        return [(scheme, credential)] if scheme == "digest" else None
+
+    def sasl_options(self) -> dict[str, Any] | None:
+        """Return kazoo's form of SASL credentials; None when there are none."""
+        scheme, _, credential = self._auth()
+        if scheme != "sasl":
+            return None
+        user, _, password = credential.partition(":")
+        return {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+
+    def tls_key_password(self) -> str | None:
+        """Return the key's password; None when it has none."""
+        password = self.zk_tls_key_password
+        return None if password is None else password.get_secret_value()
+
+    def rhythm(self) -> Rhythm:
+        """Return the settings that the watcher's decisions depend on."""
+        silent_s = max(_LEAST_NEW_CLIENT_S, self.session_timeout_s * _SILENT_SESSIONS)
+        return Rhythm(
+            heartbeat_ms=int(self.heartbeat_s * _MS),
+            audit_ms=int(self.audit_s * _MS),
+            resync_ms=int(self.full_resync_s * _MS),
+            resync_reads_per_s=self.resync_reads_per_s,
+            audit_reads_per_s=self.audit_reads_per_s,
+            new_client_ms=int(silent_s * _MS),
+        )
+
+    def _auth(self) -> tuple[str, str, str]:
+        secret = "" if self.zk_auth is None else self.zk_auth.get_secret_value()
+        return secret.partition(":")

@@ -1,0 +1,233 @@
+# ruff: noqa: SLF001 -- kazoo has no public hook for its connection handler, its queue or its state
+"""kazoo's client with a connection handler that keeps socket order.
+
+The rule: kazoo connects, authenticates, pings, and keeps the session; what the socket brings for us
+goes into one inbox, in the order it came, on the thread that read it. kazoo's own callbacks come
+from two threads and reorder, so none is used. kazoo's session states are put in on that same thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped, KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.states import KeeperState
+from kazoo.retry import KazooRetry
+
+from zk_source.config import WatchSettings
+from zk_source.inbox import Inbox, Reply, SessionChanged
+from zk_source.protocol import AddWatch, Err, MultiRead, Request, Sync, decode_event
+
+FIRST_RECONNECT_S = 0.05
+MOST_RECONNECT_S = 2.0
+"""Pauses between tries of all hosts double between these: a sick ensemble is not hammered."""
+
+STOP_TIMEOUT_S = 3.0
+ANSWER_TIMEOUT_S = 2.0
+
+
+def _quiet_logger() -> logging.Logger:
+    """Return a logger that nobody reads: kazoo's lines are told in our own words."""
+    logger = logging.getLogger("zk_source.kazoo")
+    logger.propagate = False
+    logger.setLevel(logging.CRITICAL)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return logger
+
+
+class _Sink:
+    """Takes the place of kazoo's result object: where a request's reply goes."""
+
+    __slots__ = ("_inbox", "_request", "_token")
+
+    def __init__(self, inbox: Inbox, token: int, request: Request) -> None:
+        self._inbox = inbox
+        self._token = token
+        self._request = request
+
+    def set_reply(self, zxid: int, err: int, body: bytes, offset: int) -> None:
+        """Pass a reply on, undecoded: decoding is not the socket thread's work."""
+        self._inbox.put(Reply(self._token, self._request, zxid, err, body, offset))
+
+    def set_exception(self, _error: Exception) -> None:
+        """Pass on that the request failed with its connection."""
+        self._inbox.put(Reply(self._token, self._request, 0, Err.CONNECTION_LOSS, b"", 0))
+
+
+class OrderedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
+    """kazoo's connection handler, with notifications and our replies going into the inbox."""
+
+    def __init__(self, *args: Any, inbox: Inbox, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._inbox = inbox
+        self.server = ""
+        self.last_error = ""
+        self.failures = 0
+        """Failed tries to connect since the last connection."""
+
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        type_, path = decode_event(buffer, offset)
+        self._inbox.put_notification(type_, path)
+
+    def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
+        pending = self.client._pending
+        if not pending or not isinstance(pending[0][1], _Sink):
+            return super()._read_response(header, buffer, offset)
+        _request, sink, xid = pending.popleft()
+        if header.xid != xid:
+            sink.set_exception(ConnectionDropped())
+            raise ConnectionDropped(f"xids do not match: expected {xid}, received {header.xid}")
+        if header.zxid > 0:
+            self.client.last_zxid = header.zxid
+        sink.set_reply(header.zxid, header.err, buffer, offset)
+        return None
+
+    def _expand_client_hosts(self) -> Any:
+        hosts = super()._expand_client_hosts()
+        if not hosts:
+            self._failed("no host name resolves")
+        return hosts
+
+    def _connect(self, host: str, hostip: str, port: int) -> Any:
+        self.server = f"{host}:{port}"
+        try:
+            timeouts = super()._connect(host, hostip, port)
+        except (ConnectionDropped, KazooTimeoutError) as error:
+            self._failed(f"{self.server}: {error}")
+            raise
+        self.failures = 0
+        return timeouts
+
+    def _failed(self, why: str) -> None:
+        self.last_error = why
+        self.failures += 1
+
+
+class ZooKeeperClient:
+    """One kazoo client: connects and reconnects by itself until it is closed."""
+
+    def __init__(self, settings: WatchSettings, inbox: Inbox, *, number: int) -> None:
+        self.number = number
+        self._inbox = inbox
+        self._chroot = settings.chroot
+        retry = KazooRetry(
+            max_tries=-1,
+            delay=FIRST_RECONNECT_S,
+            max_delay=MOST_RECONNECT_S,
+            max_jitter=0.2,
+            sleep_func=time.sleep,
+        )
+        logger = _quiet_logger()
+        self._client = KazooClient(
+            hosts=settings.hosts,
+            timeout=settings.session_timeout_s,
+            auth_data=settings.auth_data(),
+            sasl_options=settings.sasl_options(),
+            connection_retry=retry,
+            logger=logger,
+            use_ssl=settings.zk_tls,
+            ca=_text(settings.zk_tls_ca),
+            certfile=_text(settings.zk_tls_cert),
+            keyfile=_text(settings.zk_tls_key),
+            keyfile_password=settings.tls_key_password(),
+            verify_certs=True,
+            check_hostname=True,
+        )
+        self._connection = OrderedConnection(
+            self._client,
+            self._client._conn_retry.copy(),
+            logger=logger,
+            sasl_options=settings.sasl_options(),
+            inbox=inbox,
+        )
+        self._client._connection = self._connection
+        self._client.add_listener(self._on_state)
+
+    @property
+    def failures(self) -> int:
+        """Failed tries to connect since the last connection, over all hosts."""
+        return self._connection.failures
+
+    @property
+    def last_error(self) -> str:
+        """Why the last try to connect failed; empty if none did."""
+        return self._connection.last_error
+
+    @property
+    def auth_failed(self) -> bool:
+        """ZooKeeper refused the credentials."""
+        return bool(self._client.client_state == KeeperState.AUTH_FAILED)
+
+    @property
+    def ended(self) -> bool:
+        """The client's thread has ended by itself: only a new client helps."""
+        return bool(self._connection.connection_stopped.is_set())
+
+    def start(self) -> None:
+        """Begin to connect; states come by the inbox."""
+        self._client.start_async()
+
+    def send(self, token: int, request: Request) -> None:
+        """Queue a request, its paths without the chroot."""
+        request = self._with_chroot(request)
+        self._client._call(request, _Sink(self._inbox, token, request))
+
+    def nearest(self, path: str) -> tuple[str, Sequence[str]]:
+        """Return the nearest existing ancestor of a whole path, and its children.
+
+        Blocks for a moment; without an answer it is the root, with nothing known of it.
+        """
+        try:
+            while path not in {"", "/"}:
+                try:
+                    return path, self._children(path)
+                except NoNodeError:
+                    path = path.rpartition("/")[0]
+            return "/", self._children("/")
+        except (KazooException, KazooTimeoutError):
+            return "/", ()
+
+    def _children(self, path: str) -> Sequence[str]:
+        return sorted(self._client.get_children_async(path).get(timeout=ANSWER_TIMEOUT_S))
+
+    def close(self) -> None:
+        """End the session and the threads; waits at most a few seconds."""
+        # kazoo's stop() waits for its thread without limit when the peer is silent.
+        stopper = threading.Thread(target=self._stop, name="zookeeper-stop", daemon=True)
+        stopper.start()
+        stopper.join(STOP_TIMEOUT_S)
+
+    def _stop(self) -> None:
+        self._client.stop()
+        self._client.close()
+
+    def _with_chroot(self, request: Request) -> Request:
+        if not self._chroot:
+            return request
+        match request:
+            case AddWatch(path=path):
+                return AddWatch(self._chroot + path)
+            case Sync(path=path):
+                return Sync(self._chroot + path if path != "/" else self._chroot)
+            case MultiRead(reads=reads):
+                return MultiRead(
+                    [
+                        (op, self._chroot + path if path != "/" else self._chroot)
+                        for op, path in reads
+                    ]
+                )
+
+    def _on_state(self, state: str) -> None:
+        self._inbox.put(SessionChanged(self.number, state, self._connection.server))
+
+
+def _text(path: object) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,326 @@
+"""The watcher at work: carries out what the decisions say, and tells them what happened.
+
+The rule: one thread takes from the inbox, lets `watcher` decide, sends, publishes. Everything that
+blocks for long happens before the loop (the pipeline's Kafka) or in other threads (sockets). It
+ends when `stop` is set, or by raising the one line that the user must hear.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+
+from prometheus_client import CollectorRegistry
+
+from controller_model.changes import ChangeKind, SessionState, ZnodeChange
+from pipeline.runtime import (
+    Backoff,
+    ConflictError,
+    EnvironmentProblemError,
+    KcmError,
+    UnreachableError,
+    UsageError,
+    get_logger,
+    start_metrics_server,
+)
+from pipeline.topics import EnsuredTopics, ensure_topics
+from zk_source.commands import Command, GiveUp, NoBrokers, ReplaceClient, Send, Tell, Trouble
+from zk_source.config import WatchSettings
+from zk_source.connection import ZooKeeperClient
+from zk_source.inbox import (
+    Inbox,
+    Item,
+    Notification,
+    OtherWatcher,
+    Overflow,
+    Reply,
+    SessionChanged,
+    View,
+)
+from zk_source.metrics import WatcherMetrics
+from zk_source.protocol import BadReplyError, Err, Result
+from zk_source.publisher import Limits, Publisher
+from zk_source.readback import Readback
+from zk_source.report import report_figures
+from zk_source.watcher import Watcher
+
+MOST_ITEMS_AT_ONCE = 500
+"""Inbox items between two looks at everything else: some milliseconds of work."""
+
+DELIVERY_WAIT_S = 0.005
+"""How long to wait for the inbox while changes wait for the producer."""
+
+GOODBYE_S = 2.0
+FIRST_WORD_S = 2.0
+MOST_SILENCE_S = 60.0
+"""An unreachable ZooKeeper is told after the first, then ever more rarely up to the second."""
+
+METRICS_EVERY_S = 0.5
+
+
+def run(settings: WatchSettings, stop: threading.Event) -> None:
+    """Watch one cluster until `stop` is set; raises a KcmError for what the user must hear."""
+    registry = CollectorRegistry()
+    metrics = WatcherMetrics(registry, settings.cluster)
+    server = start_metrics_server(registry, settings.metrics_host, settings.watcher_metrics_port)
+    log = get_logger("watcher")
+    log.info("metrics are served", host=settings.metrics_host, port=server.port)
+    pause = Backoff(first_s=1.0, most_s=30.0)
+    dropped = 0
+    try:
+        while not stop.is_set():
+            topics = ensure_topics(settings, stop=stop)
+            service = WatcherService(settings, topics, metrics, dropped=dropped)
+            try:
+                service.run(stop)
+            except LogLostError as error:
+                dropped = error.dropped
+                wait_s = pause.next_s()
+                log.warning("starting over", reason=str(error), dropped=dropped, next_try_s=wait_s)
+                stop.wait(wait_s)
+    except UnreachableError:
+        if not stop.is_set():
+            raise
+    finally:
+        server.close()
+
+
+class LogLostError(Exception):
+    """The log takes no more changes from this producer: topics gone, fenced, not allowed."""
+
+    def __init__(self, reason: str, dropped: int) -> None:
+        super().__init__(f"the pipeline's Kafka refused changes: {reason}")
+        self.dropped = dropped
+
+
+class WatcherService:
+    """The watcher's main loop and what it holds open."""
+
+    def __init__(
+        self,
+        settings: WatchSettings,
+        topics: EnsuredTopics,
+        metrics: WatcherMetrics,
+        *,
+        dropped: int = 0,
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._name = secrets.token_hex(3)
+        self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=self._name)
+        self._inbox = Inbox()
+        self._watcher = Watcher(settings.cluster, self._name, _now_ms(), rhythm=settings.rhythm())
+        self._watcher.recorder.dropped = dropped
+        limits = Limits(int(settings.buffer_mib * 1024 * 1024), settings.buffer_changes)
+        self._publisher = Publisher(settings, topics, settings.cluster, limits=limits)
+        self._readback = Readback(settings, topics, settings.cluster, self._name)
+        self._client: ZooKeeperClient | None = None
+        self._clients = 0
+        self._muted = False
+        self._in_resync = False
+        self._metrics_at = 0.0
+        self._down_since = time.monotonic()
+        self._next_word_s = FIRST_WORD_S
+        self._no_brokers_word_at = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until `stop` is set."""
+        try:
+            history = self._readback.history(stop)
+            if stop.is_set():
+                return
+            self._watcher.generations.saw(history.generation)
+            if history.view is not None:
+                self._watcher.on_view(history.view, _now_ms())
+            self._readback.follow(self._inbox)
+            self._new_client()
+            self._log.info("watching", zookeeper=self._settings.zookeeper)
+            while not stop.is_set():
+                self._turn()
+            self._watcher.on_stop(_now_ms())
+            self._carry_out()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._readback.close()
+        if not self._publisher.close(GOODBYE_S):
+            self._log.warning(
+                "the pipeline's Kafka did not take the last changes in time",
+                bytes_held=self._publisher.bytes_held,
+            )
+
+    def _turn(self) -> None:
+        """Take in what has happened, decide, act."""
+        now_ms = _now_ms()
+        wait_s = self._watcher.wait_ms(now_ms) / 1000
+        if not self._publisher.idle:
+            wait_s = min(wait_s, DELIVERY_WAIT_S)
+        item = self._inbox.take(wait_s)
+        taken = 0
+        while item is not None:
+            self._take_in(item, _now_ms())
+            taken += 1
+            item = self._inbox.take(0) if taken < MOST_ITEMS_AT_ONCE else None
+        now_ms = _now_ms()
+        self._check_delivery(now_ms)
+        self._check_client()
+        self._watcher.reading.room = self._publisher.has_room
+        self._watcher.on_tick(now_ms)
+        self._carry_out()
+        self._show()
+
+    def _take_in(self, item: Item, now_ms: int) -> None:
+        match item:
+            case Notification(type=type_, path=path):
+                self._watcher.on_event(type_, path.removeprefix(self._settings.chroot), now_ms)
+            case Reply():
+                self._take_in_reply(item, now_ms)
+            case SessionChanged(client=client) if client == self._clients:
+                self._take_in_session(item, now_ms)
+            case Overflow(dropped=dropped):
+                self._watcher.on_overflow(dropped, now_ms)
+            case View():
+                self._watcher.on_view(item, now_ms)
+            case OtherWatcher():
+                self._watcher.on_other_watcher(item, now_ms)
+
+    def _take_in_reply(self, reply: Reply, now_ms: int) -> None:
+        err = reply.err
+        results: tuple[Result, ...] = ()
+        if err == Err.OK:
+            try:
+                results = reply.request.decode(reply.body, reply.offset)
+            except BadReplyError as error:
+                self._log.warning("ZooKeeper's reply cannot be read", reason=str(error))
+                err = Err.MARSHALLING
+        self._watcher.on_reply(reply.token, reply.zxid, err, results, now_ms)
+
+    def _take_in_session(self, change: SessionChanged, now_ms: int) -> None:
+        state = SessionState(change.state)
+        self._watcher.on_session(state, change.server, now_ms)
+        self._down_since = time.monotonic()
+        self._next_word_s = FIRST_WORD_S
+        tell = self._log.info if state is SessionState.CONNECTED else self._log.warning
+        tell("ZooKeeper session", state=state.value, zookeeper=change.server)
+
+    # --- acting -----------------------------------------------------------------------------
+
+    def _carry_out(self) -> None:
+        for command in self._watcher.commands():
+            self._do(command)
+        if self._publisher.overflowing() and not self._muted:
+            self._muted = True
+            dropped = self._publisher.drop_waiting()
+            reason = "the pipeline's Kafka did not take changes in time"
+            self._watcher.on_dropped(dropped, reason, _now_ms())
+        self._publisher.pump()
+
+    def _do(self, command: Command) -> None:
+        match command:
+            case ZnodeChange():
+                self._publisher.add(command)
+                self._metrics.published(command.kind, self._delay_ms(command))
+            case Send(token=token, request=request):
+                if self._client is not None:
+                    self._client.send(token, request)
+            case ReplaceClient(reason=reason):
+                self._log.warning("new ZooKeeper client", reason=reason)
+                self._new_client()
+            case NoBrokers():
+                self._on_no_brokers()
+            case GiveUp(trouble=Trouble.OTHER_WATCHER, message=message):
+                raise ConflictError(message)
+            case GiveUp(message=message):
+                raise EnvironmentProblemError(message)
+            case Tell(text=text, about=about):
+                self._log.warning(text, **about)
+
+    def _delay_ms(self, change: ZnodeChange) -> int | None:
+        """Return how old a change is; None during a resync, whose values are not news."""
+        if change.kind in {ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED}:
+            self._in_resync = change.kind is ChangeKind.RESYNC_STARTED
+        news = change.kind is ChangeKind.SET and not self._in_resync
+        return _now_ms() - (change.mtime or 0) if news else None
+
+    def _new_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._clients += 1
+        self._client = ZooKeeperClient(self._settings, self._inbox, number=self._clients)
+        self._client.start()
+
+    def _on_no_brokers(self) -> None:
+        now = time.monotonic()
+        if now < self._no_brokers_word_at:
+            return
+        self._no_brokers_word_at = now + MOST_SILENCE_S
+        error = UsageError(self._describe_root())
+        if self._settings.fail_fast:
+            raise error
+        self._log.warning(f"{error}; waiting for it to appear")
+
+    def _describe_root(self) -> str:
+        settings = self._settings
+        wanted = settings.chroot or "/"
+        found, names = self._client.nearest(wanted) if self._client else ("/", ())
+        held = ", ".join(names) or "nothing"
+        missing = f"{found} holds {held}"
+        if found != wanted:
+            missing = f"there is no {wanted}; {missing}"
+        return (
+            f"no Kafka cluster at {settings.zookeeper}: no /brokers under the chroot {wanted} "
+            f"({missing}); correct the chroot in the setting zookeeper"
+        )
+
+    # --- what else can go wrong -------------------------------------------------------------
+
+    def _check_delivery(self, now_ms: int) -> None:
+        delivery = self._publisher.poll()
+        if delivery.failed:
+            lost = delivery.failed + self._publisher.drop_waiting()
+            raise LogLostError(delivery.error, self._watcher.recorder.dropped + lost)
+        if self._muted and self._publisher.idle:
+            self._muted = False
+            self._log.info("the pipeline's Kafka takes changes again")
+            self._watcher.on_pipeline_back(now_ms)
+
+    def _check_client(self) -> None:
+        client = self._client
+        if client is None or self._watcher.sight.connected:
+            return
+        if client.auth_failed:
+            raise EnvironmentProblemError(
+                f"ZooKeeper at {self._settings.hosts} refused the credentials in zk_auth: "
+                "correct them"
+            )
+        waited_s = time.monotonic() - self._down_since
+        all_tried = client.failures >= len(self._settings.hosts.split(","))
+        if self._settings.fail_fast and all_tried and not self._watcher.figures.resyncs:
+            raise self._unreachable(waited_s)
+        if waited_s >= self._next_word_s and client.last_error:
+            self._next_word_s = min(waited_s * 2, waited_s + MOST_SILENCE_S)
+            self._log.warning(str(self._unreachable(waited_s)))
+        if client.ended:
+            self._log.warning("new ZooKeeper client", reason="the old one ended by itself")
+            self._new_client()
+
+    def _unreachable(self, waited_s: float) -> KcmError:
+        error = self._client.last_error if self._client else ""
+        return UnreachableError(
+            f"ZooKeeper at {self._settings.hosts} does not answer (for {waited_s:.0f} s): "
+            f"{error}; start it or correct the setting zookeeper"
+        )
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now >= self._metrics_at:
+            self._metrics_at = now + METRICS_EVERY_S
+            report_figures(self._metrics, self._watcher, self._publisher, len(self._inbox))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
