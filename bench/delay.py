@@ -39,7 +39,7 @@ SCRAPE_PAUSE_S = 0.005  # adds half of itself to each figure, and leaves the exp
 STRAGGLERS_S = 15.0
 OLD_LEADER, NEW_LEADER = 1, 2
 _LEADERS = re.compile(
-    rf'^kafka_broker_leaders{{broker="{NEW_LEADER}",cluster="{CLUSTER}"}} (\S+)$', re.MULTILINE
+    rf'^kafka_broker_leaders{{cluster="{CLUSTER}",broker="{NEW_LEADER}"}} (\S+)$', re.MULTILINE
 )
 
 

@@ -1,0 +1,61 @@
+"""Events of the monitor's API in a line each, for the eye."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONGEST_REASON = 60  # characters of a reason that fit beside the rest
+NOT_TOLD = {
+    "kind",
+    "at",
+    "position",
+    "zxid",
+    "id",
+    "partitions",
+    "partition_count",
+    "controller_epoch",
+}
+"""Fields that only machines need, or that are told in other words."""
+
+
+def event_time(event: Mapping[str, Any]) -> str:
+    """Return when an event happened, as the clock on the wall showed it."""
+    seconds, milliseconds = divmod(int(event.get("at", 0)), 1000)
+    return f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{milliseconds // 100}"
+
+
+def event_words(event: Mapping[str, Any]) -> str:
+    """Return what an event says.
+
+    >>> event_words({"kind": "ControllerElected", "from_broker": 0, "to_broker": 1, "epoch": 2})
+    'ControllerElected broker 0 -> 1, epoch 2'
+    >>> event_words({"kind": "IsrShrunk", "who": [2], "leader": 1, "partition_count": 9})
+    'IsrShrunk, who 2, leader 1, 9 partitions'
+    """
+    facts = {name: value for name, value in event.items() if name not in NOT_TOLD}
+    move = _move(facts.pop("from_broker", None), facts.pop("to_broker", None))
+    words = [f"{event.get('kind', '?')}{move}"]
+    words += [f"{name.replace('_', ' ')} {_value(value)}" for name, value in facts.items()]
+    if count := event.get("partition_count"):
+        words.append(f"{count} partition{'' if count == 1 else 's'}")
+    return ", ".join(words)
+
+
+def _move(source: int | None, target: int | None) -> str:
+    if source is None and target is None:
+        return ""
+    if target is None:
+        return f" from broker {source}"
+    return f" to broker {target}" if source is None else f" broker {source} -> {target}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return "+".join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)[:LONGEST_REASON]
