@@ -1,0 +1,68 @@
+"""How a command ends: one line on standard error, and an exit code that tells the kind of trouble.
+
+The rule: a user never sees a stack trace unless they asked for it, and a script never has to parse
+what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 1 ours.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kcm.stack.errors import NotReadyError, PortInUseError, StackError
+from pipeline.runtime import (
+    ConflictError,
+    EnvironmentProblemError,
+    KcmError,
+    UnreachableError,
+)
+
+UNEXPECTED = 1
+BAD_USE = 2
+INTERRUPTED = 130
+"""What a shell reports of a program that Ctrl-C ended."""
+
+
+@contextmanager
+def traced(*, wanted: bool) -> Iterator[None]:
+    """Print the stack trace of an unexpected error, if that is wanted, and let the error go on."""
+    try:
+        yield
+    except (KcmError, StackError, KeyboardInterrupt):
+        raise
+    except Exception:
+        if wanted:
+            traceback.print_exc()
+        raise
+
+
+def tell(error: Exception) -> int:
+    """Print what went wrong, and return the exit code."""
+    text, code = describe(error)
+    lines = text.splitlines() or [type(error).__name__]
+    for line in lines:
+        # the tail of a log is indented and stays as it is
+        sys.stderr.write(f"{line}\n" if line.startswith(" ") else f"kcm: {line}\n")
+    return code
+
+
+def describe(error: Exception) -> tuple[str, int]:
+    """Return what to say of an error, and its exit code."""
+    match error:
+        case KcmError():
+            return str(error), error.exit_code
+        case PortInUseError():
+            return str(error), ConflictError.exit_code
+        case NotReadyError():
+            return str(error), UnreachableError.exit_code
+        case StackError():
+            return str(error), EnvironmentProblemError.exit_code
+    # typer's usage errors: their class has no public name in all versions of typer
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        message = " ".join(format_message().split()).rstrip(".")
+        return f"{message}; --help tells more", BAD_USE
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"unexpected: {what}; run with --log-level debug for the trace", UNEXPECTED

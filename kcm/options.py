@@ -1,0 +1,169 @@
+"""Options of the command line, made from the settings classes.
+
+The rule: a setting is written once, in its class; its option, its help, its line in the reference
+come from there. Options stay text until the settings check them, so that a bad value is told the
+same way wherever it was written.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from pipeline.runtime import UsageError
+from pipeline.settings import PipelineSettings
+
+SettingsClass: TypeAlias = type[PipelineSettings]
+Options: TypeAlias = dict[str, Any]
+"""Values of options by the setting's name; None: not given."""
+
+CONFIG_HELP = "TOML file with settings by their names, such as log_level; KCM_CONFIG names it too."
+_UNIT_PLACEHOLDERS = {
+    "_per_s": "N",
+    "_s": "SECONDS",
+    "_ms": "MS",
+    "_mib": "MIB",
+    "_port": "PORT",
+    "_dir": "DIR",
+}
+
+
+def with_options(
+    *titled: tuple[str, SettingsClass],
+    defaults: Mapping[str, str] | None = None,
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a verb one option per setting of the classes, each under its class's title.
+
+    `defaults` tell of settings for which this verb has a better one than the class.
+    The verb gets `config` (a Path or None) and `options`; its other parameters stay its own.
+    """
+
+    def decorate(verb: Callable[..., int]) -> Callable[..., int]:
+        own = inspect.signature(verb, eval_str=True).parameters
+        fields = dict(_fields(titled))
+
+        @functools.wraps(verb)
+        def run(**values: Any) -> int:
+            rest = {name: values[name] for name in own if name not in {"config", "options"}}
+            options = {name: _read(name, fields[name][1], values[name]) for name in fields}
+            return verb(config=values["config"], options=options, **rest)
+
+        parameters = [
+            *(own[name] for name in own if name not in {"config", "options"}),
+            _parameter("config", Path | None, typer.Option("--config", help=CONFIG_HELP)),
+            *(
+                _of_field(name, field, title, (defaults or {}).get(name, default_text(field)))
+                for name, (title, field) in fields.items()
+            ),
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads the signature, and a function may have one of its own
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate
+
+
+def option_name(name: str) -> str:
+    """Return the option of a setting.
+
+    >>> option_name("log_level")
+    '--log-level'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def placeholder(name: str, field: FieldInfo) -> str:
+    """Return what stands for a setting's value in help and reference."""
+    if _is_mapping(field):
+        return "KEY=VALUE"
+    if get_origin(field.annotation) is Literal:
+        return "|".join(map(str, get_args(field.annotation)))
+    if field.annotation is bool:
+        return "true|false"
+    ending = next((unit for end, unit in _UNIT_PLACEHOLDERS.items() if name.endswith(end)), None)
+    if ending:
+        return ending
+    for kind, text in ((Path, "PATH"), (int, "N"), (float, "NUMBER")):
+        if kind in (field.annotation, *get_args(field.annotation)):
+            return text
+    return "TEXT"
+
+
+def default_text(field: FieldInfo) -> str:
+    """Return a setting's default as a user would write it; empty when there is none."""
+    default = field.get_default(call_default_factory=True, validated_data={})
+    if default in (None, PydanticUndefined, "", (), {}):
+        return ""
+    if isinstance(default, float) and default.is_integer():
+        return str(int(default))
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def known_names(classes: Iterable[SettingsClass]) -> set[str]:
+    """Return the names of all settings of the classes."""
+    return {name for each in classes for name in each.model_fields}
+
+
+def _fields(
+    titled: tuple[tuple[str, SettingsClass], ...],
+) -> Iterable[tuple[str, tuple[str, FieldInfo]]]:
+    """Yield each setting once, a part's own before those that all share."""
+    for title, settings_class in titled:
+        for name, field in settings_class.model_fields.items():
+            if name not in PipelineSettings.model_fields:
+                yield name, (title, field)
+    for name, field in PipelineSettings.model_fields.items():
+        yield name, ("Shared by all parts", field)
+
+
+def _of_field(name: str, field: FieldInfo, title: str, default: str) -> inspect.Parameter:
+    text = f"{field.description or ''}{f' [default: {default}]' if default else ''}"
+    option = option_name(name)
+    if field.annotation is bool:
+        flags = f"{option}/--no-{option.removeprefix('--')}"
+        info = typer.Option(flags, help=text, show_default=False, rich_help_panel=title)
+        return _parameter(name, bool | None, info)
+    info = typer.Option(
+        option,
+        help=text,
+        show_default=False,
+        metavar=placeholder(name, field),
+        rich_help_panel=title,
+    )
+    return _parameter(name, list[str] | None if _is_mapping(field) else str | None, info)
+
+
+def _parameter(name: str, annotation: Any, info: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[annotation, info],
+    )
+
+
+def _is_mapping(field: FieldInfo) -> bool:
+    return get_origin(field.annotation) is dict
+
+
+def _read(name: str, field: FieldInfo, value: Any) -> Any:
+    """Return an option's value as the settings take it; None when it was not given."""
+    if not _is_mapping(field):
+        return value
+    pairs: Mapping[str, str] = dict(_pair(name, text) for text in value or ())
+    return pairs or None
+
+
+def _pair(name: str, text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        # the text itself may be a secret
+        raise UsageError(f"option {option_name(name)}: each one is KEY=VALUE, repeated for more")
+    return key, value
