@@ -1,0 +1,108 @@
+"""What made a query fail, in one line, and what can be done about it.
+
+The rule: a user hears a cause, not a stack trace; the trace is in Spark's log. What nobody has seen
+before counts as OTHER, and the service decides by how often it comes back.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import NamedTuple
+
+MAX_LINE_CHARS = 300
+"""A line that still fits a terminal's two or three rows."""
+
+
+class FailureKind(enum.Enum):
+    """Who has to act."""
+
+    DISK = "disk"
+    """The user: the checkpoint cannot be written."""
+    KAFKA = "kafka"
+    """Nobody: the pipeline's Kafka does not answer, and we wait for it."""
+    STATE = "state"
+    """We: the checkpoint cannot be read, so a new lineage begins."""
+    OTHER = "other"
+    """Try again, and give up when it comes back."""
+
+
+class Failure(NamedTuple):
+    """A failed query's kind and cause."""
+
+    kind: FailureKind
+    line: str
+
+
+_SIGNS: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
+    (
+        FailureKind.DISK,
+        (
+            "No space left on device",
+            "Disk quota exceeded",
+            "Read-only file system",
+            "Permission denied",
+        ),
+    ),
+    (
+        FailureKind.STATE,
+        (
+            "UnreadableStateError",
+            "CANNOT_LOAD_STATE_STORE",
+            "CANNOT_READ_STATE",
+            "FAILED_TO_READ_STREAMING_STATE",
+            "STATE_STORE_",
+            "STATEFUL_PROCESSOR_",
+            "Incomplete log file",
+            "Failed to read log file",
+            "Log file was malformed",
+            "ChecksumException",
+            "UnsupportedLogVersion",
+            "batch metadata",
+            "MISSING_METADATA_FILE",
+            "checkpoint location",
+            "Failed to read metadata",
+            "No content to map due to end-of-input",
+        ),
+    ),
+    (
+        FailureKind.KAFKA,
+        (
+            "org.apache.kafka.common.errors",
+            "org.apache.kafka.common.KafkaException",
+            "No resolvable bootstrap urls",
+            "KAFKA_DATA_LOSS",
+            "KafkaOffsetReader",
+        ),
+    ),
+)
+"""Signs in the text of an exception, the surest kind first."""
+
+_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception): .+)$", re.MULTILINE)
+
+
+def describe(text: str) -> Failure:
+    r"""Return the kind and the one line of a query's exception.
+
+    >>> describe("x\nCaused by: java.io.IOException: No space left on device\n\tat y").line
+    'IOException: No space left on device'
+    """
+    line = _line(text)
+    for kind, signs in _SIGNS:
+        if any(sign in text for sign in signs):
+            return Failure(kind, line)
+    return Failure(FailureKind.OTHER, line)
+
+
+def _line(text: str) -> str:
+    python = _PYTHON_ERROR.findall(text) if "Traceback (most recent call last)" in text else []
+    causes = _CAUSE.findall(text)
+    if python:
+        found = python[-1]
+    elif causes:
+        found = causes[-1]
+    else:
+        found = next((row.strip() for row in text.splitlines() if row.strip()), "no reason given")
+    short = re.sub(r"^(?:[a-z_]\w*\.)+(?=[A-Z])", "", found.strip())
+    return short if len(short) <= MAX_LINE_CHARS else short[: MAX_LINE_CHARS - 1] + "…"

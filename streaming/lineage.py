@@ -1,0 +1,140 @@
+"""The lineage: one name for a checkpoint and the three topics that it belongs to.
+
+The rule: checkpoint and topics are one store. If a topic is gone or was made anew, or the state is
+of another format, the old offsets and counts mean nothing: a new checkpoint under a new name reads
+the log from its earliest record, and readers of the views take the newer name. Names begin with
+the time they were made, and rise even if the clock does not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from controller_model.cluster import STATE_VERSION
+from pipeline.topics import EnsuredTopics
+from streaming.schemas import LAYOUT_VERSION
+
+FORMAT = f"{STATE_VERSION}.{LAYOUT_VERSION}"
+"""Of the state in a checkpoint: the model's values, and how Spark's state store holds them."""
+
+_FILE = "lineage.json"
+_FOLDER = "lineages"
+
+
+class Lineage(msgspec.Struct, frozen=True, kw_only=True):
+    """What lineage.json holds."""
+
+    name: str
+    format: str
+    partitions: int
+    topic_ids: dict[str, str]
+
+
+class Opened(NamedTuple):
+    """A lineage to go on with."""
+
+    lineage: Lineage
+    new_because: str | None
+    """Why a new one was begun; None when the old one goes on."""
+
+
+class Lineages:
+    """The lineages under a checkpoint folder: the current one, and none other for long."""
+
+    def __init__(self, root: Path, *, now_ms: Callable[[], int], token: Callable[[], str]) -> None:
+        self._root = root
+        self._now_ms = now_ms
+        self._token = token
+
+    def open(self, topics: EnsuredTopics) -> Opened:
+        """Return the lineage that fits these topics: the one on disk, or a new one."""
+        found = self._read()
+        if isinstance(found, str):
+            return Opened(self._begin(topics, None), found)
+        misfit = _misfit(found, topics)
+        if misfit is None and not self.checkpoint(found).is_dir():
+            misfit = "the checkpoint is gone"
+        if misfit is None:
+            return Opened(found, None)
+        return Opened(self._begin(topics, found), misfit)
+
+    def begin_anew(self, topics: EnsuredTopics) -> Lineage:
+        """Give the current lineage up and return a new one."""
+        found = self._read()
+        return self._begin(topics, None if isinstance(found, str) else found)
+
+    def checkpoint(self, lineage: Lineage) -> Path:
+        """Return the folder of a lineage's checkpoint."""
+        return self._root / _FOLDER / lineage.name
+
+    def remove_others(self, lineage: Lineage) -> None:
+        """Remove what earlier lineages left behind, now that this one works."""
+        for folder in (self._root / _FOLDER).iterdir():
+            if folder.name != lineage.name:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _read(self) -> Lineage | str:
+        """Return the lineage on disk, or why there is none."""
+        try:
+            data = (self._root / _FILE).read_bytes()
+        except FileNotFoundError:
+            return "there was no checkpoint"
+        try:
+            return msgspec.json.decode(data, type=Lineage)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return f"{_FILE} is damaged: {error}"
+
+    def _begin(self, topics: EnsuredTopics, before: Lineage | None) -> Lineage:
+        created_ms = max(self._now_ms(), _created_ms(before) + 1)
+        lineage = Lineage(
+            name=f"{created_ms:013d}-{self._token()}",
+            format=FORMAT,
+            partitions=topics.partitions,
+            topic_ids=dict(topics.ids),
+        )
+        self.checkpoint(lineage).mkdir(parents=True)
+        partial = self._root / f"{_FILE}.partial"
+        with partial.open("wb") as file:
+            file.write(msgspec.json.encode(lineage))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(self._root / _FILE)
+        return lineage
+
+
+def topics_changed(lineage: Lineage, topic_ids: Mapping[str, str]) -> str | None:
+    """Return what became of the lineage's topics; None when they are the same.
+
+    >>> lineage = Lineage(name="1-a", format="1.1", partitions=1, topic_ids={"kcm.views": "x"})
+    >>> topics_changed(lineage, {"kcm.views": "y"})
+    'topic kcm.views was made anew'
+    """
+    for name, topic_id in lineage.topic_ids.items():
+        if name not in topic_ids:
+            return f"topic {name} is gone"
+        if topic_ids[name] != topic_id:
+            return f"topic {name} was made anew"
+    if set(topic_ids) != set(lineage.topic_ids):
+        return "the topics have other names"
+    return None
+
+
+def _misfit(lineage: Lineage, topics: EnsuredTopics) -> str | None:
+    if lineage.format != FORMAT:
+        return f"the checkpoint's state is of format {lineage.format}, not {FORMAT}"
+    if lineage.partitions != topics.partitions:
+        return f"the topics have {topics.partitions} partitions, not {lineage.partitions}"
+    return topics_changed(lineage, topics.ids)
+
+
+def _created_ms(lineage: Lineage | None) -> int:
+    try:
+        return int(lineage.name.split("-")[0]) if lineage else 0
+    except ValueError:
+        return 0

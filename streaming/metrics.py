@@ -1,0 +1,130 @@
+"""The fold's own metrics.
+
+The rule: a figure that is not known yet is absent. Lag is measured against the log's own end, by a
+client of ours, so it grows also when Spark hangs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from streaming.progress import BatchReport
+
+BATCH_BUCKETS_S = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 10, 30, 60)
+"""Around the 0.2-0.3 s of a warm batch, and up to a large resync."""
+
+
+class FoldMetrics:
+    """Instruments on a registry."""
+
+    def __init__(self, registry: CollectorRegistry, now_s: Callable[[], float] = time.time) -> None:
+        self._now_s = now_s
+        self._registry = registry
+        self.up = Gauge(
+            "kcm_fold_up",
+            "1 while the query runs; 0 for longer than a minute is a fault.",
+            registry=registry,
+        )
+        self.batch_seconds = Histogram(
+            "kcm_fold_batch_seconds",
+            "Time of a batch that had something to fold; 0.2 to 0.4 s when warm.",
+            buckets=BATCH_BUCKETS_S,
+            registry=registry,
+        )
+        self.stage_seconds = Counter(
+            "kcm_fold_stage_seconds",
+            "Time of batches by Spark's stages.",
+            ["stage"],
+            registry=registry,
+        )
+        self.state_commit_seconds = Counter(
+            "kcm_fold_state_commit_seconds",
+            "Time of batches spent in writing the state.",
+            registry=registry,
+        )
+        self.messages = Counter(
+            "kcm_fold_messages", "Messages of the log that were folded.", registry=registry
+        )
+        self.changes = Counter(
+            "kcm_fold_changes", "Changes of the log that were folded.", registry=registry
+        )
+        self.records = Counter(
+            "kcm_fold_records", "Records written to views and events.", registry=registry
+        )
+        self.unreadable = Counter(
+            "kcm_fold_unreadable",
+            "Records of the log that could not be read; 0 unless somebody else writes to it.",
+            registry=registry,
+        )
+        self.unattributed = Counter(
+            "kcm_fold_unattributed",
+            "Messages of the log that belong to no cluster; 0 unless somebody else writes to it.",
+            registry=registry,
+        )
+        self.errors = Counter(
+            "kcm_fold_errors",
+            "Changes that met an error of the fold's own and were skipped; 0 is healthy.",
+            registry=registry,
+        )
+        self.restarts = Counter(
+            "kcm_fold_restarts", "Queries started again, by reason.", ["reason"], registry=registry
+        )
+        self.lineages = Counter(
+            "kcm_fold_lineages",
+            "Lineages begun: counters in the views start anew with each.",
+            registry=registry,
+        )
+        self.last_batch = Gauge(
+            "kcm_fold_last_batch_timestamp_seconds",
+            "When the last batch ended; heartbeats make one every 10 s.",
+            registry=registry,
+        )
+        self._lag_records: Gauge | None = None
+        self._lag_seconds: Gauge | None = None
+        self._folded_to: int | None = None
+        self._newest_ms: int | None = None
+
+    def observe(self, report: BatchReport) -> None:
+        """Count one batch."""
+        self.batch_seconds.observe(report.took_ms / 1000)
+        for stage, took_ms in report.stage_ms.items():
+            self.stage_seconds.labels(stage).inc(took_ms / 1000)
+        self.state_commit_seconds.inc(report.state_commit_ms / 1000)
+        self.messages.inc(report.rows)
+        self.changes.inc(report.changes)
+        self.records.inc(report.records)
+        self.unreadable.inc(report.unreadable)
+        self.unattributed.inc(report.unattributed)
+        self.errors.inc(report.errors)
+        self.last_batch.set(self._now_s())
+        self._folded_to = report.end_offset
+        if report.newest_ms is not None:
+            self._newest_ms = max(self._newest_ms or 0, report.newest_ms)
+
+    def start_over(self) -> None:
+        """Forget how far the log was folded: another lineage reads it."""
+        self._folded_to = None
+        self._newest_ms = None
+
+    def measure_lag(self, log_end: int) -> None:
+        """Set how far the fold is behind the log's end."""
+        if self._folded_to is None:
+            return
+        if self._lag_records is None or self._lag_seconds is None:
+            self._lag_records = Gauge(
+                "kcm_fold_lag_records",
+                "Messages of the log that are not folded yet; near 0 but for moments.",
+                registry=self._registry,
+            )
+            self._lag_seconds = Gauge(
+                "kcm_fold_lag_seconds",
+                "At most how old the oldest message is that is not folded yet; 0 when none is.",
+                registry=self._registry,
+            )
+        behind = max(0, log_end - self._folded_to)
+        self._lag_records.set(behind)
+        late_s = self._now_s() - self._newest_ms / 1000 if behind and self._newest_ms else 0.0
+        self._lag_seconds.set(max(0.0, late_s))

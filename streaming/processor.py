@@ -1,0 +1,236 @@
+"""One cluster's batch: decode, replay, project.
+
+The rule: a batch is a function of the state before it and of its rows, so Spark may run it again.
+Rows are taken in the order of their offsets whatever order they come in. What the log holds never
+raises: garbage is counted, and an error of ours costs the one change that met it, and is told.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.stateful_processor import (
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+from pyspark.sql.types import Row
+
+from controller_model.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
+from controller_model.cluster import (
+    Assumed,
+    ClusterState,
+    UnreadableStateError,
+    new_cluster,
+)
+from controller_model.errors import ModelError, UnreadableRecordError
+from controller_model.events import AnyEvent, coalesce, encode_event, number
+from controller_model.ids import AsOf, check_cluster_name, partition_of
+from controller_model.projection import Sent, project
+from controller_model.replay import count_error, count_unreadable, finish_batch, replay
+from controller_model.views import encode_view
+from streaming.schemas import CONTROL, OUTPUT, TOPIC, TOPIC_KEY
+from streaming.state_codec import Held, StateTopics, read_control, write_control
+
+_Output = Row(*OUTPUT.names)
+
+
+_FATAL = (UnreadableStateError, PySparkException, OSError, EOFError, MemoryError)
+"""Errors that no change is to blame for: Spark runs the batch again, or a new lineage begins."""
+
+
+class Unreadable(NamedTuple):
+    """Records at one place of the log that cannot be read, or are not this cluster's."""
+
+    records: int
+    at: int
+    """When the log took them, by the broker's clock."""
+    reason: str
+
+
+@dataclass
+class Tally:
+    """What a batch did, for our own metrics."""
+
+    changes: int = 0
+    unreadable: int = 0
+    unattributed: int = 0
+    errors: int = 0
+    newest_ms: int | None = None
+
+    def row(self) -> Row:
+        """Return the row that never reaches the sink."""
+        counts = (self.changes, self.unreadable, self.unattributed, self.errors)
+        return _Output(None, None, None, None, *counts, self.newest_ms)
+
+
+@dataclass
+class _Sent:
+    """What a worker process knows of the views that it has sent for a cluster."""
+
+    folds: int = -1
+    checksums: Sent = field(default_factory=dict)
+
+
+_sent: dict[tuple[str, str], _Sent] = {}
+"""By lineage and cluster. Spark makes a new processor for each batch but keeps the worker process;
+a batch that another worker ran, or that was not committed, shows in `folds`."""
+
+
+def now_ms() -> int:
+    """Return this machine's time."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class FoldParameters:
+    """What a processor must know besides its rows."""
+
+    lineage: str
+    views_topic: str
+    events_topic: str
+    partitions: int
+    assumed: Assumed
+
+
+class FoldProcessor(StatefulProcessor):
+    """Folds the log of one cluster per key."""
+
+    def __init__(self, parameters: FoldParameters, clock: Callable[[], int] = now_ms) -> None:
+        self._parameters = parameters
+        self._clock = clock
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state: a value for the control plane, a map of topics."""
+        self._control = handle.getValueState("control", CONTROL)
+        self._topics = handle.getMapState("topics", TOPIC_KEY, TOPIC)
+
+    def handleInputRows(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: ARG002, N803  # Spark's name; the log is our clock
+    ) -> Iterator[Row]:
+        """Fold a cluster's rows; yield its events, its views, and what was counted."""
+        cluster = key[0]
+        ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
+        tally = Tally(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
+        held = self._held()
+        items = (
+            list(_read(cluster, ordered, self._parameters.partitions)) if _is_name(cluster) else []
+        )
+        if held is None:
+            held = self._found(cluster, items)
+        if held is None:
+            tally.unattributed = len(ordered)
+        else:
+            yield from self._fold(cluster, held, items, tally)
+        yield tally.row()
+
+    def _held(self) -> Held | None:
+        held = read_control(self._control, self._parameters.lineage)
+        if held is not None:
+            held.control.assumed = self._parameters.assumed
+        return held
+
+    def _found(self, cluster: str, items: Iterable[ZnodeChange | Unreadable]) -> Held | None:
+        """Return a new cluster; None where not one record can be read: garbage makes none."""
+        first = next((item for item in items if isinstance(item, ZnodeChange)), None)
+        if first is None:
+            return None
+        return Held(
+            new_cluster(cluster, assumed=self._parameters.assumed, counters_since=first.observed_at)
+        )
+
+    def _fold(
+        self, cluster: str, held: Held, items: Iterable[ZnodeChange | Unreadable], tally: Tally
+    ) -> Iterator[Row]:
+        parameters = self._parameters
+        topics = StateTopics(self._topics)
+        state = ClusterState(held.control, topics)
+        partition = partition_of(cluster, parameters.partitions)
+        happened = _replay_all(state, items, tally)
+        happened += finish_batch(state, at=state.control.now)
+        records = number(cluster, parameters.lineage, coalesce(happened), after=held.last_event)
+        sent = self._sent_before(cluster, held.folds)
+        position = state.control.log.position
+        as_of = AsOf(parameters.lineage, position.generation, position.seq)
+        changed = project(state, as_of=as_of, folded_at=self._clock(), sent=sent.checksums)
+        told = ((parameters.events_topic, cluster, encode_event(record)) for record in records)
+        shown = ((parameters.views_topic, key, encode_view(view)) for key, view in changed)
+        for topic, key, value in itertools.chain(told, shown):
+            if len(value) > MAX_CHANGE_BYTES:
+                # The sink would refuse it, and the query would end with it at each start.
+                tally.errors += 1
+                continue
+            yield _Output(topic, partition, key, value, 0, 0, 0, 0, None)
+        topics.flush()
+        last = records[-1].id if records else held.last_event
+        write_control(self._control, Held(state.control, held.folds + 1, last))
+        sent.folds = held.folds + 1
+
+    def _sent_before(self, cluster: str, folds: int) -> _Sent:
+        """Return what was sent up to this state; nothing known = everything is sent again."""
+        name = (self._parameters.lineage, cluster)
+        sent = _sent.get(name)
+        if sent is None or sent.folds != folds:
+            sent = _sent[name] = _Sent()
+        sent.folds = -1  # until the batch is through
+        return sent
+
+
+def _is_name(cluster: str) -> bool:
+    try:
+        check_cluster_name(cluster)
+    except ModelError:
+        return False
+    return True
+
+
+def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[ZnodeChange | Unreadable]:
+    """Yield what the rows hold, in order."""
+    own = partition_of(cluster, partitions)
+    for row in rows:
+        if row.partition != own:
+            yield Unreadable(
+                1, row.timestamp_ms, f"a message in partition {row.partition}, not {own}"
+            )
+            continue
+        try:
+            batch = decode_message(bytes(row.value or b""))
+        except UnreadableRecordError as error:
+            yield Unreadable(1, row.timestamp_ms, str(error))
+            continue
+        if batch.unreadable:
+            reason = "damaged records, or of another version"
+            yield Unreadable(batch.unreadable, row.timestamp_ms, reason)
+        foreign = sum(change.cluster != cluster for change in batch.changes)
+        if foreign:
+            yield Unreadable(foreign, row.timestamp_ms, "records that name another cluster")
+        yield from (change for change in batch.changes if change.cluster == cluster)
+
+
+def _replay_all(
+    state: ClusterState, items: Iterable[ZnodeChange | Unreadable], tally: Tally
+) -> list[AnyEvent]:
+    happened: list[AnyEvent] = []
+    for item in items:
+        if isinstance(item, Unreadable):
+            tally.unreadable += item.records
+            happened += count_unreadable(state, item.records, at=item.at, reason=item.reason)
+            continue
+        tally.changes += 1
+        try:
+            state, events = replay(state, item)
+        except _FATAL:
+            raise
+        except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is told
+            tally.errors += 1
+            events = count_error(state, item, f"{type(error).__name__}: {error}")
+        happened += events
+    return happened

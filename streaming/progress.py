@@ -1,0 +1,73 @@
+"""What Spark tells of its batches, as values.
+
+The rule: every figure may be absent; Spark's JSON changes between releases and an idle query tells
+less than a busy one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STAGES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
+"""The parts of a batch that take its time, in Spark's words, in their order."""
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """One batch."""
+
+    batch: int
+    took_ms: int
+    stage_ms: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
+    """Messages of the log."""
+    changes: int = 0
+    unreadable: int = 0
+    unattributed: int = 0
+    errors: int = 0
+    newest_ms: int | None = None
+    """When the log took the newest of its messages."""
+    records: int = 0
+    """Records written to views and events."""
+    end_offset: int = 0
+    """Up to where the log was folded, summed over its partitions."""
+    state_commit_ms: int = 0
+
+
+def read_progress(progress: Mapping[str, Any], tally: str) -> BatchReport:
+    """Return the report of one progress object; `tally` names the query's own observations."""
+    durations = progress.get("durationMs") or {}
+    observed = _fields((progress.get("observedMetrics") or {}).get(tally))
+    sources = progress.get("sources") or []
+    operators = progress.get("stateOperators") or []
+    newest = observed.get("newest_ms")
+    return BatchReport(
+        batch=int(progress.get("batchId", 0)),
+        took_ms=int(durations.get("triggerExecution", 0)),
+        stage_ms={name: int(durations[name]) for name in STAGES if name in durations},
+        rows=int(progress.get("numInputRows", 0)),
+        changes=int(observed.get("changes") or 0),
+        unreadable=int(observed.get("unreadable") or 0),
+        unattributed=int(observed.get("unattributed") or 0),
+        errors=int(observed.get("errors") or 0),
+        newest_ms=None if newest is None else int(newest),
+        records=max(0, int((progress.get("sink") or {}).get("numOutputRows", 0))),
+        end_offset=_summed(sources[0].get("endOffset")) if sources else 0,
+        state_commit_ms=sum(int(operator.get("commitTimeMs", 0)) for operator in operators),
+    )
+
+
+def _fields(row: Any) -> Mapping[str, Any]:
+    """Return an observation's fields: Spark gives a Row, its JSON an object, or nothing."""
+    as_dict = getattr(row, "asDict", None)
+    fields: Mapping[str, Any] = as_dict() if as_dict else row or {}
+    return fields
+
+
+def _summed(offsets: Any) -> int:
+    """Return the sum of {"topic": {"0": 7}}; 0 where there is none."""
+    if not isinstance(offsets, Mapping):
+        return 0
+    return sum(int(offset) for topic in offsets.values() for offset in topic.values())

@@ -1,0 +1,98 @@
+"""The query: log -> fold -> views and events.
+
+The rule: nothing here may change the order of a cluster's records. A record's Kafka key names its
+cluster, so no JSON is read before Python; its offset travels along, so the processor can restore
+the order; the source is never split finer than Kafka's partitions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # everybody's name for it
+from pyspark.sql.streaming.query import StreamingQuery
+
+from controller_model.cluster import Assumed
+from pipeline.topics import MAX_MESSAGE_BYTES, EnsuredTopics
+from streaming.config import StreamSettings
+from streaming.kafka_options import client_options
+from streaming.lineage import Lineage
+from streaming.processor import FoldParameters, FoldProcessor
+from streaming.schemas import INPUT_COLUMNS, OUTPUT
+
+TALLY = "fold"
+"""The name of what the query observes of itself, in Spark's progress."""
+
+FETCH_WAIT_MS = 5
+"""How long a broker may hold a fetch; the default of 500 ms would show as task time."""
+
+REQUEST_BYTES = MAX_MESSAGE_BYTES + 512 * 1024
+"""The largest request of source and sink: a record of the largest size, and its framing."""
+
+
+def start_query(
+    spark: SparkSession,
+    settings: StreamSettings,
+    topics: EnsuredTopics,
+    lineage: Lineage,
+    checkpoint: Path,
+) -> StreamingQuery:
+    """Start the fold from its checkpoint, or from the log's earliest record if that is empty."""
+    # One task per parallel cluster; Spark keeps the number of the checkpoint's first run.
+    spark.conf.set("spark.sql.shuffle.partitions", str(topics.partitions))
+    parameters = FoldParameters(
+        lineage=lineage.name,
+        views_topic=topics.names.views,
+        events_topic=topics.names.events,
+        partitions=topics.partitions,
+        assumed=Assumed(min_insync_replicas=settings.assumed_min_insync_replicas),
+    )
+    folded = fold(source(spark, settings, topics.names.changes), FoldProcessor(parameters))
+    writer = (
+        folded.writeStream.format("kafka")
+        .queryName(f"kcm-{lineage.name}")
+        .outputMode("update")
+        .option("checkpointLocation", str(checkpoint))
+        .options(**client_options(settings))
+        .option("kafka.max.request.size", str(REQUEST_BYTES))
+        .option("kafka.buffer.memory", str(8 * REQUEST_BYTES))
+        .option("kafka.acks", "all")
+        .option("kafka.linger.ms", "0")
+    )
+    return writer.start()
+
+
+def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) -> DataFrame:
+    """Return the log as rows of INPUT_COLUMNS; `cluster` is empty where the key is no name."""
+    records = (
+        spark.readStream.format("kafka")
+        .options(**client_options(settings))
+        .option("subscribe", changes_topic)
+        .option("startingOffsets", "earliest")
+        # A log that was cut short is found by the holes in the seqs; stopping would not bring
+        # it back.
+        .option("failOnDataLoss", "false")
+        .option("maxOffsetsPerTrigger", str(settings.max_offsets_per_trigger))
+        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
+        .option("kafka.max.partition.fetch.bytes", str(REQUEST_BYTES))
+        .load()
+    )
+    name = F.coalesce(F.try_validate_utf8(F.col("key").cast("string")), F.lit(""))
+    return records.select(
+        name.alias("cluster"),
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp_ms"),
+        "value",
+    ).select(*INPUT_COLUMNS)
+
+
+def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:
+    """Return the records for the sink; what was counted on the way is observed as TALLY."""
+    rows = records.groupBy("cluster").transformWithState(processor, OUTPUT, "update", "None")
+    counts = [
+        F.sum(name).alias(name) for name in ("changes", "unreadable", "unattributed", "errors")
+    ]
+    observed = rows.observe(TALLY, *counts, F.max("newest_ms").alias("newest_ms"))
+    return observed.where(F.col("topic").isNotNull()).select("topic", "partition", "key", "value")

@@ -1,0 +1,244 @@
+"""Run the fold: lock, topics, lineage, query, and start again what can be started again.
+
+The rule: what heals by waiting or by reading the log again heals by itself, with one line in the
+log; what needs the user ends the part with one line and an exit code. The log holds everything, so
+a new lineage is always a way out, and it is taken when the state is unusable, not before.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pipeline.runtime import (
+    Backoff,
+    EnvironmentProblemError,
+    KcmError,
+    UnreachableError,
+    get_logger,
+    start_metrics_server,
+)
+from pipeline.topics import EnsuredTopics, ensure_topics
+from streaming import failures
+from streaming.config import StreamSettings
+from streaming.failures import Failure, FailureKind
+from streaming.java import find_java
+from streaming.lineage import Lineage, Lineages, topics_changed
+from streaming.metrics import FoldMetrics
+from streaming.processor import now_ms
+from streaming.progress import read_progress
+from streaming.query import TALLY, start_query
+from streaming.session import Session
+from streaming.topic_watch import TopicWatch
+from streaming.workspace import Workspace, disk_problem
+
+POLL_S = 0.5
+"""How often the query is looked at: it costs a few milliseconds of two processes."""
+
+STRIKES_BEFORE_NEW_LINEAGE = 2
+"""Failures of unknown cause, without a batch between them, that may still be chance."""
+
+STRIKES_BEFORE_GIVING_UP = 4
+"""A new lineage fails as well: whatever it is, it is not the checkpoint."""
+
+
+def run(settings: StreamSettings, stop: threading.Event) -> None:
+    """Fold the log until `stop` is set; raises KcmError for what the user must hear."""
+    java = find_java(settings.java_home, os.environ)
+    _check_jars(settings)
+    registry = CollectorRegistry()
+    metrics = FoldMetrics(registry)
+    server = start_metrics_server(registry, settings.metrics_host, settings.stream_metrics_port)
+    try:
+        with Workspace(settings.checkpoint_dir, stop=stop) as workspace:
+            log = get_logger("stream")
+            log.info(
+                "the fold starts",
+                checkpoint_dir=str(workspace.root),
+                metrics=f"http://{settings.metrics_host}:{server.port}/metrics",
+            )
+            _Fold(settings, stop, workspace, java, metrics).run()
+    finally:
+        server.close()
+
+
+class _Fold:
+    """The loop around queries."""
+
+    def __init__(
+        self,
+        settings: StreamSettings,
+        stop: threading.Event,
+        workspace: Workspace,
+        java: Path,
+        metrics: FoldMetrics,
+    ) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._workspace = workspace
+        self._java = java
+        self._metrics = metrics
+        self._log = get_logger("stream")
+        self._lineages = Lineages(workspace.root, now_ms=now_ms, token=lambda: secrets.token_hex(3))
+        self._session: Session | None = None
+        self._strikes = 0
+        self._pause = Backoff(first_s=0.5)
+        self._batch = -1
+
+    def run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                topics = self._topics()
+                if topics is None:
+                    return
+                failure = self._run_query(topics)
+                if failure is not None and not self._stop.is_set():
+                    self._recover(failure, topics)
+        finally:
+            self._close_session()
+
+    def _topics(self) -> EnsuredTopics | None:
+        """Return the topics; None when told to stop while waiting for them."""
+        try:
+            return ensure_topics(self._settings, stop=self._stop)
+        except UnreachableError:
+            if self._stop.is_set():
+                return None
+            raise
+
+    def _run_query(self, topics: EnsuredTopics) -> Failure | None:
+        """Run one query to its end; return why it failed, None when it should go on or stop."""
+        lineage = self._lineage(topics)
+        query: StreamingQuery | None = None
+        try:
+            spark = self._spark()
+            if self._stop.is_set():
+                return None
+            checkpoint = self._lineages.checkpoint(lineage)
+            query = start_query(spark, self._settings, topics, lineage, checkpoint)
+            self._log.info("the query runs", lineage=lineage.name)
+            self._metrics.up.set(1)
+            interval_s = self._settings.topic_check_interval_s
+            with TopicWatch(self._settings, topics, interval_s=interval_s) as watch:
+                return self._follow(query, lineage, watch)
+        except (Py4JError, OSError) as error:
+            if self._session is not None and self._session.alive:
+                return failures.describe(str(error))
+            return Failure(FailureKind.OTHER, f"Spark's JVM ended; see {self._workspace.spark_log}")
+        finally:
+            self._metrics.up.set(0)
+            self._end(query)
+
+    def _lineage(self, topics: EnsuredTopics) -> Lineage:
+        try:
+            opened = self._lineages.open(topics)
+        except OSError as error:
+            raise disk_problem(self._workspace.root, error) from None
+        if opened.new_because is not None:
+            self._began(opened.lineage, opened.new_because)
+        return opened.lineage
+
+    def _began(self, lineage: Lineage, reason: str) -> None:
+        self._metrics.lineages.inc()
+        self._metrics.start_over()
+        self._log.info("a new lineage begins", lineage=lineage.name, reason=reason)
+
+    def _spark(self) -> SparkSession:
+        if self._session is not None and not self._session.alive:
+            self._close_session()
+        if self._session is None:
+            self._session = Session(self._settings, self._workspace, self._java)
+        return self._session.spark
+
+    def _follow(self, query: StreamingQuery, lineage: Lineage, watch: TopicWatch) -> Failure | None:
+        """Watch a running query; return why it failed, None when it is to be ended."""
+        self._batch = -1
+        while not self._stop.wait(POLL_S):
+            active = query.isActive
+            self._count(query, lineage)
+            if watch.log_end is not None:
+                self._metrics.measure_lag(watch.log_end)
+            if not active:
+                return failures.describe(str(query.exception() or "the query ended by itself"))
+            changed = topics_changed(lineage, watch.ids)
+            if changed is not None:
+                self._log.warning("the topics changed", what=changed)
+                self._metrics.restarts.labels("topics").inc()
+                return None
+        return None
+
+    def _count(self, query: StreamingQuery, lineage: Lineage) -> None:
+        for progress in query.recentProgress:
+            report = read_progress(msgspec.json.decode(progress.json), TALLY)
+            if report.batch <= self._batch:
+                continue
+            if self._batch < 0:
+                self._lineages.remove_others(lineage)
+            self._batch = report.batch
+            self._strikes = 0
+            self._pause.reset()
+            if report.rows:
+                self._metrics.observe(report)
+
+    def _recover(self, failure: Failure, topics: EnsuredTopics) -> None:
+        """Do what makes the next query work, or raise what the user must hear."""
+        self._metrics.restarts.labels(failure.kind.value).inc()
+        if failure.kind is FailureKind.DISK:
+            raise EnvironmentProblemError(
+                f"checkpoint folder {self._workspace.root}: {failure.line}; "
+                "make room or choose another checkpoint_dir"
+            )
+        self._log.warning("the query failed", kind=failure.kind.value, reason=failure.line)
+        if failure.kind is not FailureKind.KAFKA:
+            self._strike(failure, topics)
+        self._stop.wait(self._pause.next_s())
+
+    def _strike(self, failure: Failure, topics: EnsuredTopics) -> None:
+        self._strikes += 1
+        if self._strikes >= STRIKES_BEFORE_GIVING_UP:
+            raise KcmError(
+                f"the fold fails again and again: {failure.line}; see {self._workspace.spark_log}"
+            )
+        if failure.kind is FailureKind.STATE or self._strikes == STRIKES_BEFORE_NEW_LINEAGE:
+            try:
+                lineage = self._lineages.begin_anew(topics)
+            except OSError as error:
+                raise disk_problem(self._workspace.root, error) from None
+            self._began(lineage, f"the checkpoint cannot be used: {failure.line}")
+
+    def _end(self, query: StreamingQuery | None) -> None:
+        try:
+            if query is not None and self._session is not None and self._session.alive:
+                query.stop()
+        except (Py4JError, OSError) as error:
+            self._log.debug("the query did not stop in order", reason=str(error))
+
+    def _close_session(self) -> None:
+        if self._session is not None:
+            began = time.monotonic()
+            self._session.close()
+            self._session = None
+            self._log.info("Spark has ended", took_s=round(time.monotonic() - began, 1))
+
+
+def _check_jars(settings: StreamSettings) -> None:
+    missing = [str(path) for path in settings.connector_jars if not path.is_file()]
+    if missing:
+        raise EnvironmentProblemError(
+            f"jars of Spark's Kafka connector are missing: {', '.join(missing)}; "
+            "correct connector_jars, or start by `kcm stream`, which downloads them"
+        )
+    if not settings.connector_jars and "spark.jars.packages" not in settings.spark_conf:
+        raise EnvironmentProblemError(
+            "the jars of Spark's Kafka connector are not given: set connector_jars, or start by "
+            "`kcm stream`, which downloads them"
+        )

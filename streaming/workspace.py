@@ -1,0 +1,137 @@
+"""The checkpoint folder: its lock, its scratch space, its logs.
+
+The rule: one fold at a time. The lock is a flock that Spark's JVM inherits, so it is held until
+both this process and its JVM are gone, also when this process was killed: a successor waits for a
+JVM that is still writing, and never writes beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pipeline.runtime import ConflictError, EnvironmentProblemError
+
+LOCK_DEADLINE_S = 20.0
+"""How long to wait for a predecessor's JVM: it ends some seconds after its parent was killed."""
+
+LOCK_POLL_S = 0.1
+
+_LOG4J = """\
+status = error
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+logger.state.name = org.apache.spark.sql.execution.python.streaming
+logger.state.level = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.filePattern = {path}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 8MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+"""
+
+
+class Workspace:
+    """A checkpoint folder that this process holds, from `__enter__` to `__exit__`."""
+
+    def __init__(
+        self, root: Path, *, stop: threading.Event, lock_deadline_s: float = LOCK_DEADLINE_S
+    ) -> None:
+        self.root = root.resolve()
+        self._stop = stop
+        self._lock_deadline_s = lock_deadline_s
+        self._lock_fd: int | None = None
+
+    @property
+    def lock_fd(self) -> int:
+        """The lock's file descriptor, for the JVM to inherit."""
+        if self._lock_fd is None:
+            raise ConflictError(f"checkpoint folder {self.root} is not held by this process")
+        return self._lock_fd
+
+    @property
+    def scratch(self) -> Path:
+        """Spark's own temporary files; emptied at each start."""
+        return self.root / "scratch"
+
+    @property
+    def spark_log(self) -> Path:
+        """Where Spark's JVM writes its warnings."""
+        return self.root / "spark.log"
+
+    @property
+    def spark_output(self) -> Path:
+        """Where the standard output and error of Spark's processes go."""
+        return self.root / "spark.out"
+
+    @property
+    def log4j_config(self) -> Path:
+        """Log4j's configuration, which keeps Spark off our console."""
+        return self.root / "log4j2.properties"
+
+    def __enter__(self) -> Self:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise disk_problem(self.root, error) from None
+        try:
+            self._lock(fd)
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            self.scratch.mkdir()
+            self.log4j_config.write_text(_LOG4J.format(path=self.spark_log))
+        except OSError as error:
+            os.close(fd)
+            raise disk_problem(self.root, error) from None
+        except ConflictError:
+            os.close(fd)
+            raise
+        self._lock_fd = fd
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+    def _lock(self, fd: int) -> None:
+        deadline = time.monotonic() + self._lock_deadline_s
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline or self._stop.wait(LOCK_POLL_S):
+                    raise ConflictError(
+                        f"checkpoint folder {self.root} is in use by another fold (or by a "
+                        "Spark JVM that it left); stop that one or choose another checkpoint_dir"
+                    ) from None
+            else:
+                return
+
+
+def disk_problem(root: Path, error: OSError) -> EnvironmentProblemError:
+    """Return the one line for a folder that cannot be written."""
+    advice = {
+        errno.ENOSPC: "free some space or choose another checkpoint_dir",
+        errno.EDQUOT: "raise the quota or choose another checkpoint_dir",
+    }.get(error.errno or 0, "correct it or choose another checkpoint_dir")
+    return EnvironmentProblemError(f"checkpoint folder {root}: {error.strerror or error}; {advice}")

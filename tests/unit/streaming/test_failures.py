@@ -1,0 +1,57 @@
+"""One line and one kind for each way in which a query fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from streaming.failures import MAX_LINE_CHARS, FailureKind, describe
+
+QUERY = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "line"),
+    [
+        (
+            QUERY + "boom\n\tat x\nCaused by: java.io.IOException: No space left on device\n\tat y",
+            FailureKind.DISK,
+            "IOException: No space left on device",
+        ),
+        (
+            QUERY
+            + "x\nCaused by: org.apache.kafka.common.errors.TimeoutException: Timed out waiting",
+            FailureKind.KAFKA,
+            "TimeoutException: Timed out waiting",
+        ),
+        (
+            QUERY
+            + "x\nTraceback (most recent call last):\n  File 'a', line 1\n"
+            + "controller_model.cluster.UnreadableStateError: a state of format fe, not 01\n\n\tat x",
+            FailureKind.STATE,
+            "UnreadableStateError: a state of format fe, not 01",
+        ),
+        (
+            QUERY + "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred",
+            FailureKind.STATE,
+            QUERY + "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred",
+        ),
+        ("", FailureKind.OTHER, "no reason given"),
+        ("java.lang.NullPointerException", FailureKind.OTHER, "NullPointerException"),
+    ],
+)
+def test_a_failure_has_a_kind_and_a_line(text: str, kind: FailureKind, line: str) -> None:
+    """The innermost cause is told; who must act follows from signs in the text."""
+    assert describe(text) == (kind, line)
+
+
+def test_a_line_has_an_end() -> None:
+    """However long a cause is, what a user reads is short and one line."""
+    line = describe("x" * 5_000 + "\n" + "y" * 5_000).line
+    assert len(line) == MAX_LINE_CHARS
+    assert "\n" not in line
+
+
+def test_a_full_disk_wins_over_what_it_broke() -> None:
+    """A state store that cannot commit for lack of room is no reason for a new lineage."""
+    text = "CANNOT_LOAD_STATE_STORE\nCaused by: java.io.IOException: No space left on device"
+    assert describe(text).kind is FailureKind.DISK

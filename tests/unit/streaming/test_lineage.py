@@ -1,0 +1,109 @@
+"""The lineage: one name for a checkpoint and its topics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pipeline.topics import EnsuredTopics, topic_names
+from streaming.lineage import FORMAT, Lineage, Lineages, topics_changed
+
+NAMES = topic_names("kcm")
+
+
+def topics(*, partitions: int = 1, anew: str | None = None) -> EnsuredTopics:
+    """Return the three topics with ids "c", "v", "e", one of them made anew if told so."""
+    known = {"changes": "c", "views": "v", "events": "e"}
+    if anew is not None:
+        known[anew] = "other"
+    return EnsuredTopics(NAMES, partitions, {f"kcm.{name}": i for name, i in known.items()})
+
+
+def lineages(root: Path, *, now_ms: int = 1_000) -> Lineages:
+    """Return the lineages of a folder at a fixed time."""
+    return Lineages(root, now_ms=lambda: now_ms, token=lambda: "abc")
+
+
+def test_the_first_start_begins_a_lineage(tmp_path: Path) -> None:
+    """A new folder gets a name from the time and a checkpoint folder under it."""
+    opened = lineages(tmp_path).open(topics())
+    assert opened.lineage.name == "0000000001000-abc"
+    assert opened.new_because == "there was no checkpoint"
+    assert lineages(tmp_path).checkpoint(opened.lineage).is_dir()
+
+
+def test_the_next_start_goes_on(tmp_path: Path) -> None:
+    """With the same topics and format the lineage is the same, whatever the time."""
+    first = lineages(tmp_path).open(topics()).lineage
+    assert lineages(tmp_path, now_ms=9_000).open(topics()) == (first, None)
+
+
+@pytest.mark.parametrize("name", ["changes", "views", "events"])
+def test_a_topic_made_anew_begins_another(tmp_path: Path, name: str) -> None:
+    """Each of the three topics belongs to the lineage."""
+    first = lineages(tmp_path).open(topics()).lineage
+    opened = lineages(tmp_path, now_ms=9_000).open(topics(anew=name))
+    assert opened.new_because == f"topic kcm.{name} was made anew"
+    assert opened.lineage.name > first.name
+
+
+def test_more_partitions_begin_another(tmp_path: Path) -> None:
+    """A cluster's partition follows from their number, and so does the order of its log."""
+    lineages(tmp_path).open(topics())
+    opened = lineages(tmp_path).open(topics(partitions=2))
+    assert opened.new_because == "the topics have 2 partitions, not 1"
+
+
+def test_a_state_of_another_format_begins_another(tmp_path: Path) -> None:
+    """What another release packed is not read: the log is folded again."""
+    first = lineages(tmp_path).open(topics()).lineage
+    older = msgspec.structs.replace(first, format="0.0")
+    (tmp_path / "lineage.json").write_bytes(msgspec.json.encode(older))
+    opened = lineages(tmp_path).open(topics())
+    assert opened.new_because == f"the checkpoint's state is of format 0.0, not {FORMAT}"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"name":1}'])
+def test_a_damaged_file_begins_another(tmp_path: Path, content: bytes) -> None:
+    """Whatever the file holds, the fold starts."""
+    (tmp_path / "lineage.json").write_bytes(content)
+    opened = lineages(tmp_path).open(topics())
+    assert opened.new_because is not None
+    assert opened.new_because.startswith("lineage.json is damaged")
+
+
+def test_a_checkpoint_that_is_gone_begins_another(tmp_path: Path) -> None:
+    """A name without its folder is worth nothing."""
+    first = lineages(tmp_path).open(topics()).lineage
+    lineages(tmp_path).checkpoint(first).rmdir()
+    assert lineages(tmp_path).open(topics()).new_because == "the checkpoint is gone"
+
+
+def test_names_rise_though_the_clock_went_back(tmp_path: Path) -> None:
+    """Readers take the newest name: a later lineage never gets an older one."""
+    first = lineages(tmp_path, now_ms=5_000).open(topics()).lineage
+    second = lineages(tmp_path, now_ms=1).begin_anew(topics())
+    assert second.name > first.name
+    assert lineages(tmp_path).open(topics()) == (second, None)
+
+
+def test_older_checkpoints_are_removed_when_the_new_one_works(tmp_path: Path) -> None:
+    """Until then they stay: nothing is thrown away for a fold that may not start."""
+    store = lineages(tmp_path)
+    first = store.open(topics()).lineage
+    second = store.begin_anew(topics())
+    assert store.checkpoint(first).is_dir()
+    store.remove_others(second)
+    assert not store.checkpoint(first).exists()
+    assert store.checkpoint(second).is_dir()
+
+
+def test_what_became_of_the_topics_is_told() -> None:
+    """Gone, made anew, renamed: each is named; the same topics are no change."""
+    lineage = Lineage(name="1-a", format=FORMAT, partitions=1, topic_ids={"a": "1", "b": "2"})
+    assert topics_changed(lineage, {"a": "1", "b": "2"}) is None
+    assert topics_changed(lineage, {"a": "1"}) == "topic b is gone"
+    assert topics_changed(lineage, {"a": "1", "b": "3"}) == "topic b was made anew"
+    assert topics_changed(lineage, {"a": "1", "b": "2", "c": "3"}) == "the topics have other names"

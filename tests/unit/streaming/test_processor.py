@@ -1,0 +1,398 @@
+"""The processor on Spark's in-memory tester: no JVM, the real state calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from controller_model import replay as replay_module
+from controller_model.changes import ZnodeChange, encode_changes
+from controller_model.cluster import Assumed, UnreadableStateError, unpack_control, unpack_topic
+from controller_model.events import Baseline, EventRecord, IsrShrunk, decode_event
+from controller_model.views import AnyView, ClusterView, Deleted, TopicView, decode_view
+from streaming import processor as processor_module
+from streaming.processor import FoldParameters, FoldProcessor
+from tests.histories import History, small_cluster
+
+LINEAGE = "0000000000001-abc"
+
+
+class Bench:
+    """A processor, its rows' offsets, and what came out of the last batch."""
+
+    def __init__(self, lineage: str, *, partitions: int = 1, min_isr: int = 1) -> None:
+        self.parameters = FoldParameters(
+            lineage=lineage,
+            views_topic="v",
+            events_topic="e",
+            partitions=partitions,
+            assumed=Assumed(min_insync_replicas=min_isr),
+        )
+        self.tester = TwsTester(FoldProcessor(self.parameters, clock=lambda: 7))
+        self.offset = 0
+        self.read = 0
+        self.out: list[Any] = []
+
+    def rows(self, messages: Iterable[bytes | None], *, partition: int = 0) -> list[Row]:
+        """Return messages as rows of the log."""
+        made = []
+        for message in messages:
+            made.append(
+                Row(
+                    cluster="prod",
+                    partition=partition,
+                    offset=self.offset,
+                    timestamp_ms=5_000 + self.offset,
+                    value=message,
+                )
+            )
+            self.offset += 1
+        return made
+
+    def fold(self, rows: list[Row], *, cluster: str = "prod") -> None:
+        """Fold one batch."""
+        self.out = self.tester.test(cluster, rows)
+
+    def send(self, *messages: bytes | None) -> None:
+        """Fold messages as one batch."""
+        self.fold(self.rows(messages))
+
+    def follow(self, history: History) -> None:
+        """Fold what is new in a history as one batch."""
+        self.send(encode_changes(self.news(history)))
+
+    def news(self, history: History) -> list[ZnodeChange]:
+        """Return what is new in a history."""
+        new = history.changes[self.read :]
+        self.read = len(history.changes)
+        return new
+
+    def again(self) -> None:
+        """Let Spark make a new processor on the same state, as it does for each batch."""
+        self.tester.processor = FoldProcessor(self.parameters, clock=lambda: 7)
+        self.tester.processor.init(self.tester.handle)
+
+    @property
+    def views(self) -> dict[str, AnyView]:
+        """The views of the last batch, in order."""
+        return {row.key: decode_view(row.value) for row in self.out if row.topic == "v"}
+
+    @property
+    def events(self) -> list[EventRecord]:
+        """The events of the last batch."""
+        return [decode_event(row.value) for row in self.out if row.topic == "e"]
+
+    @property
+    def cluster(self) -> ClusterView:
+        """The cluster's view in the last batch."""
+        view = self.views["prod/cluster"]
+        assert isinstance(view, ClusterView)
+        return view
+
+    @property
+    def tally(self) -> Any:
+        """The row that only metrics see."""
+        (row,) = [row for row in self.out if row.topic is None]
+        return row
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """A bench in a lineage of its own, since a worker process remembers by lineage."""
+    return Bench(f"0000000000001-{request.node.name}")
+
+
+def test_a_resync_gives_all_views_and_one_baseline(bench: Bench) -> None:
+    """The first batch tells of the whole cluster: topics, brokers, the cluster last, one event."""
+    bench.follow(small_cluster())
+    assert list(bench.views)[-1] == "prod/cluster"
+    assert set(bench.views) == {
+        "prod/topic/t/0",
+        *(f"prod/broker/{broker}" for broker in range(3)),
+        "prod/cluster",
+    }
+    assert bench.cluster.counts.partitions == 2
+    assert bench.cluster.as_of.lineage == bench.parameters.lineage
+    assert bench.cluster.folded_at == 7
+    baselines = [r for r in bench.events if isinstance(r.event, Baseline)]
+    assert len(baselines) == 1
+
+
+def test_rows_are_folded_by_offset_whatever_their_order(bench: Bench) -> None:
+    """A shuffle may hand rows over in any order; the log's order is that of the offsets."""
+    history = small_cluster()
+    rows = bench.rows(encode_changes([change]) for change in history.changes)
+    bench.fold(rows[::-1])
+    assert bench.cluster.log.holes == 0
+    assert bench.cluster.log.verified_at is not None
+
+
+def test_only_what_changed_is_sent(bench: Bench) -> None:
+    """A heartbeat sends the cluster's view and no other; an ISR change its topic and brokers."""
+    history = small_cluster()
+    bench.follow(history)
+    history.heartbeat()
+    bench.again()
+    bench.follow(history)
+    assert list(bench.views) == ["prod/cluster"]
+    history.state("t", 0, leader=0, isr=[0, 1])
+    bench.again()
+    bench.follow(history)
+    assert "prod/topic/t/0" in bench.views
+    assert "prod/broker/2" in bench.views
+    shrunk = [record.event for record in bench.events if isinstance(record.event, IsrShrunk)]
+    assert [event.who for event in shrunk] == [(2,)]
+
+
+def test_a_worker_that_knows_another_past_sends_all_broker_views(bench: Bench) -> None:
+    """What was sent is remembered for one state only; any other state forgets it."""
+    history = small_cluster()
+    bench.follow(history)
+    processor_module._sent.clear()  # as in a new worker process
+    history.heartbeat()
+    bench.follow(history)
+    assert {"prod/broker/0", "prod/broker/1", "prod/broker/2"} <= set(bench.views)
+
+
+def test_a_batch_run_again_gives_the_same_records(bench: Bench) -> None:
+    """Spark runs a batch again when it was not committed; ids and views come out the same."""
+    history = small_cluster()
+    bench.follow(history)
+    handle = bench.tester.handle
+    before = dict(handle.value_states["control"].state)
+    topics = {key: dict(value) for key, value in handle.map_states["topics"].state.items()}
+    history.state("t", 0, leader=0, isr=[0, 1])
+    rows = bench.rows([encode_changes(bench.news(history))])
+    bench.fold(rows)
+    first = bench.out
+    handle.value_states["control"].state = before
+    handle.map_states["topics"].state = topics
+    bench.fold(rows)
+    kept = {row.key: row.value for row in bench.out if row.topic == "v"}
+    assert [r.value for r in bench.out if r.topic == "e"] == [
+        r.value for r in first if r.topic == "e"
+    ]
+    for row in first:
+        if row.topic == "v":
+            assert kept[row.key] == row.value
+
+
+def test_a_message_read_twice_changes_nothing(bench: Bench) -> None:
+    """What was applied is not applied again: it is counted."""
+    history = small_cluster()
+    history.state("t", 0, leader=0, isr=[0, 1])
+    message = encode_changes(history.changes)
+    bench.send(message)
+    before = bench.cluster
+    bench.send(message)
+    assert bench.cluster.counts == before.counts
+    assert bench.cluster.isr_shrinks == before.isr_shrinks
+    assert bench.cluster.log.not_newer == len(history.changes)
+    assert bench.events == []
+
+
+def test_garbage_is_counted_and_skipped(bench: Bench) -> None:
+    """Neither a broken message nor a null nor another version stops or changes the fold."""
+    history = small_cluster()
+    bench.follow(history)
+    history.heartbeat()
+    good = encode_changes(bench.news(history))
+    bench.send(b"\xff\x00garbage", None, b'[{"v":9,"x":1}]', b"{}", good)
+    assert bench.cluster.log.unreadable == 4
+    assert bench.tally.unreadable == 4
+    assert bench.cluster.log.heartbeat_at == history.now + 1
+
+
+def test_records_of_another_cluster_are_not_folded(bench: Bench) -> None:
+    """A message may name one cluster by its key and another inside: it counts as unreadable."""
+    bench.follow(small_cluster())
+    before = bench.cluster.counts
+    other = History(cluster="other")
+    other.broker(9)
+    bench.send(encode_changes(other.changes))
+    assert bench.cluster.counts == before
+    assert bench.cluster.log.unreadable == 1
+
+
+def test_garbage_alone_makes_no_cluster(bench: Bench) -> None:
+    """A key that nobody's watcher writes gets no view and no state."""
+    bench.send(b"garbage", b"more")
+    assert [row.topic for row in bench.out] == [None]
+    assert bench.tally.unattributed == 2
+    assert bench.tester.peekValueState("control", "prod") is None
+
+
+@pytest.mark.parametrize("key", ["", "no name", "-x", "a" * 65])
+def test_a_key_that_is_no_name_belongs_to_nobody(bench: Bench, key: str) -> None:
+    """Messages without key, or with one that cannot name a cluster, are counted for our metrics."""
+    bench.fold(bench.rows([encode_changes(small_cluster().changes)]), cluster=key)
+    assert [row.topic for row in bench.out] == [None]
+    assert bench.tally.unattributed == 1
+
+
+def test_a_message_in_another_partition_is_not_folded(bench: Bench) -> None:
+    """Order holds inside one partition only: a cluster's own is given by its name."""
+    bench.follow(small_cluster())
+    history = small_cluster()
+    bench.fold(bench.rows([encode_changes(history.changes)], partition=1))
+    assert bench.cluster.log.unreadable == 1
+    assert bench.cluster.log.not_newer == 0
+
+
+def test_records_go_to_the_partition_of_their_cluster() -> None:
+    """All records of a cluster stand in the partition that its name gives, in both topics."""
+    history = small_cluster()
+    for partition in range(4):
+        bench = Bench(f"{LINEAGE}-p{partition}", partitions=4)
+        bench.fold(bench.rows([encode_changes(history.changes)], partition=partition))
+        written = {row.partition for row in bench.out if row.topic is not None}
+        if written:
+            assert written == {partition}
+            return
+    pytest.fail("the cluster has no partition of its own")
+
+
+def test_a_deleted_topic_leaves_deleted_views(bench: Bench) -> None:
+    """A topic that is gone is told as gone, and its state is removed."""
+    history = small_cluster()
+    bench.follow(history)
+    history.topic_gone("t")
+    bench.follow(history)
+    assert isinstance(bench.views["prod/topic/t/0"], Deleted)
+    assert bench.tester.peekMapState("topics", "prod") == {}
+
+
+def test_the_state_is_what_the_views_show(bench: Bench) -> None:
+    """Control plane and topics stand packed in Spark's state, one value each."""
+    bench.follow(small_cluster(a={0: (0, 1)}, b={0: (1, 2), 1: (2, 0)}))
+    row = bench.tester.peekValueState("control", "prod")
+    assert row is not None
+    assert unpack_control(row[0]).totals.partitions == bench.cluster.counts.partitions
+    topics = bench.tester.peekMapState("topics", "prod")
+    for name in ("a", "b"):
+        view = bench.views[f"prod/topic/{name}/0"]
+        assert isinstance(view, TopicView)
+        held = unpack_topic(topics[(name,)][0])
+        assert tuple(sorted(held.partitions)) == view.partitions
+
+
+def test_state_calls_do_not_grow_with_changes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch gets and updates each touched topic once, however often it changed."""
+    history = small_cluster()
+    bench.follow(history)
+    topics = bench.tester.handle.map_states["topics"]
+    calls: list[str] = []
+    get, update = topics.getValue, topics.updateValue
+
+    def counted_get(key: tuple[str]) -> Any:
+        calls.append("get")
+        return get(key)
+
+    def counted_update(key: tuple[str], value: tuple[bytes]) -> None:
+        calls.append("update")
+        update(key, value)
+
+    monkeypatch.setattr(topics, "getValue", counted_get)
+    monkeypatch.setattr(topics, "updateValue", counted_update)
+    for epoch in range(1, 20):
+        history.state("t", 0, leader=0, isr=[0, 1, 2][: 1 + epoch % 3], leader_epoch=epoch)
+    bench.follow(history)
+    assert calls == ["get", "update"]
+
+
+def test_event_ids_rise_over_batches(bench: Bench) -> None:
+    """A reader that drops what is not above its highest id loses no event."""
+    history = small_cluster()
+    bench.follow(history)
+    seen = [record.id for record in bench.events]
+    for isr in ([0, 1], [0], [0, 1], [0, 1, 2]):
+        history.state("t", 0, leader=0, isr=isr)
+        bench.follow(history)
+        seen += [record.id for record in bench.events]
+    bench.send(b"garbage")
+    seen += [record.id for record in bench.events]
+    bench.send(b"garbage")
+    seen += [record.id for record in bench.events]
+    assert len(bench.events) == 1
+    assert seen == sorted(set(seen))
+
+
+def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug that one change meets is counted and told; the rest of the batch is folded."""
+    history = small_cluster()
+    bench.follow(history)
+    real = replay_module.replay
+
+    def broken(state: Any, change: ZnodeChange) -> Any:
+        if change.path == "/brokers/ids/2":
+            raise KeyError("ours")
+        return real(state, change)
+
+    monkeypatch.setattr(processor_module, "replay", broken)
+    history.broker_gone(2)
+    history.state("t", 0, leader=0, isr=[0, 1])
+    bench.follow(history)
+    assert bench.tally.errors == 1
+    assert bench.cluster.log.errors == 1
+    assert bench.cluster.isr_shrinks == 1
+    assert bench.cluster.log.incomplete_since is not None
+
+
+def test_an_unreadable_state_is_no_changes_fault(bench: Bench) -> None:
+    """State of another version ends the batch: a new lineage has to be begun."""
+    history = small_cluster()
+    bench.follow(history)
+    bench.tester.handle.map_states["topics"].state["prod"][("t",)] = (b"\xfe",)
+    history.state("t", 0, leader=0, isr=[0, 1])
+    with pytest.raises(UnreadableStateError):
+        bench.follow(history)
+
+
+def test_the_assumed_settings_are_those_of_now(bench: Bench) -> None:
+    """A changed option shows in the figures after a restart, without a new lineage."""
+    history = small_cluster()
+    bench.follow(history)
+    assert bench.cluster.min_isr_assumed == 1
+    bench.parameters = FoldParameters(
+        lineage=bench.parameters.lineage,
+        views_topic="v",
+        events_topic="e",
+        partitions=1,
+        assumed=Assumed(min_insync_replicas=3),
+    )
+    bench.again()
+    history.heartbeat()
+    bench.follow(history)
+    assert bench.cluster.min_isr_assumed == 3
+    assert bench.cluster.counts.at_min_isr == 2
+
+
+def batches(changes: Sequence[ZnodeChange], size: int) -> list[bytes]:
+    """Return changes as messages of a size."""
+    return [encode_changes(changes[i : i + size]) for i in range(0, len(changes), size)]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_where_batches_end_does_not_matter(size: int) -> None:
+    """The same log in other batches ends in the same figures and the same counters."""
+    history = small_cluster()
+    history.broker_gone(0)
+    history.elect(1)
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    history.broker(0)
+    history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1)
+    whole = Bench(f"{LINEAGE}-whole-{size}")
+    whole.send(encode_changes(history.changes))
+    parts = Bench(f"{LINEAGE}-parts-{size}")
+    for message in batches(history.changes, size):
+        parts.again()
+        parts.send(message)
+    for field in ("counts", "leader_elections", "isr_shrinks", "isr_expands", "brokers_live"):
+        assert getattr(parts.cluster, field) == getattr(whole.cluster, field)
+    assert parts.cluster.controller.elections == whole.cluster.controller.elections

@@ -1,0 +1,85 @@
+"""The checkpoint folder: who holds it, and what is said when it cannot be used."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from pipeline.runtime import ConflictError, EnvironmentProblemError
+from streaming.workspace import Workspace, disk_problem
+
+
+def workspace(root: Path) -> Workspace:
+    """Return a workspace that does not wait for its lock."""
+    return Workspace(root, stop=threading.Event(), lock_deadline_s=0)
+
+
+def test_two_folds_cannot_share_a_folder(tmp_path: Path) -> None:
+    """The second is told which folder it is, and gets the exit code of a conflict."""
+    with workspace(tmp_path / "c"), pytest.raises(ConflictError) as caught:
+        workspace(tmp_path / "c").__enter__()
+    message = str(caught.value)
+    assert str(tmp_path / "c") in message
+    assert len(message.splitlines()) == 1
+    assert caught.value.exit_code == 4
+
+
+def test_a_folder_is_free_again_when_it_was_left(tmp_path: Path) -> None:
+    """A fold that ended leaves no lock and no scratch files."""
+    with workspace(tmp_path) as held:
+        (held.scratch / "rubbish").write_text("x")
+    with workspace(tmp_path) as held:
+        assert list(held.scratch.iterdir()) == []
+
+
+def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
+    """As long as Spark's JVM lives the folder is held, though its parent is gone."""
+    held = workspace(tmp_path)
+    held.__enter__()
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        pass_fds=(held.lock_fd,),
+    )
+    held.__exit__(None, None, None)
+    with pytest.raises(ConflictError):
+        workspace(tmp_path).__enter__()
+    child.communicate()
+    with workspace(tmp_path):
+        pass
+
+
+def test_a_stop_ends_the_wait_for_the_lock(tmp_path: Path) -> None:
+    """Who is told to stop while waiting does not wait on."""
+    stop = threading.Event()
+    stop.set()
+    with workspace(tmp_path), pytest.raises(ConflictError):
+        Workspace(tmp_path, stop=stop, lock_deadline_s=60).__enter__()
+
+
+def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    """One line: which folder, what is wrong, what to do."""
+    path = tmp_path / "file"
+    path.write_text("x")
+    with pytest.raises(EnvironmentProblemError) as caught:
+        workspace(path).__enter__()
+    assert str(caught.value) == (
+        f"checkpoint folder {path}: {os.strerror(errno.EEXIST)}; "
+        "correct it or choose another checkpoint_dir"
+    )
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    """The one line of a full disk tells to make room."""
+    problem = disk_problem(tmp_path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert str(problem) == (
+        f"checkpoint folder {tmp_path}: No space left on device; "
+        "free some space or choose another checkpoint_dir"
+    )
+    assert problem.exit_code == 5
