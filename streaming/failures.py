@@ -86,13 +86,13 @@ def describe(text: str) -> Failure:
     r"""Return the kind and the one line of a query's exception.
 
     >>> describe("x\nCaused by: java.io.IOException: No space left on device\n\tat y").line
-    'IOException: No space left on device'
+    'No space left on device'
     """
-    line = _line(text)
     for kind, signs in _SIGNS:
-        if any(sign in text for sign in signs):
-            return Failure(kind, line)
-    return Failure(FailureKind.OTHER, line)
+        found = next((sign for sign in signs if sign in text), None)
+        if found is not None:
+            return Failure(kind, found if kind is FailureKind.DISK else _line(text))
+    return Failure(FailureKind.OTHER, _line(text))
 
 
 def _line(text: str) -> str:

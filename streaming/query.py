@@ -27,6 +27,9 @@ TALLY = "fold"
 FETCH_WAIT_MS = 5
 """How long a broker may hold a fetch; the default of 500 ms would show as task time."""
 
+MAX_CAUSES = 20
+"""Exceptions that we follow from a failed query to its cause; Spark's own nest five or six deep."""
+
 REQUEST_BYTES = MAX_MESSAGE_BYTES + 512 * 1024
 """The largest request of source and sink: a record of the largest size, and its framing."""
 
@@ -61,6 +64,19 @@ def start_query(
         .option("kafka.linger.ms", "0")
     )
     return writer.start()
+
+
+def failure_text(query: StreamingQuery) -> str:
+    """Return what a query failed of, causes included, the innermost last."""
+    found = query._jsq.exception()  # noqa: SLF001  # Python's copy has no causes
+    if not found.isDefined():
+        return "the query ended by itself"
+    error = found.get()
+    lines: list[str] = []
+    while error is not None and len(lines) < MAX_CAUSES:
+        lines.append(f"Caused by: {error.toString()}")
+        error = error.getCause()
+    return "\n".join(lines)
 
 
 def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) -> DataFrame:

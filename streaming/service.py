@@ -36,7 +36,7 @@ from streaming.lineage import Lineage, Lineages, topics_changed
 from streaming.metrics import FoldMetrics
 from streaming.processor import now_ms
 from streaming.progress import read_progress
-from streaming.query import TALLY, start_query
+from streaming.query import TALLY, failure_text, start_query
 from streaming.session import Session
 from streaming.topic_watch import TopicWatch
 from streaming.workspace import Workspace, disk_problem
@@ -93,6 +93,7 @@ class _Fold:
         self._strikes = 0
         self._pause = Backoff(first_s=0.5)
         self._batch = -1
+        self._away_since: float | None = None
 
     def run(self) -> None:
         try:
@@ -165,10 +166,11 @@ class _Fold:
         while not self._stop.wait(POLL_S):
             active = query.isActive
             self._count(query, lineage)
+            self._tell_away(watch.away_because)
             if watch.log_end is not None:
                 self._metrics.measure_lag(watch.log_end)
             if not active:
-                return failures.describe(str(query.exception() or "the query ended by itself"))
+                return failures.describe(failure_text(query))
             changed = topics_changed(lineage, watch.ids)
             if changed is not None:
                 self._log.warning("the topics changed", what=changed)
@@ -189,13 +191,32 @@ class _Fold:
             if report.rows:
                 self._metrics.observe(report)
 
+    def _tell_away(self, reason: str | None) -> None:
+        """Log when Kafka goes and when it is back; Spark itself waits in silence."""
+        if (reason is None) == (self._away_since is None):
+            return
+        servers = self._settings.bootstrap_servers
+        if reason is not None:
+            self._away_since = time.monotonic()
+            self._log.warning(
+                "the pipeline's Kafka does not answer; the fold waits for it",
+                bootstrap_servers=servers,
+                reason=reason,
+            )
+        elif self._away_since is not None:
+            away_s = round(time.monotonic() - self._away_since, 1)
+            self._away_since = None
+            self._log.info("the pipeline's Kafka is back", bootstrap_servers=servers, away_s=away_s)
+
     def _recover(self, failure: Failure, topics: EnsuredTopics) -> None:
         """Do what makes the next query work, or raise what the user must hear."""
         self._metrics.restarts.labels(failure.kind.value).inc()
+        # A full disk breaks things far from it: look before anything is blamed and thrown away.
+        self._workspace.check_room()
         if failure.kind is FailureKind.DISK:
             raise EnvironmentProblemError(
                 f"checkpoint folder {self._workspace.root}: {failure.line}; "
-                "make room or choose another checkpoint_dir"
+                "correct it or choose another checkpoint_dir"
             )
         self._log.warning("the query failed", kind=failure.kind.value, reason=failure.line)
         if failure.kind is not FailureKind.KAFKA:

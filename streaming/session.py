@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +27,14 @@ from pipeline.runtime import EnvironmentProblemError
 from streaming.config import StreamSettings
 from streaming.workspace import Workspace
 
-JVM_END_DEADLINE_S = 5.0
-"""How long the JVM may take to end by itself before it is killed."""
+SPARK_END_DEADLINE_S = 4.0
+"""How long Spark may take to end in order; it takes about 1 s."""
+
+JVM_END_DEADLINE_S = 2.0
+"""How long the JVM may take to end after that before it is killed."""
+
+QUERY_STOP_TIMEOUT = "3s"
+"""How long a query may take to stop: one that waits for a dead Kafka would take minutes."""
 
 ROWS_PER_ARROW_BATCH = 64
 """Messages of up to 512 KiB that cross to Python at a time."""
@@ -60,6 +67,8 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
         # Batches are many small calls: the quick compiler alone halves the processor time of the
         # start, and what the other would gain later is lost in waiting for disk and sockets.
         "-XX:TieredStopAtLevel=1",
+        # Hadoop starts `chmod` for each file that it makes: without Java's helper it is one exec.
+        "-Djdk.lang.Process.launchMechanism=VFORK",
     )
     local = settings.spark_master.startswith("local")
     jars = [str(path) for path in settings.connector_jars]
@@ -79,6 +88,7 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
         "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": str(
             STATES_PER_ARROW_BATCH
         ),
+        "spark.sql.streaming.stopTimeout": QUERY_STOP_TIMEOUT,
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.pollingDelay": f"{settings.poll_delay_ms}ms",
         "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT),
@@ -120,6 +130,7 @@ class Session:
                 self._gateway: Any = launch_gateway(conf, kept)  # type: ignore[no-untyped-call]  # pyspark gives it no types
                 SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001  # the only way to give the JVM's output a place
                 self.spark = SparkSession.builder.config(conf=conf).getOrCreate()
+                _write_without_checksum_files(self.spark)
             except (PySparkRuntimeError, Py4JError, OSError) as error:
                 raise EnvironmentProblemError(
                     f"Spark's JVM did not start: {self._last_output() or error}; see {self._output}"
@@ -137,8 +148,10 @@ class Session:
         """End the session and the JVM, by force if it takes too long."""
         process = self._gateway.proc
         if self.alive:
-            with suppress(Exception):
-                self.spark.stop()
+            # A query that waits for a dead Kafka does not let Spark end in order.
+            ending = threading.Thread(target=self._stop_spark, daemon=True)
+            ending.start()
+            ending.join(SPARK_END_DEADLINE_S)
         with suppress(Exception):
             self._gateway.shutdown()
         with suppress(OSError):
@@ -150,9 +163,20 @@ class Session:
             process.wait()
         _forget_gateway()
 
+    def _stop_spark(self) -> None:
+        with suppress(Exception):
+            self.spark.stop()
+
     def _last_output(self) -> str:
         lines = self._output.read_text(errors="replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _write_without_checksum_files(spark: SparkSession) -> None:
+    """Spare a `.crc` beside each file of the checkpoint: each costs a fork of `chmod` as well."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # Hadoop has no property for it
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # the same
+    jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
 
 
 def _environment(java: Path) -> dict[str, str]:

@@ -34,6 +34,8 @@ class TopicWatch:
         """Of the topics that exist, as last seen."""
         self.log_end: int | None = None
         """The log's end offsets, summed over its partitions; None until they were read."""
+        self.away_because: str | None = None
+        """Why Kafka did not answer the last time; None when it did."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -65,5 +67,7 @@ class TopicWatch:
                 )[1]
                 for partition in range(self._topics.partitions)
             )
-        except KafkaException:
-            return
+        except KafkaException as error:
+            self.away_because = error.args[0].str()
+        else:
+            self.away_because = None

@@ -24,6 +24,9 @@ LOCK_DEADLINE_S = 20.0
 
 LOCK_POLL_S = 0.1
 
+ROOM_BYTES = 4 * 1024 * 1024
+"""Less room than this, and the next batch or snapshot may not fit."""
+
 _LOG4J = """\
 status = error
 rootLogger.level = warn
@@ -112,6 +115,16 @@ class Workspace:
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
+
+    def check_room(self) -> None:
+        """Raise EnvironmentProblemError when the folder cannot be written or is as good as full."""
+        probe = self.root / "probe"
+        try:
+            probe.write_bytes(bytes(ROOM_BYTES))
+        except OSError as error:
+            raise disk_problem(self.root, error) from None
+        finally:
+            probe.unlink(missing_ok=True)
 
     def _lock(self, fd: int) -> None:
         deadline = time.monotonic() + self._lock_deadline_s

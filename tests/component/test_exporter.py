@@ -67,9 +67,11 @@ class Exporter:
 
     def get(self, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> Answer:
         """Ask, and return the answer, whatever its status."""
-        request = urllib.request.Request(self.url + path, headers=headers or {}, method=method)  # noqa: S310  # http to ourselves
+        request = urllib.request.Request(
+            self.url + path, headers=headers or {}, method=method
+        )  # http to ourselves
         try:
-            with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310  # the same
+            with urllib.request.urlopen(request, timeout=5) as response:  # the same
                 return Answer(response.status, dict(response.headers), response.read())
         except urllib.error.HTTPError as error:
             with error:

@@ -15,7 +15,7 @@ QUERY = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
         (
             QUERY + "boom\n\tat x\nCaused by: java.io.IOException: No space left on device\n\tat y",
             FailureKind.DISK,
-            "IOException: No space left on device",
+            "No space left on device",
         ),
         (
             QUERY

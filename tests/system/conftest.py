@@ -1,0 +1,57 @@
+"""One scene for all stories: a real cluster, the whole pipeline, and the demo's story told on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from kcm.stack.jars import Jars
+from kcm.stack.supervisor import Supervisor
+from kcm.story.board import Board
+from kcm.story.comparison import Comparison, Outcome
+from kcm.story.scene import Scene
+from kcm.story.screen import PlainScreen
+from kcm.story.teller import FAST, Teller
+
+
+@pytest.fixture(scope="session")
+def board() -> Board:
+    """What the story has come to so far."""
+    return Board()
+
+
+@pytest.fixture(scope="session")
+def scene(jars: Jars, board: Board, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Everything, running; with a Supervisor of its own, so that it ends before other servers."""
+    folder: Path = tmp_path_factory.mktemp("scene")
+    with (
+        Supervisor(folder, kill_on_exit=True) as supervisor,
+        Scene(supervisor, jars, folder / "data", board) as scene,
+    ):
+        scene.start(prometheus=False)
+        yield scene
+
+
+@pytest.fixture(scope="session")
+def outcomes(scene: Scene, board: Board) -> list[Outcome]:
+    """The demo's story, told once: what each step came to."""
+    Teller(scene, board, PlainScreen(Console(file=StringIO()), board), FAST).tell()
+    return board.outcomes
+
+
+@pytest.fixture
+def comparison(scene: Scene, outcomes: list[Outcome]) -> Comparison:
+    """The monitor held against the truth, from where the story ended."""
+    assert outcomes[-1].truth is not None
+    return Comparison(
+        scene.cluster.truth,
+        scene.cluster.kafka,
+        scene.monitor,
+        quiet_s=0.4,
+        deadline_s=120.0,
+        check=scene.check,
+    )

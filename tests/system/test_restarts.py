@@ -1,0 +1,84 @@
+"""Each part is killed in the middle of things, the cluster moves on, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+import pytest
+
+from kcm.story.comparison import Comparison, Outcome
+from kcm.story.scene import CLUSTER_NAME, Scene
+from kcm.story.truth import Figures
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def _shown(scene: Scene) -> dict[str, Any]:
+    url = f"{scene.pipeline.exporter_url}/api/v1/clusters/{CLUSTER_NAME}"
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        shown: dict[str, Any] = json.load(answer)
+    return shown
+
+
+def _elections(outcomes: list[Outcome], scene: Scene) -> int:
+    """Return how many elections there were until now, by the truth."""
+    assert outcomes
+    latest = scene.cluster.truth.sightings.latest
+    assert latest is not None
+    assert latest.figures.elections is not None
+    return latest.figures.elections
+
+
+@pytest.mark.parametrize("part", ["exporter", "stream", "watcher"])
+def test_an_election_while_a_part_is_dead_is_counted(
+    part: str, scene: Scene, outcomes: list[Outcome], comparison: Comparison
+) -> None:
+    """After kill -9, an election that it does not see, a start: every figure is the truth's again."""
+    before = _elections(outcomes, scene)
+    since = _shown(scene)["counters_since"]
+    scene.pipeline.kill_part(part)
+    scene.cluster.depose()
+    scene.pipeline.start_part(part)
+
+    def elected(now: Figures) -> bool:
+        return now.controller >= 0 and (now.elections or 0) >= before + 1
+
+    outcome = comparison.settle(f"{part} killed, /controller deleted", elected)
+
+    assert outcome.problem == ""
+    assert outcome.shown == outcome.truth
+    assert _shown(scene)["counters_since"] == since  # the same lineage: no counter began anew
+
+
+def test_a_watcher_that_comes_back_takes_a_new_generation(
+    scene: Scene, outcomes: list[Outcome], comparison: Comparison
+) -> None:
+    """Its predecessor's generation is never used again, so a late record of it cannot win."""
+    assert outcomes
+    before = int(_shown(scene)["as_of"]["generation"])
+    scene.pipeline.kill_part("watcher")
+    scene.pipeline.start_part("watcher")
+    outcome = comparison.settle(
+        "watcher killed",
+        lambda _now: int(_shown(scene)["as_of"]["generation"]) > before,
+    )
+    assert outcome.problem == ""
+
+
+def test_a_fold_that_comes_back_repeats_no_event(
+    scene: Scene, outcomes: list[Outcome], comparison: Comparison
+) -> None:
+    """Event ids rise without a repetition over a restart from the checkpoint."""
+    assert outcomes
+    scene.pipeline.kill_part("stream")
+    scene.pipeline.start_part("stream")
+    before = _elections(outcomes, scene)
+    scene.cluster.depose()
+    outcome = comparison.settle(
+        "stream killed", lambda now: now.controller >= 0 and (now.elections or 0) >= before + 1
+    )
+    assert outcome.problem == ""
+    ids = [tuple(record["id"]) for record in _shown(scene)["events"]]
+    assert len(ids) == len(set(ids))

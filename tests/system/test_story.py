@@ -1,0 +1,98 @@
+"""The demo's story: after each step the monitor shows the truth, and it told what happened."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+import pytest
+
+from kcm.story.comparison import Outcome
+from kcm.story.scene import CLUSTER_NAME, Scene
+from kcm.story.steps import DEPOSITIONS, STORY
+from kcm.story.teller import BASELINE_TITLE
+
+TITLES = [BASELINE_TITLE, *(step.title for step in STORY)]
+
+
+@pytest.fixture(scope="module")
+def cluster(scene: Scene, outcomes: list[Outcome]) -> dict[str, Any]:
+    """The cluster as the API shows it after the story."""
+    assert len(outcomes) == len(TITLES), outcomes[-1].problem
+    url = f"{scene.pipeline.exporter_url}/api/v1/clusters/{CLUSTER_NAME}"
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        shown: dict[str, Any] = json.load(answer)
+    return shown
+
+
+def _told(cluster: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """Return the events of a kind, oldest first."""
+    events = [record["event"] for record in reversed(cluster["events"])]
+    return [event for event in events if event["kind"] == kind]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(len(TITLES)), ids=TITLES)
+def test_after_a_step_every_figure_is_equal_to_the_truth(
+    outcomes: list[Outcome], number: int
+) -> None:
+    """Controller, epoch, elections, brokers, leaders, offline, under-replicated, imbalance."""
+    assert number < len(outcomes), f"the story ended early: {outcomes[-1].problem}"
+    outcome = outcomes[number]
+    assert outcome.problem == ""
+    assert outcome.shown == outcome.truth
+
+
+def test_every_election_is_counted(outcomes: list[Outcome]) -> None:
+    """One for the killed controller and one for each deposition, no more than the epoch tells."""
+    last = outcomes[-1]
+    assert last.truth is not None
+    assert last.shown is not None
+    assert last.shown.elections == last.truth.elections
+    assert (last.truth.elections or 0) >= 1 + DEPOSITIONS
+
+
+def test_the_killed_brokers_are_told_as_crashed(cluster: dict[str, Any]) -> None:
+    """Two brokers were killed, none was shut down."""
+    ends = [broker["ends"] for broker in cluster["brokers"]]
+    assert sum(end.get("crashed", 0) for end in ends) == 2
+    assert sum(end.get("controlled_shutdown", 0) for end in ends) == 0
+
+
+def test_the_controllers_vacancy_was_measured(cluster: dict[str, Any]) -> None:
+    """Somebody holds /controller again, and for how long nobody did lies between two bounds."""
+    controller = cluster["controller"]
+    assert controller["vacant_since"] is None
+    assert 0 <= controller["vacancy_total_min_ms"] <= controller["vacancy_total_max_ms"]
+    assert controller["vacancy_total_max_ms"] > 0
+
+
+def test_leader_elections_are_told_by_kind(cluster: dict[str, Any]) -> None:
+    """Dead leaders cost offline elections, the balance came back by preferred ones; none unclean."""
+    kinds = cluster["leader_elections"]
+    assert kinds["offline"] > 0
+    assert kinds["preferred"] > 0
+    assert cluster["unclean_elections"] == 0
+
+
+def test_the_story_ended_with_the_preferred_election(cluster: dict[str, Any]) -> None:
+    """The newest leaders were elected by preference, each to its first replica."""
+    elected = _told(cluster, "LeadersElected")
+    assert elected[-1]["election"] == "preferred"
+
+
+def test_a_stalled_replica_is_told_as_slow_not_dead(cluster: dict[str, Any]) -> None:
+    """Leaders dropped it from ISRs (no leader epoch rose), and it was let in again."""
+    shrunk = _told(cluster, "IsrShrunk")
+    assert any(not event.get("by_controller") for event in shrunk)
+    assert _told(cluster, "IsrExpanded")
+
+
+def test_the_monitor_proved_its_figures(cluster: dict[str, Any]) -> None:
+    """No hole, nothing stale, nothing unreadable, and a proof that the state is ZooKeeper's."""
+    log = cluster["log"]
+    assert log["verified_at"] is not None
+    unwanted = ("holes", "stale", "unreadable", "errors", "anomalies", "dropped_by_watcher")
+    assert {name: log[name] for name in unwanted} == dict.fromkeys(unwanted, 0)
+    assert cluster["completeness"]["status"] == "live"
