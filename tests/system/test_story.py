@@ -28,7 +28,7 @@ def cluster(scene: Scene, outcomes: list[Outcome]) -> dict[str, Any]:
 
 def _told(cluster: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     """Return the events of a kind, oldest first."""
-    events = [record["event"] for record in reversed(cluster["events"])]
+    events = reversed(cluster["events"])
     return [event for event in events if event["kind"] == kind]
 
 

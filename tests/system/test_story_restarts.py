@@ -80,5 +80,5 @@ def test_a_fold_that_comes_back_repeats_no_event(
         "stream killed", lambda now: now.controller >= 0 and (now.elections or 0) >= before + 1
     )
     assert outcome.problem == ""
-    ids = [tuple(record["id"]) for record in _shown(scene)["events"]]
+    ids = [record["id"] for record in _shown(scene)["events"]]
     assert len(ids) == len(set(ids))
