@@ -36,6 +36,7 @@ REPLICA_LAG_MS = (
     1500  # a follower that stalls leaves the ISR 1.5-2.3 s later; less flaps on busy cores
 )
 REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is lost at times when a broker dies
+ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow
 REELECTION_DEADLINE_S = 10.0  # brokers that see /controller gone take it within milliseconds
 REELECTION_POLL_S = 0.005  # as fast as brokers are, so that the deletions come in a row
 
@@ -147,18 +148,24 @@ class WatchedCluster:
     def elect_preferred(self) -> None:
         """Run the preferred-replica election for all partitions, as kafka-leader-election does.
 
-        A partition that cannot be elected yet is tried again. Raises KafkaException or TimeoutError
-        when that does not help.
+        It is asked for again while a partition cannot be elected, or while no answer comes: a
+        request that the controller took and did not answer in time leaves no election needed.
+        Raises TimeoutError when that does not help.
         """
-        deadline = time.monotonic() + REQUEST_DEADLINE_S
-        while True:
-            # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
-            asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)
-            errors = [_kafka_error(e) for e in asked.result().values() if e is not None]
-            errors = [e for e in errors if e.code() != KafkaError.ELECTION_NOT_NEEDED]
-            if not errors:
-                return
-            _wait(f"not elected: {errors[0]}", deadline, REQUEST_DEADLINE_S)
+        deadline = time.monotonic() + ELECTION_DEADLINE_S
+        while (error := self._ask_for_preferred()) is not None:
+            _wait(f"not elected: {error}", deadline, ELECTION_DEADLINE_S)
+
+    def _ask_for_preferred(self) -> KafkaError | None:
+        """Ask once; return why an election that is needed did not happen, None when each did."""
+        # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
+        asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)
+        try:
+            answers = asked.result().values()
+        except KafkaException as error:
+            return _kafka_error(error)
+        errors = (_kafka_error(answer) for answer in answers if answer is not None)
+        return next((e for e in errors if e.code() != KafkaError.ELECTION_NOT_NEEDED), None)
 
 
 def _kafka_error(error: KafkaError | KafkaException) -> KafkaError:
