@@ -189,9 +189,10 @@ NOW: tuple[Metric[Moment], ...] = (
     Metric(
         name="kcm_cluster_up",
         type=MetricType.GAUGE,
-        help="1 while the figures follow ZooKeeper: the watcher's session is CONNECTED, a sign of "
-        f"life of it that is at most {_LATE_S} s old was folded, and the exporter reads Kafka to "
-        "its end. 0: the figures are still served, but are what was true then.",
+        help="1 while the figures follow ZooKeeper: the watcher has not said that its session is "
+        f"SUSPENDED or LOST, a sign of life of it that is at most {_LATE_S} s old was folded, and "
+        "the exporter reads Kafka to its end. 0: the figures are still served, but are what was "
+        "true then.",
         labels=("cluster",),
         unit="",
         read=one(lambda moment: int(moment.completeness.up)),
