@@ -36,7 +36,7 @@ WARM_UP_S = 30.0  # about 100 micro-batches until the JVM has compiled the hot p
 PARTITIONS = 10
 TOPICS = int(WARM_UP_S * RATE_PER_S + CHANGES) // PARTITIONS  # each change has its own partition
 SCRAPE_PAUSE_S = (
-    0.010  # adds half of itself to each figure, and leaves the processor to the pipeline
+    0.025  # adds half of itself to each figure, and leaves the processor to the pipeline
 )
 STRAGGLERS_S = 15.0
 OLD_LEADER, NEW_LEADER = 1, 2

@@ -51,7 +51,11 @@ def start_query(
         partitions=topics.partitions,
         assumed=Assumed(min_insync_replicas=settings.assumed_min_insync_replicas),
     )
-    folded = fold(source(spark, settings, topics.names.changes), FoldProcessor(parameters))
+    records = source(spark, settings, topics.names.changes)
+    if topics.partitions == 1:
+        # One task reads and folds: Spark would run two stages, and a shuffle between them.
+        records = records.coalesce(1)
+    folded = fold(records, FoldProcessor(parameters))
     writer = (
         folded.writeStream.format("kafka")
         .queryName(f"kcm-{lineage.name}")

@@ -67,10 +67,11 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
         # The quick compiler alone halves the processor time of the start; the slow one gains about
         # a tenth of a batch after some 400 of them. spark.driver.extraJavaOptions may undo it.
         "-XX:TieredStopAtLevel=1",
+        # The 48 MiB that come with it are full after two minutes: sweeping them out took seconds.
+        "-XX:ReservedCodeCacheSize=240m",
         # Hadoop starts `chmod` for each file that it makes: without Java's helper it is one exec.
         "-Djdk.lang.Process.launchMechanism=VFORK",
     )
-    local = settings.spark_master.startswith("local")
     jars = [str(path) for path in settings.connector_jars]
     properties = {
         "spark.app.name": "kafka-controller-monitor",
@@ -83,6 +84,9 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
         "spark.locality.wait": "0",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false",
+        # Spark writes Java anew for each batch; for a handful of rows that is all it does.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.ui.retainedExecutions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_ARROW_BATCH),
         "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": str(
@@ -100,7 +104,7 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     }
-    if local:
+    if is_local(settings):
         properties |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -130,7 +134,8 @@ class Session:
                 self._gateway: Any = launch_gateway(conf, kept)  # type: ignore[no-untyped-call]  # pyspark gives it no types
                 SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001  # the only way to give the JVM's output a place
                 self.spark = SparkSession.builder.config(conf=conf).getOrCreate()
-                _write_without_checksum_files(self.spark)
+                if is_local(settings):
+                    _keep_hadoop_short(self.spark, settings)
             except (PySparkRuntimeError, Py4JError, OSError) as error:
                 raise EnvironmentProblemError(
                     f"Spark's JVM did not start: {self._last_output() or error}; see {self._output}"
@@ -172,11 +177,25 @@ class Session:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def _write_without_checksum_files(spark: SparkSession) -> None:
-    """Spare a `.crc` beside each file of the checkpoint: each costs a fork of `chmod` as well."""
+def is_local(settings: StreamSettings) -> bool:
+    """Return whether Spark runs in one process, beside its checkpoint."""
+    return settings.spark_master.startswith("local")
+
+
+def _keep_hadoop_short(spark: SparkSession, settings: StreamSettings) -> None:
+    """Spare work that Hadoop's defaults cost in each batch.
+
+    Spark packs the whole configuration for each batch, a thousand settings of file systems and
+    clusters that we have none of; and a `.crc` beside each file costs a fork of `chmod` as well.
+    """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # Hadoop has no property for it
     hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # the same
     jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
+    hadoop.clear()
+    prefix = "spark.hadoop."
+    for name, value in settings.spark_conf.items():
+        if name.startswith(prefix):
+            hadoop.set(name.removeprefix(prefix), value)
 
 
 def _environment(java: Path) -> dict[str, str]:
