@@ -19,6 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pipeline.java import find_java
 from pipeline.runtime import (
     Backoff,
     EnvironmentProblemError,
@@ -31,7 +32,6 @@ from pipeline.topics import EnsuredTopics, ensure_topics
 from streaming import failures
 from streaming.config import StreamSettings
 from streaming.failures import Failure, FailureKind
-from streaming.java import find_java
 from streaming.lineage import Lineage, Lineages, topics_changed
 from streaming.metrics import FoldMetrics
 from streaming.processor import now_ms
@@ -53,7 +53,7 @@ STRIKES_BEFORE_GIVING_UP = 4
 
 def run(settings: StreamSettings, stop: threading.Event) -> None:
     """Fold the log until `stop` is set; raises KcmError for what the user must hear."""
-    java = find_java(settings.java_home, os.environ)
+    java = find_java(os.environ, settings.java_home).path
     _check_jars(settings)
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry)

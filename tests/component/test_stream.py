@@ -21,9 +21,9 @@ from controller_model.views import BrokerView, TopicView
 from kcm.stack.jars import Jars
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.supervisor import Supervisor
+from pipeline.java import find_java
 from pipeline.settings import load
 from streaming.config import StreamSettings
-from streaming.java import find_java
 from streaming.lineage import Lineage
 from streaming.session import Session
 from streaming.workspace import Workspace
@@ -252,7 +252,7 @@ def test_the_state_in_the_store_is_what_the_views_show(
     )
     checkpoint = stream.checkpoint_dir / "lineages" / lineage_on_disk(stream).name
     with Workspace(stream.checkpoint_dir, stop=threading.Event()) as workspace:
-        session = Session(settings, workspace, find_java(None, os.environ))
+        session = Session(settings, workspace, find_java(os.environ).path)
         try:
             # The state store's coordinator comes up with the streams' manager, and not before.
             assert session.spark.streams.active == []

@@ -11,7 +11,6 @@ import pytest
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.settings import load
 from streaming.config import StreamSettings
-from streaming.java import find_java
 from streaming.service import run
 from streaming.session import spark_properties
 from streaming.workspace import Workspace
@@ -50,36 +49,6 @@ def test_missing_jars_are_named(tmp_path: Path) -> None:
     without = load(StreamSettings, java_home=java_home)
     with pytest.raises(EnvironmentProblemError, match="not given: set connector_jars"):
         run(without, threading.Event())
-
-
-def test_java_home_wins_over_the_environment(tmp_path: Path) -> None:
-    """Setting, then JAVA_HOME, then PATH."""
-    chosen = fake_java(tmp_path / "a", "17.0.1")
-    other = fake_java(tmp_path / "b", "21-ea")
-    environ = {"JAVA_HOME": str(other), "PATH": ""}
-    assert find_java(chosen, environ) == chosen / "bin" / "java"
-    assert find_java(None, environ) == other / "bin" / "java"
-    assert find_java(None, {"PATH": str(chosen / "bin")}) == chosen / "bin" / "java"
-
-
-@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_292"])
-def test_an_old_java_is_refused(tmp_path: Path, version: str) -> None:
-    """The line names what was found, where, and what to do."""
-    home = fake_java(tmp_path, version)
-    with pytest.raises(EnvironmentProblemError) as caught:
-        find_java(home, {})
-    assert str(caught.value) == (
-        f"Spark needs Java 17 or newer; found {version} at {home}/bin/java; "
-        "install a JRE 17 or set java_home"
-    )
-
-
-def test_no_java_is_told(tmp_path: Path) -> None:
-    """Nothing on PATH, or a home without it: one line each."""
-    with pytest.raises(EnvironmentProblemError, match="found none"):
-        find_java(None, {"PATH": str(tmp_path)})
-    with pytest.raises(EnvironmentProblemError, match="cannot be run"):
-        find_java(tmp_path, {})
 
 
 def test_the_users_spark_properties_win(tmp_path: Path) -> None:
