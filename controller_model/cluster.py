@@ -219,6 +219,8 @@ class ControlPlane(msgspec.Struct, array_like=True):
     unclean_elections: int = 0
     isr_shrinks: int = 0
     isr_expands: int = 0
+    graves: dict[str, int] = {}
+    """Keys of views that were deleted, and when: compaction may forget them later."""
 
     def live_brokers(self) -> set[int]:
         """Return the ids that are registered."""

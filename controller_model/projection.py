@@ -33,14 +33,38 @@ from controller_model.views import (
 )
 from controller_model.znodes import ZnodeKind
 
+FORGET_AFTER_MS = 3_600_000
+"""How long a deleted view's key stays told as deleted: readers lag by seconds, not by an hour."""
+
 Sent = dict[str, int]
 """The checksum of each broker view that was sent last, by key."""
 
 
 def project(
     state: ClusterState, *, as_of: AsOf, folded_at: int, sent: Sent
-) -> Iterator[tuple[str, AnyView]]:
-    """Yield (key, view) for everything that changed since the last projection; settle first."""
+) -> Iterator[tuple[str, AnyView | None]]:
+    """Yield (key, view) for everything that changed since the last projection; settle first.
+
+    A view of None is Kafka's tombstone: the key was told as deleted long ago.
+    """
+    for key, view in _changed_views(state, as_of, sent):
+        if isinstance(view, Deleted):
+            state.control.graves[key] = state.control.now
+        else:
+            state.control.graves.pop(key, None)
+        yield key, view
+    for key in _old_graves(state.control):
+        del state.control.graves[key]
+        yield key, None
+    cluster = _cluster_view(state.control, as_of, folded_at)
+    yield view_key(cluster), cluster
+
+
+def _old_graves(control: ControlPlane) -> list[str]:
+    return [key for key, at in control.graves.items() if control.now - at >= FORGET_AFTER_MS]
+
+
+def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[tuple[str, AnyView]]:
     yield from _topic_views(state, as_of)
     forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
     for view in _broker_views(state.control, as_of):
@@ -54,8 +78,6 @@ def project(
         # It was assigned and never registered, and is assigned no more.
         del sent[key]
         yield key, Deleted(v=VERSION, cluster=state.control.cluster, as_of=as_of)
-    cluster = _cluster_view(state.control, as_of, folded_at)
-    yield view_key(cluster), cluster
 
 
 _NO_AS_OF = AsOf("", 0, 0)

@@ -162,9 +162,12 @@ class FoldProcessor(StatefulProcessor):
         as_of = AsOf(parameters.lineage, position.generation, position.seq)
         changed = project(state, as_of=as_of, folded_at=self._clock(), sent=sent.checksums)
         told = ((parameters.events_topic, cluster, encode_event(record)) for record in records)
-        shown = ((parameters.views_topic, key, encode_view(view)) for key, view in changed)
+        shown = (
+            (parameters.views_topic, key, None if view is None else encode_view(view))
+            for key, view in changed
+        )
         for topic, key, value in itertools.chain(told, shown):
-            if len(value) > MAX_CHANGE_BYTES:
+            if value is not None and len(value) > MAX_CHANGE_BYTES:
                 # The sink would refuse it, and the query would end with it at each start.
                 tally.errors += 1
                 continue

@@ -355,6 +355,8 @@ class Fold:
         self.state = ClusterState(control, store)
         self.events: list[AnyEvent] = []
         self.sent: Sent = {}
+        self.forgotten: list[str] = []
+        """The keys that the last projection wrote tombstones for."""
         self._read = 0
 
     def feed(self, changes: Iterable[ZnodeChange]) -> list[AnyEvent]:
@@ -392,7 +394,9 @@ class Fold:
         """Return the views that changed, in order; the cluster's is the last."""
         self.state.settle()
         place = AsOf("l", *self.state.control.log.position)
-        return dict(project(self.state, as_of=place, folded_at=0, sent=self.sent))
+        projected = dict(project(self.state, as_of=place, folded_at=0, sent=self.sent))
+        self.forgotten = [key for key, view in projected.items() if view is None]
+        return {key: view for key, view in projected.items() if view is not None}
 
     def cluster_view(self) -> ClusterView:
         """Return the cluster's view."""

@@ -10,6 +10,7 @@ from controller_model.cluster import UnreadableStateError, pack_control, pack_to
 from controller_model.errors import UnreadableRecordError
 from controller_model.events import IsrShrunk, coalesce, number
 from controller_model.ids import Position, TopicPartition
+from controller_model.projection import FORGET_AFTER_MS
 from controller_model.replay import count_error
 from controller_model.views import Deleted, TopicView
 from tests.histories import Fold, History, kinds, replaced, small_cluster
@@ -247,6 +248,30 @@ def test_a_broker_that_was_only_assigned_is_forgotten_with_its_assignment() -> N
     history.topic("x", {0: [1]})
     fold.follow(history)
     assert isinstance(fold.views()["prod/broker/9"], Deleted)
+
+
+def test_compaction_may_forget_what_was_told_as_deleted_an_hour_ago() -> None:
+    """One tombstone, after the readers had their hour, and none for a name that came back."""
+    history, fold = begun()
+    for topic in ("x", "y"):
+        history.topic(topic, {0: [1]})
+        fold.follow(history)
+        fold.views()
+        history.topic_gone(topic)
+        fold.follow(history)
+        assert isinstance(fold.views()[f"prod/topic/{topic}/0"], Deleted)
+    history.topic("y", {0: [1]})
+    fold.follow(history)
+    fold.views()
+    assert fold.forgotten == []
+    history.heartbeat(after_ms=FORGET_AFTER_MS)
+    fold.follow(history)
+    assert "prod/topic/x/0" not in fold.views()
+    assert fold.forgotten == ["prod/topic/x/0"]
+    history.heartbeat(after_ms=FORGET_AFTER_MS)
+    fold.follow(history)
+    fold.views()
+    assert fold.forgotten == []
 
 
 def test_losing_a_broker_is_foretold() -> None:

@@ -13,6 +13,7 @@ from controller_model import replay as replay_module
 from controller_model.changes import ZnodeChange, encode_changes
 from controller_model.cluster import Assumed, UnreadableStateError, unpack_control, unpack_topic
 from controller_model.events import Baseline, EventRecord, IsrShrunk, decode_event
+from controller_model.projection import FORGET_AFTER_MS
 from controller_model.views import AnyView, ClusterView, Deleted, TopicView, decode_view
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
@@ -264,6 +265,18 @@ def test_a_deleted_topic_leaves_deleted_views(bench: Bench) -> None:
     bench.follow(history)
     assert isinstance(bench.views["prod/topic/t/0"], Deleted)
     assert bench.tester.peekMapState("topics", "prod") == {}
+
+
+def test_a_view_deleted_long_ago_gets_a_tombstone(bench: Bench) -> None:
+    """A record without value, so that compaction forgets the key, before the commit mark."""
+    history = small_cluster()
+    bench.follow(history)
+    history.topic_gone("t")
+    bench.follow(history)
+    history.heartbeat(after_ms=FORGET_AFTER_MS)
+    bench.follow(history)
+    written = [(row.key, row.value is None) for row in bench.out if row.topic == "v"]
+    assert written == [("prod/topic/t/0", True), ("prod/cluster", False)]
 
 
 def test_the_state_is_what_the_views_show(bench: Bench) -> None:
