@@ -34,6 +34,9 @@ class Recorder:
         self.denied: dict[str, None] = {}
         self.dropped = 0
         """Changes that could not be buffered, since the watcher started."""
+        self.clock_ahead_ms = 0
+        """By how much this machine's clock has been set forward since the watcher started: decisions
+        run on a steady clock, the log tells the machine's."""
 
     def value(self, path: str, znode: ZnodeData, zxid: int, now_ms: int) -> ZnodeChange | None:
         """Return a `set`; None when readers know it already."""
@@ -110,7 +113,7 @@ class Recorder:
             ChangeKind.HEARTBEAT,
             now_ms,
             session=session,
-            session_since=since_ms,
+            session_since=since_ms + self.clock_ahead_ms,
             zookeeper=server or None,
             dropped=self.dropped,
             denied=tuple(sorted(self.denied)),
@@ -131,6 +134,6 @@ class Recorder:
             watcher=self._generations.name,
             seq=self._generations.next_seq(),
             kind=kind,
-            observed_at=now_ms,
+            observed_at=now_ms + self.clock_ahead_ms,
             **fields,
         )

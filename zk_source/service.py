@@ -169,6 +169,7 @@ class WatcherService:
         self._check_delivery(now_ms)
         self._check_client()
         self._watcher.reading.room = self._publisher.has_room
+        self._watcher.recorder.clock_ahead_ms = _clock_ms() - now_ms
         self._watcher.on_tick(now_ms)
         self._carry_out()
         self._show()
@@ -244,7 +245,7 @@ class WatcherService:
         if change.kind in {ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED}:
             self._in_resync = change.kind is ChangeKind.RESYNC_STARTED
         news = change.kind is ChangeKind.SET and not self._in_resync
-        return _now_ms() - (change.mtime or 0) if news else None
+        return _clock_ms() - (change.mtime or 0) if news else None
 
     def _new_client(self) -> None:
         if self._client is not None:
@@ -322,5 +323,14 @@ class WatcherService:
             report_figures(self._metrics, self._watcher, self._publisher, len(self._inbox))
 
 
-def _now_ms() -> int:
+def _clock_ms() -> int:
+    """Return the machine's time: it may be set forward or back at any moment."""
     return time.time_ns() // 1_000_000
+
+
+_STEADY_FROM_MS = _clock_ms() - time.monotonic_ns() // 1_000_000
+
+
+def _now_ms() -> int:
+    """Return a time that began as the machine's and that nobody sets: deadlines stand on it."""
+    return _STEADY_FROM_MS + time.monotonic_ns() // 1_000_000

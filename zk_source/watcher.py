@@ -181,7 +181,8 @@ class Watcher:
             case Verdict.TAKE_NEW_GENERATION:
                 self._take_new_generation(other.watcher, other.generation, now_ms)
             case Verdict.GIVE_WAY:
-                age_s = max(0, now_ms - other.observed_at) / 1000
+                clock_ms = now_ms + self.recorder.clock_ahead_ms
+                age_s = max(0, clock_ms - other.observed_at) / 1000
                 message = (
                     f"cluster {self._cluster!r} has another watcher, {other.watcher}, which wrote "
                     f"to the log {age_s:.1f} s ago: stop one of the two, or give this cluster "
