@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import delay, replay
+from bench import delay, fleet, replay
 from kcm.stack.errors import StackError
 from pipeline.runtime import KcmError
 
 SCENARIOS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "delay": (delay.SUMMARY, delay.measure),
+    "fleet": (fleet.SUMMARY, fleet.measure),
     "replay": (replay.SUMMARY, replay.measure),
 }
 

@@ -57,7 +57,7 @@ def measure() -> dict[str, Any]:
         writer = KazooClient(zookeeper.connect_string)
         writer.start()
         try:
-            _make_cluster(writer)
+            make_cluster(writer)
             pipeline = Pipeline(
                 supervisor=supervisor,
                 jars=jars,
@@ -74,7 +74,7 @@ def measure() -> dict[str, Any]:
 
 def _run(writer: KazooClient, pipeline: Pipeline) -> dict[str, Any]:
     stop = threading.Event()
-    scraped = _Scraper(pipeline.exporter_url, stop)
+    scraped = Scraper(pipeline.exporter_url, stop)
     changes = _Topic(pipeline.bootstrap_servers, "kcm.changes", _changed_paths, stop)
     views = _Topic(pipeline.bootstrap_servers, "kcm.views", _leaders_in_views, stop)
     threads = [scraped, changes, views]
@@ -99,16 +99,15 @@ def _write(writer: KazooClient, count: int) -> list[tuple[str, float]]:
     began = time.monotonic()
     for number in range(count):
         time.sleep(max(0.0, began + number / RATE_PER_S - time.monotonic()))
-        path = _state_path(number)
-        written.append((path, time.time()))
-        writer.set(path, _state(NEW_LEADER, 1))
+        written.append((_state_path(number), time.time()))
+        move_leader(writer, number)
     return written
 
 
 def _result(
     written: list[tuple[str, float]],
     warm_up: int,
-    scraped: _Scraper,
+    scraped: Scraper,
     changes: _Topic,
     views: _Topic,
 ) -> dict[str, Any]:
@@ -171,7 +170,7 @@ class _Reached:
         return self._times[count - 1] if count <= len(self._times) else None
 
 
-class _Scraper(threading.Thread, _Reached):
+class Scraper(threading.Thread, _Reached):
     """Polls /metrics on one connection."""
 
     def __init__(self, url: str, stop: threading.Event) -> None:
@@ -249,7 +248,8 @@ def _leaders_in_views(topic: _Topic, value: bytes, now: float) -> None:
         topic.note(view["leaders"], now)
 
 
-def _make_cluster(client: KazooClient) -> None:
+def make_cluster(client: KazooClient) -> None:
+    """Write the znodes of a small cluster."""
     for broker in (1, 2, 3):
         registration = {"version": 5, "host": "localhost", "port": 9092, "endpoints": []}
         payload = json.dumps(registration | {"timestamp": "0"}).encode()
@@ -264,6 +264,11 @@ def _make_cluster(client: KazooClient) -> None:
         for partition in range(PARTITIONS):
             path = _state_path(topic * PARTITIONS + partition)
             client.create(path, _state(OLD_LEADER, 0), makepath=True)
+
+
+def move_leader(client: KazooClient, number: int) -> None:
+    """Write a state with another leader for the partition of that number."""
+    client.set(_state_path(number), _state(NEW_LEADER, 1))
 
 
 def _state_path(number: int) -> str:

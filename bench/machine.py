@@ -19,6 +19,15 @@ def describe() -> dict[str, str | int]:
     }
 
 
+def peak_memory_mib(pid: int) -> int:
+    """Return the peak memory of a process and its living descendants, added up."""
+    status = Path(f"/proc/{pid}/status")
+    own = int(_first(status, r"VmHWM:\s*(\d+)") or 0) // 1024
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    children = {int(child) for task in tasks for child in task.read_text().split()}
+    return own + sum(peak_memory_mib(child) for child in children)
+
+
 def percentile(values: list[float], percent: float) -> float:
     """Return the value that so many percent of the values do not exceed (nearest rank).
 

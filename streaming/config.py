@@ -29,11 +29,12 @@ class StreamSettings(PipelineSettings):
         "disk. One fold at a time may use it. Without it the fold starts anew from the log.",
     )
     max_offsets_per_trigger: int = Field(
-        400,
+        100,
         ge=1,
         le=10_000,
-        description="Messages of the log that one batch takes at most: bounds the memory of a "
-        "batch (a message has up to 512 KiB).",
+        description="Messages of the log that one batch takes at most (a message has up to 500 "
+        "changes, 512 KiB): bounds a batch's memory, and how long a cluster's resync delays the "
+        "others.",
     )
     driver_memory: str = Field(
         "1g",

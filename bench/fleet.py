@@ -1,0 +1,209 @@
+"""Fifty clusters in one pipeline, of which one is read anew: what the others feel.
+
+One cluster is watched on a real ZooKeeper and its delay is measured as in `delay`; the logs of the
+others are written as their watchers would.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from kazoo.client import KazooClient
+
+from bench import delay, machine
+from bench.load import LogLoad, messages
+from controller_model.changes import encode_changes
+from controller_model.ids import partition_of
+from kcm.pipeline_processes import Pipeline
+from kcm.stack.errors import NotReadyError
+from kcm.stack.jars import ensure_jars
+from kcm.stack.supervisor import Supervisor
+from kcm.stack.zookeeper import ZooKeeper
+
+SUMMARY = "50 clusters, one of which resyncs 200,000 partitions: its time, the others' delay"
+
+SMALL_CLUSTERS = 48
+SMALL = {"topics": 10, "partitions": 10, "brokers": 3}
+LARGE = {"topics": 2_000, "partitions": 100, "brokers": 100}
+LARGE_CLUSTER = "large"
+PARTITIONS = 4  # of the pipeline's topics: clusters are folded in parallel over them
+RATE_PER_S = 5.0
+QUIET_S = 30.0  # enough for some 150 delays before the large cluster comes
+AFTER_S = 10.0
+DEADLINE_S = 300.0
+HEARTBEAT_S = 10.0
+_PARTITIONS = re.compile(r'^kafka_cluster_partitions\{cluster="(.+?)"\} (\S+)$', re.MULTILINE)
+
+
+def measure() -> dict[str, Any]:
+    """Start everything, fold 49 clusters, then the large one; return times and memory."""
+    jars = ensure_jars()
+    with (
+        tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
+        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
+    ):
+        zookeeper = ZooKeeper(supervisor, jars, Path(folder) / "zookeeper")
+        zookeeper.start()
+        writer = KazooClient(zookeeper.connect_string)
+        writer.start()
+        try:
+            delay.make_cluster(writer)
+            pipeline = Pipeline(
+                supervisor=supervisor,
+                jars=jars,
+                data_dir=Path(folder) / "pipeline",
+                cluster=delay.CLUSTER,
+                zookeeper=zookeeper.connect_string,
+                options={"partitions": str(PARTITIONS)},
+            ).start()
+            pipeline.wait_ready()
+            return _run(writer, pipeline)
+        finally:
+            writer.stop()
+            writer.close()
+
+
+def _run(writer: KazooClient, pipeline: Pipeline) -> dict[str, Any]:
+    log = _Log(pipeline.bootstrap_servers)
+    now_ms = time.time_ns() // 1_000_000
+    small = {f"small-{n}": SMALL for n in range(SMALL_CLUSTERS)}
+    loads = {name: LogLoad(name, **size, began_ms=now_ms) for name, size in small.items()}
+    for name, load in loads.items():
+        log.write(name, messages(load.resync()))
+    clusters = SMALL_CLUSTERS + 1
+    _wait_for(pipeline, lambda shown: len(shown) == clusters, f"{clusters} clusters")
+    stop = threading.Event()
+    beats = threading.Thread(target=log.beat, args=(loads, stop), daemon=True)
+    beats.start()
+    scraped = delay.Scraper(pipeline.exporter_url, stop)
+    scraped.start()
+    changes = _Changes(writer, stop)
+    changes.start()
+    time.sleep(QUIET_S)
+    large = LogLoad(LARGE_CLUSTER, **LARGE, began_ms=time.time_ns() // 1_000_000)
+    whole = list(messages(large.resync()))
+    began = time.time()
+    log.write(LARGE_CLUSTER, whole)
+    partitions = LARGE["topics"] * LARGE["partitions"]
+    _wait_for(
+        pipeline,
+        lambda shown: shown.get(LARGE_CLUSTER) == partitions,
+        "the large cluster",
+    )
+    ended = time.time()
+    time.sleep(AFTER_S)
+    stop.set()
+    for thread in (beats, scraped, changes):
+        thread.join()
+    return {
+        "scenario": "fleet",
+        "clusters": SMALL_CLUSTERS + 2,
+        "large_partitions": partitions,
+        "large_messages": len(whole),
+        "large_shown_after_s": round(ended - began, 1),
+        "delay_before": _delays(changes.written, scraped, until=began),
+        "delay_during": _delays(changes.written, scraped, since=began, until=ended),
+        "peak_memory_mib": {
+            name: machine.peak_memory_mib(process.pid)
+            for name, process in pipeline.processes.items()
+            if process.pid is not None
+        },
+        "settings": {"partitions": PARTITIONS, "pipeline": "otherwise as shipped"},
+        "machine": machine.describe(),
+    }
+
+
+def _delays(
+    written: list[float], scraped: delay.Scraper, *, since: float = 0.0, until: float
+) -> dict[str, float | int | None]:
+    delays = []
+    for number, wrote in enumerate(written, start=1):
+        shown = scraped.when_reached(number)
+        if shown is not None and since <= wrote < until:
+            delays.append(shown - wrote)
+    if not delays:
+        return {"samples": 0, "p50_ms": None, "max_ms": None}
+    return {
+        "samples": len(delays),
+        "p50_ms": round(machine.percentile(delays, 50) * 1000, 1),
+        "max_ms": round(max(delays) * 1000, 1),
+    }
+
+
+def _wait_for(pipeline: Pipeline, reached: Callable[[dict[str, int]], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        shown = _shown(pipeline.exporter_url)
+        if reached(shown):
+            return
+        if time.monotonic() >= deadline:
+            process = pipeline.processes["stream"]
+            raise NotReadyError(
+                what, DEADLINE_S, f"{len(shown)} clusters", process.log_path, process.log_tail()
+            )
+        time.sleep(0.1)
+
+
+def _shown(url: str) -> dict[str, int]:
+    """Return each cluster that the exporter shows, with its partitions."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:  # noqa: S310  # an address of our own
+        body = answer.read().decode()
+    return {name: int(float(partitions)) for name, partitions in _PARTITIONS.findall(body)}
+
+
+class _Log:
+    """Writes to the log in the watchers' place."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
+
+    def write(self, cluster: str, log: Iterable[bytes]) -> None:
+        """Write a cluster's messages, in order, and wait until Kafka has them."""
+        for message in log:
+            self._producer.produce(
+                "kcm.changes",
+                key=cluster,
+                value=message,
+                partition=partition_of(cluster, PARTITIONS),
+            )
+            self._producer.poll(0)
+        self._producer.flush(60)
+
+    def beat(self, loads: dict[str, LogLoad], stop: threading.Event) -> None:
+        """Write each cluster's heartbeat, spread over the interval, until told to stop."""
+        for name in _endless(list(loads)):
+            if stop.wait(HEARTBEAT_S / len(loads)):
+                return
+            beat = loads[name].heartbeat(time.time_ns() // 1_000_000)
+            self.write(name, [encode_changes([beat])])
+
+
+def _endless(names: list[str]) -> Iterator[str]:
+    while True:
+        yield from names
+
+
+class _Changes(threading.Thread):
+    """Moves one leader of the watched cluster after the other."""
+
+    def __init__(self, writer: KazooClient, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.written: list[float] = []
+        self._writer = writer
+        self._stop_writing = stop
+
+    def run(self) -> None:
+        """Write until told to stop, or until every partition has moved."""
+        for number in range(delay.TOPICS * delay.PARTITIONS):
+            if self._stop_writing.wait(1 / RATE_PER_S):
+                return
+            self.written.append(time.time())
+            delay.move_leader(self._writer, number)
