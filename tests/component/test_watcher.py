@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -89,6 +90,33 @@ def test_the_log_of_a_history_is_exact(
         assert (news[-1].kind, news[-1].path) == (ChangeKind.DELETED, "/controller")
         assert all(c.read_zxid is not None for c in news)
         log.wait_for(ChangeKind.RECONCILED, 3)
+
+
+def test_the_largest_znodes_that_zookeeper_takes_are_published_whole(
+    watched: str, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
+) -> None:
+    """A topic of 5,000 partitions, an assignment of nearly 1 MiB, and as much that is no text."""
+    settings = settings_for(watched, pipeline_broker)
+    many = {str(partition): [1, 2, 3] for partition in range(5_000)}
+    most = {str(partition): [1001, 1002, 1003] for partition in range(36_000)}
+    payloads = {
+        "many": json.dumps({"version": 1, "partitions": many}).encode(),
+        "most": json.dumps({"version": 1, "partitions": most}, separators=(",", ":")).encode(),
+        "bytes": bytes(range(0x80, 0xFF)) * 8_000,
+    }
+    assert max(map(len, payloads.values())) > 900_000
+    with watching(settings), LogReader(settings) as log:
+        log.wait_for(ChangeKind.RESYNC_FINISHED)
+        for topic, payload in payloads.items():
+            client.create(f"{zk_chroot}/brokers/topics/{topic}", payload)
+        for partition in range(200):
+            path = f"{zk_chroot}/brokers/topics/many/partitions/{partition}/state"
+            client.create_async(path, state(1), makepath=True)
+        client.sync(zk_chroot)
+        log.wait_for_tree(published_tree(client, zk_chroot), deadline_s=60)
+    told = {c.path: c.payload() for c in log.changes if c.kind is ChangeKind.SET}
+    for topic, payload in payloads.items():
+        assert told[f"/brokers/topics/{topic}"] == payload
 
 
 def test_a_stormy_history_ends_equal_to_the_tree(
