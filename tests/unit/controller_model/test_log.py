@@ -274,6 +274,21 @@ def test_compaction_may_forget_what_was_told_as_deleted_an_hour_ago() -> None:
     assert fold.forgotten == []
 
 
+def test_a_zxid_whose_low_half_rolled_over_is_newer() -> None:
+    """ZooKeeper elects a leader anew at that point: the epoch in the high half has grown."""
+    history, fold = begun()
+    history.zxid = 0x2_FFFF_FFFE
+    history.state("t", 0, leader=1, isr=[0, 1, 2])
+    history.zxid = 0x3_0000_0000
+    history.state("t", 0, leader=2, isr=[0, 1, 2])
+    fold.follow(history)
+    assert fold.state.control.log.stale == 0
+    assert fold.cluster_view().counts.preferred_imbalance == 1
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert topic.partitions[0].leader == 2
+
+
 def test_losing_a_broker_is_foretold() -> None:
     """Partitions that it alone keeps in sync, and those that would be under their min ISR."""
     history, fold = begun()
