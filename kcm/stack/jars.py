@@ -28,12 +28,19 @@ from kcm.stack.java import find_java
 from kcm.stack.process import Process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kcm.stack.java import Java
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 FILES_BY_CONF = {"connector": 4, "broker": 56}  # what ivy.xml resolves to; a test counts them
+OLD_ZOOKEEPER = "zookeeper34"
+OLD_ZOOKEEPER_IVY_FILE = Path(__file__).with_name("ivy-zookeeper-3.4.xml")
+OLD_ZOOKEEPER_FILES_BY_CONF = {OLD_ZOOKEEPER: 3}
+ARE_CALLED = {
+    IVY_FILE: "the jars of Kafka and ZooKeeper (56 MB, once)",
+    OLD_ZOOKEEPER_IVY_FILE: "the jars of ZooKeeper 3.4 (1 MB, once)",
+}
 MANIFEST_NAME = "manifest.json"
 LOG_POLL_S = 0.1  # how often to read what Ivy printed
 SETTINGS_VARIABLE = "KCM_IVY_SETTINGS"
@@ -59,24 +66,44 @@ def ensure_jars(*, progress: bool = True, cache: Path | None = None) -> Jars:
     `progress` shows a bar on a terminal and plain lines elsewhere, on standard error. Raises
     MissingJarsError, in one line, when there is something to download and it cannot be had.
     """
+    return Jars(**_ensure(IVY_FILE, FILES_BY_CONF, cache, progress=progress))
+
+
+def ensure_old_zookeeper_jars(*, progress: bool = True, cache: Path | None = None) -> list[Path]:
+    """Return the classpath of a ZooKeeper 3.4 server, downloading it (1 MB) when it is missing.
+
+    Nothing that kcm runs needs it; it is an old ensemble to try the watcher on.
+    """
+    found = _ensure(OLD_ZOOKEEPER_IVY_FILE, OLD_ZOOKEEPER_FILES_BY_CONF, cache, progress=progress)
+    return found[OLD_ZOOKEEPER]
+
+
+def read_jars(folder: Path) -> Jars | None:
+    """Return the jars of a complete folder; None when a file is missing or of another size."""
+    found = _read(folder, FILES_BY_CONF)
+    return None if found is None else Jars(**found)
+
+
+def _ensure(
+    ivy_file: Path, counts: Mapping[str, int], cache: Path | None, *, progress: bool
+) -> dict[str, list[Path]]:
     root = default_cache() if cache is None else cache
-    ivy_hash = hashlib.sha256(IVY_FILE.read_bytes()).hexdigest()[:16]
+    ivy_hash = hashlib.sha256(ivy_file.read_bytes()).hexdigest()[:16]
     folder = root / "jars" / ivy_hash
-    if (jars := read_jars(folder)) is not None:
+    if (jars := _read(folder, counts)) is not None:
         return jars
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _lock(folder.with_suffix(".lock")):
             # another process may have brought them while we waited for the lock
-            jars = read_jars(folder) or _download(root, folder, progress=progress)
+            found = _read(folder, counts)
+            return found or _download(root, folder, ivy_file, counts, progress=progress)
     except OSError as error:
         message = f"cannot keep jars in {root}: {error.strerror or error}; make room or set XDG_CACHE_HOME"
         raise MissingJarsError(message) from error
-    return jars
 
 
-def read_jars(folder: Path) -> Jars | None:
-    """Return the jars of a complete folder; None when a file is missing or of another size."""
+def _read(folder: Path, counts: Mapping[str, int]) -> dict[str, list[Path]] | None:
     try:
         manifest = json.loads((folder / MANIFEST_NAME).read_bytes())
         sizes = {entry["name"]: entry["size"] for entry in manifest["files"]}
@@ -85,10 +112,10 @@ def read_jars(folder: Path) -> Jars | None:
         return None
     by_conf = {
         conf: sorted(folder / name for name in sizes if name.startswith(f"{conf}/"))
-        for conf in FILES_BY_CONF
+        for conf in counts
     }
-    counts = {conf: len(paths) for conf, paths in by_conf.items()}
-    return Jars(**by_conf) if complete and counts == FILES_BY_CONF else None
+    found = {conf: len(paths) for conf, paths in by_conf.items()}
+    return by_conf if complete and found == dict(counts) else None
 
 
 def write_manifest(folder: Path) -> None:
@@ -119,8 +146,8 @@ def find_ivy() -> Path:
     return found[-1]
 
 
-def ivy_command(java: Java, root: Path, target: Path) -> list[str]:
-    """Return the command line that resolves `ivy.xml` and copies the jars to `target/<conf>`."""
+def ivy_command(java: Java, root: Path, target: Path, ivy_file: Path = IVY_FILE) -> list[str]:
+    """Return the command line that resolves `ivy_file` and copies the jars to `target/<conf>`."""
     settings = os.environ.get(SETTINGS_VARIABLE)
     if settings and not Path(settings).is_file():
         message = f"{SETTINGS_VARIABLE} names {settings}, which is not a file; correct or unset it"
@@ -132,7 +159,7 @@ def ivy_command(java: Java, root: Path, target: Path) -> list[str]:
         os.fspath(find_ivy()),
         *(("-settings", settings) if settings else ()),
         "-ivy",
-        os.fspath(IVY_FILE),
+        os.fspath(ivy_file),
         "-retrieve",
         f"{target}/[conf]/[artifact]-[revision].[ext]",
     ]
@@ -154,16 +181,21 @@ def failure_line(output: list[str], root: Path) -> str:
     return f"cannot download {what}: Ivy failed, its last words: {last}; {advice}"
 
 
-def _download(root: Path, folder: Path, *, progress: bool) -> Jars:
+def _download(
+    root: Path, folder: Path, ivy_file: Path, counts: Mapping[str, int], *, progress: bool
+) -> dict[str, list[Path]]:
     java = find_java()
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
-        _run_ivy(ivy_command(java, root, temporary), temporary / "ivy.log", root, show=progress)
+        command = ivy_command(java, root, temporary, ivy_file)
+        what = ARE_CALLED[ivy_file]
+        shown = JarsProgress(sum(counts.values()), root, show=progress, what=what)
+        _run_ivy(command, temporary / "ivy.log", root, shown)
         write_manifest(temporary)
-        if read_jars(temporary) is None:
-            counts = {conf: len(list((temporary / conf).glob("*.jar"))) for conf in FILES_BY_CONF}
+        if _read(temporary, counts) is None:
+            found = {conf: len(list((temporary / conf).glob("*.jar"))) for conf in counts}
             message = (
-                f"Ivy brought {counts} jars where {FILES_BY_CONF} were expected; cache is {root}"
+                f"Ivy brought {found} jars where {dict(counts)} were expected; cache is {root}"
             )
             raise MissingJarsError(message)
         if folder.exists():
@@ -171,18 +203,18 @@ def _download(root: Path, folder: Path, *, progress: bool) -> Jars:
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    jars = read_jars(folder)
+    jars = _read(folder, counts)
     if jars is None:
         message = f"the jars in {folder} changed while they were being downloaded; run again"
         raise MissingJarsError(message)
     return jars
 
 
-def _run_ivy(command: list[str], log_path: Path, root: Path, *, show: bool) -> None:
+def _run_ivy(command: list[str], log_path: Path, root: Path, progress: JarsProgress) -> None:
     """Run Ivy under guard, as everything that we start, and show what it does."""
     output: list[str] = []
     ivy = Process("ivy", command, log_path=log_path)
-    with JarsProgress(sum(FILES_BY_CONF.values()), root, show=show) as shown:
+    with progress as shown:
         ivy.start()
         try:
             with log_path.open(errors="replace") as log:

@@ -22,14 +22,21 @@ class JarsProgress:
     """A context manager that is shown Ivy's lines one by one."""
 
     def __init__(
-        self, files: int, cache: Path, *, show: bool, console: Console | None = None
+        self,
+        files: int,
+        cache: Path,
+        *,
+        show: bool,
+        what: str = "jars",
+        console: Console | None = None,
     ) -> None:
-        """Expect so many files; None for `console` is standard error."""
+        """Expect so many files, called `what`; None for `console` is standard error."""
         self._console = console or Console(stderr=True)
         self._total = 2 * files
         self._cache = cache
         self._done = 0
         self._show = show
+        self._what = what
         self._bar: Progress | None = None
         if show and self._console.is_terminal:
             self._bar = Progress(
@@ -46,9 +53,7 @@ class JarsProgress:
         if self._bar:
             self._bar.start()
         elif self._show:
-            self._line(
-                f"downloading the jars of Kafka and ZooKeeper to {self._cache} (56 MB, once)"
-            )
+            self._line(f"downloading {self._what} to {self._cache}")
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""A real ZooKeeper 3.8 server, standalone, on the loopback address.
+"""A real ZooKeeper server, 3.8 unless another is named, standalone, on the loopback address.
 
 Tuned for stories and tests: short ticks, so that sessions may be short; no fsync, so that a busy
 disk does not stretch latencies. Data that must survive a power cut has no place in it.
@@ -14,7 +14,7 @@ from kcm.stack.ports import HOST, free_port
 from kcm.stack.server import LOG_PROPERTIES, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kcm.stack.jars import Jars
@@ -45,15 +45,17 @@ class ZooKeeper(Server):
         java: Java | None = None,
         heap_mib: int = 256,
         properties: Mapping[str, str] | None = None,
+        classpath: Sequence[Path] | None = None,
         ready_deadline_s: float = 30.0,
     ) -> None:
         """Describe the server; None for `port` takes a free one, for `java` the one found.
 
-        `properties` are added to its zoo.cfg and win over ours.
+        `properties` are added to its zoo.cfg and win over ours; `classpath` is that of another
+        release, None for the one that the broker's jars bring.
         """
         super().__init__(name, supervisor, data_dir, ready_deadline_s=ready_deadline_s)
         self.port = free_port() if port is None else port
-        self._jars = jars
+        self._classpath = jars.broker if classpath is None else list(classpath)
         self._java = java or find_java()
         self._heap_mib = heap_mib
         self._properties = dict(properties or {})
@@ -88,12 +90,13 @@ class ZooKeeper(Server):
         properties = {
             "zookeeper.forceSync": "no",
             "zookeeper.preAllocSize": str(PREALLOC_KIB),
+            "zookeeper.jmx.log4j.disable": "true",  # 3.4 starts without log4j's own beans only so
             **LOG_PROPERTIES,
         }
         return self._java.command(
             MAIN_CLASS,
             path,
-            classpath=self._jars.broker,
+            classpath=self._classpath,
             heap_mib=self._heap_mib,
             properties=properties,
         )

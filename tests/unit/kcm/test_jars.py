@@ -17,8 +17,12 @@ from kcm.stack.errors import JavaError, MissingJarsError
 from kcm.stack.jars import (
     FILES_BY_CONF,
     IVY_FILE,
+    OLD_ZOOKEEPER,
+    OLD_ZOOKEEPER_FILES_BY_CONF,
+    OLD_ZOOKEEPER_IVY_FILE,
     default_cache,
     ensure_jars,
+    ensure_old_zookeeper_jars,
     failure_line,
     find_ivy,
     ivy_command,
@@ -116,14 +120,31 @@ def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_cache() == Path.home() / ".cache" / "kcm"
 
 
-def test_every_dependency_is_pinned() -> None:
-    """No version in ivy.xml is a range, and every dependency goes to a conf that is counted."""
-    dependencies = ET.parse(IVY_FILE).getroot().iter("dependency")  # noqa: S314 - our own file
+@pytest.mark.parametrize(
+    ("file", "counts", "least"),
+    [(IVY_FILE, FILES_BY_CONF, 6), (OLD_ZOOKEEPER_IVY_FILE, OLD_ZOOKEEPER_FILES_BY_CONF, 3)],
+)
+def test_every_dependency_is_pinned(file: Path, counts: dict[str, int], least: int) -> None:
+    """No version is a range, and every dependency goes to a conf that is counted."""
+    dependencies = ET.parse(file).getroot().iter("dependency")  # noqa: S314 - our own file
     found = [(d.attrib["name"], d.attrib["rev"], d.attrib["conf"]) for d in dependencies]
-    assert len(found) >= 6
+    assert len(found) >= least
     for name, revision, conf in found:
         assert re.fullmatch(r"\d+(\.\d+)+", revision), name
-        assert conf.removesuffix("->default") in FILES_BY_CONF, name
+        assert conf.removesuffix("->default") in counts, name
+
+
+def test_an_old_zookeeper_is_kept_apart(tmp_path: Path) -> None:
+    """Its jars lie in a folder of their own; the others are complete without them."""
+    fill(cached_folder(tmp_path))
+    name = hashlib.sha256(OLD_ZOOKEEPER_IVY_FILE.read_bytes()).hexdigest()[:16]
+    folder = tmp_path / "jars" / name / OLD_ZOOKEEPER
+    folder.mkdir(parents=True)
+    for number in range(OLD_ZOOKEEPER_FILES_BY_CONF[OLD_ZOOKEEPER]):
+        (folder / f"{number}.jar").touch()
+    write_manifest(folder.parent)
+    assert len(ensure_jars(progress=False, cache=tmp_path).broker) == FILES_BY_CONF["broker"]
+    assert ensure_old_zookeeper_jars(cache=tmp_path) == sorted(folder.glob("*.jar"))
 
 
 def test_being_offline_is_one_line() -> None:
@@ -186,14 +207,16 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.Monk
 def test_progress_off_a_terminal_is_plain_lines() -> None:
     """A log gets the beginning and every twentieth step, without control characters."""
     out = io.StringIO()
-    with JarsProgress(30, Path("/cache"), show=True, console=Console(file=out)) as progress:
+    console = Console(file=out)
+    what = "the jars (56 MB, once)"
+    with JarsProgress(30, Path("/cache"), show=True, what=what, console=console) as progress:
         for number in range(30):
             progress.read(f"\tfound org.x#m{number};1.0 in public\n")
             progress.read("......\n")
         for number in range(30):
             progress.read(f"\t[SUCCESSFUL ] org.x#m{number};1.0!m{number}.jar (1ms)\n")
     assert out.getvalue().splitlines() == [
-        "downloading the jars of Kafka and ZooKeeper to /cache (56 MB, once)",
+        "downloading the jars (56 MB, once) to /cache",
         "jars: 20 of 60 steps, found m19",
         "jars: 40 of 60 steps, downloaded m9",
         "jars: 60 of 60 steps, downloaded m29",
