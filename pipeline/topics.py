@@ -29,6 +29,7 @@ JSON and base64 grow it, and an operator may have raised jute.maxbuffer."""
 
 _DAY_MS = 24 * 3600 * 1000
 _REQUEST_TIMEOUT_S = 5.0
+_METADATA_LAG_S = 0.05
 # confluent-kafka names its local error codes with an underscore.
 _CONFIGURATION_CODES = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION}  # noqa: SLF001  # see above
 _ALL_DOWN_CODE = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # see above
@@ -169,7 +170,7 @@ def _ensure_once(
     ]
     if missing:
         _create(admin, missing)
-        found = _describe(admin, names)
+        found = _describe_all(admin, names)
     _check(admin, names, found, wanted)
     ids = {name: topic_id for name, (topic_id, _) in found.items()}
     return EnsuredTopics(names, partitions, ids)
@@ -188,6 +189,14 @@ def _describe(admin: AdminClient, names: TopicNames) -> dict[str, tuple[str, int
                 continue
             raise
         found[name] = (str(description.topic_id), len(description.partitions))
+    return found
+
+
+def _describe_all(admin: AdminClient, names: TopicNames) -> dict[str, tuple[str, int]]:
+    """Describe topics that were made just now: brokers hear of them a moment later."""
+    deadline = time.monotonic() + _REQUEST_TIMEOUT_S
+    while len(found := _describe(admin, names)) < len(names) and time.monotonic() < deadline:
+        time.sleep(_METADATA_LAG_S)
     return found
 
 
@@ -215,7 +224,6 @@ def _check(
 ) -> None:
     absent = [name for name in names if name not in found]
     if absent:
-        # Metadata lags creation by a moment; asking again settles it.
         raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, ", ".join(absent)))
     counts = {name: count for name, (_, count) in found.items()}
     if len(set(counts.values())) != 1:
