@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import delay, fleet, replay
+from bench import delay, fleet, replay, resync
 from kcm.stack.errors import StackError
 from pipeline.runtime import KcmError
 
@@ -17,6 +17,7 @@ SCENARIOS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "delay": (delay.SUMMARY, delay.measure),
     "fleet": (fleet.SUMMARY, fleet.measure),
     "replay": (replay.SUMMARY, replay.measure),
+    "resync": (resync.SUMMARY, resync.measure),
 }
 
 
