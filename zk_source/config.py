@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
 from controller_model.errors import ModelError
 from controller_model.ids import check_cluster_name
+from controller_model.znodes import WATCHED_SUBTREES
 from pipeline.settings import PipelineSettings, check_hosts
+from zk_source.subscriptions import Watches
 from zk_source.watcher import Rhythm
 
 _AUTH_FORM = "<scheme>:<user>:<password> with scheme digest or sasl"
@@ -47,6 +49,31 @@ class WatchSettings(PipelineSettings):
     zk_tls_cert: Path | None = Field(None, description="Our certificate (PEM) for ZooKeeper.")
     zk_tls_key: Path | None = Field(None, description="Our certificate's key (PEM).")
     zk_tls_key_password: SecretStr | None = Field(None, description="The key's password.")
+    zk_watches: Literal["auto", "recursive", "one-shot"] = Field(
+        "auto",
+        description="How changes are heard of: auto takes recursive watches and, where ZooKeeper "
+        "refuses them (before 3.6), one-shot watches; recursive or one-shot allows only that.",
+    )
+    election_path: str = Field(
+        "",
+        description="With several watchers of one cluster, one leads: it is elected among the "
+        "znodes under <election_path>/<cluster>, such as /kcm/election. Empty: no election, one "
+        "watcher runs alone.",
+    )
+    election_zookeeper: str = Field(
+        "",
+        description="The ZooKeeper that holds the election: host:port,host:port, and a chroot. "
+        "Empty: the watched one, where election_path then needs CREATE, DELETE and READ.",
+    )
+    election_auth: SecretStr | None = Field(
+        None,
+        description="Credentials for election_zookeeper, in zk_auth's form; where it is empty, "
+        "zk_auth counts.",
+    )
+    election_tls: bool = Field(
+        default=False,
+        description="Connect to election_zookeeper's TLS port, with zk_tls's certificates.",
+    )
     heartbeat_s: float = Field(
         10.0, gt=0, le=20, description="Seconds between signs of life in the log."
     )
@@ -83,16 +110,28 @@ class WatchSettings(PipelineSettings):
         except ModelError as error:
             raise ValueError(str(error)) from None
 
-    @field_validator("zookeeper")
+    @field_validator("zookeeper", "election_zookeeper")
     @classmethod
-    def _check_zookeeper(cls, value: str) -> str:
+    def _check_zookeeper(cls, value: str, info: ValidationInfo) -> str:
+        if not value and info.field_name == "election_zookeeper":
+            return value
         hosts, slash, chroot = value.rstrip("/").partition("/")
         check_hosts(hosts)
         if "//" in slash + chroot:
             raise ValueError(f"{slash + chroot!r} is not a chroot such as /kafka")
         return hosts + slash + chroot
 
-    @field_validator("zk_auth")
+    @field_validator("election_path")
+    @classmethod
+    def _check_election_path(cls, value: str) -> str:
+        names = value.split("/")[1:]
+        if value and (not value.startswith("/") or not names or {"", ".", ".."} & set(names)):
+            raise ValueError("must be a path such as /kcm/election")
+        if any(f"{value}/".startswith(f"{watched}/") for watched in WATCHED_SUBTREES):
+            raise ValueError("lies among Kafka's own znodes: choose a path such as /kcm/election")
+        return value
+
+    @field_validator("zk_auth", "election_auth")
     @classmethod
     def _check_auth(cls, value: SecretStr | None) -> SecretStr | None:
         if value is None:
@@ -105,8 +144,17 @@ class WatchSettings(PipelineSettings):
         return value
 
     @model_validator(mode="after")
+    def _check_election(self) -> Self:
+        if self.election_zookeeper and not self.election_path:
+            raise ValueError("election_zookeeper: this setting needs election_path as well")
+        if not self.election_zookeeper and (self.election_auth or self.election_tls):
+            raise ValueError("election_auth, election_tls: these need election_zookeeper as well")
+        return self
+
+    @model_validator(mode="after")
     def _check_tls(self) -> Self:
-        if not self.zk_tls and (self.zk_tls_ca or self.zk_tls_cert or self.zk_tls_key):
+        files = self.zk_tls_ca or self.zk_tls_cert or self.zk_tls_key
+        if files and not (self.zk_tls or self.election_tls):
             raise ValueError("zk_tls_...: these settings need zk_tls as well")
         for path in (self.zk_tls_ca, self.zk_tls_cert, self.zk_tls_key):
             if path is not None and not path.is_file():
@@ -141,6 +189,21 @@ class WatchSettings(PipelineSettings):
         """Return the key's password; None when it has none."""
         password = self.zk_tls_key_password
         return None if password is None else password.get_secret_value()
+
+    def for_election(self) -> Self:
+        """Return these settings with the election's ZooKeeper in the watched one's place."""
+        if not self.election_zookeeper:
+            return self
+        there = {
+            "zookeeper": self.election_zookeeper,
+            "zk_auth": self.election_auth,
+            "zk_tls": self.election_tls,
+        }
+        return self.model_copy(update=there)
+
+    def watches(self) -> Watches:
+        """Return the way of watching."""
+        return Watches(self.zk_watches)
 
     def rhythm(self) -> Rhythm:
         """Return the settings that the watcher's decisions depend on."""

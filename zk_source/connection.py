@@ -8,39 +8,23 @@ from two threads and reorder, so none is used. kazoo's session states are put in
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped, KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KeeperState
-from kazoo.retry import KazooRetry
 
 from zk_source.config import WatchSettings
 from zk_source.inbox import Inbox, Reply, SessionChanged
-from zk_source.protocol import AddWatch, Err, MultiRead, Request, Sync, decode_event
+from zk_source.kazoo_client import make_client, stop_client
+from zk_source.pipelining import PipeliningConnection
+from zk_source.protocol import AddWatch, Err, MultiRead, Request, SingleRead, Sync, decode_event
 
-FIRST_RECONNECT_S = 0.05
 MOST_RECONNECT_S = 2.0
-"""Pauses between tries of all hosts double between these: a sick ensemble is not hammered."""
+"""Pauses between tries of all hosts double up to this: a sick ensemble is not hammered."""
 
-STOP_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 2.0
-
-
-def _quiet_logger() -> logging.Logger:
-    """Return a logger that nobody reads: kazoo's lines are told in our own words."""
-    logger = logging.getLogger("zk_source.kazoo")
-    logger.propagate = False
-    logger.setLevel(logging.CRITICAL)
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-    return logger
 
 
 class _Sink:
@@ -62,7 +46,7 @@ class _Sink:
         self._inbox.put(Reply(self._token, self._request, 0, Err.CONNECTION_LOSS, b"", 0))
 
 
-class OrderedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
+class OrderedConnection(PipeliningConnection):
     """kazoo's connection handler, with notifications and our replies going into the inbox."""
 
     def __init__(self, *args: Any, inbox: Inbox, **options: Any) -> None:
@@ -118,37 +102,9 @@ class ZooKeeperClient:
         self.number = number
         self._inbox = inbox
         self._chroot = settings.chroot
-        retry = KazooRetry(
-            max_tries=-1,
-            delay=FIRST_RECONNECT_S,
-            max_delay=MOST_RECONNECT_S,
-            max_jitter=0.2,
-            sleep_func=time.sleep,
+        self._client, self._connection = make_client(
+            settings, OrderedConnection, most_reconnect_s=MOST_RECONNECT_S, inbox=inbox
         )
-        logger = _quiet_logger()
-        self._client = KazooClient(
-            hosts=settings.hosts,
-            timeout=settings.session_timeout_s,
-            auth_data=settings.auth_data(),
-            sasl_options=settings.sasl_options(),
-            connection_retry=retry,
-            logger=logger,
-            use_ssl=settings.zk_tls,
-            ca=_text(settings.zk_tls_ca),
-            certfile=_text(settings.zk_tls_cert),
-            keyfile=_text(settings.zk_tls_key),
-            keyfile_password=settings.tls_key_password(),
-            verify_certs=True,
-            check_hostname=True,
-        )
-        self._connection = OrderedConnection(
-            self._client,
-            self._client._conn_retry.copy(),
-            logger=logger,
-            sasl_options=settings.sasl_options(),
-            inbox=inbox,
-        )
-        self._client._connection = self._connection
         self._client.add_listener(self._on_state)
 
     @property
@@ -200,34 +156,23 @@ class ZooKeeperClient:
 
     def close(self) -> None:
         """End the session and the threads; waits at most a few seconds."""
-        # kazoo's stop() waits for its thread without limit when the peer is silent.
-        stopper = threading.Thread(target=self._stop, name="zookeeper-stop", daemon=True)
-        stopper.start()
-        stopper.join(STOP_TIMEOUT_S)
-
-    def _stop(self) -> None:
-        self._client.stop()
-        self._client.close()
+        stop_client(self._client)
 
     def _with_chroot(self, request: Request) -> Request:
         if not self._chroot:
             return request
         match request:
             case AddWatch(path=path):
-                return AddWatch(self._chroot + path)
+                return AddWatch(self._whole(path))
             case Sync(path=path):
-                return Sync(self._chroot + path if path != "/" else self._chroot)
+                return Sync(self._whole(path))
             case MultiRead(reads=reads):
-                return MultiRead(
-                    [
-                        (op, self._chroot + path if path != "/" else self._chroot)
-                        for op, path in reads
-                    ]
-                )
+                return MultiRead([(op, self._whole(path)) for op, path in reads])
+            case SingleRead(op=op, path=path, watch=watch):
+                return SingleRead(op, self._whole(path), watch)
+
+    def _whole(self, path: str) -> str:
+        return self._chroot + path if path != "/" else self._chroot
 
     def _on_state(self, state: str) -> None:
         self._inbox.put(SessionChanged(self.number, state, self._connection.server))
-
-
-def _text(path: object) -> str | None:
-    return None if path is None else str(path)

@@ -37,6 +37,13 @@ class WatcherMetrics:
             registry=registry,
         )
         self._changes = {kind: changes.labels(cluster, kind.value) for kind in ChangeKind}
+        self._leader = Gauge(
+            "kcm_watcher_leader",
+            "1 if this watcher may write the log now, 0 if it stands by or cannot prove its lead; "
+            "over all watchers of a cluster 1 in health.",
+            ["cluster"],
+            registry=registry,
+        ).labels(cluster)
         self._delay = Histogram(
             "kcm_watcher_change_delay_seconds",
             "From a znode's change, by ZooKeeper's clock, to its way to the log, resyncs apart.",
@@ -49,6 +56,18 @@ class WatcherMetrics:
         """Show the session's state."""
         for name, gauge in self._states.items():
             gauge.set(name is state)
+
+    def leads(self, *, leads: bool) -> None:
+        """Show whether this watcher may write the log."""
+        self._leader.set(leads)
+
+    def standby(self, dropped: int) -> None:
+        """Show a watcher that sees nothing; whoever counts next begins at 0, with these dropped."""
+        self.leads(leads=False)
+        self.session(SessionState.LOST)
+        for gauge in self._gauges.values():
+            gauge.set(0)
+        self._totals = {"dropped_changes": dropped}
 
     def published(self, kind: ChangeKind, delay_ms: int | None) -> None:
         """Count a change; None for `delay_ms` when it is not news."""

@@ -1,8 +1,9 @@
-"""ZooKeeper's wire format where kazoo has none: addWatch, multiRead, and our own way of sync.
+"""ZooKeeper's wire format for what we ask: addWatch, multiRead, single reads with watches, sync.
 
 The rule: encode and decode only. A request knows its bytes and how to read its reply's body; what
 it means is decided elsewhere. Paths here are whole paths, chroot included. Sources:
-org.apache.zookeeper.{ZooDefs, MultiOperationRecord, MultiResponse} (ZooKeeper 3.8).
+org.apache.zookeeper.{ZooDefs, MultiOperationRecord, MultiResponse} (ZooKeeper 3.8), and
+zookeeper.jute, whose single reads are the same in 3.4.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ PERSISTENT_RECURSIVE = 1
 
 
 class Op(enum.IntEnum):
-    """The reads that a multiRead can hold, by ZooKeeper's operation codes."""
+    """Reads, by ZooKeeper's operation codes; a multiRead can hold all but EXISTS."""
 
+    EXISTS = 3
     GET_DATA = 4
     GET_CHILDREN = 8
 
@@ -144,7 +146,46 @@ class MultiRead:
         return results
 
 
-Request = AddWatch | Sync | MultiRead
+@dataclass(frozen=True, slots=True)
+class SingleRead:
+    """Read one znode, as every ZooKeeper can; with `watch`, its next change brings one event.
+
+    GET_DATA watches the znode itself, GET_CHILDREN the names of its children, EXISTS a znode that
+    may be still to come. A read that finds no znode leaves no watch, unless it is EXISTS.
+    """
+
+    op: Op
+    path: str
+    watch: bool
+
+    @property
+    def type(self) -> int:
+        """The operation's code."""
+        return self.op
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """What is read, as a multiRead names it."""
+        return ((self.op, self.path),)
+
+    def serialize(self) -> bytes:
+        """Return the request's body."""
+        return _string(self.path) + (b"\1" if self.watch else b"\0")
+
+    def decode(self, buffer: bytes, offset: int) -> tuple[Result, ...]:
+        """Return the one result; raises BadReplyError when the reply is not that."""
+        try:
+            if self.op is Op.GET_CHILDREN:
+                return (_read_children(buffer, offset)[0],)
+            if self.op is Op.GET_DATA:
+                return (_read_data(buffer, offset)[0],)
+            return (_znode(b"", buffer, offset),)
+        except (struct.error, IndexError) as error:
+            raise BadReplyError(f"the reply to a read is damaged: {error}") from None
+
+
+ReadRequest = MultiRead | SingleRead
+Request = AddWatch | Sync | ReadRequest
 
 
 def decode_event(buffer: bytes, offset: int) -> tuple[int, str]:
@@ -177,11 +218,13 @@ def _read_data(buffer: bytes, offset: int) -> tuple[ZnodeData, int]:
     (length,) = _INT.unpack_from(buffer, offset)
     start = offset + _INT.size
     end = start + max(length, 0)  # -1 is Java's null: a znode without payload
-    stat = _STAT.unpack_from(buffer, end)
+    return _znode(bytes(buffer[start:end]), buffer, end), end + _STAT.size
+
+
+def _znode(data: bytes, buffer: bytes, offset: int) -> ZnodeData:
+    stat = _STAT.unpack_from(buffer, offset)
     czxid, mzxid, ctime, mtime, version, _cversion, _aversion, owner, _length, children, _ = stat
-    data = bytes(buffer[start:end])
-    znode = ZnodeData(data, czxid, mzxid, ctime, mtime, version, owner, children)
-    return znode, end + _STAT.size
+    return ZnodeData(data, czxid, mzxid, ctime, mtime, version, owner, children)
 
 
 def _read_children(buffer: bytes, offset: int) -> tuple[Children, int]:

@@ -156,6 +156,12 @@ class Publisher:
         delivery, self._delivery = self._delivery, Delivery()
         return delivery
 
+    def abandon(self) -> None:
+        """Throw away all that waits; what the producer had sent may still come to the log."""
+        self.drop_waiting()
+        self._producer.purge()
+        self._producer.flush(0)
+
     def close(self, timeout_s: float) -> bool:
         """Send all that waits; tell whether Kafka acknowledged everything in time."""
         self.pump()

@@ -72,6 +72,8 @@ class Readback:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "fetch.error.backoff.ms": 100,
+            # A newly elected watcher waits for one fetch: by default that may take 500 ms.
+            "fetch.wait.max.ms": 100,
         }
         self._consumer = Consumer(properties)
         self._stop = threading.Event()

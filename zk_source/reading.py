@@ -2,8 +2,8 @@
 
 The rule: everything is read on one connection and taken in in the order of the replies, so the
 newest reply about a path is right, whoever asked for it. A changed path goes before a walk. Bounds:
-`MOST_LIVE_REQUESTS` and `MOST_WALK_REQUESTS` in flight, 500 reads each; an audit remembers the
-paths it has met.
+the requests in flight that the way of watching allows, and the changed paths that may wait; an
+audit remembers the paths it has met.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller_model.changes import ZnodeChange
+from zk_source.arming import Arming
 from zk_source.dirty import DirtyPaths
 from zk_source.outbox import Outbox, Sent
-from zk_source.protocol import AddWatch, Err, MultiRead, Op, Read, Refused, Result, ZnodeData
+from zk_source.protocol import (
+    AddWatch,
+    Err,
+    Op,
+    Read,
+    ReadRequest,
+    Refused,
+    Result,
+    ZnodeData,
+)
 from zk_source.recorder import Recorder
-from zk_source.resync import MOST_READS, Pace, TreeWalk
-
-MOST_LIVE_REQUESTS = 4
-"""Requests in flight for changed paths: enough to keep one connection busy."""
-
-MOST_WALK_REQUESTS = 2
-"""Requests in flight for a walk: a changed path's read waits behind these, about 5 ms each."""
+from zk_source.resync import Pace, TreeWalk
+from zk_source.subscriptions import MOST_READS
 
 _BURST_PER_S = 20
 """A walk's allowance is spent in portions of a twentieth of a second."""
@@ -39,9 +44,9 @@ class Purpose(enum.Enum):
 class Walk:
     """A walk under way, and for an audit what it has met."""
 
-    def __init__(self, purpose: Purpose, roots: Sequence[str], reads_per_s: float) -> None:
+    def __init__(self, purpose: Purpose, first: Sequence[Read], reads_per_s: float) -> None:
         self.purpose = purpose
-        self.tree = TreeWalk(roots)
+        self.tree = TreeWalk(first)
         self.pace = Pace(
             reads_per_s=reads_per_s, burst=max(MOST_READS, int(reads_per_s / _BURST_PER_S))
         )
@@ -62,7 +67,8 @@ class ReadFigures:
 class Reading:
     """What is being read, and for what."""
 
-    def __init__(self, recorder: Recorder, outbox: Outbox) -> None:
+    def __init__(self, recorder: Recorder, outbox: Outbox, arming: Arming) -> None:
+        self._arming = arming
         self._recorder = recorder
         self._outbox = outbox
         self.dirty = DirtyPaths()
@@ -75,6 +81,11 @@ class Reading:
         """Tell whether a walk for this purpose is under way."""
         return self.walk is not None and self.walk.purpose is purpose
 
+    def start_walk(self, purpose: Purpose, reads_per_s: float) -> None:
+        """Begin to read the whole tree."""
+        first = self._arming.subscription.start_walk(resync=purpose is Purpose.RESYNC)
+        self.walk = Walk(purpose, first, reads_per_s)
+
     def forget(self) -> None:
         """Give up all reads: values or events were missed, and a resync follows."""
         self._outbox.forget(lambda sent: not isinstance(sent.request, AddWatch))
@@ -83,9 +94,12 @@ class Reading:
 
     def ask_for_changed(self) -> None:
         """Send reads of changed paths while few are in flight."""
+        if not len(self.dirty):
+            return
+        way = self._arming.subscription
         in_flight = self._outbox.count(_is_live)
-        while in_flight < MOST_LIVE_REQUESTS and (reads := self.dirty.take()):
-            self._outbox.send(MultiRead(reads))
+        while in_flight < way.live_window and (reads := self.dirty.take(way.most_reads)):
+            self._outbox.send(way.request(reads))
             in_flight += 1
 
     def walk_on(self, now_ms: int) -> Purpose | None:
@@ -93,22 +107,23 @@ class Reading:
         walk = self.walk
         if walk is None:
             return None
+        way = self._arming.subscription
         in_flight = self._outbox.count(lambda sent: sent.walk is walk)
-        while in_flight < MOST_WALK_REQUESTS and self.room and walk.tree.waiting:
-            reads = walk.tree.take(walk.pace.allowed(now_ms))
+        while in_flight < way.walk_window and self.room and walk.tree.waiting:
+            reads = walk.tree.take(min(walk.pace.allowed(now_ms), way.most_reads))
             if not reads:
                 break
             walk.pace.spend(len(reads))
-            self._outbox.send(MultiRead(reads), walk=walk)
+            self._outbox.send(way.request(reads), walk=walk)
             in_flight += 1
         if not walk.tree.finished:
             return None
         if walk.purpose is Purpose.AUDIT and walk.unmet is None:
             missing = self._recorder.published.missing_from(walk.met)
-            walk.unmet = {path for path in missing if path not in self.dirty}
+            walk.unmet = {path for path in missing if (Op.GET_DATA, path) not in self.dirty}
             walk.met.clear()
             for path in walk.unmet:
-                self.dirty.mark(path)
+                self.dirty.mark((Op.GET_DATA, path))
         if walk.unmet:
             return None
         self.walk = None
@@ -126,13 +141,23 @@ class Reading:
         for read, result in zip(reads, results, strict=True):
             trouble = self._on_value(read, result, zxid, now_ms, live=live) or trouble
             if live:
-                if self.walk is not None and self.walk.unmet:
-                    self.walk.unmet.discard(read[1])
+                trouble = self._after_live_value(read, result) or trouble
             elif isinstance(sent.walk, Walk):
-                sent.walk.tree.learn(read, result)
-                if sent.walk.purpose is Purpose.AUDIT:
+                resync = sent.walk.purpose is Purpose.RESYNC
+                more = self._arming.subscription.walk_on(read, result, resync=resync)
+                sent.walk.tree.learn(more)
+                if not resync:
                     sent.walk.met.add(read[1])
         return trouble
+
+    def _after_live_value(self, read: Read, result: Result) -> str | None:
+        if self.walk is not None and self.walk.unmet and read[0] is Op.GET_DATA:
+            self.walk.unmet.discard(read[1])
+        for more in self._arming.subscription.live_on(read, result):
+            if self.dirty.full:
+                return "more changed paths than the memory allows"
+            self.dirty.mark(more)
+        return None
 
     def _on_value(
         self, read: Read, result: Result, zxid: int, now_ms: int, *, live: bool
@@ -140,7 +165,7 @@ class Reading:
         op, path = read
         change: ZnodeChange | None = None
         match result:
-            case ZnodeData():
+            case ZnodeData() if op is Op.GET_DATA:
                 change = self._recorder.value(path, result, zxid, now_ms)
             case Refused(code=Err.NO_NODE) if op is Op.GET_DATA:
                 in_resync = live and self.doing(Purpose.RESYNC)
@@ -165,8 +190,8 @@ class Reading:
             return False
         if live:
             return walk.unmet is not None and path in walk.unmet
-        return path not in self.dirty
+        return not self.dirty.leads_to(path)
 
 
 def _is_live(sent: Sent) -> bool:
-    return isinstance(sent.request, MultiRead) and sent.walk is None
+    return isinstance(sent.request, ReadRequest) and sent.walk is None

@@ -1,37 +1,29 @@
 """The walk of the whole tree: which reads, in which order, how fast.
 
-The rule: a walk only says what to read next and learns from the answers; publishing is the
-watcher's. A published znode is read first and its children are listed only if its Stat says that
-it has any; a container is only listed. Watches are armed before a walk begins, so what appears
-behind its back brings an event. Bounded by the widest level it has listed and not yet read.
+The rule: a walk only keeps what is to be read next; what that is, the way of watching says, and
+publishing is the watcher's. Depth first, so that it is bounded by the widest level it has listed
+and not yet read. Watches are armed before a walk begins, or by its own reads, so what appears
+behind its back brings an event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller_model.znodes import is_published
-from zk_source.protocol import READ_OVERHEAD_BYTES, Children, Op, Read, Result, ZnodeData
-
-MOST_READS = 500
-"""Reads in one multiRead: past this a larger request is no faster."""
+from zk_source.protocol import READ_OVERHEAD_BYTES, Read
+from zk_source.subscriptions import MOST_READS
 
 MOST_REQUEST_BYTES = 64 * 1024
 """Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator made of it) binds requests."""
-
-_PARTITIONS_DEPTH = 4
-"""Slashes in /brokers/topics/<topic>/partitions."""
 
 
 class TreeWalk:
     """One walk over subtrees, depth first: what is listed is read before more is listed."""
 
-    def __init__(self, roots: Sequence[str]) -> None:
-        self._frontier: list[Read] = []
+    def __init__(self, first: Sequence[Read]) -> None:
+        self._frontier = list(reversed(first))
         self._unanswered = 0
         self.reads = 0
-        for root in reversed(roots):
-            self._visit(root)
 
     @property
     def finished(self) -> bool:
@@ -45,30 +37,15 @@ class TreeWalk:
 
     def take(self, most: int) -> tuple[Read, ...]:
         """Return the next reads of one request, at most `most`; empty when all were asked."""
-        reads = take_reads(self._frontier, min(most, MOST_READS))
+        reads = take_reads(self._frontier, most)
         self._unanswered += len(reads)
         self.reads += len(reads)
         return reads
 
-    def learn(self, read: Read, result: Result) -> None:
-        """Note one read's answer, and that its children are to be visited."""
+    def learn(self, more: Sequence[Read]) -> None:
+        """Note that one read was answered, and what is to be read after it."""
         self._unanswered -= 1
-        path = read[1]
-        if isinstance(result, ZnodeData):
-            if result.num_children:
-                self._frontier.append((Op.GET_CHILDREN, path))
-        elif isinstance(result, Children):
-            for name in sorted(result.names, reverse=True):
-                self._visit(f"{path}/{name}")
-
-    def _visit(self, path: str) -> None:
-        if _is_partition_directory(path):
-            # Its only child is `state`: asking for that directly halves a walk's reads.
-            self._frontier.append((Op.GET_DATA, f"{path}/state"))
-        elif is_published(path):
-            self._frontier.append((Op.GET_DATA, path))
-        else:
-            self._frontier.append((Op.GET_CHILDREN, path))
+        self._frontier.extend(reversed(more))
 
 
 class Pace:
@@ -107,14 +84,3 @@ def take_reads(frontier: list[Read], most: int) -> tuple[Read, ...]:
             break
         taken.append(frontier.pop())
     return tuple(taken)
-
-
-def _is_partition_directory(path: str) -> bool:
-    parent, _, name = path.rpartition("/")
-    return (
-        name.isdecimal()
-        and parent.endswith("/partitions")
-        and parent.startswith("/brokers/topics/")
-        and parent.count("/") == _PARTITIONS_DEPTH
-        and is_published(f"{path}/state")
-    )

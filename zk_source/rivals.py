@@ -5,6 +5,11 @@ gives way to any live one that answers it; one that has long been there answers 
 taking the next generation. If both have long been there (one was paused and is back), each
 answers once; then the one whose name sorts last gives way. A predecessor that crashed never
 answers, so a restart goes on at once. Records from before our start prove nothing about life.
+
+A watcher that was elected never gives way: whoever writes beside it was deposed, or does not take
+part in the election. Its generations are at least the czxid of its election znode, and these grow
+from leader to leader. It answers with a new generation, at most once in `CONTEST_MS`; before that
+is published, the election confirms once more that it leads (`leadership`).
 """
 
 from __future__ import annotations
@@ -32,8 +37,11 @@ class Verdict(enum.Enum):
 class Generations:
     """Our place in the log, and the highest generation that anybody was seen with."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, elected: int | None = None) -> None:
+        """Begin without a place; `elected` is the election znode's czxid, None without election."""
         self.name = name
+        self.elected = elected is not None
+        self._floor = elected or 0
         self.generation = 0
         self.seq = 0
         self._highest = 0
@@ -54,7 +62,7 @@ class Generations:
         """Begin the next generation: above all that was seen and all of our own."""
         if not self.generation:
             self._began_ms = now_ms
-        self.generation = max(self._highest, self.generation) + 1
+        self.generation = max(self._highest + 1, self.generation + 1, self._floor)
         self.seq = 0
 
     def next_seq(self) -> int:
@@ -62,28 +70,41 @@ class Generations:
         self.seq += 1
         return self.seq
 
-    def judge_view(self, watcher: str, generation: int) -> Verdict:
+    def is_rival(self, watcher: str, generation: int) -> bool:
+        """Tell whether this is another watcher that readers may follow instead of us."""
+        ours = watcher in {"", self.name} or not self.generation
+        return not ours and generation >= self.generation
+
+    def judge_view(self, watcher: str, generation: int, now_ms: int) -> Verdict:
         """Judge whom the fold follows; a view tells of the log's past, never of life."""
         self.saw(generation)
-        ours = watcher in {"", self.name}
-        if ours or not self.generation or generation < self.generation:
+        if not self.is_rival(watcher, generation):
             return Verdict.IGNORE
+        if self.elected:
+            return self._answer(generation, now_ms)
         return Verdict.TAKE_NEW_GENERATION
 
     def judge_record(self, watcher: str, generation: int, now_ms: int) -> Verdict:
         """Judge a record that another watcher wrote after our start."""
         self.saw(generation)
-        ours = watcher == self.name or not self.generation
-        if ours or generation < self.generation or generation <= self._answered_generation:
+        if not self.is_rival(watcher, generation) or generation <= self._answered_generation:
             return Verdict.IGNORE
+        if not self.elected and self._gives_way(watcher, generation, now_ms):
+            return Verdict.GIVE_WAY
+        return self._answer(generation, now_ms)
+
+    def _gives_way(self, watcher: str, generation: int, now_ms: int) -> bool:
         if now_ms - self._began_ms < PROBATION_MS:
             # Two that start at the same moment may take the same generation: one of them stays.
-            gives_way = generation > self.generation or self.name > watcher
-        else:
-            contested = self._answered_ms is not None and now_ms - self._answered_ms < CONTEST_MS
-            gives_way = contested and self.name > watcher
-        if gives_way:
-            return Verdict.GIVE_WAY
+            return generation > self.generation or self.name > watcher
+        return self._contested(now_ms) and self.name > watcher
+
+    def _contested(self, now_ms: int) -> bool:
+        return self._answered_ms is not None and now_ms - self._answered_ms < CONTEST_MS
+
+    def _answer(self, generation: int, now_ms: int) -> Verdict:
+        if self.elected and self._contested(now_ms):
+            return Verdict.IGNORE  # one that never gives way must not race a rival either
         self._answered_ms = now_ms
         self._answered_generation = generation
         return Verdict.TAKE_NEW_GENERATION

@@ -2,7 +2,8 @@
 
 The rule: one thread takes from the inbox, lets `watcher` decide, sends, publishes. Everything that
 blocks for long happens before the loop (the pipeline's Kafka) or in other threads (sockets). It
-ends when `stop` is set, or by raising the one line that the user must hear.
+ends when `stop` is set, or by raising the one line that the user must hear. Whether anything may
+leave is asked of the lead each time anew: without it changes wait (`leadership`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,14 @@ from pipeline.runtime import (
     Backoff,
     ConflictError,
     EnvironmentProblemError,
-    KcmError,
     UnreachableError,
-    UsageError,
     get_logger,
     start_metrics_server,
 )
 from pipeline.topics import EnsuredTopics, ensure_topics
 from zk_source.commands import Command, GiveUp, NoBrokers, ReplaceClient, Send, Tell, Trouble
 from zk_source.config import WatchSettings
-from zk_source.connection import ZooKeeperClient
+from zk_source.ensemble import WatchedEnsemble
 from zk_source.inbox import (
     Inbox,
     Item,
@@ -38,6 +37,7 @@ from zk_source.inbox import (
     SessionChanged,
     View,
 )
+from zk_source.leadership import Lead, Standing, find_office
 from zk_source.metrics import WatcherMetrics
 from zk_source.protocol import BadReplyError, Err, Result
 from zk_source.publisher import Limits, Publisher
@@ -52,10 +52,6 @@ DELIVERY_WAIT_S = 0.005
 """How long to wait for the inbox while changes wait for the producer."""
 
 GOODBYE_S = 2.0
-FIRST_WORD_S = 2.0
-MOST_SILENCE_S = 60.0
-"""An unreachable ZooKeeper is told after the first, then ever more rarely up to the second."""
-
 METRICS_EVERY_S = 0.5
 
 
@@ -68,12 +64,24 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
     log.info("metrics are served", host=settings.metrics_host, port=server.port)
     pause = Backoff(first_s=1.0, most_s=30.0)
     dropped = 0
+    # The fold adds up what was dropped by name: whoever goes on counting keeps it.
+    name = secrets.token_hex(3)
+    office = find_office(settings)
     try:
         while not stop.is_set():
+            ensure_topics(settings, stop=stop)
+            metrics.standby(dropped)
+            lead = office.wait(stop)
+            if lead is None:
+                break
+            # A standby may have waited for weeks: the topics are looked at once more.
             topics = ensure_topics(settings, stop=stop)
-            service = WatcherService(settings, topics, metrics, dropped=dropped)
+            service = WatcherService(settings, topics, metrics, lead, name=name, dropped=dropped)
             try:
                 service.run(stop)
+            except LeadLostError:
+                log.warning("the lead is lost: nothing more is published, standing by")
+                name, dropped = secrets.token_hex(3), 0
             except LogLostError as error:
                 dropped = error.dropped
                 wait_s = pause.next_s()
@@ -83,6 +91,7 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
         if not stop.is_set():
             raise
     finally:
+        office.close()
         server.close()
 
 
@@ -94,6 +103,10 @@ class LogLostError(Exception):
         self.dropped = dropped
 
 
+class LeadLostError(Exception):
+    """Another watcher leads, or soon will."""
+
+
 class WatcherService:
     """The watcher's main loop and what it holds open."""
 
@@ -102,30 +115,39 @@ class WatcherService:
         settings: WatchSettings,
         topics: EnsuredTopics,
         metrics: WatcherMetrics,
+        lead: Lead,
         *,
+        name: str,
         dropped: int = 0,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._name = secrets.token_hex(3)
+        self._lead = lead
+        self._held = False
+        self._name = name
         self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=self._name)
         self._inbox = Inbox()
-        self._watcher = Watcher(settings.cluster, self._name, _now_ms(), rhythm=settings.rhythm())
+        self._watcher = Watcher(
+            settings.cluster,
+            self._name,
+            _now_ms(),
+            rhythm=settings.rhythm(),
+            watches=settings.watches(),
+            elected=lead.czxid,
+        )
         self._watcher.recorder.dropped = dropped
         limits = Limits(int(settings.buffer_mib * 1024 * 1024), settings.buffer_changes)
         self._publisher = Publisher(settings, topics, settings.cluster, limits=limits)
         self._readback = Readback(settings, topics, settings.cluster, self._name)
-        self._client: ZooKeeperClient | None = None
-        self._clients = 0
+        self._ensemble = WatchedEnsemble(settings, self._inbox, self._log)
+        self._doubted_generation = 0
         self._muted = False
         self._in_resync = False
         self._metrics_at = 0.0
-        self._down_since = time.monotonic()
-        self._next_word_s = FIRST_WORD_S
-        self._no_brokers_word_at = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set."""
+        self._metrics.leads(leads=True)
         try:
             history = self._readback.history(stop)
             if stop.is_set():
@@ -134,7 +156,7 @@ class WatcherService:
             if history.view is not None:
                 self._watcher.on_view(history.view, _now_ms())
             self._readback.follow(self._inbox)
-            self._new_client()
+            self._ensemble.connect()
             self._log.info("watching", zookeeper=self._settings.zookeeper)
             while not stop.is_set():
                 self._turn()
@@ -144,10 +166,11 @@ class WatcherService:
             self._close()
 
     def _close(self) -> None:
-        if self._client is not None:
-            self._client.close()
+        self._ensemble.close()
         self._readback.close()
-        if not self._publisher.close(GOODBYE_S):
+        if self._lead.standing is not Standing.LEADING:
+            self._publisher.abandon()
+        elif not self._publisher.close(GOODBYE_S):
             self._log.warning(
                 "the pipeline's Kafka did not take the last changes in time",
                 bytes_held=self._publisher.bytes_held,
@@ -167,7 +190,8 @@ class WatcherService:
             item = self._inbox.take(0) if taken < MOST_ITEMS_AT_ONCE else None
         now_ms = _now_ms()
         self._check_delivery(now_ms)
-        self._check_client()
+        if not self._watcher.sight.connected:
+            self._ensemble.check(resynced=bool(self._watcher.figures.resyncs))
         self._watcher.reading.room = self._publisher.has_room
         self._watcher.recorder.clock_ahead_ms = _clock_ms() - now_ms
         self._watcher.on_tick(now_ms)
@@ -180,13 +204,15 @@ class WatcherService:
                 self._watcher.on_event(type_, path.removeprefix(self._settings.chroot), now_ms)
             case Reply():
                 self._take_in_reply(item, now_ms)
-            case SessionChanged(client=client) if client == self._clients:
+            case SessionChanged() if self._ensemble.is_own(item):
                 self._take_in_session(item, now_ms)
             case Overflow(dropped=dropped):
                 self._watcher.on_overflow(dropped, now_ms)
             case View():
+                self._look_at(item.watcher, item.generation)
                 self._watcher.on_view(item, now_ms)
             case OtherWatcher():
+                self._look_at(item.watcher, item.generation)
                 self._watcher.on_other_watcher(item, now_ms)
 
     def _take_in_reply(self, reply: Reply, now_ms: int) -> None:
@@ -203,10 +229,15 @@ class WatcherService:
     def _take_in_session(self, change: SessionChanged, now_ms: int) -> None:
         state = SessionState(change.state)
         self._watcher.on_session(state, change.server, now_ms)
-        self._down_since = time.monotonic()
-        self._next_word_s = FIRST_WORD_S
         tell = self._log.info if state is SessionState.CONNECTED else self._log.warning
         tell("ZooKeeper session", state=state.value, zookeeper=change.server)
+
+    def _look_at(self, watcher: str, generation: int) -> None:
+        """Hold the log at the sight of a rival: it may be the leader that came after us."""
+        generations = self._watcher.generations
+        if generation > self._doubted_generation and generations.is_rival(watcher, generation):
+            self._doubted_generation = generation
+            self._lead.doubt()
 
     # --- acting -----------------------------------------------------------------------------
 
@@ -216,9 +247,30 @@ class WatcherService:
         if self._publisher.overflowing() and not self._muted:
             self._muted = True
             dropped = self._publisher.drop_waiting()
-            reason = "the pipeline's Kafka did not take changes in time"
-            self._watcher.on_dropped(dropped, reason, _now_ms())
-        self._publisher.pump()
+            reason = (
+                "the lead could not be proved"
+                if self._held
+                else "the pipeline's Kafka did not take changes"
+            )
+            self._watcher.on_dropped(dropped, f"{reason} in time", _now_ms())
+        if self._may_publish():
+            self._publisher.pump()
+
+    def _may_publish(self) -> bool:
+        """Say whether the lead allows it now; raises LeadLostError when it is gone."""
+        standing = self._lead.standing
+        if standing is Standing.LOST:
+            raise LeadLostError
+        held = standing is Standing.HELD
+        if held is not self._held:
+            self._held = held
+            self._metrics.leads(leads=not held)
+            self._log.warning(
+                "the lead is not sure: changes wait"
+                if held
+                else "the lead is sure again: changes go on"
+            )
+        return not held
 
     def _do(self, command: Command) -> None:
         match command:
@@ -226,13 +278,12 @@ class WatcherService:
                 self._publisher.add(command)
                 self._metrics.published(command.kind, self._delay_ms(command))
             case Send(token=token, request=request):
-                if self._client is not None:
-                    self._client.send(token, request)
+                self._ensemble.send(token, request)
             case ReplaceClient(reason=reason):
                 self._log.warning("new ZooKeeper client", reason=reason)
-                self._new_client()
+                self._ensemble.connect()
             case NoBrokers():
-                self._on_no_brokers()
+                self._ensemble.tell_no_brokers()
             case GiveUp(trouble=Trouble.OTHER_WATCHER, message=message):
                 raise ConflictError(message)
             case GiveUp(message=message):
@@ -247,36 +298,6 @@ class WatcherService:
         news = change.kind is ChangeKind.SET and not self._in_resync
         return _clock_ms() - (change.mtime or 0) if news else None
 
-    def _new_client(self) -> None:
-        if self._client is not None:
-            self._client.close()
-        self._clients += 1
-        self._client = ZooKeeperClient(self._settings, self._inbox, number=self._clients)
-        self._client.start()
-
-    def _on_no_brokers(self) -> None:
-        now = time.monotonic()
-        if now < self._no_brokers_word_at:
-            return
-        self._no_brokers_word_at = now + MOST_SILENCE_S
-        error = UsageError(self._describe_root())
-        if self._settings.fail_fast:
-            raise error
-        self._log.warning(f"{error}; waiting for it to appear")
-
-    def _describe_root(self) -> str:
-        settings = self._settings
-        wanted = settings.chroot or "/"
-        found, names = self._client.nearest(wanted) if self._client else ("/", ())
-        held = ", ".join(names) or "nothing"
-        missing = f"{found} holds {held}"
-        if found != wanted:
-            missing = f"there is no {wanted}; {missing}"
-        return (
-            f"no Kafka cluster at {settings.zookeeper}: no /brokers under the chroot {wanted} "
-            f"({missing}); correct the chroot in the setting zookeeper"
-        )
-
     # --- what else can go wrong -------------------------------------------------------------
 
     def _check_delivery(self, now_ms: int) -> None:
@@ -284,37 +305,10 @@ class WatcherService:
         if delivery.failed:
             lost = delivery.failed + self._publisher.drop_waiting()
             raise LogLostError(delivery.error, self._watcher.recorder.dropped + lost)
-        if self._muted and self._publisher.idle:
+        if self._muted and self._publisher.idle and not self._held:
             self._muted = False
             self._log.info("the pipeline's Kafka takes changes again")
             self._watcher.on_pipeline_back(now_ms)
-
-    def _check_client(self) -> None:
-        client = self._client
-        if client is None or self._watcher.sight.connected:
-            return
-        if client.auth_failed:
-            raise EnvironmentProblemError(
-                f"ZooKeeper at {self._settings.hosts} refused the credentials in zk_auth: "
-                "correct them"
-            )
-        waited_s = time.monotonic() - self._down_since
-        all_tried = client.failures >= len(self._settings.hosts.split(","))
-        if self._settings.fail_fast and all_tried and not self._watcher.figures.resyncs:
-            raise self._unreachable(waited_s)
-        if waited_s >= self._next_word_s and client.last_error:
-            self._next_word_s = min(waited_s * 2, waited_s + MOST_SILENCE_S)
-            self._log.warning(str(self._unreachable(waited_s)))
-        if client.ended:
-            self._log.warning("new ZooKeeper client", reason="the old one ended by itself")
-            self._new_client()
-
-    def _unreachable(self, waited_s: float) -> KcmError:
-        error = self._client.last_error if self._client else ""
-        return UnreachableError(
-            f"ZooKeeper at {self._settings.hosts} does not answer (for {waited_s:.0f} s): "
-            f"{error}; start it or correct the setting zookeeper"
-        )
 
     def _show(self) -> None:
         now = time.monotonic()

@@ -4,9 +4,9 @@ The rule: no socket, no thread, no clock. What happened comes in by the `on_...`
 the time; what to do comes out of `commands()`, in order. So a simulation drives the very decisions
 that a real ensemble does.
 
-A connection's life: watches are armed, the server is asked to catch up (`readiness`), a resync
-begins, the tree is walked while changed paths are read beside it (`reading`), the resync ends,
-audits follow.
+A connection's life: watches are armed (`arming`), the server is asked to catch up (`readiness`), a
+resync begins, the tree is walked while changed paths are read beside it (`reading`), the resync
+ends, audits follow.
 """
 
 from __future__ import annotations
@@ -16,16 +16,26 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controller_model.changes import SessionState
+from zk_source.arming import Arming
 from zk_source.commands import Command, GiveUp, NoBrokers, ReplaceClient, Trouble
 from zk_source.inbox import OtherWatcher, View
 from zk_source.outbox import Outbox, Sent
-from zk_source.protocol import AddWatch, Err, MultiRead, Result, Sync
+from zk_source.protocol import (
+    AddWatch,
+    Err,
+    MultiRead,
+    ReadRequest,
+    Refused,
+    Result,
+    SingleRead,
+    Sync,
+)
 from zk_source.readiness import PROBE, Readiness, Ready, Wait
-from zk_source.reading import Purpose, Reading, Walk
+from zk_source.reading import Purpose, Reading
 from zk_source.recorder import Recorder
 from zk_source.rivals import Generations, Verdict
 from zk_source.sight import Sight
-from zk_source.subscriptions import RecursiveWatches, Subscription
+from zk_source.subscriptions import Watches
 
 RETRY_MS = 1_000
 """The pause after a server refused a read, before the tree is read again."""
@@ -78,19 +88,20 @@ class Watcher:
         now_ms: int,
         *,
         rhythm: Rhythm | None = None,
-        subscription: Subscription | None = None,
+        watches: Watches = Watches.AUTO,
+        elected: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._rhythm = rhythm or Rhythm()
-        self._subscription = subscription or RecursiveWatches()
         self._out = Outbox()
+        self._arming = Arming(watches, self._out)
         self._readiness = Readiness()
-        self.generations = Generations(name)
+        self.generations = Generations(name, elected=elected)
         self.recorder = Recorder(cluster, self.generations)
-        self.reading = Reading(self.recorder, self._out)
+        self.reading = Reading(self.recorder, self._out, self._arming)
         self.sight = Sight(now_ms)
         self.figures = Figures()
-        self._unarmed = 0
+        self._probed: list[Result] = []
         self._want: _Want | None = None
         self._muted = False
         self._heartbeat_at = now_ms
@@ -118,27 +129,24 @@ class Watcher:
         """Take in a change of the connection or the session."""
         self._out.forget(lambda _: True)
         self._stop_reading()
-        self._unarmed = 0
+        self._arming.on_session(state, server, now_ms)
         if state is not SessionState.CONNECTED:
             self.sight.connection_down(state, now_ms)
             self._heartbeat(now_ms)
             return
         self.sight.connection_up(server)
         self._ask(_Want("connected again" if self.generations.generation else "start"))
-        for path in self._subscription.arm():
-            self._out.send(AddWatch(path))
-            self._unarmed += 1
 
     def on_event(self, type_: int, path: str, now_ms: int) -> None:
         """Take in a notification; what it says is learned by reading."""
         self.figures.events += 1
-        to_read = self._subscription.to_read(type_, path)
-        if to_read is None or not self.sight.seeing:
+        if not self.sight.seeing:
             return  # before a resync: its walk reads the path
-        if self.reading.dirty.full:
-            self.on_overflow(1, now_ms)
-            return
-        self.reading.dirty.mark(to_read)
+        for read in self._arming.subscription.to_read(type_, path):
+            if self.reading.dirty.full:
+                self.on_overflow(1, now_ms)
+                return
+            self.reading.dirty.mark(read)
 
     def on_reply(
         self, token: int, zxid: int, err: int, results: Sequence[Result], now_ms: int
@@ -149,11 +157,14 @@ class Watcher:
             return  # the session's change of state says the rest
         match sent.request:
             case AddWatch(path=path):
-                self._on_armed(path, err)
+                self._arming.on_answer(path, err)
             case Sync():
                 self._readiness.on_sync(zxid if err == Err.OK else 0)
             case MultiRead():
                 self._on_reads(sent, zxid, err, results, now_ms)
+            case SingleRead():
+                found = results if err == Err.OK else (Refused(err),)
+                self._on_reads(sent, zxid, Err.OK, found, now_ms)
         self._readiness.saw(zxid)
 
     def on_tick(self, now_ms: int) -> None:
@@ -170,7 +181,8 @@ class Watcher:
     def on_view(self, view: View, now_ms: int) -> None:
         """Take in what the fold says: how far it is, whom it follows, what it asks for."""
         self._readiness.on_view(view)
-        if self.generations.judge_view(view.watcher, view.generation) is not Verdict.IGNORE:
+        verdict = self.generations.judge_view(view.watcher, view.generation, now_ms)
+        if verdict is not Verdict.IGNORE:
             self._take_new_generation(view.watcher, view.generation, now_ms)
         if self._readiness.unanswered is not None and self.generations.generation:
             self._ask(_Want(f"asked for: {view.wanted_reason}", now_ms))
@@ -185,8 +197,8 @@ class Watcher:
                 age_s = max(0, clock_ms - other.observed_at) / 1000
                 message = (
                     f"cluster {self._cluster!r} has another watcher, {other.watcher}, which wrote "
-                    f"to the log {age_s:.1f} s ago: stop one of the two, or give this cluster "
-                    "another name"
+                    f"to the log {age_s:.1f} s ago: stop one of the two, let an election choose "
+                    "(election_path), or give this cluster another name"
                 )
                 self._out.add(GiveUp(Trouble.OTHER_WATCHER, message))
             case Verdict.IGNORE:
@@ -215,40 +227,35 @@ class Watcher:
 
     # --- towards a resync -------------------------------------------------------------------
 
-    def _on_armed(self, path: str, err: int) -> None:
-        if err == Err.OK:
-            self._unarmed -= 1
-            return
-        why = "it is older than 3.6" if err == Err.UNIMPLEMENTED else f"error {err}"
-        message = (
-            f"ZooKeeper at {self.sight.server} refuses a persistent recursive watch on {path} "
-            f"({why}): this release needs ZooKeeper 3.6 or newer"
-        )
-        self._out.add(GiveUp(Trouble.OLD_SERVER, message))
-
     def _start_what_is_due(self, now_ms: int) -> None:
         resyncing = self.reading.doing(Purpose.RESYNC)
-        if not self.sight.connected or self._unarmed or self._muted or resyncing:
+        if not self.sight.connected or not self._arming.done or self._muted or resyncing:
             return
         if self._want is None:
             if self._resync_at is not None and now_ms >= self._resync_at:
                 self._ask(_Want("the daily one"))
             elif self._audit_at is not None and now_ms >= self._audit_at:
                 self._audit_at = None
-                self._start_walk(Purpose.AUDIT, self._rhythm.audit_reads_per_s)
+                self.reading.start_walk(Purpose.AUDIT, self._rhythm.audit_reads_per_s)
         due = self._want is not None and now_ms >= self._want.not_before_ms
         if due and self._readiness.start(now_ms):
+            self._probed.clear()
             self._out.send(Sync("/"))
-            self._out.send(MultiRead(PROBE), walk=PROBE)
+            most = self._arming.subscription.most_reads
+            for begin in range(0, len(PROBE), most):
+                request = self._arming.subscription.request(PROBE[begin : begin + most])
+                self._out.send(request, walk=PROBE)
 
     def _on_reads(
         self, sent: Sent, zxid: int, err: int, results: Sequence[Result], now_ms: int
     ) -> None:
-        reads = sent.request.reads if isinstance(sent.request, MultiRead) else ()
+        reads = sent.request.reads if isinstance(sent.request, ReadRequest) else ()
         if err != Err.OK:
             trouble: str | None = f"reading {reads[0][1]} failed with error {err}"
         elif sent.walk is PROBE:
-            self._on_probe(results, now_ms)
+            self._probed += results
+            if len(self._probed) == len(PROBE):
+                self._on_probe(self._probed, now_ms)
             return
         else:
             trouble = self.reading.on_values(sent, reads, results, zxid, now_ms)
@@ -279,10 +286,7 @@ class Watcher:
             self._out.tell("ZooKeeper's history was replaced: the resync is a rebase")
         self.sight.regained(now_ms)
         self._heartbeat(now_ms)
-        self._start_walk(Purpose.RESYNC, self._rhythm.resync_reads_per_s)
-
-    def _start_walk(self, purpose: Purpose, reads_per_s: float) -> None:
-        self.reading.walk = Walk(purpose, self._subscription.roots, reads_per_s)
+        self.reading.start_walk(Purpose.RESYNC, self._rhythm.resync_reads_per_s)
 
     def _on_walk_ended(self, purpose: Purpose, now_ms: int) -> None:
         if purpose is Purpose.RESYNC:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controller_model.changes import ChangeKind, SessionState
 from controller_model.znodes import WATCHED_SUBTREES, is_published
 from tests.unit.zk_source.ensemble import Play
+from zk_source.subscriptions import Watches
 from zk_source.watcher import Rhythm
 
 PATHS = (
@@ -23,12 +24,20 @@ PATHS = (
     "/brokers/topics/t/partitions/0/state",
     "/config/topics/t",
 )
+ABOVE = (
+    "/brokers/topics",
+    "/brokers/topics/t/partitions",
+    "/brokers/topics/t/partitions/0",
+    "/brokers/topics/t/partitions/1",
+    "/config/topics",
+)
+"""Containers: published paths come and go with them."""
 
 ON_PATHS = ("put", "put", "change while it is read", "reconnect while it is read", "delete")
 ALONE = ("execute", "answer", "deliver", "rest", "rest")
 OUTAGES = ("disconnect", "expire", "reconnect", "overflow", "drop", "back")
 
-ON_A_PATH = st.tuples(st.sampled_from(ON_PATHS), st.sampled_from(PATHS))
+ON_A_PATH = st.tuples(st.sampled_from(ON_PATHS), st.sampled_from((*PATHS, *ABOVE)))
 STEP = st.one_of(
     ON_A_PATH,
     ON_A_PATH,
@@ -38,6 +47,17 @@ STEP = st.one_of(
 )
 STORY = st.lists(STEP, min_size=10, max_size=40)
 """Short stories heal what they break too seldom to show it; long ones heal it again."""
+
+CALM_DEEDS = ("put", "put", "put", "change while it is read", "delete", "delete")
+CALM_STEP = st.one_of(
+    st.tuples(st.sampled_from(CALM_DEEDS), st.sampled_from((*PATHS, *ABOVE))),
+    st.tuples(st.sampled_from((*ALONE, "rest")), st.just("")),
+    st.tuples(st.just("time"), st.just("30000")),
+)
+CALM = st.lists(CALM_STEP, min_size=10, max_size=40)
+"""Stories without outages, full of audits."""
+
+WATCHES = st.sampled_from([Watches.RECURSIVE, Watches.ONE_SHOT])
 
 
 def drop_notifications(play: Play) -> None:
@@ -98,9 +118,9 @@ DEEDS: dict[str, Callable[[Play, str], object]] = {
 }
 
 
-def tell(steps: list[tuple[str, str]]) -> Play:
+def tell(steps: list[tuple[str, str]], watches: Watches) -> Play:
     """Let a story happen, then let it come to rest on a live connection."""
-    play = Play(Rhythm(audit_ms=30_000, resync_ms=10**12))
+    play = Play(Rhythm(audit_ms=30_000, resync_ms=10**12), watches=watches)
     play.zk.put("/brokers/ids")
     play.connect()
     for deed, detail in steps:
@@ -115,11 +135,11 @@ def tell(steps: list[tuple[str, str]]) -> Play:
     return play
 
 
-@given(STORY)
-@settings(max_examples=300, deadline=None)
-def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]]) -> None:
+@given(STORY, WATCHES)
+@settings(max_examples=400, deadline=None)
+def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]], watches: Watches) -> None:
     """After any story, once connected and quiet, a reader holds exactly the published znodes."""
-    play = tell(steps)
+    play = tell(steps, watches)
     roots = [f"{root}/" for root in WATCHED_SUBTREES]
     expected = {
         path: node.mzxid
@@ -129,12 +149,27 @@ def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]]) -> None:
     assert play.reader.mzxids == expected
 
 
-@given(STORY)
-@settings(max_examples=60, deadline=None)
-def test_an_audit_at_the_end_confirms_the_log(steps: list[tuple[str, str]]) -> None:
+@given(STORY, WATCHES)
+@settings(max_examples=100, deadline=None)
+def test_an_audit_at_the_end_confirms_the_log(
+    steps: list[tuple[str, str]], watches: Watches
+) -> None:
     """An audit after any story ends with the reader's own digest, and finds nothing missed."""
-    play = tell(steps)
+    play = tell(steps, watches)
     play.pass_time(40_000)
     play.settle()
     assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
+    assert play.watcher.reading.figures.audit_differences == 0
+
+
+@given(CALM, WATCHES)
+@settings(max_examples=400, deadline=None)
+def test_on_a_live_connection_events_alone_tell_everything(
+    steps: list[tuple[str, str]], watches: Watches
+) -> None:
+    """Without an outage no audit ever finds what the events had not told, or were about to tell."""
+    play = tell(steps, watches)
+    assert play.watcher.figures.resyncs == 1
+    play.pass_time(40_000)
+    play.settle()
     assert play.watcher.reading.figures.audit_differences == 0

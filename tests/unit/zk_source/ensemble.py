@@ -2,7 +2,8 @@
 
 The server answers requests one by one and in order, and puts a change's notification before every
 reply that shows the change, as ZooKeeper promises. It does not promise more: a read may be executed,
-then a change notified, and only then the read's reply sent.
+then a change notified, and only then the read's reply sent. An old server knows neither recursive
+watches nor multiReads: it says so, and then closes the connection.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from zk_source.protocol import (
     Refused,
     Request,
     Result,
+    SingleRead,
     Sync,
     ZnodeData,
 )
+from zk_source.subscriptions import Watches
 from zk_source.watcher import Rhythm, Watcher
 
 SERVER = "zk:2181"
@@ -41,20 +44,28 @@ START_MS = 1_000_000
 Answer = tuple[int, int, int, tuple[Result, ...]]
 """A reply: token, zxid, error, results."""
 
+CLOSED = ()
+"""What comes last on a connection that the server closed."""
+
 
 class Ensemble:
-    """A tree of znodes with zxids, recursive watches, and one client's connection."""
+    """A tree of znodes with zxids, watches, and one client's connection."""
 
     def __init__(self) -> None:
         self.zxid = 0
         self.nodes: dict[str, ZnodeData] = {"/": ZnodeData(b"", 0, 0, 0, 0, 0, 0, 0)}
         self.closed: set[str] = set()
-        self.supports_watches = True
+        self.refusal: Err = Err.OK
+        """What it answers when asked for a recursive watch."""
+        self.old = False
+        """It knows neither recursive watches nor multiReads."""
         self.connected = False
-        self.to_client: deque[Answer | tuple[int, str]] = deque()
+        self.to_client: deque[Answer | tuple[int, str] | tuple[()]] = deque()
         self.requests: deque[Send] = deque()
         self._executed: deque[Answer] = deque()
         self._watched: list[str] = []
+        self.data_watches: set[str] = set()
+        self.child_watches: set[str] = set()
 
     def put(self, path: str, data: bytes = b"{}") -> None:
         """Create or set a znode, and its parents."""
@@ -66,6 +77,7 @@ class Ensemble:
         if held is None:
             self.nodes[path] = ZnodeData(data, self.zxid, self.zxid, 1, self.zxid, 0, 0, 0)
             self._notify(EventType.CREATED, path)
+            self._notify_parent(path)
         else:
             self.nodes[path] = held._replace(
                 data=data, mzxid=self.zxid, mtime=self.zxid, version=held.version + 1
@@ -79,11 +91,14 @@ class Ensemble:
             self.zxid += 1
             del self.nodes[each]
             self._notify(EventType.DELETED, each)
+            self._notify_parent(each)
 
     def connect(self) -> None:
         """Begin a connection without watches."""
         self.connected = True
         self._watched.clear()
+        self.data_watches.clear()
+        self.child_watches.clear()
         self.requests.clear()
         self._executed.clear()
         self.to_client.clear()
@@ -107,7 +122,12 @@ class Ensemble:
         """Send the oldest reply, executing its request if need be; False when there is none."""
         if not self._executed and not self.execute_one():
             return False
-        self.to_client.append(self._executed.popleft())
+        answer = self._executed.popleft()
+        self.to_client.append(answer)
+        if answer[2] == Err.UNIMPLEMENTED:
+            self.requests.clear()
+            self._executed.clear()
+            self.to_client.append(CLOSED)
         return True
 
     def children(self, path: str) -> tuple[str, ...]:
@@ -118,15 +138,27 @@ class Ensemble:
 
     def _answer(self, request: Request) -> tuple[int, tuple[Result, ...]]:
         match request:
+            case AddWatch() | MultiRead() if self.old:
+                return Err.UNIMPLEMENTED, ()
             case AddWatch(path=path):
-                if not self.supports_watches:
-                    return Err.UNIMPLEMENTED, ()
-                self._watched.append(path)
-                return Err.OK, ()
+                if self.refusal is Err.OK:
+                    self._watched.append(path)
+                return self.refusal, ()
             case Sync():
                 return Err.OK, ()
             case MultiRead(reads=reads):
                 return Err.OK, tuple(self._read(read) for read in reads)
+            case SingleRead():
+                return self._read_and_watch(request)
+
+    def _read_and_watch(self, request: SingleRead) -> tuple[int, tuple[Result, ...]]:
+        op, path = request.op, request.path
+        result = self._read((op, path))
+        refused = isinstance(result, Refused)
+        if request.watch and (not refused or op is Op.EXISTS):
+            watches = self.child_watches if op is Op.GET_CHILDREN else self.data_watches
+            watches.add(path)
+        return (result.code, ()) if isinstance(result, Refused) else (Err.OK, (result,))
 
     def _read(self, read: Read) -> Result:
         op, path = read
@@ -136,11 +168,25 @@ class Ensemble:
             return Refused(Err.NO_AUTH)
         if op is Op.GET_CHILDREN:
             return Children(self.children(path))
-        return self.nodes[path]._replace(num_children=len(self.children(path)))
+        node = self.nodes[path]._replace(num_children=len(self.children(path)))
+        return node._replace(data=b"") if op is Op.EXISTS else node
 
     def _notify(self, type_: EventType, path: str) -> None:
         if any(f"{path}/".startswith(f"{root}/") for root in self._watched):
             self.to_client.append((type_, path))
+        armed = path in self.data_watches
+        self.data_watches.discard(path)
+        if type_ is EventType.DELETED and path in self.child_watches:
+            armed = True
+            self.child_watches.discard(path)
+        if armed:
+            self.to_client.append((type_, path))
+
+    def _notify_parent(self, path: str) -> None:
+        parent = path.rpartition("/")[0] or "/"
+        if parent in self.child_watches:
+            self.child_watches.discard(parent)
+            self.to_client.append((EventType.CHILDREN_CHANGED, parent))
 
 
 class Reader:
@@ -207,11 +253,16 @@ def digest_of(mzxids: dict[str, int]) -> str:
 class Play:
     """A watcher, an ensemble and a reader, step by step."""
 
-    def __init__(self, rhythm: Rhythm | None = None, name: str = "aaaaaa") -> None:
+    def __init__(
+        self,
+        rhythm: Rhythm | None = None,
+        name: str = "aaaaaa",
+        watches: Watches = Watches.AUTO,
+    ) -> None:
         self.now_ms = START_MS
         self.zk = Ensemble()
         self.reader = Reader()
-        self.watcher = Watcher("c", name, self.now_ms, rhythm=rhythm)
+        self.watcher = Watcher("c", name, self.now_ms, rhythm=rhythm, watches=watches)
         self.other_commands: list[Command] = []
 
     def connect(self) -> None:
@@ -248,6 +299,9 @@ class Play:
                 self.watcher.on_reply(token, zxid, err, results, self.now_ms)
             case (type_, path):
                 self.watcher.on_event(type_, path, self.now_ms)
+            case _:
+                self.disconnect()
+                self.connect()
         self.carry_out()
         return True
 

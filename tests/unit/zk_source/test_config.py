@@ -39,6 +39,17 @@ def test_a_connect_string_is_hosts_and_a_chroot(connect: str, hosts: str, chroot
         {"audit_s": -1},
         {"zk_tls_ca": "/somewhere.pem"},
         {"zk_tls": True, "zk_tls_ca": "/nowhere/ca.pem"},
+        {"election_path": "kcm"},
+        {"election_path": "/"},
+        {"election_path": "/kcm/"},
+        {"election_path": "/kcm//e"},
+        {"election_path": "/kcm/../e"},
+        {"election_path": "/brokers"},
+        {"election_path": "/brokers/kcm"},
+        {"election_zookeeper": "zk:2181"},
+        {"election_path": "/kcm", "election_zookeeper": "zk"},
+        {"election_path": "/kcm", "election_auth": "digest:a:b"},
+        {"election_path": "/kcm", "election_tls": True},
     ],
 )
 def test_a_bad_value_is_refused_in_one_line(options: dict[str, Any]) -> None:
@@ -57,3 +68,20 @@ def test_credentials_are_never_shown() -> None:
     with pytest.raises(UsageError) as refused:
         load(WatchSettings, zk_auth="basic:kafka:hush")
     assert "hush" not in str(refused.value)
+
+
+def test_the_election_is_held_in_the_watched_ensemble_or_in_another() -> None:
+    """Another ensemble has credentials of its own: the watched one's never go there."""
+    watched: dict[str, Any] = {
+        "zookeeper": "a:1/kafka",
+        "zk_auth": "digest:kafka:hush",
+        "election_path": "/kcm",
+    }
+    here = load(WatchSettings, **watched).for_election()
+    assert (here.hosts, here.chroot) == ("a:1", "/kafka")
+    assert here.auth_data() == [("digest", "kafka:hush")]
+    there = load(WatchSettings, **watched, election_zookeeper="b:2/ours").for_election()
+    assert (there.hosts, there.chroot) == ("b:2", "/ours")
+    assert there.auth_data() is None
+    other: dict[str, Any] = {"election_zookeeper": "b:2", "election_auth": "digest:e:f"}
+    assert load(WatchSettings, **watched, **other).for_election().auth_data() == [("digest", "e:f")]

@@ -13,6 +13,7 @@ from zk_source.protocol import (
     MultiRead,
     Op,
     Refused,
+    SingleRead,
     ZnodeData,
     decode_event,
 )
@@ -93,3 +94,31 @@ def test_a_reply_of_another_length_is_refused() -> None:
 def test_an_event_is_its_type_and_path() -> None:
     """The session state in between is kazoo's to know."""
     assert decode_event(b"xx" + struct.pack("!ii", 3, 3) + string("/a"), 2) == (3, "/a")
+
+
+@pytest.mark.parametrize(("watch", "flag"), [(True, b"\1"), (False, b"\0")])
+def test_a_single_read_is_its_path_and_the_watch_flag(watch: bool, flag: bytes) -> None:
+    """The operation's code is the request's type."""
+    request = SingleRead(Op.GET_CHILDREN, "/b", watch)
+    assert (request.type, request.serialize()) == (8, string("/b") + flag)
+
+
+def test_a_single_reads_reply_gives_what_a_multi_read_would() -> None:
+    """Data with its Stat, children; of a znode that exists, the Stat alone."""
+    body = data_result(b"payload")[9:]
+    znode = ZnodeData(b"payload", 11, 12, 13, 14, 5, 18, 2)
+    assert SingleRead(Op.GET_DATA, "/a", watch=True).decode(b"x" + body, 1) == (znode,)
+    stat = body[4 + len(b"payload") :]
+    exists = SingleRead(Op.EXISTS, "/a", watch=True).decode(stat, 0)
+    assert exists == (znode._replace(data=b""),)
+    children = struct.pack("!i", 2) + string("x") + string("y")
+    assert SingleRead(Op.GET_CHILDREN, "/b", watch=True).decode(children, 0) == (
+        Children(("x", "y")),
+    )
+
+
+@pytest.mark.parametrize("op", list(Op))
+def test_a_single_reads_damaged_reply_is_refused(op: Op) -> None:
+    """Whatever is missing at the end, the reply is no reply."""
+    with pytest.raises(BadReplyError):
+        SingleRead(op, "/a", watch=True).decode(b"\0\0\0", 0)

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from zk_source.dirty import DirtyPaths
 from zk_source.inbox import Inbox, Notification, Overflow
-from zk_source.protocol import Children, Err, Op, Refused, ZnodeData
-from zk_source.resync import MOST_READS, MOST_REQUEST_BYTES, Pace, TreeWalk, take_reads
-
-LEAF = ZnodeData(b"", 1, 1, 1, 1, 0, 0, 0)
+from zk_source.protocol import Op
+from zk_source.resync import MOST_REQUEST_BYTES, Pace, TreeWalk, take_reads
+from zk_source.subscriptions import MOST_READS
 
 
 def test_a_path_being_read_is_not_read_again_until_it_is_answered() -> None:
     """One read in flight for each path."""
     dirty = DirtyPaths()
-    dirty.mark("/a")
-    reads = dirty.take()
-    dirty.mark("/a")
-    dirty.mark("/b")
-    assert dirty.take() == ((Op.GET_DATA, "/b"),)
+    dirty.mark((Op.GET_DATA, "/a"))
+    reads = dirty.take(9)
+    dirty.mark((Op.GET_DATA, "/a"))
+    dirty.mark((Op.GET_DATA, "/b"))
+    dirty.mark((Op.GET_CHILDREN, "/a"))
+    assert dirty.take(9) == ((Op.GET_DATA, "/b"), (Op.GET_CHILDREN, "/a"))
     dirty.answered(reads)
-    assert dirty.take() == reads
+    assert dirty.take(9) == reads
 
 
 def test_dirty_paths_are_read_first_come_first_served() -> None:
     """The order of events is the order of reads."""
     dirty = DirtyPaths()
     for path in ("/c", "/a", "/b", "/a"):
-        dirty.mark(path)
-    assert [path for _, path in dirty.take()] == ["/c", "/a", "/b"]
+        dirty.mark((Op.GET_DATA, path))
+    assert [path for _, path in dirty.take(2)] == ["/c", "/a"]
+    assert [path for _, path in dirty.take(2)] == ["/b"]
 
 
 def test_a_request_keeps_to_its_limits() -> None:
@@ -42,32 +43,29 @@ def test_a_request_keeps_to_its_limits() -> None:
     assert len(take_reads(frontier, MOST_READS)) == 1
 
 
-def test_a_walk_lists_containers_and_reads_what_is_published() -> None:
-    """Children of a published znode are listed only if it has any."""
-    walk = TreeWalk(["/controller", "/brokers"])
-    assert walk.take(9) == ((Op.GET_DATA, "/controller"), (Op.GET_CHILDREN, "/brokers"))
-    walk.learn((Op.GET_DATA, "/controller"), LEAF)
-    walk.learn((Op.GET_CHILDREN, "/brokers"), Children(("topics",)))
-    assert walk.take(9) == ((Op.GET_CHILDREN, "/brokers/topics"),)
-    walk.learn((Op.GET_CHILDREN, "/brokers/topics"), Children(("t",)))
-    assert walk.take(9) == ((Op.GET_DATA, "/brokers/topics/t"),)
-    walk.learn((Op.GET_DATA, "/brokers/topics/t"), LEAF._replace(num_children=1))
-    assert walk.take(9) == ((Op.GET_CHILDREN, "/brokers/topics/t"),)
+def test_a_read_leads_to_what_it_may_show() -> None:
+    """A value is on its way if it is read, or if the names of something above it are."""
+    dirty = DirtyPaths()
+    dirty.mark((Op.GET_CHILDREN, "/brokers/topics"))
+    dirty.mark((Op.GET_DATA, "/brokers/ids/0"))
+    assert dirty.leads_to("/brokers/topics/t/partitions/0/state")
+    assert dirty.leads_to("/brokers/ids/0")
+    assert not dirty.leads_to("/brokers/ids/1")
+    assert not dirty.leads_to("/brokers/ids/0/below")
+
+
+def test_a_walk_is_over_when_every_read_is_answered() -> None:
+    """What an answer leads to goes before what is already waiting; the last answer ends it."""
+    root, other, child = ((Op.GET_DATA, path) for path in ("/a", "/b", "/a/c"))
+    walk = TreeWalk([root, other])
+    assert walk.take(1) == (root,)
+    walk.learn([child])
+    assert walk.take(9) == (child, other)
+    assert not walk.waiting
+    walk.learn([])
     assert not walk.finished
-    walk.learn((Op.GET_CHILDREN, "/brokers/topics/t"), Refused(Err.NO_NODE))
+    walk.learn([])
     assert walk.finished
-
-
-def test_a_partitions_state_is_read_without_listing_its_directory() -> None:
-    """The directory's only child is known."""
-    walk = TreeWalk(["/brokers/topics/t/partitions"])
-    reads = walk.take(9)
-    walk.learn(reads[0], Children(("0", "x", "10")))
-    assert set(walk.take(9)) == {
-        (Op.GET_DATA, "/brokers/topics/t/partitions/0/state"),
-        (Op.GET_DATA, "/brokers/topics/t/partitions/10/state"),
-        (Op.GET_CHILDREN, "/brokers/topics/t/partitions/x"),
-    }
 
 
 def test_a_pace_never_allows_more_than_its_burst_at_once() -> None:

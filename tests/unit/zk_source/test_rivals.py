@@ -78,7 +78,7 @@ def test_before_its_first_change_a_watcher_only_learns() -> None:
     """While ZooKeeper cannot be reached there is nothing to contest."""
     generations = Generations("m")
     assert generations.judge_record("z", 6, 0) is IGNORE
-    assert generations.judge_view("z", 7) is IGNORE
+    assert generations.judge_view("z", 7, 0) is IGNORE
     generations.take_new(0)
     assert generations.generation == 8
 
@@ -86,6 +86,69 @@ def test_before_its_first_change_a_watcher_only_learns() -> None:
 def test_a_view_that_follows_another_watcher_calls_for_a_new_generation() -> None:
     """The fold drops what is not above whom it follows; a view is no sign of life, though."""
     generations = begun()
-    assert generations.judge_view("z", 5) is NEW
-    assert generations.judge_view("z", 4) is IGNORE
-    assert generations.judge_view("m", 5) is IGNORE
+    assert generations.judge_view("z", 5, 0) is NEW
+    assert generations.judge_view("z", 4, 0) is IGNORE
+    assert generations.judge_view("m", 5, 0) is IGNORE
+
+
+def elected(czxid: int, *seen: int) -> Generations:
+    """Return an elected watcher that has begun a generation."""
+    generations = Generations("m", elected=czxid)
+    for generation in seen:
+        generations.saw(generation)
+    generations.take_new(0)
+    return generations
+
+
+@pytest.mark.parametrize(
+    ("czxid", "seen", "generation"),
+    [
+        (900, 41, 900),
+        (900, 900, 901),  # a leader that wrote more than one generation in its term
+        (900, 41_000, 41_001),  # the election's ensemble was built anew
+        (0, 0, 1),
+    ],
+)
+def test_an_elected_watchers_generation_is_at_least_its_znodes_czxid(
+    czxid: int, seen: int, generation: int
+) -> None:
+    """And above all that was seen, whatever the election's ensemble counts."""
+    generations = elected(czxid, seen)
+    assert generations.generation == generation
+    generations.take_new(0)
+    assert generations.generation == generation + 1
+
+
+@pytest.mark.parametrize("now_ms", [0, LATER])
+@pytest.mark.parametrize("watcher", ["a", "z"])
+def test_an_elected_watcher_never_gives_way(watcher: str, now_ms: int) -> None:
+    """New or not, whatever the other's name: it answers with a new generation, or ignores the deposed."""
+    assert elected(900).judge_record(watcher, 899, now_ms) is IGNORE
+    assert elected(900).judge_record(watcher, 900, now_ms) is NEW
+    assert elected(900).judge_record(watcher, 901, now_ms) is NEW
+    assert elected(900).judge_view(watcher, 899, now_ms) is IGNORE
+    assert elected(900).judge_view(watcher, 900, now_ms) is NEW
+
+
+def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election() -> None:
+    """It answers once in a while; each answer costs a resync."""
+    generations = elected(900)
+    assert generations.judge_record("a", 901, 0) is NEW
+    generations.take_new(0)
+    assert generations.judge_record("a", 903, 1) is IGNORE
+    assert generations.judge_view("a", 903, 2) is IGNORE
+    assert generations.judge_record("a", 903, CONTEST_MS) is NEW
+    generations.take_new(CONTEST_MS)
+    assert generations.generation == 904
+
+
+@pytest.mark.parametrize(
+    ("watcher", "generation", "rival"),
+    [("m", 900, False), ("", 900, False), ("a", 899, False), ("a", 900, True), ("a", 901, True)],
+)
+def test_a_rival_is_who_readers_may_follow_instead_of_us(
+    watcher: str, generation: int, rival: bool
+) -> None:
+    """Another name with our generation or a higher one; before our first there is none."""
+    assert elected(900).is_rival(watcher, generation) is rival
+    assert not Generations("m", elected=900).is_rival(watcher, generation)

@@ -1,0 +1,93 @@
+# ruff: noqa: SLF001 -- kazoo has no public hook for its connection handler
+"""Making a kazoo client as ours all are: its connection handler our own, its lines told by us.
+
+The rule: whatever connects to ZooKeeper connects by the settings' hosts, credentials and
+certificates, checks host names, and comes back by itself; chroots are put before paths by us.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.retry import KazooRetry
+
+from zk_source.config import WatchSettings
+
+FIRST_RECONNECT_S = 0.05
+STOP_TIMEOUT_S = 3.0
+
+HandlerT = TypeVar("HandlerT", bound=ConnectionHandler)
+
+
+def make_client(
+    settings: WatchSettings, handler: type[HandlerT], *, most_reconnect_s: float, **options: Any
+) -> tuple[KazooClient, HandlerT]:
+    """Return a client that is not started, and its connection handler made with `options`.
+
+    Pauses between tries of all hosts double up to `most_reconnect_s`: a sick ensemble is not
+    hammered.
+    """
+    retry = KazooRetry(
+        max_tries=-1,
+        delay=FIRST_RECONNECT_S,
+        max_delay=most_reconnect_s,
+        max_jitter=0.2,
+        sleep_func=time.sleep,
+    )
+    logger = _quiet_logger()
+    client = KazooClient(
+        hosts=settings.hosts,
+        timeout=settings.session_timeout_s,
+        auth_data=settings.auth_data(),
+        sasl_options=settings.sasl_options(),
+        connection_retry=retry,
+        logger=logger,
+        use_ssl=settings.zk_tls,
+        ca=_text(settings.zk_tls_ca),
+        certfile=_text(settings.zk_tls_cert),
+        keyfile=_text(settings.zk_tls_key),
+        keyfile_password=settings.tls_key_password(),
+        verify_certs=True,
+        check_hostname=True,
+    )
+    connection = handler(
+        client,
+        client._conn_retry.copy(),
+        logger=logger,
+        sasl_options=settings.sasl_options(),
+        **options,
+    )
+    client._connection = connection
+    return client, connection
+
+
+def stop_client(client: KazooClient) -> None:
+    """End the session and the threads; waits at most a few seconds."""
+    # kazoo's stop() waits for its thread without limit when the peer is silent.
+    stopper = threading.Thread(target=_stop, args=(client,), name="zookeeper-stop", daemon=True)
+    stopper.start()
+    stopper.join(STOP_TIMEOUT_S)
+
+
+def _stop(client: KazooClient) -> None:
+    client.stop()
+    client.close()
+
+
+def _quiet_logger() -> logging.Logger:
+    """Return a logger that nobody reads: kazoo's lines are told in our own words."""
+    logger = logging.getLogger("zk_source.kazoo")
+    logger.propagate = False
+    logger.setLevel(logging.CRITICAL)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return logger
+
+
+def _text(path: object) -> str | None:
+    return None if path is None else str(path)
