@@ -26,6 +26,8 @@ class Verdict(enum.Enum):
     """The value that is held, told again."""
     STALE = enum.auto()
     """An older value: it must not win."""
+    REPLACED = enum.auto()
+    """A value of another history: ZooKeeper was restored from a backup, or built anew."""
 
 
 def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
@@ -41,7 +43,12 @@ def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
         return Verdict.NEWS
     if change.mzxid == mark.mzxid and change.czxid in {None, mark.czxid}:
         return Verdict.CONFIRMED
-    return Verdict.NEWS if change.mzxid > mark.mzxid else Verdict.STALE
+    if change.mzxid > mark.mzxid:
+        return Verdict.NEWS
+    # A server that has come to zxid R shows every write up to R: so a read at or after the value
+    # held cannot show an older one, unless that value is of a history that is no more.
+    impossible = change.read_zxid is not None and change.read_zxid >= mark.mzxid
+    return Verdict.REPLACED if impossible else Verdict.STALE
 
 
 def confirm(log: LogLedger, path: str, mark: Mark) -> bool:

@@ -147,6 +147,7 @@ class ResyncLedger(msgspec.Struct, array_like=True):
     digest: int = 0
     whole: bool = True
     """No hole since its start: only then may it delete."""
+    began: Position = NOWHERE
 
 
 class LogLedger(msgspec.Struct, array_like=True):
@@ -191,6 +192,14 @@ class LogLedger(msgspec.Struct, array_like=True):
     unreadable: int = 0
     anomalies: int = 0
     errors: int = 0
+    rebases: int = 0
+    """Histories that took the place of another one, told by the watcher or found by their zxids."""
+    rebasing: bool = False
+    """Values of a history that is over may still be held: until a resync has ended well, values
+    win whatever their mzxid."""
+    views_from: Position = NOWHERE
+    """Where the last whole resync began, which touched all topics that there are: older views of
+    topics are of what is no more."""
 
 
 class ControlPlane(msgspec.Struct, array_like=True):
@@ -326,7 +335,8 @@ class ClusterState:
             self.changed.add(name)
             if topic.mark is None and topic.config_mark is None and not topic.partitions:
                 self.topics.remove(name)
-                self.removed[name] = max(topic.chunks, self.removed.get(name, 0))
+                # At least one: a batch that runs anew may make and end a topic that was told before.
+                self.removed[name] = max(topic.chunks, self.removed.get(name, 1))
                 continue
             self.control.totals.add(self.count(topic))
             self.topics.put(topic)

@@ -37,7 +37,12 @@ def set_controller(
     holder = decode_controller(payload)
     ledger = state.control.controller
     ledger.migrating = (holder.kraft_controller_epoch or -1) >= 0
-    same_znode = ledger.czxid is not None and ledger.czxid == change.czxid
+    # A cluster that was built anew may come to the same zxids, at another time.
+    same_znode = (
+        ledger.czxid is not None
+        and ledger.czxid == change.czxid
+        and change.ctime in {None, ledger.elected_at}
+    )
     if same_znode and holder.brokerid == ledger.id:
         return []
     if not state.control.log.baseline:

@@ -15,7 +15,7 @@ import msgspec
 
 from controller_model.changes import ZnodeChange
 from controller_model.errors import UnreadableRecordError
-from controller_model.ids import AsOf, Position, TopicPartition
+from controller_model.ids import NOWHERE, AsOf, Position, TopicPartition
 
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
@@ -368,12 +368,19 @@ def _join(group: Sequence[AnyEvent]) -> list[AnyEvent]:
 def number(
     cluster: str, lineage: str, events: Iterable[AnyEvent], *, after: EventId | None = None
 ) -> list[EventRecord]:
-    """Return the records of one batch's events, with rising ids."""
+    """Return the records of one batch's events, with ids that rise, also above the one before.
+
+    An event may be told after later ones: an election waits for its epoch. Its id is then the next
+    one after theirs, since readers drop what does not rise.
+    """
     records: list[EventRecord] = []
     last = after
     for event in events:
-        generation, seq = event.position
-        index = last.index + 1 if last and (last.generation, last.seq) == (generation, seq) else 0
+        before = NOWHERE if last is None else Position(last.generation, last.seq)
+        generation, seq = max(event.position, before)
+        index = 0
+        if (generation, seq) == before:
+            index = last.index + 1 if last else 1  # what is told of garbage before any change
         last = EventId(lineage, generation, seq, index)
         records.append(EventRecord(v=VERSION, cluster=cluster, id=last, event=event))
     return records

@@ -193,6 +193,7 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         isr_expands=control.isr_expands,
         min_isr_assumed=control.assumed.min_insync_replicas,
         resync_wanted=control.log.wanted,
+        views_from=control.log.views_from,
     )
 
 

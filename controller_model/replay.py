@@ -26,9 +26,6 @@ from controller_model.events import (
 from controller_model.views import ResyncWanted
 from controller_model.znodes import ZnodeKind, classify
 
-ASKS_PER_REASON = 2
-"""How often a resync is asked for with one reason in a row; the third time it is told, not asked."""
-
 
 def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
     """Apply one change and return the state with what happened.
@@ -132,6 +129,7 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         if confirm(log, change.path, mark):
             ledgers.touch_mark(state, znode, change.path, mark)
         return []
+    told = _find_rebase(state, change) if verdict is Verdict.REPLACED else []
     _note_change(log, change)
     if mark is not None and mark.czxid == change.czxid and change.version is not None:
         log.missed_updates += max(0, change.version - mark.version - 1)
@@ -150,7 +148,20 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         events = [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
     # Last: should a ledger fail, the digest must not claim a znode that is not held.
     keep(log, change.path, mark, new)
-    return events
+    return told + events
+
+
+def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Note that a value proves another history; its zxids went on, so the watcher cannot know."""
+    log = state.control.log
+    if log.resync is not None:
+        log.resync.rebase = True
+    if log.rebasing:
+        return []
+    log.rebases += 1
+    log.rebasing = True
+    reason = "ZooKeeper's history was replaced: a value older than the one held was read after it"
+    return [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
 
 
 def _delete(state: ClusterState, change: ZnodeChange, mark: Mark | None) -> list[AnyEvent]:
@@ -178,8 +189,13 @@ def _start_resync(state: ClusterState, change: ZnodeChange) -> None:
     log = state.control.log
     log.resyncs += 1
     log.resync_ordinal += 1
+    log.rebases += change.rebase
+    log.rebasing = log.rebasing or change.rebase
     log.resync = ResyncLedger(
-        id=change.resync or 0, rebase=change.rebase, reason=change.reason or ""
+        id=change.resync or 0,
+        rebase=log.rebasing,
+        reason=change.reason or "",
+        began=change.position,
     )
     if change.rebase:
         log.read_zxid = 0
@@ -199,14 +215,15 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     log.resync = None
     at = change.observed_at
     if resync is None or resync.id != (change.resync or 0):
-        return _miss(state, at=at, reason="a resync ended whose start is missing", ask=True)
+        return _fail(state, at=at, reason="a resync ended whose start is missing")
     if not resync.whole:
-        return _miss(state, at=at, reason="a resync with a hole in it", ask=True)
+        return _fail(state, at=at, reason="a resync with a hole in it")
     told = (change.znodes, change.digest)
     if told != (resync.znodes, digest_text(resync.digest)):
-        return _miss(state, at=at, reason="a resync whose count or digest is not ours", ask=True)
+        return _fail(state, at=at, reason="a resync whose count or digest is not ours")
     events = _sweep(state, change)
     log.denied = change.denied
+    log.views_from = resync.began
     if not log.baseline:
         log.baseline = True
         events += ledgers.baseline(state, change)
@@ -219,6 +236,12 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
             )
         )
     return events + _verify(state, at)
+
+
+def _fail(state: ClusterState, *, at: int, reason: str) -> list[AnyEvent]:
+    """Note that a resync was in vain."""
+    _ask(state.control.log, reason, again=True)
+    return _miss(state, at=at, reason=reason, ask=False)
 
 
 def _sweep(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
@@ -246,7 +269,7 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         f"an audit counted {change.znodes} znodes with digest {change.digest}, "
         f"the fold holds {log.znodes} with {digest_text(log.digest)}"
     )
-    _ask(log, "divergent")
+    _ask(log, "divergent", again=True)
     if log.divergent_since is not None:
         return []
     log.divergent_since = at
@@ -275,6 +298,7 @@ def _verify(state: ClusterState, at: int) -> list[AnyEvent]:
         or log.divergent_since is not None
     )
     log.verified_at = at
+    log.rebasing = False
     log.incomplete_since = None
     log.incomplete_reason = None
     log.divergent_since = None
@@ -296,13 +320,18 @@ def _miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEv
     return [Incomplete(at=at, position=log.position, reason=reason)]
 
 
-def _ask(log: LogLedger, reason: str) -> None:
-    if log.wanted is not None:
+def _ask(log: LogLedger, reason: str, *, again: bool = False) -> None:
+    """Ask for a resync, with a new number; back off while one reason comes again and again.
+
+    A request that is open stays as it is, unless `again`: a resync or an audit that ends in vain
+    shows that the watcher has not heard it, or that its answer was lost.
+    """
+    if log.wanted is not None and not again:
         return
     log.asked_times = log.asked_times + 1 if reason == log.asked_reason else 1
     log.asked_reason = reason
-    if log.asked_times > ASKS_PER_REASON:
-        return
+    if log.asked_times & (log.asked_times - 1):
+        return  # asked the 1st, 2nd, 4th, 8th time in a row; told at the others
     log.asked += 1
     log.wanted = ResyncWanted(number=log.asked, reason=reason)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from controller_model.changes import SessionState
 from controller_model.errors import UnreadableRecordError
-from controller_model.ids import AsOf
+from controller_model.ids import NOWHERE, AsOf, Position
 
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
@@ -176,6 +176,10 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     min_isr_assumed: int = 1
     """min.insync.replicas where neither topic nor broker configuration in ZooKeeper says it."""
     resync_wanted: ResyncWanted | None = None
+    views_from: Position = NOWHERE
+    """Where the last whole resync began: views of topics from before it are of what is no more,
+    since it touched every topic. A fold that went on from an older checkpoint, into a log that has
+    lost changes, does not know what it told before and cannot take it back one by one."""
 
 
 class BrokerView(View, tag="broker", frozen=True, kw_only=True):

@@ -36,6 +36,7 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
     as_of: AsOf
     name: str
     chunk: int
+    chunks: int
     value: bytes
 
     def decode(self) -> TopicView:

@@ -79,7 +79,11 @@ class ViewStore:
                 self._wait(cluster, key, _Pending(view.as_of, view))
             case TopicView():
                 entry = TopicEntry(
-                    as_of=view.as_of, name=view.name, chunk=view.chunk, value=record.value
+                    as_of=view.as_of,
+                    name=view.name,
+                    chunk=view.chunk,
+                    chunks=view.chunks,
+                    value=record.value,
                 )
                 self._wait(cluster, key, _Pending(view.as_of, entry))
         return None
@@ -130,12 +134,15 @@ class ViewStore:
             return None
         self._unconfirmed.discard(view.cluster)
         ready = self._take_ready(view)
-        if held is None or held.view.as_of.lineage != view.as_of.lineage:
-            brokers, topics = _merge({}, ready, BrokerView), _merge({}, ready, TopicEntry)
-        else:
-            before = {f"{view.cluster}/broker/{id_}": b for id_, b in held.brokers.items()}
-            brokers = _merge(before, ready, BrokerView)
-            topics = _merge(held.topics, ready, TopicEntry)
+        brokers: Mapping[str, BrokerView] = {}
+        topics: Mapping[str, TopicEntry] = {}
+        if held is not None and held.view.as_of.lineage == view.as_of.lineage:
+            brokers = {f"{view.cluster}/broker/{id_}": b for id_, b in held.brokers.items()}
+            topics = held.topics
+        brokers = _known(view, _merge(brokers, ready, BrokerView))
+        topics = _without_leftovers(_merge(topics, ready, TopicEntry), ready)
+        if held is None or held.view.views_from != view.views_from:
+            topics = _since(view, topics)
         snapshot = ClusterSnapshot(
             name=view.cluster,
             partition=partition,
@@ -163,6 +170,38 @@ class ViewStore:
             if key not in later
             and (pending.as_of is None or pending.as_of.lineage == view.as_of.lineage)
         }
+
+
+def _known(view: ClusterView, brokers: Mapping[str, BrokerView]) -> Mapping[str, BrokerView]:
+    """Leave out brokers that the cluster's view does not know: their deletes were never told."""
+    known = set(view.brokers_known)
+    if all(broker.id in known for broker in brokers.values()):
+        return brokers
+    return {key: broker for key, broker in brokers.items() if broker.id in known}
+
+
+def _since(view: ClusterView, topics: Mapping[str, TopicEntry]) -> Mapping[str, TopicEntry]:
+    """Leave out topics that the last whole resync has not told."""
+    first = AsOf(view.as_of.lineage, *view.views_from)
+    if all(topic.as_of >= first for topic in topics.values()):
+        return topics
+    return {key: topic for key, topic in topics.items() if topic.as_of >= first}
+
+
+def _without_leftovers(
+    topics: Mapping[str, TopicEntry], ready: Mapping[str, Entry | None]
+) -> Mapping[str, TopicEntry]:
+    """Leave out chunks beyond a topic's last, which end with the topic's first."""
+    left: set[str] = set()
+    for key, entry in ready.items():
+        root, _, chunk = key.rpartition("/")
+        if chunk != "0" or isinstance(entry, BrokerView) or "/topic/" not in root:
+            continue
+        number = 1 if entry is None else entry.chunks
+        while f"{root}/{number}" in topics:
+            left.add(f"{root}/{number}")
+            number += 1
+    return {k: t for k, t in topics.items() if k not in left} if left else topics
 
 
 def _merge(

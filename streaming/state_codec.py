@@ -42,7 +42,7 @@ def read_control(state: ValueState, lineage: str) -> Held | None:
     if row is None:
         return None
     packed, folds, generation, seq, index = row
-    last = EventId(lineage, generation, seq, index) if generation else None
+    last = EventId(lineage, generation, seq, index) if generation or index else None
     return Held(unpack_control(bytes(packed)), folds, last)
 
 
