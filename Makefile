@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_ARGS ?=
 BENCH ?= list
+SEEDS ?= 0+300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock generate bench clean
+.PHONY: help setup demo test simulate lint format lock generate bench clean
 
 help:
 	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
 	@echo "make test    all tests, on real servers"
+	@echo "make simulate  the protocol under faults, seed by seed (SEEDS=FROM+COUNT, 0+300)"
 	@echo "make lint    ruff, mypy, import contracts, generated files in step"
 	@echo "make bench   benchmarks (BENCH=delay; without it, a list)"
 	@echo "make clean   remove what the other targets made in this folder"
@@ -33,6 +35,9 @@ demo: setup
 
 test: setup
 	@$(BIN)/pytest
+
+simulate: setup
+	@$(BIN)/python -m tests.simulation $(SEEDS)
 
 lint: setup
 	@$(BIN)/ruff check .

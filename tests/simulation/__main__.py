@@ -1,0 +1,69 @@
+"""`python -m tests.simulation FROM+COUNT`: play seeds, tell what was hit and what broke.
+
+The rule: a broken seed is told with its invariant and the one command that replays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.simulation import report
+from tests.simulation.play import Outcome, play
+
+_PROGRESS_EVERY = 100
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play the seeds; return 1 if an invariant broke, 0 if none did."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("seeds", nargs="?", default="0+300", help="FROM+COUNT, or one seed")
+    parser.add_argument("--trace", action="store_true", help="tell all that happens")
+    parser.add_argument("--report", type=Path, help="write the figures to this page")
+    options = parser.parse_args(arguments)
+    try:
+        seeds = parse_seeds(options.seeds)
+    except ValueError:
+        parser.error(f"{options.seeds!r}: say FROM+COUNT, as in 0+300, or one seed")
+    outcomes: list[Outcome] = []
+    for seed in seeds:
+        outcome = play(seed, _say if options.trace else None)
+        outcomes.append(outcome)
+        if outcome.broken is not None:
+            _say(f"seed {seed} BROKEN {outcome.broken}")
+            _say(f"  replay: {sys.executable} -m tests.simulation {seed}+1 --trace")
+        if len(outcomes) % _PROGRESS_EVERY == 0:
+            _say(f"{len(outcomes)} of {len(seeds)} seeds, {_broken(outcomes)} broken")
+    _say(report.table(outcomes))
+    _say(f"{len(outcomes)} seeds, {_broken(outcomes)} broken")
+    if options.report is not None:
+        options.report.write_text(report.page(options.seeds, outcomes), encoding="utf-8")
+    return 1 if _broken(outcomes) else 0
+
+
+def parse_seeds(text: str) -> range:
+    """Return the seeds of FROM+COUNT, or the one seed; raises ValueError.
+
+    >>> parse_seeds("5+3"), parse_seeds("7")
+    (range(5, 8), range(7, 8))
+    """
+    first, _, count = text.partition("+")
+    seeds = range(int(first), int(first) + int(count or 1))
+    if not seeds:
+        raise ValueError(text)
+    return seeds
+
+
+def _broken(outcomes: Sequence[Outcome]) -> int:
+    return sum(outcome.broken is not None for outcome in outcomes)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Virtual time: what is to happen, in the order of its time.
+
+The rule: nothing else tells the time, and two things at one moment happen in the order in which
+they were planned; so a seed always plays the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+START_MS = 1_700_000_000_000
+"""When every simulation begins."""
+
+
+class Clock:
+    """The time, and what is planned."""
+
+    def __init__(self) -> None:
+        self.now = START_MS
+        self._planned: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Plan an action."""
+        self.at(self.now + delay_ms, action)
+
+    def at(self, when_ms: int, action: Callable[[], None]) -> None:
+        """Plan an action for a moment that is not over yet."""
+        self._count += 1
+        heapq.heappush(self._planned, (max(when_ms, self.now), self._count, action))
+
+    def run_for(self, ms: int) -> None:
+        """Let everything happen that is planned within this time."""
+        end = self.now + ms
+        while self._planned and self._planned[0][0] <= end:
+            self.now, _, action = heapq.heappop(self._planned)
+            action()
+        self.now = end

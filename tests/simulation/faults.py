@@ -1,0 +1,365 @@
+"""What can go wrong, by name: each fault is one function of the world.
+
+The rule: a fault breaks one thing and plans its own end; `World.heal` ends whatever is still broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streaming import processor as processor_module
+from tests.simulation.edge import Edge
+from tests.simulation.world import World
+
+
+def disconnect(world: World) -> bool:
+    """The watcher's connection breaks."""
+    edge = world.some_edge()
+    if edge is None or edge.connection is None:
+        return False
+    edge.cut()
+    return True
+
+
+def session_loss(world: World) -> bool:
+    """No server takes the watcher until its session is over."""
+    edge = world.some_edge()
+    if edge is None or edge.connection is None:
+        return False
+    world.unreachable_until = world.clock.now + world.rng.randint(6_500, 20_000)
+    edge.cut()
+    return True
+
+
+def lagging_follower(world: World) -> bool:
+    """A server falls behind, and the watcher comes to it."""
+    edge = world.some_edge()
+    server = world.rng.choice(world.zk.servers)
+    if edge is None or not server.up or server.cut_off:
+        return False
+    server.frozen = True
+    world.preferred = server
+
+    def come() -> None:
+        if edge.alive and server.frozen:
+            edge.cut()
+
+    def end() -> None:
+        server.frozen = False
+        if server.up and not server.cut_off:
+            server.catch_up()
+        world.preferred = None
+
+    world.clock.after(world.rng.randint(200, 4_000), come)
+    world.clock.after(world.rng.randint(4_500, 12_000), end)
+    return True
+
+
+def minority(world: World) -> bool:
+    """A server loses its peers: it answers from its past for a while, then not at all."""
+    edge = world.some_edge()
+    server = world.rng.choice(world.zk.servers)
+    if edge is None or not server.up or server.frozen or server.cut_off:
+        return False
+    server.cut_off = True
+    world.preferred = server
+    rng = world.rng
+
+    def come() -> None:
+        if edge.alive and server.cut_off:
+            edge.cut()
+
+    def fall() -> None:
+        server.up = False
+        world.preferred = None
+        world.drop_clients_of(server)
+
+    def end() -> None:
+        server.up = True
+        server.cut_off = False
+        server.catch_up()
+
+    if rng.random() < 0.6:
+        world.clock.after(rng.randint(100, 3_000), come)
+    down = rng.randint(3_500, 7_000)
+    world.clock.after(down, fall)
+    world.clock.after(down + rng.randint(500, 8_000), end)
+    return True
+
+
+def taken_over_in_a_minority(world: World) -> bool:
+    """The watcher dies while the fold is behind, and its successor comes to a server cut off."""
+    edge = world.some_edge()
+    behind = [server for server in world.zk.servers if server.up and not server.cut_off]
+    if edge is None or len(behind) < len(world.zk.servers):
+        return False
+    world.fold.stalled_until = world.clock.now + 6_000
+    server = world.rng.choice(behind)
+    server.cut_off = True
+
+    def succeed() -> None:
+        edge.end()
+        world.preferred = server
+        world.start_watcher()
+
+    def end() -> None:
+        world.preferred = None
+        world.drop_clients_of(server)
+        server.cut_off = False
+        server.catch_up()
+
+    world.clock.after(world.rng.randint(1_000, 3_000), succeed)
+    world.clock.after(world.rng.randint(4_000, 7_000), end)
+    return True
+
+
+def restored_from_backup(world: World) -> bool:
+    """The ensemble comes back from a backup, with smaller zxids."""
+    return world.restore(forward=False)
+
+
+def restored_with_larger_zxids(world: World) -> bool:
+    """The ensemble comes back from a backup, in an epoch above all that was."""
+    return world.restore(forward=True)
+
+
+def built_anew(world: World) -> bool:
+    """Another cluster stands under the same name."""
+    world.build_anew()
+    return True
+
+
+def zxid_roll_over(world: World) -> bool:
+    """The ensemble elects a leader: the zxid's low half begins again."""
+    world.zk.zxid = ((world.zk.zxid >> 32) + 1) << 32
+    return True
+
+
+def events_overflow(world: World) -> bool:
+    """Notifications are dropped for want of memory."""
+    edge = world.some_edge()
+    if edge is None or edge.connection is None:
+        return False
+    edge.inbox._most_events = 0  # everything that comes until the inbox is taken is dropped
+    world.clock.after(world.rng.randint(100, 2_000), lambda: _restore_inbox(edge))
+    return True
+
+
+def _restore_inbox(edge: Edge) -> None:
+    edge.inbox._most_events = 200_000
+
+
+def watcher_crash(world: World) -> bool:
+    """The watcher dies, with what it had not sent, and another starts."""
+    edge = world.some_edge()
+    if edge is None:
+        return False
+    edge.end()
+    world.clock.after(world.rng.randint(100, 8_000), world.start_watcher)
+    return True
+
+
+def watcher_paused(world: World) -> bool:
+    """The watcher is stopped past its session, another takes over, the first wakes and writes."""
+    edge = world.some_edge()
+    if edge is None:
+        return False
+    edge.pause()
+    world.clock.after(world.rng.randint(0, 9_000), world.start_watcher)
+    world.clock.after(world.rng.randint(2_000, 25_000), edge.go_on)
+    return True
+
+
+def second_watcher(world: World) -> bool:
+    """Somebody starts a second watcher of the same cluster."""
+    if sum(edge.alive for edge in world.edges) > 1:
+        return False
+    world.start_watcher()
+    return True
+
+
+def clock_jump(world: World) -> bool:
+    """The clock of the watcher's machine is set."""
+    edge = world.some_edge()
+    if edge is None:
+        return False
+    edge.clock_ahead_ms = world.rng.choice((-3_600_000, -5_000, 5_000, 60_000))
+    return True
+
+
+def kafka_away(world: World) -> bool:
+    """The pipeline's Kafka takes no changes for a while."""
+    world.kafka_away_until = world.clock.now + world.rng.choice((500, 5_000, 20_000))
+    return True
+
+
+def duplicates(world: World) -> bool:
+    """A producer's retry without idempotence: messages stand in the log twice, out of order."""
+    world.duplicates += world.rng.randint(1, 6)
+    return True
+
+
+def lost_message(world: World) -> bool:
+    """The next messages are lost after they were acknowledged."""
+    world.to_lose += world.rng.randint(1, 3)
+    return True
+
+
+def holed_resync(world: World) -> bool:
+    """A resync loses something between its marks."""
+    edge = world.some_edge()
+    if edge is None or edge.connection is None:
+        return False
+    world.to_lose_inside = 1
+    edge.cut()
+    return True
+
+
+def damaged_message(world: World) -> bool:
+    """A message of the log is damaged."""
+    world.to_damage += 1
+    return True
+
+
+def retention(world: World) -> bool:
+    """Retention eats the head of the log, perhaps past the reader."""
+    log = world.log
+    stalled = world.rng.random() < 0.5
+    if stalled:
+        world.fold.stalled_until = world.clock.now + 4_000
+    wait = 3_900 if stalled else 0
+    keep = world.rng.randint(0, 8)
+
+    def eat() -> None:
+        log.lose(0, max(0, log.end - keep))
+
+    world.clock.after(wait, eat)
+    return True
+
+
+def lost_stretch(world: World) -> bool:
+    """A stretch of the log that was not read yet is lost."""
+    log, fold = world.log, world.fold
+    fold.stalled_until = world.clock.now + 5_000
+    first = fold.committed.offset
+
+    def lose() -> None:
+        begin = first + world.rng.randint(0, 5)
+        log.lose(begin, begin + world.rng.randint(1, 10))
+
+    world.clock.after(4_900, lose)
+    return True
+
+
+def fold_crash(world: World) -> bool:
+    """The fold dies in a batch: some of its output is written, and the batch runs again."""
+    world.fold.crash_next = True
+    world.fold.plan()
+    return True
+
+
+def late_output(world: World) -> bool:
+    """A task that Spark has given up lives on, and writes its output once more."""
+    return world.fold.repeat_output()
+
+
+def older_checkpoint(world: World) -> bool:
+    """The fold goes on from an older checkpoint."""
+    kept = world.fold.kept
+    if len(kept) < 3:
+        return False
+    world.fold.go_back(world.rng.choice(kept))
+    return True
+
+
+def lost_checkpoint(world: World) -> bool:
+    """The checkpoint is gone: a new lineage."""
+    world.fold.begin_lineage()
+    return True
+
+
+def new_worker(world: World) -> bool:
+    """Spark's Python worker ends, and with it what it knew was sent."""
+    del world
+    processor_module._sent.clear()
+    return True
+
+
+def fold_stalled(world: World) -> bool:
+    """The fold stands still for a while."""
+    world.fold.stalled_until = world.clock.now + world.rng.choice((1_000, 10_000, 30_000))
+    return True
+
+
+def compaction(world: World) -> bool:
+    """The views are compacted, up to anywhere."""
+    views = world.views
+    views.compact(world.rng.randint(views.start, views.end))
+    return True
+
+
+def views_made_anew(world: World) -> bool:
+    """The topic of views is deleted and made again: a new lineage."""
+    world.views.make_anew()
+    world.fold.begin_lineage()
+    world.exporter.plan()
+    return True
+
+
+def events_made_anew(world: World) -> bool:
+    """The topic of events is deleted and made again: a new lineage."""
+    world.events.make_anew()
+    world.fold.begin_lineage()
+    world.exporter.plan()
+    return True
+
+
+def log_made_anew(world: World) -> bool:
+    """The log is deleted and made again: a new lineage, and the watcher starts over."""
+    world.log.make_anew()
+    world.fold.begin_lineage()
+    return watcher_crash(world)
+
+
+def exporter_restart(world: World) -> bool:
+    """The exporter starts from nothing."""
+    world.exporter.restart()
+    world.oracle.on_exporter_restart()
+    return True
+
+
+FAULTS: Mapping[str, tuple[int, Callable[[World], bool]]] = {
+    "connection lost": (4, disconnect),
+    "session lost": (2, session_loss),
+    "lagging follower": (5, lagging_follower),
+    "minority": (3, minority),
+    "taken over in a minority": (3, taken_over_in_a_minority),
+    "restored, smaller zxids": (2, restored_from_backup),
+    "restored, larger zxids": (2, restored_with_larger_zxids),
+    "cluster built anew": (1, built_anew),
+    "zxid roll-over": (1, zxid_roll_over),
+    "notifications dropped": (2, events_overflow),
+    "watcher crashed": (3, watcher_crash),
+    "watcher paused, deposed": (4, watcher_paused),
+    "second watcher": (2, second_watcher),
+    "watcher's clock set": (1, clock_jump),
+    "Kafka away": (2, kafka_away),
+    "duplicates in the log": (5, duplicates),
+    "messages lost": (4, lost_message),
+    "resync with a hole": (4, holed_resync),
+    "message damaged": (2, damaged_message),
+    "retention": (3, retention),
+    "stretch of the log lost": (3, lost_stretch),
+    "fold crashed": (5, fold_crash),
+    "old output written late": (4, late_output),
+    "older checkpoint": (5, older_checkpoint),
+    "checkpoint lost": (2, lost_checkpoint),
+    "worker replaced": (2, new_worker),
+    "fold stalled": (2, fold_stalled),
+    "views compacted": (3, compaction),
+    "views made anew": (1, views_made_anew),
+    "events made anew": (1, events_made_anew),
+    "log made anew": (1, log_made_anew),
+    "exporter restarted": (4, exporter_restart),
+}
+"""By name: how often, and what it does (False: not possible just now)."""

@@ -1,0 +1,377 @@
+"""The invariants: what must hold after every batch, at every event, and once all is quiet.
+
+The rule: the oracle knows the truth (every value that any znode ever had) and the log (what was
+written, lost and repeated), and judges the fold by its state alone. A broken invariant raises
+`BrokenError` with one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from controller_model.changes import (
+    ChangeKind,
+    SessionState,
+    ZnodeChange,
+    decode_message,
+    digest_text,
+    znode_digest,
+)
+from controller_model.cluster import ControlPlane, LogLedger
+from controller_model.errors import UnreadableRecordError
+from controller_model.events import ControllerElected, EventId, EventRecord, decode_event
+from controller_model.ids import NOWHERE, Position
+from controller_model.znodes import WATCHED_SUBTREES, is_published
+from tests.simulation.edge import Proof
+from tests.simulation.fold import InputRow, State
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LIVE_LAG_MS = 75_000
+"""What is shown as live was true within this time: three silences, and the longest lag played."""
+
+_LIVE_EVERY = 8
+_PROOFS = {ChangeKind.RESYNC_FINISHED, ChangeKind.RECONCILED}
+_ZNODES = {ChangeKind.SET, ChangeKind.DELETED}
+
+
+class BrokenError(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: str, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
+
+
+class Note(NamedTuple):
+    """What the oracle remembers of the way to a state."""
+
+    position: Position = NOWHERE
+    watcher: str = ""
+    hole: bool = False
+    """A hole was read, and nothing has proved the state since."""
+    resync: tuple[int, int] | None = None
+    """Generation and id of the resync under way, while no hole is in it."""
+    late: bool = False
+    """The resync under way came from a server that was behind what had been read before."""
+    read_zxid: int = 0
+    """The highest read_zxid so far, in this history."""
+    rebasing: bool = False
+    """A rebase has begun, and nothing has proved the state since."""
+    highest: Mapping[str, int] = {}
+    """The highest mzxid ever held of each path, in this history."""
+
+
+class Batch(NamedTuple):
+    """What a batch brought, for the checks."""
+
+    note: Note
+    news: list[ZnodeChange]
+    whole: int | None
+    """The index in `news` of a resync's end that must be believed; None: there is none."""
+    holed_at: int
+    """The index of the last hole; -1: none."""
+
+
+class Oracle:
+    """The judge of one run."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.checks = 0
+        self._batches = 0
+        self._last_event: EventId | None = None
+        self._elected: set[tuple[str, int]] = set()
+
+    # --- after every batch ------------------------------------------------------------------
+
+    def after_batch(self, before: State, after: State, rows: list[InputRow]) -> Note:
+        """Judge a batch; return what to remember."""
+        note = before.note or Note()
+        control = after.control()
+        if control is None:
+            return note
+        old = before.control()
+        log = control.log
+        held = marks_of(after)
+        batch = read_batch(note, rows)
+        self._check_errors(log)
+        self._check_digest(log, held)
+        verified = log.verified_at is not None and (
+            old is None or log.verified_at != old.log.verified_at
+        )
+        self._check_holes(log, batch, verified=verified)
+        self._check_whole(log, batch)
+        if verified:
+            self._check_proof(log, held, batch)
+        newly = log.divergent_since is not None and (old is None or not old.log.divergent_since)
+        if newly and not batch.note.hole and not batch.note.late:
+            raise BrokenError(
+                "divergent tells the truth", f"no hole, yet divergent at {log.position}"
+            )
+        rebases = log.rebases - (0 if old is None else old.log.rebases)
+        if rebases > 0 and not self.world.zk.era:
+            raise BrokenError("a rebase is told only of another history", f"at {log.position}")
+        rebasing = batch.note.rebasing or rebases > 0
+        batch = batch._replace(note=batch.note._replace(rebasing=rebasing))
+        highest = self._check_order(batch.note, held, marks_of(before), log, verified=verified)
+        self._batches += 1
+        if self._batches % _LIVE_EVERY == 0:
+            self._check_live(control, held)
+        self.checks += 1
+        news = batch.note._replace(highest=highest)
+        if log.verified_at is None or (log.incomplete_since, log.divergent_since) != (None, None):
+            return news
+        return news._replace(hole=False, rebasing=news.rebasing and log.resync is not None)
+
+    def _is_proved(self, log: LogLedger) -> bool:
+        trouble = (log.incomplete_since, log.divergent_since, log.resync)
+        return log.verified_at is not None and trouble == (None, None, None)
+
+    def _check_errors(self, log: LogLedger) -> None:
+        if log.errors:
+            raise BrokenError(
+                "no error of our own", log.incomplete_reason or "an error was counted"
+            )
+
+    def _check_digest(self, log: LogLedger, held: Mapping[str, int]) -> None:
+        if (log.znodes, digest_text(log.digest)) != (len(held), digest_text(digest_of(held))):
+            raise BrokenError("the digest is of what is held", f"at {log.position}")
+
+    def _check_holes(self, log: LogLedger, batch: Batch, *, verified: bool) -> None:
+        told = log.incomplete_since is not None or log.divergent_since is not None
+        if batch.note.hole and not told and not verified:
+            raise BrokenError("a hole is told", f"up to {log.position}")
+        if batch.holed_at >= 0 and not told:
+            later = batch.news[batch.holed_at :]
+            if not any(change.kind in _PROOFS for change in later):
+                raise BrokenError("a hole is told", f"in the batch up to {log.position}")
+
+    def _check_whole(self, log: LogLedger, batch: Batch) -> None:
+        if batch.whole is None or batch.holed_at > batch.whole:
+            return
+        if log.incomplete_since is not None or log.divergent_since is not None:
+            reason = log.incomplete_reason or "divergent"
+            raise BrokenError("a whole resync is believed", f"at {log.position}: {reason}")
+
+    def _check_proof(self, log: LogLedger, held: Mapping[str, int], batch: Batch) -> None:
+        """What counts as verified was the truth at one moment of the proof, for each znode."""
+        index = max(
+            i
+            for i, change in enumerate(batch.news)
+            if change.kind in _PROOFS and change.observed_at == log.verified_at
+        )
+        change = batch.news[index]
+        proof = self.world.proofs.get((change.watcher, change.position))
+        if proof is None:
+            return
+        since = {c.path for c in batch.news[index + 1 :] if c.kind in _ZNODES}
+        wrong = self.untrue(held, proof, leave_out=since)
+        if wrong:
+            raise BrokenError("verified is true", f"at {change.position}: {wrong[:3]}")
+
+    def _check_order(
+        self,
+        note: Note,
+        held: Mapping[str, int],
+        held_before: Mapping[str, int],
+        log: LogLedger,
+        *,
+        verified: bool,
+    ) -> Mapping[str, int]:
+        if note.rebasing:
+            return dict(held) if verified else {**note.highest, **held}
+        highest = dict(note.highest)
+        for path, mzxid in held.items():
+            before = highest.get(path, 0)
+            if mzxid < before and not self._came_back(path, mzxid, held_before):
+                raise BrokenError(
+                    "nothing moves back", f"{path} from {before} to {mzxid} at {log.position}"
+                )
+            highest[path] = mzxid
+        return highest
+
+    def _came_back(self, path: str, mzxid: int, held_before: Mapping[str, int]) -> bool:
+        """Tell whether a znode that was not held is a true one of a history that came later."""
+        zk = self.world.zk
+        if not zk.era or path in held_before:
+            return False
+        return any(value == mzxid for _, value in zk.past[-1].get(path, ()))
+
+    def _check_live(self, control: ControlPlane, held: Mapping[str, int]) -> None:
+        """What is shown as live was the truth not long ago, for each znode."""
+        log = control.log
+        now = self.world.clock.now
+        live = (
+            log.session is SessionState.CONNECTED
+            and self._is_proved(log)
+            and log.heartbeat_at is not None
+            and now - log.heartbeat_at < 25_000
+        )
+        proof = self.world.recently(LIVE_LAG_MS)
+        if not live or proof is None:
+            return
+        wrong = self.untrue(held, proof)
+        if wrong:
+            raise BrokenError("live is true", f"at {log.position}: {wrong[:3]}")
+
+    def untrue(
+        self, held: Mapping[str, int], proof: Proof, leave_out: Iterable[str] = ()
+    ) -> list[str]:
+        """Return the paths whose held mzxid was at no moment of the proof the truth."""
+        past = self.world.zk.past[proof.era]
+        left_out = set(leave_out)
+        wrong = []
+        for path in held.keys() | past.keys():
+            if path in left_out or not is_told(path):
+                continue
+            value = held.get(path)
+            if not was_so(past.get(path, ()), value, proof.first, proof.last):
+                wrong.append(f"{path} held as {value}, was {past.get(path)}")
+        return sorted(wrong)
+
+    # --- at the watcher ---------------------------------------------------------------------
+
+    def on_resync_started(self, change: ZnodeChange, server: int, told: int) -> None:
+        """Judge a resync's start on a server at a zxid, when the views have told of one."""
+        if server < told and not change.rebase:
+            raise BrokenError(
+                "a resync starts where the view is", f"{change.position}: at {server}, not {told}"
+            )
+
+    def on_value(self, change: ZnodeChange, *, noticed: bool) -> None:
+        """Judge a value published outside of a resync."""
+        if not noticed:
+            raise BrokenError("an event comes before its value", f"{change.path} {change.position}")
+
+    # --- at the exporter --------------------------------------------------------------------
+
+    def on_event(self, record: EventRecord) -> None:
+        """Judge an event that an exporter takes as new."""
+        if self._last_event is not None and record.id <= self._last_event:
+            raise BrokenError("event ids rise", f"{record.id} after {self._last_event}")
+        self._last_event = record.id
+        event = record.event
+        once = not self.world.zk.era  # a history that comes back may bring an election back
+        if once and isinstance(event, ControllerElected) and event.zxid is not None:
+            told = (record.id.lineage, event.zxid)
+            if told in self._elected:
+                raise BrokenError("an election is told once", f"zxid {event.zxid}")
+            self._elected.add(told)
+
+    def on_output(self, before: State, values: list[bytes]) -> None:
+        """Judge the ids of the events that a batch tells."""
+        row = before.slots.get("control")
+        last = (0, 0, 0) if row is None else tuple(row[2:5])
+        for value in values:
+            id_ = decode_event(bytes(value)).id
+            place = (id_.generation, id_.seq, id_.index)
+            if place <= last:
+                raise BrokenError("event ids rise", f"{place} after {last} in the fold's output")
+            last = place
+
+    def on_exporter_restart(self) -> None:
+        """Note that the next exporter reads all events again."""
+        self._last_event = None
+        self._elected.clear()
+
+
+def read_batch(note: Note, rows: list[InputRow]) -> Batch:
+    """Return what is news in the rows, and where the holes are: the log's rules, plainly."""
+    news: list[ZnodeChange] = []
+    whole: int | None = None
+    holed_at = -1
+    for change in decoded(rows):
+        same = change.generation == note.position.generation
+        if change.position <= note.position or (
+            same and note.watcher and change.watcher != note.watcher
+        ):
+            continue
+        begins = change.kind is ChangeKind.RESYNC_STARTED
+        follows = change.seq == note.position.seq + 1 if same else (begins and change.seq == 1)
+        if not follows:
+            holed_at = len(news)
+        note = note._replace(
+            position=change.position,
+            watcher=change.watcher,
+            hole=note.hole or not follows,
+            resync=note.resync if same and follows else None,
+        )
+        name = (change.generation, change.resync or 0)
+        if begins:
+            rebasing = note.rebasing or change.rebase
+            read_zxid = 0 if change.rebase else note.read_zxid
+            note = note._replace(resync=name, rebasing=rebasing, read_zxid=read_zxid, late=False)
+        elif change.kind is ChangeKind.RESYNC_FINISHED:
+            if note.resync == name:
+                whole = None if note.late else len(news)
+                note = note._replace(hole=False)
+            note = note._replace(resync=None)
+        if change.read_zxid is not None:
+            note = note._replace(
+                late=note.late or change.read_zxid < note.read_zxid,
+                read_zxid=max(note.read_zxid, change.read_zxid),
+            )
+        news.append(change)
+    return Batch(note, news, whole, holed_at)
+
+
+def decoded(rows: list[InputRow]) -> Iterable[ZnodeChange]:
+    """Yield the changes in rows that can be read."""
+    for row in rows:
+        try:
+            yield from decode_message(row.value or b"").changes
+        except UnreadableRecordError:
+            continue
+
+
+def marks_of(state: State) -> dict[str, int]:
+    """Return the mzxid of every znode that a state holds, by path."""
+    control = state.control()
+    if control is None:
+        return {}
+    held = {path: mark.mzxid for path, mark in control.marks.items()}
+    for name, topic in state.all_topics().items():
+        if topic.mark is not None:
+            held[f"/brokers/topics/{name}"] = topic.mark.mzxid
+        if topic.config_mark is not None:
+            held[f"/config/topics/{name}"] = topic.config_mark.mzxid
+        for partition, record in topic.partitions.items():
+            if record.mark is not None:
+                path = f"/brokers/topics/{name}/partitions/{partition}/state"
+                held[path] = record.mark.mzxid
+    return held
+
+
+def digest_of(held: Mapping[str, int]) -> int:
+    """Return the digest over znodes."""
+    digest = 0
+    for path, mzxid in held.items():
+        digest ^= znode_digest(path, mzxid)
+    return digest
+
+
+def was_so(
+    values: Iterable[tuple[int, int | None]], value: int | None, first: int, last: int
+) -> bool:
+    """Tell whether a path had this value at some zxid from `first` to `last`.
+
+    >>> was_so([(5, 5), (9, None)], 5, 8, 20), was_so([(5, 5), (9, None)], 5, 9, 20)
+    (True, False)
+    """
+    began, current = 0, None
+    for zxid, new in values:
+        if current == value and began <= last and zxid > first:
+            return True
+        began, current = zxid, new
+    return current == value and began <= last
+
+
+_PREFIXES = tuple(f"{root}/" for root in WATCHED_SUBTREES)
+
+
+def is_told(path: str) -> bool:
+    """Tell whether a watcher publishes this path."""
+    return is_published(path) and f"{path}/".startswith(_PREFIXES)

@@ -1,0 +1,218 @@
+"""Ten bugs of the protocol, each planted by a small patch of the real code for as long as it lasts.
+
+The rule: a simulation that does not catch them is not worth running, so a test proves that it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import msgspec
+
+from controller_model import replay as replay_module
+from controller_model.bookkeeping import Verdict
+from controller_model.changes import ZnodeChange, digest_text, znode_digest
+from controller_model.cluster import ClusterState, LogLedger, Mark
+from controller_model.events import AnyEvent
+from controller_model.ids import AsOf, Position
+from controller_model.znodes import ZnodeKind, classify
+from exporter.view_store import ViewStore
+from streaming import processor
+from zk_source.inbox import Inbox, Item, Notification
+from zk_source.protocol import ZnodeData
+from zk_source.readiness import Readiness, Ready, Wait
+from zk_source.reading import Purpose, Reading
+from zk_source.recorder import Recorder
+from zk_source.rivals import Generations
+
+Plant = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+    real = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, real)
+
+
+def no_dedupe() -> AbstractContextManager[None]:
+    """A change that was applied already is applied again."""
+    real = vars(processor)["replay"]
+
+    def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
+        log = state.control.log
+        if change.position <= log.position and change.watcher == log.watcher:
+            log.position = Position(change.generation, change.seq - 1)
+        done: tuple[ClusterState, list[AnyEvent]] = real(state, change)
+        return done
+
+    return _patched(processor, "replay", replay)
+
+
+def stale_applied() -> AbstractContextManager[None]:
+    """A value older than the one held, or than a delete, wins."""
+    real = vars(replay_module)["judge"]
+
+    def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
+        verdict: Verdict = real(log, mark, change)
+        return Verdict.NEWS if verdict is Verdict.STALE else verdict
+
+    return _patched(replay_module, "judge", judge)
+
+
+def hole_ignored() -> AbstractContextManager[None]:
+    """A jump of seq within a generation is not noticed."""
+    real = replay_module._step
+
+    def step(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+        log = state.control.log
+        if change.generation == log.position.generation:
+            log.position = Position(change.generation, change.seq - 1)
+        return real(state, change)
+
+    return _patched(replay_module, "_step", step)
+
+
+def delete_on_a_broken_resync() -> AbstractContextManager[None]:
+    """A resync with a hole, or of another digest, deletes what it did not tell."""
+    real = replay_module._finish_resync
+
+    def finish(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+        resync = state.control.log.resync
+        if resync is not None:
+            resync.whole = True
+            change = msgspec.structs.replace(
+                change, znodes=resync.znodes, digest=digest_text(resync.digest)
+            )
+        return real(state, change)
+
+    return _patched(replay_module, "_finish_resync", finish)
+
+
+_TURNS_LATE = 3
+"""For how many turns of the watcher a notification waits in kazoo's other thread."""
+
+
+def reply_before_event() -> AbstractContextManager[None]:
+    """Replies overtake the notifications that came before them: kazoo's two threads."""
+    real = Inbox.take
+
+    def take(self: Inbox, timeout_s: float) -> Item | None:
+        kept: deque[Item] = self.__dict__.setdefault("kept", deque())
+        while (item := real(self, timeout_s)) is not None:
+            if not isinstance(item, Notification):
+                return item
+            kept.append(item)
+        turns = self.__dict__["turns"] = self.__dict__.get("turns", 0) + 1
+        if kept and turns % _TURNS_LATE == 0:
+            self.__dict__["turns"] -= 1
+            return kept.popleft()
+        return None
+
+    return _patched(Inbox, "take", take)
+
+
+def generation_reused() -> AbstractContextManager[None]:
+    """A new watcher goes on in the highest generation that it saw."""
+
+    def take_new(self: Generations, now_ms: int) -> None:
+        if not self.generation:
+            self._began_ms = now_ms
+        self.generation = max(self._highest, self.generation, 1)
+        self.seq = 0
+
+    return _patched(Generations, "take_new", take_new)
+
+
+def digest_of_the_scan() -> AbstractContextManager[None]:
+    """An audit states the digest of what its walk read, not of what was published by then."""
+    scan: dict[str, int] = {}
+    real_read, real_tell = Reading._on_value, Recorder.reconciled
+
+    def on_value(self: Reading, read: Any, result: Any, *args: Any, live: bool) -> str | None:
+        if self.walk is not None and not live and self.doing(Purpose.AUDIT):
+            scan.pop(read[1], None)
+            if isinstance(result, ZnodeData):
+                scan[read[1]] = result.mzxid
+        trouble: str | None = real_read(self, read, result, *args, live=live)
+        return trouble
+
+    def reconciled(self: Recorder, now_ms: int) -> ZnodeChange:
+        digest = 0
+        for path, mzxid in scan.items():
+            digest ^= znode_digest(path, mzxid)
+        told = real_tell(self, now_ms)
+        told = msgspec.structs.replace(told, znodes=len(scan), digest=digest_text(digest))
+        scan.clear()
+        return told
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(_patched(Reading, "_on_value", on_value))
+    stack.enter_context(_patched(Recorder, "reconciled", reconciled))
+    return _closing(stack)
+
+
+@contextmanager
+def _closing(stack: contextlib.ExitStack) -> Iterator[None]:
+    with stack:
+        yield
+
+
+def lagging_follower_believed() -> AbstractContextManager[None]:
+    """A resync begins on whatever server the watcher is on, however far it is."""
+    real = Readiness.judge
+
+    def judge(self: Readiness, *args: Any) -> Ready | Wait:
+        self._needed_zxid = 0
+        return real(self, *args)
+
+    return _patched(Readiness, "judge", judge)
+
+
+def tombstone_without_as_of() -> AbstractContextManager[None]:
+    """A delete of a view counts whenever it comes, however old it is."""
+    real = ViewStore._delete
+
+    def delete(
+        self: ViewStore, cluster: str, key: str, kind: str, as_of: AsOf | None
+    ) -> str | None:
+        del as_of
+        return real(self, cluster, key, kind, None)
+
+    return _patched(ViewStore, "_delete", delete)
+
+
+def counters_twice() -> AbstractContextManager[None]:
+    """A change that is told again moves a counter again."""
+    real = vars(processor)["replay"]
+
+    def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
+        again = change.position <= state.control.log.position
+        if again and classify(change.path).kind is ZnodeKind.PARTITION_STATE:
+            state.control.isr_shrinks += 1
+        done: tuple[ClusterState, list[AnyEvent]] = real(state, change)
+        return done
+
+    return _patched(processor, "replay", replay)
+
+
+PLANTED: Mapping[str, Plant] = {
+    "no dedupe": no_dedupe,
+    "stale applied": stale_applied,
+    "hole ignored": hole_ignored,
+    "delete on a broken resync": delete_on_a_broken_resync,
+    "reply before event": reply_before_event,
+    "generation reused": generation_reused,
+    "digest of the scan": digest_of_the_scan,
+    "lagging follower believed": lagging_follower_believed,
+    "tombstone without as_of": tombstone_without_as_of,
+    "counters twice": counters_twice,
+}
+"""By name: how to plant it."""

@@ -1,0 +1,112 @@
+"""One seed's play: rounds of changes and faults, each followed by healing and the checks.
+
+The rule: every seed has at least `LEAST_CHANGES` changes and `LEAST_FAULTS` faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tests.simulation import quiet
+from tests.simulation.faults import FAULTS
+from tests.simulation.oracle import BrokenError
+from tests.simulation.world import World
+
+LEAST_CHANGES = 200
+LEAST_FAULTS = 3
+ROUNDS = 2
+_PATIENCE_MS = 300_000
+"""Until then all must be quiet after healing."""
+
+_STEP_MS = 500
+_LATE_OUTPUT = 0.5
+"""How likely an old batch's output comes once more when all else is healed: no resync hides it."""
+
+_PAUSES_MS = (0, 0, 1, 1, 5, 10, 100, 600, 1_500)
+"""Between two acts of the cluster: bursts, and moments of calm."""
+
+
+class Outcome(NamedTuple):
+    """How a seed's play ended."""
+
+    seed: int
+    hits: Counter[str]
+    changes: int
+    batches: int
+    virtual_ms: int
+    broken: str | None
+    """The invariant and its detail; None when all held."""
+
+
+def play(seed: int, tell: Callable[[str], None] | None = None) -> Outcome:
+    """Play a seed to its end, or to the first broken invariant."""
+    world = World(seed, tell)
+    began = world.clock.now
+    broken = None
+    faults = 0
+    try:
+        world.clock.run_for(world.rng.choice((50, 3_000)))
+        for number in range(ROUNDS):
+            faults += _chaos(world, LEAST_CHANGES * (number + 1) // ROUNDS)
+            _come_to_rest(world)
+    except BrokenError as error:
+        broken = str(error)
+        world.trace(f"BROKEN {broken}")
+    if broken is None and (world.zk.changes < LEAST_CHANGES or faults < LEAST_FAULTS):
+        broken = f"too little happened: {world.zk.changes} changes, {faults} faults"
+    virtual = world.clock.now - began
+    return Outcome(seed, world.hits, world.zk.changes, world.oracle.checks, virtual, broken)
+
+
+def _chaos(world: World, until_changes: int) -> int:
+    """Let the cluster change and things break; return how many faults there were."""
+    rng = world.rng
+    left = rng.randint(2, 6)
+    faults = 0
+    began = world.zk.changes
+    target = max(until_changes, world.zk.changes + LEAST_CHANGES // ROUNDS)
+    due = sorted(rng.uniform(began, target) for _ in range(left))
+    while world.zk.changes < target or due:
+        if due and world.zk.changes >= due[0]:
+            due.pop(0)
+            faults += _break_something(world)
+        if rng.random() < 0.02:
+            world.back_up()
+        world.act()
+        world.clock.run_for(rng.choice(_PAUSES_MS))
+        world.supervise()
+    while faults < 2:
+        faults += _break_something(world)
+        world.clock.run_for(1_000)
+    world.clock.run_for(rng.choice((0, 2_000, 10_000)))
+    return faults
+
+
+def _break_something(world: World) -> int:
+    names = list(FAULTS)
+    weights = [weight for weight, _ in FAULTS.values()]
+    name = world.rng.choices(names, weights)[0]
+    if not FAULTS[name][1](world):
+        return 0
+    world.hit(name)
+    return 1
+
+
+def _come_to_rest(world: World) -> None:
+    """Heal everything, wait until it is quiet, and compare with the truth."""
+    world.trace("HEAL")
+    world.heal()
+    if world.rng.random() < _LATE_OUTPUT and world.fold.repeat_output():
+        world.hit("old output written late")
+    since = world.clock.now
+    unrest: str | None = "nothing has happened"
+    while unrest is not None:
+        if world.clock.now - since > _PATIENCE_MS:
+            raise BrokenError("it comes to rest", unrest)
+        world.clock.run_for(_STEP_MS)
+        world.supervise()
+        unrest = quiet.unrest(world, since)
+    world.trace("QUIET")
+    quiet.check(world)

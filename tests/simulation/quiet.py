@@ -1,0 +1,216 @@
+"""Once all is healed and quiet: the state equals the truth, at the fold and at the exporter.
+
+The rule: the truth is the ensemble's tree; what should be shown is computed from it alone, by a
+fold that has seen nothing but one resync. Counters are compared with a fold of the same log
+without its repetitions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller_model.changes import ChangeKind, ZnodeChange, data_fields, digest_text
+from controller_model.cluster import (
+    Assumed,
+    ClusterState,
+    ControlPlane,
+    MemoryTopicStore,
+    new_cluster,
+)
+from controller_model.completeness import Reading, Status, assess
+from controller_model.ids import AsOf
+from controller_model.projection import project
+from controller_model.replay import finish_batch, replay
+from controller_model.views import AnyView, BrokerView, ClusterView, TopicView
+from controller_model.znodes import published_data
+from tests.simulation.edge import CLUSTER
+from tests.simulation.fold import Path
+from tests.simulation.oracle import (
+    BrokenError,
+    Note,
+    digest_of,
+    is_told,
+    marks_of,
+    read_batch,
+)
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_NO_AS_OF = AsOf("", 0, 0)
+_HISTORY_OF_A_BROKER = ("since", "registrations", "ends", "isr_leaves")
+
+
+def unrest(world: World, since_ms: int) -> str | None:
+    """Return why the line is not quiet yet; None when it is, and proved since then."""
+    live = [edge for edge in world.edges if edge.alive]
+    if len(live) != 1:
+        return f"{len(live)} watchers live"
+    edge = live[0]
+    reading = edge.watcher.reading
+    pending = (reading.walk, edge.watcher.in_flight, len(edge.inbox), edge.waiting, reading.dirty)
+    if any(pending):
+        return "the watcher is busy"
+    if not world.fold.idle or not world.exporter.idle:
+        return "the fold or the exporter has something to read"
+    return _not_shown_as_live(world, since_ms - edge.clock_ahead_ms)
+
+
+def _not_shown_as_live(world: World, since_ms: int) -> str | None:
+    snapshot = world.exporter.snapshot
+    if snapshot is None:
+        return "the exporter shows nothing"
+    now = world.clock.now
+    verdict = assess(snapshot.view, Reading(read_at=now), now)
+    wanted = snapshot.view.resync_wanted
+    if verdict.status is not Status.LIVE or wanted is not None:
+        return f"{verdict.status}: {snapshot.view.log.incomplete_reason}, wanted {wanted}"
+    if (verdict.verified_at or 0) <= since_ms:
+        return "nothing has been verified since"
+    return None
+
+
+def check(world: World) -> None:
+    """Raise BrokenError unless what is held and shown equals the truth."""
+    truth = {path: z.mzxid for path, z in world.zk.tree.nodes.items() if is_told(path)}
+    held = marks_of(world.fold.committed)
+    if held != truth:
+        wrong = {p: (held.get(p), truth.get(p)) for p in held.keys() | truth.keys()}
+        wrong = {p: pair for p, pair in wrong.items() if pair[0] != pair[1]}
+        raise BrokenError("the state equals the truth", f"held and true: {wrong}")
+    snapshot = world.exporter.snapshot
+    if snapshot is None:
+        raise BrokenError("the exporter shows the truth", "it shows nothing")
+    if snapshot.view.log.digest != digest_text(digest_of(truth)):
+        raise BrokenError("the exporter shows the truth", "its digest is another")
+    fresh = fresh_views(world)
+    topics = {key: entry.decode() for key, entry in snapshot.topics.items()}
+    shown: dict[str, AnyView] = {f"{CLUSTER}/cluster": snapshot.view, **topics}
+    shown |= {f"{CLUSTER}/broker/{id_}": view for id_, view in snapshot.brokers.items()}
+    for key in sorted(shown.keys() | fresh.keys()):
+        is_, should = facts(shown.get(key)), facts(fresh.get(key))
+        if is_ != should:
+            raise BrokenError("the exporter shows the truth", f"{key}: {is_}, should be {should}")
+    check_counters(world)
+
+
+def facts(view: AnyView | None) -> Any:
+    """Return what a view says is true now: no counters, clocks or places in the log."""
+    match view:
+        case ClusterView():
+            pending = msgspec.structs.replace(
+                view.pending, oldest_reassignment_at=None, oldest_deletion_at=None
+            )
+            holder = (view.controller.id, view.controller.epoch, view.controller.elected_at)
+            held = (view.log.znodes, view.log.digest, view.brokers_live, view.cluster_id)
+            return (*holder, *held, view.counts, pending)
+        case TopicView():
+            return msgspec.structs.replace(view, as_of=_NO_AS_OF)
+        case BrokerView():
+            plain = msgspec.structs.replace(view, as_of=_NO_AS_OF)
+            known = msgspec.to_builtins(plain)
+            if not view.live:
+                # Of a dead broker a fresh fold knows only what is assigned to it.
+                known = {k: v for k, v in known.items() if isinstance(v, int | float) and v}
+                known.pop("epoch", None)
+                known.pop("port", None)
+            for name in _HISTORY_OF_A_BROKER:
+                known.pop(name, None)
+            return known if view.live or set(known) - {"v", "id"} else None
+        case _:
+            return None
+
+
+def fresh_views(world: World) -> dict[str, AnyView]:
+    """Return the views of a fold that has seen one resync of the ensemble's tree."""
+    state = ClusterState(
+        new_cluster(CLUSTER, assumed=Assumed(), counters_since=0), MemoryTopicStore()
+    )
+    nodes = {path: znode for path, znode in world.zk.tree.nodes.items() if is_told(path)}
+    digest = digest_text(digest_of({path: znode.mzxid for path, znode in nodes.items()}))
+    seq = 0
+
+    def feed(kind: ChangeKind, **fields: Any) -> None:
+        nonlocal seq
+        seq += 1
+        change = ZnodeChange(
+            v=1,
+            cluster=CLUSTER,
+            generation=1,
+            watcher="w",
+            seq=seq,
+            kind=kind,
+            observed_at=world.clock.now,
+            **fields,
+        )
+        replay(state, change)
+
+    feed(ChangeKind.RESYNC_STARTED, resync=1)
+    for path, znode in nodes.items():
+        data = published_data(path, znode.data) if path.startswith("/config/") else znode.data
+        stat = {
+            name: getattr(znode, name)
+            for name in ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner")
+        }
+        feed(ChangeKind.SET, path=path, read_zxid=world.zk.zxid, **stat, **data_fields(data))
+    feed(ChangeKind.RESYNC_FINISHED, resync=1, znodes=len(nodes), digest=digest)
+    finish_batch(state, at=world.clock.now)
+    views = project(state, as_of=AsOf("l", 1, seq), folded_at=0, sent={})
+    return {key: view for key, view in views if view is not None}
+
+
+def check_counters(world: World) -> None:
+    """Raise BrokenError unless the counters are those of the log without its repetitions."""
+    path = world.fold.committed.path
+    held = world.fold.committed.control()
+    if path is None or held is None:
+        return
+    again = fold_again(path)
+    if again is None:
+        return
+    control, base = again
+    for name in ("leader_elections", "unclean_elections", "isr_shrinks", "isr_expands"):
+        _compare(name, getattr(held, name), getattr(control, name))
+    for name in ("elections", "missed", "id_changes", "stale_writes", "seen"):
+        _compare(name, getattr(held.controller, name), getattr(control.controller, name))
+    for name in ("resyncs", "audits", "holes", "stale", "missed_updates", "rebases"):
+        _compare(name, getattr(held.log, name), getattr(control.log, name))
+    _compare("brokers", _lives(held), _lives(control))
+    if base is not None and not world.zk.era and world.kafka.controller() is not None:
+        elections = base[0] + world.kafka.epoch() - base[1]
+        _compare("elections by the epoch", held.controller.elections, elections)
+
+
+def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None:
+    """Return what the log without repetitions folds to, and elections and epoch at its baseline."""
+    note = Note()
+    state: ClusterState | None = None
+    base: tuple[int, int] | None = None
+    for rows in path.batches():
+        batch = read_batch(note, rows)
+        note = batch.note
+        for change in batch.news:
+            if state is None:
+                since = change.observed_at
+                control = new_cluster(CLUSTER, assumed=Assumed(), counters_since=since)
+                state = ClusterState(control, MemoryTopicStore())
+            replay(state, change)
+            if base is None and state.control.log.baseline:
+                ledger = state.control.controller
+                # /controller was read, and its epoch not yet: one more is on its way.
+                behind = (ledger.czxid or 0) > ledger.epoch_zxid
+                base = (ledger.elections, (ledger.epoch or 0) + behind)
+        if state is not None:
+            finish_batch(state, at=state.control.now)
+    return None if state is None else (state.control, base)
+
+
+def _lives(control: ControlPlane) -> dict[int, tuple[int, dict[str, int], int]]:
+    return {id_: (b.registrations, b.ends, b.isr_leaves) for id_, b in control.brokers.items()}
+
+
+def _compare(name: str, held: object, expected: object) -> None:
+    if held != expected:
+        raise BrokenError("counters are exact", f"{name} is {held}, should be {expected}")

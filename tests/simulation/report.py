@@ -1,0 +1,77 @@
+"""What a run of many seeds is told as: a table of faults, and the page in docs/."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tests.simulation.faults import FAULTS
+from tests.simulation.planted import PLANTED
+from tests.simulation.play import Outcome
+
+_PAGE = """\
+# Simulation
+
+Written by `python -m tests.simulation {seeds} --report docs/simulation.md`; do not edit.
+
+One integer, the seed, gives a Kafka cluster that changes its znodes, everything that goes wrong,
+and every delay. The decisions of the watcher, the model, the processor and the exporter's stores
+are the real ones; sockets, Kafka, Spark and time are played, so a seed always plays the same.
+`make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays
+it with a trace.
+
+After every batch: nothing has moved back, the digest is of what is held, a hole is told, a whole
+resync is believed, what counts as verified was true, divergent is no false alarm, what is shown as
+live was true not long ago. At the watcher: a resync starts where the view is, an event comes before
+its value. In the fold's output and at the exporter: event ids rise, an election is told once. Once all is
+healed and quiet: state and figures equal ZooKeeper's, counters are those of the log without its
+repetitions, elections follow the epoch, no request for a resync is open.
+
+| | |
+|---|---|
+| seeds | {seeds} |
+| broken | {broken} |
+| changes of znodes, at least one seed's / all | {least} / {changes:,} |
+| batches judged | {batches:,} |
+| time played | {hours:,.0f} h |
+
+| what went wrong | how often | in seeds |
+|---|---|---|
+{faults}
+
+Planted in the code, each of these is caught (`tests/property/test_simulation.py`):
+{planted}.
+"""
+
+
+def fault_rows(outcomes: Iterable[Outcome]) -> list[tuple[str, int, int]]:
+    """Return (kind, how often, in how many seeds), the kinds of the table first."""
+    often: Counter[str] = Counter()
+    seeds: Counter[str] = Counter()
+    for outcome in outcomes:
+        often.update(outcome.hits)
+        seeds.update(outcome.hits.keys())
+    names = [*FAULTS, *sorted(often.keys() - FAULTS.keys())]
+    return [(name, often[name], seeds[name]) for name in names]
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Return the faults as lines for a terminal."""
+    rows = fault_rows(outcomes)
+    lines = [f"{often:>8} {seeds:>8}  {name}" for name, often, seeds in rows]
+    return "\n".join(["   often in seeds  what went wrong", *lines])
+
+
+def page(seeds: str, outcomes: Sequence[Outcome]) -> str:
+    """Return the page for docs/."""
+    rows = fault_rows(outcomes)
+    return _PAGE.format(
+        seeds=seeds,
+        broken=sum(outcome.broken is not None for outcome in outcomes) or "none",
+        least=min(outcome.changes for outcome in outcomes),
+        changes=sum(outcome.changes for outcome in outcomes),
+        batches=sum(outcome.batches for outcome in outcomes),
+        hours=sum(outcome.virtual_ms for outcome in outcomes) / 3_600_000,
+        faults="\n".join(f"| {name} | {often:,} | {in_:,} |" for name, often, in_ in rows),
+        planted=", ".join(PLANTED),
+    )

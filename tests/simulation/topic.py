@@ -1,0 +1,70 @@
+"""A Kafka topic with one partition: records, offsets, and what can befall them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Stored(NamedTuple):
+    """A record as it stands in a topic."""
+
+    offset: int
+    timestamp: int
+    key: str
+    value: bytes | None
+
+
+class Topic:
+    """One partition; `made` counts how often the topic was made anew."""
+
+    def __init__(self) -> None:
+        self.records: list[Stored] = []
+        self.end = 0
+        self.made = 0
+        self.followers: list[Callable[[Stored], None]] = []
+
+    def append(self, timestamp: int, key: str, value: bytes | None) -> None:
+        """Add a record and tell those who follow."""
+        record = Stored(self.end, timestamp, key, value)
+        self.end += 1
+        self.records.append(record)
+        for follower in list(self.followers):
+            follower(record)
+
+    def read(self, offset: int, most: int = 10**9) -> list[Stored]:
+        """Return the records from an offset on."""
+        low, high = 0, len(self.records)
+        while low < high:
+            middle = (low + high) // 2
+            if self.records[middle].offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return self.records[low : low + most]
+
+    @property
+    def start(self) -> int:
+        """The earliest offset that is there."""
+        return self.records[0].offset if self.records else self.end
+
+    def compact(self, below: int) -> int:
+        """Keep the newest of each key among the records below an offset; return how many went."""
+        newest = {record.key: record.offset for record in self.records if record.offset < below}
+        kept = [r for r in self.records if r.offset >= below or newest[r.key] == r.offset]
+        gone = len(self.records) - len(kept)
+        self.records = kept
+        return gone
+
+    def lose(self, first: int, end: int) -> int:
+        """Lose the records from one offset to before another; return how many that was."""
+        kept = [r for r in self.records if not first <= r.offset < end]
+        gone = len(self.records) - len(kept)
+        self.records = kept
+        return gone
+
+    def make_anew(self) -> None:
+        """Delete the topic and make it again."""
+        self.records = []
+        self.end = 0
+        self.made += 1

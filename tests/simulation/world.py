@@ -1,0 +1,222 @@
+"""Everything of one run: the cluster, the watchers, the topics, the fold, the exporter, the time.
+
+The rule: one `random.Random` of the seed decides everything that chance decides.
+"""
+
+from __future__ import annotations
+
+import bisect
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from streaming import processor as processor_module
+from tests.simulation.clock import Clock
+from tests.simulation.edge import Edge, Proof, read_origin, read_view
+from tests.simulation.fold import Fold
+from tests.simulation.kafka import KafkaCluster
+from tests.simulation.oracle import Oracle
+from tests.simulation.reader import Exporter
+from tests.simulation.topic import Stored, Topic
+from tests.simulation.zookeeper import Ensemble, Server
+from zk_source.inbox import View
+from zk_source.protocol import ZnodeData
+from zk_source.watcher import Rhythm
+
+_LOOK_BACK = 200
+"""Messages of the log that a new watcher looks at for generations."""
+
+
+class World:
+    """One run."""
+
+    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+        processor_module._sent.clear()
+        self.seed = seed
+        self.rng = random.Random(seed)  # noqa: S311  # a play, not a secret
+        self.clock = Clock()
+        self.hits: Counter[str] = Counter()
+        self._tell = tell
+        self.proofs: dict[tuple[str, tuple[int, int]], Proof] = {}
+        self.log, self.views, self.events = Topic(), Topic(), Topic()
+        self.log.followers.append(self._on_log)
+        self.views.followers.append(self._on_view)
+        self.events.followers.append(lambda _: self.exporter.plan())
+        self.zk = Ensemble(self.clock, self.rng)
+        self.kafka = KafkaCluster(self.zk, self.rng)
+        self.clusters = 0
+        self._times: list[tuple[int, int, int]] = []
+        self.edges: list[Edge] = []
+        self.preferred: Server | None = None
+        self.unreachable_until = 0
+        self.kafka_away_until = 0
+        self.duplicates = 0
+        self.to_lose = 0
+        self.to_lose_inside = 0
+        self.to_damage = 0
+        self._found()
+        self._backup = self._take_backup()
+        self.oracle = Oracle(self)
+        self.fold = Fold(self)
+        self.fold.on_batch = self.oracle.after_batch
+        self.exporter = Exporter(self)
+        self.exporter.on_event = self.oracle.on_event
+        daily = 10**12 if self.rng.random() < 0.7 else 90_000
+        self.rhythm = Rhythm(audit_ms=self.rng.choice((1_000, 20_000)), resync_ms=daily)
+        self.start_watcher()
+
+    def hit(self, kind: str) -> None:
+        """Count a fault that took place."""
+        self.hits[kind] += 1
+        self.trace(f"FAULT {kind}")
+
+    def trace(self, text: str) -> None:
+        """Tell what happens, to whoever traces."""
+        if self._tell is not None:
+            self._tell(f"{self.clock.now % 10**8:>9} {text}")
+
+    # --- the cluster ------------------------------------------------------------------------
+
+    def _found(self) -> None:
+        self.clusters += 1
+        self.kafka.found(f"cluster-{self.clusters}")
+
+    def act(self) -> None:
+        """Let the cluster do something."""
+        self.kafka.act()
+        self._times.append((self.clock.now, self.zk.era, self.zk.zxid))
+
+    def recently(self, ms: int) -> Proof | None:
+        """Return the zxids of the last while; None if the history was replaced within it."""
+        index = bisect.bisect_left(self._times, (self.clock.now - ms, -1, -1)) - 1
+        if index < 0 or self._times[index][1] != self.zk.era:
+            return None
+        return Proof(self.zk.era, self._times[index][2], self.zk.zxid)
+
+    def _take_backup(self) -> tuple[dict[str, ZnodeData], int]:
+        backup = (dict(self.zk.tree.nodes), self.zk.zxid)
+        # So that no zxid of a restored history is one of this history as well.
+        self.zk.zxid = ((self.zk.zxid >> 32) + 2) << 32
+        return backup
+
+    def back_up(self) -> None:
+        """Keep the present tree for a restore."""
+        self._backup = self._take_backup()
+
+    def restore(self, *, forward: bool) -> bool:
+        """Bring the ensemble back from its backup."""
+        nodes, zxid = self._backup
+        epoch = (self.zk.zxid if forward else zxid) >> 32
+        self._replace(nodes, ((epoch + 1) << 32) + self.zk.era * 100_000)
+        return True
+
+    def build_anew(self) -> None:
+        """Put another cluster in this one's place."""
+        self._replace({"/": ZnodeData(b"", 0, 0, 0, 0, 0, 0, 0)}, 1 << 32)
+        self._found()
+        self._backup = self._take_backup()
+
+    def _replace(self, nodes: dict[str, ZnodeData], zxid: int) -> None:
+        for edge in self.edges:
+            if edge.alive:
+                edge.cut()
+        self.zk.replace_history(nodes, zxid)
+
+    # --- the watchers -----------------------------------------------------------------------
+
+    def start_watcher(self) -> None:
+        """Start a watcher under a name of its own."""
+        self.edges.append(Edge(self, f"{self.rng.randrange(1 << 24):06x}", self.rhythm))
+
+    def some_edge(self) -> Edge | None:
+        """Return a watcher that runs; None when none does."""
+        running = [edge for edge in self.edges if edge.alive and not edge.paused]
+        return self.rng.choice(running) if running else None
+
+    def supervise(self) -> None:
+        """Start a watcher if none lives, as a supervisor would."""
+        if not any(edge.alive for edge in self.edges):
+            self.start_watcher()
+
+    def server_for(self, edge: Edge) -> Server | None:
+        """Return the server that a watcher reaches now."""
+        del edge
+        if self.clock.now < self.unreachable_until:
+            return None
+        if self.preferred is not None and self.preferred.up and self.rng.random() < 0.8:
+            return self.preferred
+        up = [server for server in self.zk.servers if server.up]
+        return self.rng.choice(up) if up else None
+
+    def drop_clients_of(self, server: Server) -> None:
+        """End a server's connections."""
+        for edge in self.edges:
+            if edge.alive and edge.connection is not None and edge.connection.server is server:
+                edge.cut()
+
+    def history(self) -> tuple[int, View | None]:
+        """Return what a new watcher reads first: the highest generation, the cluster's view."""
+        key = "prod/cluster"
+        views = [read_view(r.value) for r in self.views.records if r.key == key and r.value]
+        view = views[-1] if views else None
+        origins = [read_origin(record.value or b"") for record in self.log.records[-_LOOK_BACK:]]
+        generations = [origin.generation for origin in origins if origin is not None]
+        return max([*generations, view.generation if view else 0]), view
+
+    # --- the topics -------------------------------------------------------------------------
+
+    def append_change(self, message: bytes) -> None:
+        """Let the log take a message, or what the faults make of it."""
+        now = self.clock.now
+        inside = self.to_lose_inside and b'"kind":"set"' in message and b"resync_" not in message
+        if self.to_lose or inside:
+            self.to_lose -= bool(self.to_lose)
+            self.to_lose_inside = 0
+            self.hit("a message was lost")
+            self.log.end += 1
+            return
+        if self.to_damage:
+            self.to_damage -= 1
+            self.hit("a message was damaged")
+            message = message[: len(message) // 2]
+        self.log.append(now, "prod", message)
+        if self.duplicates:
+            self.duplicates -= 1
+            self.hit("a message was repeated")
+            wait = self.rng.choice((0, 0, 20, 500))
+            self.clock.after(wait, lambda: self.log.append(self.clock.now, "prod", message))
+
+    def _on_log(self, record: Stored) -> None:
+        if self._tell is not None:
+            self._trace_message(record)
+        self.fold.plan()
+        for edge in self.edges:
+            edge.on_log_record(record)
+
+    def _trace_message(self, record: Stored) -> None:
+        self.trace(f"LOG {record.offset} {(record.value or b'').decode(errors='replace')}")
+
+    def _on_view(self, record: Stored) -> None:
+        self.exporter.plan()
+        for edge in self.edges:
+            edge.on_view_record(record)
+
+    # --- healing ----------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """End every fault."""
+        self.preferred = None
+        self.unreachable_until = 0
+        self.kafka_away_until = 0
+        self.duplicates = self.to_lose = self.to_lose_inside = self.to_damage = 0
+        self.fold.stalled_until = 0
+        self.fold.plan()
+        for server in self.zk.servers:
+            server.up = True
+            server.frozen = server.cut_off = False
+            server.catch_up()
+        for edge in self.edges:
+            edge.inbox._most_events = 200_000
+            edge.clock_ahead_ms = 0
+            if edge.alive and edge.paused:
+                edge.go_on()

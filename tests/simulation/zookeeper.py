@@ -1,0 +1,290 @@
+"""An ensemble of three servers: one history, each server somewhere on it, watches, connections.
+
+The rule: a server shows a client nothing that is not on its history, puts a change's notification
+before every reply that shows the change, and forgets watches with their connection. A server may
+be behind; sync makes it catch up, unless it is cut off from its peers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from tests.simulation.clock import Clock
+from zk_source.commands import Send
+from zk_source.protocol import (
+    AddWatch,
+    Children,
+    Err,
+    EventType,
+    MultiRead,
+    Op,
+    Read,
+    Refused,
+    Request,
+    Result,
+    Sync,
+    ZnodeData,
+)
+
+SERVERS = 3
+_ROOT = ZnodeData(b"", 0, 0, 0, 0, 0, 0, 0)
+
+
+class Op_(NamedTuple):  # noqa: N801  # `Op` is the protocol's
+    """One step of a transaction: a znode's new value, None for its end."""
+
+    type: EventType
+    path: str
+    znode: ZnodeData | None
+
+
+class Transaction(NamedTuple):
+    """What happened under one zxid."""
+
+    zxid: int
+    steps: tuple[Op_, ...]
+
+
+class Tree:
+    """The znodes at one point of a history."""
+
+    def __init__(self, nodes: dict[str, ZnodeData] | None = None) -> None:
+        self.nodes = dict(nodes) if nodes else {"/": _ROOT}
+        self.children: dict[str, dict[str, None]] = {}
+        for path in self.nodes:
+            self._link(path)
+
+    def _link(self, path: str) -> None:
+        if path != "/":
+            parent, _, name = path.rpartition("/")
+            self.children.setdefault(parent or "/", {})[name] = None
+
+    def apply(self, transaction: Transaction) -> None:
+        """Take a transaction in."""
+        for step in transaction.steps:
+            if step.znode is not None:
+                self.nodes[step.path] = step.znode
+                self._link(step.path)
+            else:
+                self.nodes.pop(step.path, None)
+                parent, _, name = step.path.rpartition("/")
+                self.children.get(parent or "/", {}).pop(name, None)
+
+    def read(self, read: Read) -> Result:
+        """Return what a read of this tree gives."""
+        op, path = read
+        znode = self.nodes.get(path)
+        if znode is None:
+            return Refused(Err.NO_NODE)
+        names = self.children.get(path, {})
+        return (
+            Children(tuple(names))
+            if op is Op.GET_CHILDREN
+            else znode._replace(num_children=len(names))
+        )
+
+
+class Answer(NamedTuple):
+    """A reply to a request."""
+
+    token: int
+    request: Request
+    zxid: int
+    err: int
+    results: tuple[Result, ...]
+
+
+class Notice(NamedTuple):
+    """A watch that fired."""
+
+    type: int
+    path: str
+
+
+class Connection:
+    """A client's connection to a server: what the server says arrives in order, and late."""
+
+    def __init__(
+        self,
+        server: Server,
+        clock: Clock,
+        rng: random.Random,
+        deliver: Callable[[Connection, Answer | Notice], None],
+    ) -> None:
+        self.server = server
+        self.open = True
+        self._clock = clock
+        self._rng = rng
+        self._deliver = deliver
+        self._watched: list[str] = []
+        self._up_at = 0
+        self._down_at = 0
+
+    def send(self, command: Send) -> None:
+        """Let a request travel to the server."""
+        self._up_at = max(self._up_at, self._clock.now + self._rng.randint(0, 3))
+        self._clock.at(self._up_at, lambda: self._execute(command))
+
+    def _execute(self, command: Send) -> None:
+        if not self.open:
+            return
+        server, request = self.server, command.request
+        match request:
+            case AddWatch(path=path):
+                self._watched.append(path)
+                self.push(Answer(command.token, request, server.zxid, Err.OK, ()))
+            case Sync():
+                if not server.cut_off:
+                    server.catch_up()
+                self.push(Answer(command.token, request, server.zxid, Err.OK, ()))
+            case MultiRead(reads=reads):
+                # The reply's zxid is taken first, the values after: all of one moment here.
+                results = tuple(server.tree.read(read) for read in reads)
+                self.push(Answer(command.token, request, server.zxid, Err.OK, results))
+
+    def notify(self, steps: Iterable[Op_]) -> None:
+        """Tell the client of what it watches."""
+        for step in steps:
+            if any(step.path == root or step.path.startswith(f"{root}/") for root in self._watched):
+                self.push(Notice(step.type, step.path))
+
+    def push(self, item: Answer | Notice) -> None:
+        """Let something travel to the client."""
+        self._down_at = max(self._down_at, self._clock.now + self._rng.choice((0, 1, 2, 3, 30)))
+        self._clock.at(self._down_at, lambda: self._arrive(item))
+
+    def _arrive(self, item: Answer | Notice) -> None:
+        if self.open:
+            self._deliver(self, item)
+
+    def close(self) -> None:
+        """End it: what is under way is lost."""
+        self.open = False
+        if self in self.server.connections:
+            self.server.connections.remove(self)
+
+
+class Server:
+    """One server: a point on the ensemble's history."""
+
+    def __init__(self, ensemble: Ensemble, name: str) -> None:
+        self.name = name
+        self.connections: list[Connection] = []
+        self.up = True
+        self.frozen = False
+        """It applies nothing by itself: a lagging follower."""
+        self.cut_off = False
+        """It does not reach its peers: a sync does not make it catch up."""
+        self._ensemble = ensemble
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin from the ensemble's present state."""
+        self.tree = Tree(self._ensemble.tree.nodes)
+        self.applied = len(self._ensemble.history)
+        self.zxid = self._ensemble.zxid
+
+    def step(self, transaction: Transaction) -> None:
+        """Apply the next transaction."""
+        self.tree.apply(transaction)
+        self.applied += 1
+        self.zxid = transaction.zxid
+        for connection in list(self.connections):
+            connection.notify(transaction.steps)
+
+    def catch_up(self, most: int = 10**9) -> None:
+        """Apply what is committed and not applied yet."""
+        for transaction in self._ensemble.history[self.applied : self.applied + most]:
+            self.step(transaction)
+
+    def connect(self, connection: Connection) -> None:
+        """Take a client."""
+        self.connections.append(connection)
+
+    def drop_clients(self) -> list[Connection]:
+        """End all connections; return them."""
+        dropped = list(self.connections)
+        for connection in dropped:
+            connection.close()
+        return dropped
+
+
+class Ensemble:
+    """The leader's tree and history, and the servers."""
+
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
+        self.clock = clock
+        self.rng = rng
+        self.tree = Tree()
+        self.zxid = 1 << 32
+        self.era = 0
+        """Grows by one when the history is replaced."""
+        self.history: list[Transaction] = []
+        self.past: list[dict[str, list[tuple[int, int | None]]]] = [{}]
+        """By era and path: (zxid, the mzxid that it had from there on)."""
+        self.servers = [Server(self, f"zk{number}:2181") for number in range(SERVERS)]
+        self.changes = 0
+
+    def write(self, *writes: tuple[str, bytes | None], owner: int = 0) -> None:
+        """Commit one transaction: (path, new payload), None for a delete."""
+        self.zxid += 1
+        steps = tuple(self._step(path, payload, owner) for path, payload in writes)
+        transaction = Transaction(self.zxid, steps)
+        self.history.append(transaction)
+        for path, payload in writes:
+            value = None if payload is None else self.zxid
+            self.past[-1].setdefault(path, []).append((self.zxid, value))
+        self.changes += len(writes)
+        for server in self.servers:
+            self.clock.after(self.rng.choice((0, 0, 1, 5, 40)), self._apply_to(server))
+
+    def _apply_to(self, server: Server) -> Callable[[], None]:
+        def apply() -> None:
+            if server.up and not server.frozen and not server.cut_off:
+                server.catch_up(1)
+
+        return apply
+
+    def _step(self, path: str, payload: bytes | None, owner: int) -> Op_:
+        if payload is None:
+            step = Op_(EventType.DELETED, path, None)
+        else:
+            held = self.tree.nodes.get(path)
+            now = self.clock.now
+            if held is None:
+                znode = ZnodeData(payload, self.zxid, self.zxid, now, now, 0, owner, 0)
+                step = Op_(EventType.CREATED, path, znode)
+            else:
+                znode = held._replace(
+                    data=payload, mzxid=self.zxid, mtime=now, version=held.version + 1
+                )
+                step = Op_(EventType.DATA_CHANGED, path, znode)
+        self.tree.apply(Transaction(self.zxid, (step,)))
+        return step
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a znode is there, by the leader."""
+        return path in self.tree.nodes
+
+    def data(self, path: str) -> bytes:
+        """Return a znode's payload, by the leader."""
+        return self.tree.nodes[path].data
+
+    def names(self, path: str) -> list[str]:
+        """Return the names of a znode's children, by the leader."""
+        return sorted(self.tree.children.get(path, {}))
+
+    def replace_history(self, nodes: dict[str, ZnodeData], zxid: int) -> None:
+        """Begin another history from a backup; every connection ends."""
+        for server in self.servers:
+            server.drop_clients()
+        self.tree = Tree(nodes)
+        self.zxid = zxid
+        self.history = []
+        self.era += 1
+        begin = {path: [(0, znode.mzxid)] for path, znode in nodes.items()}
+        self.past.append({path: list(values) for path, values in begin.items()})
+        for server in self.servers:
+            server.restart()
