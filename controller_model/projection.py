@@ -67,10 +67,13 @@ def _old_graves(control: ControlPlane) -> list[str]:
 def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[tuple[str, AnyView]]:
     yield from _topic_views(state, as_of)
     forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
+    # After each whole resync all brokers are told again: before it, a fold that went on from an older
+    # checkpoint may have told them under an as_of below the one that readers have.
+    salt = zlib.crc32(b"%d %d" % state.control.log.views_from)
     for view in _broker_views(state.control, as_of):
         key = view_key(view)
         forgotten.discard(key)
-        checksum = zlib.crc32(encode_view(msgspec.structs.replace(view, as_of=_NO_AS_OF)))
+        checksum = zlib.crc32(encode_view(msgspec.structs.replace(view, as_of=_NO_AS_OF)), salt)
         if sent.get(key) != checksum:
             sent[key] = checksum
             yield key, view

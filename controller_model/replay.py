@@ -24,7 +24,7 @@ from controller_model.events import (
     where,
 )
 from controller_model.views import ResyncWanted
-from controller_model.znodes import ZnodeKind, classify
+from controller_model.znodes import Znode, ZnodeKind, classify, decode_cluster_id
 
 
 def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
@@ -122,6 +122,10 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     if change.kind is ChangeKind.DELETED:
         return _delete(state, change, mark)
     verdict = judge(log, mark, change)
+    if verdict is Verdict.CONFIRMED and _is_another_cluster(state, znode, change):
+        verdict = Verdict.REPLACED
+        if log.resync is not None:
+            log.resync.whole = False  # what it confirmed before may be of the other cluster
     if verdict is Verdict.STALE:
         log.stale += 1
         return []
@@ -151,6 +155,19 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     return told + events
 
 
+def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) -> bool:
+    """Tell whether another cluster's id came with the zxid of the one that is held.
+
+    A new ensemble begins with the same zxids, so they alone cannot tell.
+    """
+    if znode.kind is not ZnodeKind.CLUSTER_ID:
+        return False
+    try:
+        return decode_cluster_id(change.payload()) != state.control.cluster_id
+    except (UnreadableZnodeError, UnreadableRecordError):
+        return False
+
+
 def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     """Note that a value proves another history; its zxids went on, so the watcher cannot know."""
     log = state.control.log
@@ -160,7 +177,7 @@ def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         return []
     log.rebases += 1
     log.rebasing = True
-    reason = "ZooKeeper's history was replaced: a value older than the one held was read after it"
+    reason = "ZooKeeper's history was replaced: a value was read that it could not hold any more"
     return [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
 
 
@@ -217,7 +234,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     if resync is None or resync.id != (change.resync or 0):
         return _fail(state, at=at, reason="a resync ended whose start is missing")
     if not resync.whole:
-        return _fail(state, at=at, reason="a resync with a hole in it")
+        return _fail(state, at=at, reason="a resync with a hole or two histories in it")
     told = (change.znodes, change.digest)
     if told != (resync.znodes, digest_text(resync.digest)):
         return _fail(state, at=at, reason="a resync whose count or digest is not ours")

@@ -73,6 +73,8 @@ class Batch(NamedTuple):
     """The index in `news` of a resync's end that must be believed; None: there is none."""
     holed_at: int
     """The index of the last hole; -1: none."""
+    late: bool
+    """Some of it is of a resync that came from a server that was behind (`Note.late`)."""
 
 
 class Oracle:
@@ -103,15 +105,16 @@ class Oracle:
             old is None or log.verified_at != old.log.verified_at
         )
         self._check_holes(log, batch, verified=verified)
-        self._check_whole(log, batch)
+        rebases = log.rebases - (0 if old is None else old.log.rebases)
+        if not rebases:  # a resync in which another history is found is of two of them
+            self._check_whole(log, batch)
         if verified:
             self._check_proof(log, held, batch)
         newly = log.divergent_since is not None and (old is None or not old.log.divergent_since)
-        if newly and not batch.note.hole and not batch.note.late:
+        if newly and not batch.note.hole and not batch.late:
             raise BrokenError(
                 "divergent tells the truth", f"no hole, yet divergent at {log.position}"
             )
-        rebases = log.rebases - (0 if old is None else old.log.rebases)
         if rebases > 0 and not self.world.zk.era:
             raise BrokenError("a rebase is told only of another history", f"at {log.position}")
         rebasing = batch.note.rebasing or rebases > 0
@@ -254,7 +257,13 @@ class Oracle:
             raise BrokenError("event ids rise", f"{record.id} after {self._last_event}")
         self._last_event = record.id
         event = record.event
-        once = not self.world.zk.era  # a history that comes back may bring an election back
+        # A history that comes back may bring an election back, and a fold that went on from an older
+        # checkpoint, into a log that has lost the change that told it, learns it by a resync.
+        hits = self.world.hits
+        forgot = hits["older checkpoint"] and (
+            hits["retention"] or hits["stretch of the log lost"] or hits["a message was lost"]
+        )
+        once = not (self.world.zk.era or forgot)
         if once and isinstance(event, ControllerElected) and event.zxid is not None:
             told = (record.id.lineage, event.zxid)
             if told in self._elected:
@@ -283,6 +292,7 @@ def read_batch(note: Note, rows: list[InputRow]) -> Batch:
     news: list[ZnodeChange] = []
     whole: int | None = None
     holed_at = -1
+    late = note.late
     for change in decoded(rows):
         same = change.generation == note.position.generation
         if change.position <= note.position or (
@@ -314,8 +324,9 @@ def read_batch(note: Note, rows: list[InputRow]) -> Batch:
                 late=note.late or change.read_zxid < note.read_zxid,
                 read_zxid=max(note.read_zxid, change.read_zxid),
             )
+        late = late or note.late
         news.append(change)
-    return Batch(note, news, whole, holed_at)
+    return Batch(note, news, whole, holed_at, late)
 
 
 def decoded(rows: list[InputRow]) -> Iterable[ZnodeChange]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import msgspec
 import pytest
 
@@ -13,7 +15,7 @@ from controller_model.ids import Position, TopicPartition
 from controller_model.projection import FORGET_AFTER_MS
 from controller_model.replay import count_error
 from controller_model.views import Deleted, TopicView
-from tests.histories import Fold, History, kinds, replaced, small_cluster
+from tests.histories import Fold, History, kinds, payload, replaced, small_cluster
 
 
 def begun() -> tuple[History, Fold]:
@@ -85,7 +87,7 @@ def test_changes_during_a_resync_count_in_it() -> None:
 
 
 def test_the_third_time_a_reason_is_told_not_asked() -> None:
-    """Two requests with one reason; then the view says incomplete and nobody is bothered."""
+    """Two requests with one reason; then the view says incomplete and nobody is bothered yet."""
     history, fold = begun()
     for _ in range(3):
         history.start_resync(answers=9)
@@ -176,6 +178,88 @@ def test_in_a_rebase_values_win_whatever_their_mzxid() -> None:
     assert fold.state.control.live_brokers() == {5}
     assert fold.state.control.log.verified_at == history.changes[-1].observed_at
     assert fold.cluster_view().log.read_zxid == history.zxid
+
+
+def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_back() -> None:
+    """The watcher cannot know it: the fold tells it, and lets values win until it is verified."""
+    history, fold = begun()
+    backup = copy.deepcopy(history.znodes)
+    history.broker(2)
+    history.state("t", 0, leader=1, isr=(1, 2), leader_epoch=1)
+    fold.follow(history)
+    history.zxid += 1_000
+    history.znodes = backup
+    history.resync()
+    told = fold.follow(history)
+    assert kinds(told)[0] == "Anomaly"
+    assert kinds(told).count("Anomaly") == 1
+    log = fold.state.control.log
+    assert (log.rebases, log.rebasing, log.stale) == (1, False, 0)
+    assert log.verified_at == history.changes[-1].observed_at
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert topic.partitions[0].leader == 0
+
+
+def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
+    """A new ensemble counts its zxids from the start: the cluster's id tells it from the old one."""
+    history, fold = small_cluster(), Fold()
+    history.set("/cluster/id", {"version": "1", "id": "old"})
+    fold.follow(history)
+    held = history.znodes["/cluster/id"]
+    held.data = payload({"version": "1", "id": "new"})
+    history.znodes["/brokers/ids/1"].data = payload(
+        {"version": 5, "host": "other", "port": 1, "endpoints": ["PLAINTEXT://other:1"]}
+    )
+    history.resync()
+    assert kinds(fold.follow(history)) == ["Anomaly", "Anomaly", "Incomplete"]
+    wanted = fold.cluster_view().resync_wanted
+    assert wanted is not None
+    history.resync(answers=wanted.number)
+    assert kinds(fold.follow(history))[-1] == "Verified"
+    assert fold.state.control.cluster_id == "new"
+    assert fold.broker_view(1).host == "other"
+    assert fold.state.control.log.rebases == 1
+
+
+def test_a_damaged_cluster_id_is_no_other_cluster() -> None:
+    """Told again with its zxid but unreadable: nothing is concluded from it."""
+    history, fold = small_cluster(), Fold()
+    history.set("/cluster/id", {"version": "1", "id": "old"})
+    fold.follow(history)
+    history.znodes["/cluster/id"].data = b"{"
+    history.resync()
+    assert kinds(fold.follow(history)) == []
+    assert fold.state.control.log.rebases == 0
+
+
+def test_all_brokers_are_told_again_after_a_whole_resync() -> None:
+    """A reader may hold newer views of a fold that then went on from an older checkpoint."""
+    history, fold = begun()
+    fold.views()
+    history.heartbeat()
+    fold.follow(history)
+    assert list(fold.views()) == ["prod/cluster"]
+    history.resync()
+    fold.follow(history)
+    assert [key for key in fold.views() if "/broker/" in key] == [
+        "prod/broker/0",
+        "prod/broker/1",
+        "prod/broker/2",
+    ]
+    assert fold.cluster_view().views_from == fold.state.control.log.views_from > (1, 1)
+
+
+def test_a_resync_in_vain_is_asked_for_less_and_less_often() -> None:
+    """Asked the 1st, 2nd, 4th and 8th time, each with a number of its own."""
+    history, fold = begun()
+    asked = []
+    for _ in range(9):
+        history.start_resync()
+        history.finish_resync(znodes=99)
+        fold.follow(history)
+        asked.append(fold.state.control.log.asked)
+    assert asked == [1, 2, 2, 3, 3, 3, 3, 4, 4]
 
 
 def test_audits_verify_or_tell_that_figures_diverge() -> None:
