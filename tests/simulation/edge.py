@@ -169,10 +169,12 @@ class Edge:
         pause = self.world.rng.randint(20, 600)
         self.world.clock.after(pause, lambda: self._try_to_connect(client))
 
-    def _deliver(self, connection: Connection, item: Answer | Notice) -> None:
+    def _deliver(self, connection: Connection, item: Answer | Notice | None) -> None:
         if connection is not self.connection or not self.alive:
             return
-        if isinstance(item, Notice):
+        if item is None:
+            self.cut()
+        elif isinstance(item, Notice):
             self.inbox.put_notification(item.type, item.path)
         else:
             self._client_zxid = max(self._client_zxid, item.zxid)
@@ -288,7 +290,8 @@ class Edge:
             self._resyncing = True
         elif change.kind is ChangeKind.RESYNC_FINISHED:
             self._resyncing = False
-        elif change.path and not self._resyncing:
+        elif change.path and not self._resyncing and not self.world.zk.old:
+            # A watch that fires once may take several reads to follow, one after the other.
             self.world.oracle.on_value(change, noticed=change.path in self._noticed)
             self._told.append(change.path)
 

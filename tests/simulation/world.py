@@ -23,6 +23,9 @@ from zk_source.inbox import View
 from zk_source.protocol import ZnodeData
 from zk_source.watcher import Rhythm
 
+OLD = 0.3
+"""Of the ensembles, those before ZooKeeper 3.6."""
+
 _LOOK_BACK = 200
 """Messages of the log that a new watcher looks at for generations."""
 
@@ -42,7 +45,9 @@ class World:
         self.log.followers.append(self._on_log)
         self.views.followers.append(self._on_view)
         self.events.followers.append(lambda _: self.exporter.plan())
-        self.zk = Ensemble(self.clock, self.rng)
+        self.zk = Ensemble(self.clock, self.rng, old=self.rng.random() < OLD)
+        if self.zk.old:
+            self.hit("an old ensemble, with watches that fire once")
         self.kafka = KafkaCluster(self.zk, self.rng)
         self.clusters = 0
         self._times: list[tuple[int, int, int]] = []

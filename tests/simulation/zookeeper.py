@@ -2,7 +2,8 @@
 
 The rule: a server shows a client nothing that is not on its history, puts a change's notification
 before every reply that shows the change, and forgets watches with their connection. A server may
-be behind; sync makes it catch up, unless it is cut off from its peers.
+be behind; sync makes it catch up, unless it is cut off from its peers. An old ensemble knows
+neither recursive watches nor multiReads: it says so and closes the connection.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from zk_source.protocol import (
     Refused,
     Request,
     Result,
+    SingleRead,
     Sync,
     ZnodeData,
 )
@@ -111,7 +113,7 @@ class Connection:
         server: Server,
         clock: Clock,
         rng: random.Random,
-        deliver: Callable[[Connection, Answer | Notice], None],
+        deliver: Callable[[Connection, Answer | Notice | None], None],
     ) -> None:
         self.server = server
         self.open = True
@@ -119,6 +121,8 @@ class Connection:
         self._rng = rng
         self._deliver = deliver
         self._watched: list[str] = []
+        self._data_watches: set[str] = set()
+        self._child_watches: set[str] = set()
         self._up_at = 0
         self._down_at = 0
 
@@ -132,6 +136,14 @@ class Connection:
             return
         server, request = self.server, command.request
         match request:
+            case AddWatch() | MultiRead() if server.old:
+                self.push(Answer(command.token, request, server.zxid, Err.UNIMPLEMENTED, ()))
+                self.push(None)
+            case SingleRead():
+                result = self._read_and_watch(request)
+                err = result.code if isinstance(result, Refused) else Err.OK
+                values = () if isinstance(result, Refused) else (result,)
+                self.push(Answer(command.token, request, server.zxid, err, values))
             case AddWatch(path=path):
                 self._watched.append(path)
                 self.push(Answer(command.token, request, server.zxid, Err.OK, ()))
@@ -144,18 +156,41 @@ class Connection:
                 results = tuple(server.tree.read(read) for read in reads)
                 self.push(Answer(command.token, request, server.zxid, Err.OK, results))
 
+    def _read_and_watch(self, request: SingleRead) -> Result:
+        result = self.server.tree.read((request.op, request.path))
+        if request.watch and (not isinstance(result, Refused) or request.op is Op.EXISTS):
+            children = request.op is Op.GET_CHILDREN
+            (self._child_watches if children else self._data_watches).add(request.path)
+        return result
+
     def notify(self, steps: Iterable[Op_]) -> None:
         """Tell the client of what it watches."""
         for step in steps:
             if any(step.path == root or step.path.startswith(f"{root}/") for root in self._watched):
                 self.push(Notice(step.type, step.path))
+            self._fire(step)
 
-    def push(self, item: Answer | Notice) -> None:
-        """Let something travel to the client."""
+    def _fire(self, step: Op_) -> None:
+        """Tell of a step to watches that fire once."""
+        type_, path = step.type, step.path
+        armed = path in self._data_watches
+        self._data_watches.discard(path)
+        if type_ is EventType.DELETED and path in self._child_watches:
+            armed = True
+            self._child_watches.discard(path)
+        if armed:
+            self.push(Notice(type_, path))
+        parent = path.rpartition("/")[0] or "/"
+        if type_ is not EventType.DATA_CHANGED and parent in self._child_watches:
+            self._child_watches.discard(parent)
+            self.push(Notice(EventType.CHILDREN_CHANGED, parent))
+
+    def push(self, item: Answer | Notice | None) -> None:
+        """Let something travel to the client; None: the server closes the connection."""
         self._down_at = max(self._down_at, self._clock.now + self._rng.choice((0, 1, 2, 3, 30)))
         self._clock.at(self._down_at, lambda: self._arrive(item))
 
-    def _arrive(self, item: Answer | Notice) -> None:
+    def _arrive(self, item: Answer | Notice | None) -> None:
         if self.open:
             self._deliver(self, item)
 
@@ -172,6 +207,7 @@ class Server:
     def __init__(self, ensemble: Ensemble, name: str) -> None:
         self.name = name
         self.connections: list[Connection] = []
+        self.old = ensemble.old
         self.up = True
         self.frozen = False
         """It applies nothing by itself: a lagging follower."""
@@ -214,9 +250,10 @@ class Server:
 class Ensemble:
     """The leader's tree and history, and the servers."""
 
-    def __init__(self, clock: Clock, rng: random.Random) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, *, old: bool) -> None:
         self.clock = clock
         self.rng = rng
+        self.old = old
         self.tree = Tree()
         self.zxid = 1 << 32
         self.era = 0
