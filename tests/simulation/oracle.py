@@ -56,6 +56,8 @@ class Note(NamedTuple):
     """Generation and id of the resync under way, while no hole is in it."""
     late: bool = False
     """The resync under way came from a server that was behind what had been read before."""
+    mixed: bool = False
+    """Another history was found in the resync under way: it is of two of them."""
     read_zxid: int = 0
     """The highest read_zxid so far, in this history."""
     rebasing: bool = False
@@ -118,7 +120,8 @@ class Oracle:
         if rebases > 0 and not self.world.zk.era:
             raise BrokenError("a rebase is told only of another history", f"at {log.position}")
         rebasing = batch.note.rebasing or rebases > 0
-        batch = batch._replace(note=batch.note._replace(rebasing=rebasing))
+        mixed = log.resync is not None and (batch.note.mixed or rebases > 0)
+        batch = batch._replace(note=batch.note._replace(rebasing=rebasing, mixed=mixed))
         highest = self._check_order(batch.note, held, marks_of(before), log, verified=verified)
         self._batches += 1
         if self._batches % _LIVE_EVERY == 0:
@@ -313,10 +316,12 @@ def read_batch(note: Note, rows: list[InputRow]) -> Batch:
         if begins:
             rebasing = note.rebasing or change.rebase
             read_zxid = 0 if change.rebase else note.read_zxid
-            note = note._replace(resync=name, rebasing=rebasing, read_zxid=read_zxid, late=False)
+            note = note._replace(
+                resync=name, rebasing=rebasing, read_zxid=read_zxid, late=False, mixed=False
+            )
         elif change.kind is ChangeKind.RESYNC_FINISHED:
             if note.resync == name:
-                whole = None if note.late else len(news)
+                whole = None if note.late or note.mixed else len(news)
                 note = note._replace(hole=False)
             note = note._replace(resync=None)
         if change.read_zxid is not None:
