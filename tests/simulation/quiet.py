@@ -188,6 +188,7 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
     note = Note()
     state: ClusterState | None = None
     base: tuple[int, int] | None = None
+    awaited: int | None = None
     for rows in path.batches():
         batch = read_batch(note, rows)
         note = batch.note
@@ -202,6 +203,10 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 # /controller was read, and its epoch not yet: one more is on its way.
                 behind = (ledger.czxid or 0) > ledger.epoch_zxid
                 base = (ledger.elections, (ledger.epoch or 0) + behind)
+                awaited = None if ledger.czxid == ledger.epoch_zxid else ledger.epoch_zxid
+            elif base and awaited and (change.path, change.czxid) == ("/controller", awaited):
+                # Its epoch was read before the baseline, and it itself comes after: it counts.
+                base, awaited = (base[0], base[1] - 1), None
         if state is not None:
             finish_batch(state, at=state.control.now)
     return None if state is None else (state.control, base)
