@@ -55,6 +55,9 @@ def unrest(world: World, since_ms: int) -> str | None:
         return "the watcher is busy"
     if not world.fold.idle or not world.exporter.idle:
         return "the fold or the exporter has something to read"
+    control = world.fold.committed.control()
+    if control is None or control.log.watcher != edge.name or control.log.resync is not None:
+        return "what is held is not proved by this watcher, whose clock may be another"
     return _not_shown_as_live(world, since_ms - edge.clock_ahead_ms)
 
 
