@@ -67,9 +67,9 @@ def _old_graves(control: ControlPlane) -> list[str]:
 def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[tuple[str, AnyView]]:
     yield from _topic_views(state, as_of)
     forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
-    # After each whole resync all brokers are told again: before it, a fold that went on from an older
-    # checkpoint may have told them under an as_of below the one that readers have.
-    salt = zlib.crc32(b"%d %d" % state.control.log.views_from)
+    # All are told again after each proof: a fold that went on from an older checkpoint may have told
+    # them under an as_of below the one that readers have, and later batches may end elsewhere.
+    salt = zlib.crc32(b"%d" % (state.control.log.verified_at or 0))
     for view in _broker_views(state.control, as_of):
         key = view_key(view)
         forgotten.discard(key)

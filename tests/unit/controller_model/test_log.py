@@ -233,21 +233,32 @@ def test_a_damaged_cluster_id_is_no_other_cluster() -> None:
     assert fold.state.control.log.rebases == 0
 
 
-def test_all_brokers_are_told_again_after_a_whole_resync() -> None:
+def test_all_brokers_are_told_again_after_each_proof() -> None:
     """A reader may hold newer views of a fold that then went on from an older checkpoint."""
     history, fold = begun()
     fold.views()
     history.heartbeat()
     fold.follow(history)
     assert list(fold.views()) == ["prod/cluster"]
+    history.reconciled()
+    fold.follow(history)
+    brokers = ["prod/broker/0", "prod/broker/1", "prod/broker/2"]
+    assert [key for key in fold.views() if "/broker/" in key] == brokers
+
+
+def test_the_view_tells_where_the_last_whole_resync_began() -> None:
+    """Views of topics from before it are of what is no more."""
+    history, fold = begun()
+    first = fold.cluster_view().views_from
+    assert first == (1, 1)
+    history.start_resync()
+    began = history.seq
+    history.finish_resync(znodes=99)
+    fold.follow(history)
+    assert fold.cluster_view().views_from == first
     history.resync()
     fold.follow(history)
-    assert [key for key in fold.views() if "/broker/" in key] == [
-        "prod/broker/0",
-        "prod/broker/1",
-        "prod/broker/2",
-    ]
-    assert fold.cluster_view().views_from == fold.state.control.log.views_from > (1, 1)
+    assert fold.cluster_view().views_from == (1, began + 2)
 
 
 def test_a_resync_in_vain_is_asked_for_less_and_less_often() -> None:
