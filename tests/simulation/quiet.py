@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _NO_AS_OF = AsOf("", 0, 0)
-_HISTORY_OF_A_BROKER = ("since", "registrations", "ends", "isr_leaves")
+_HISTORY_OF_A_BROKER = (
+    "since",
+    "registrations",
+    "ends",
+    "isr_leaves",
+    "inferred_state",
+    "log_dir_failures",
+)
 
 
 def unrest(world: World, since_ms: int) -> str | None:
@@ -70,8 +77,8 @@ def _not_shown_as_live(world: World, since_ms: int) -> str | None:
     wanted = snapshot.view.resync_wanted
     if verdict.status is not Status.LIVE or wanted is not None:
         return f"{verdict.status}: {snapshot.view.log.incomplete_reason}, wanted {wanted}"
-    if (verdict.verified_at or 0) <= since_ms:
-        return "nothing has been verified since"
+    if not since_ms < (verdict.verified_at or 0) <= now:
+        return "nothing has been verified since, by a clock that is right"
     return None
 
 
