@@ -204,7 +204,8 @@ class Oracle:
         zk = self.world.zk
         if not zk.era or path in held_before:
             return False
-        return any(value == mzxid for _, value in zk.past[-1].get(path, ()))
+        later = zk.past[1:]
+        return any(value == mzxid for past in later for _, value in past.get(path, ()))
 
     def _check_live(self, control: ControlPlane, held: Mapping[str, int]) -> None:
         """What is shown as live was the truth not long ago, for each znode."""
