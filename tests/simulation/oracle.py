@@ -7,7 +7,7 @@ written, lost and repeated), and judges the fold by its state alone. A broken in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller_model.changes import (
@@ -122,7 +122,9 @@ class Oracle:
         rebasing = batch.note.rebasing or rebases > 0
         mixed = log.resync is not None and (batch.note.mixed or rebases > 0)
         batch = batch._replace(note=batch.note._replace(rebasing=rebasing, mixed=mixed))
-        highest = self._check_order(batch.note, held, marks_of(before), log, verified=verified)
+        gone = {change.path for change in batch.news if change.kind is ChangeKind.DELETED}
+        kept = marks_of(before).keys() - gone
+        highest = self._check_order(batch.note, held, kept, log, verified=verified)
         self._batches += 1
         if self._batches % _LIVE_EVERY == 0:
             self._check_live(control, held)
@@ -182,7 +184,7 @@ class Oracle:
         self,
         note: Note,
         held: Mapping[str, int],
-        held_before: Mapping[str, int],
+        kept: Collection[str],
         log: LogLedger,
         *,
         verified: bool,
@@ -192,17 +194,17 @@ class Oracle:
         highest = dict(note.highest)
         for path, mzxid in held.items():
             before = highest.get(path, 0)
-            if mzxid < before and not self._came_back(path, mzxid, held_before):
+            if mzxid < before and not self._came_back(path, mzxid, kept):
                 raise BrokenError(
                     "nothing moves back", f"{path} from {before} to {mzxid} at {log.position}"
                 )
             highest[path] = mzxid
         return highest
 
-    def _came_back(self, path: str, mzxid: int, held_before: Mapping[str, int]) -> bool:
+    def _came_back(self, path: str, mzxid: int, kept: Collection[str]) -> bool:
         """Tell whether a znode that was not held is a true one of a history that came later."""
         zk = self.world.zk
-        if not zk.era or path in held_before:
+        if not zk.era or path in kept:
             return False
         later = zk.past[1:]
         return any(value == mzxid for past in later for _, value in past.get(path, ()))
