@@ -124,8 +124,6 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     verdict = judge(log, mark, change)
     if verdict is Verdict.CONFIRMED and _is_another_cluster(state, znode, change):
         verdict = Verdict.REPLACED
-        if log.resync is not None:
-            log.resync.whole = False  # what it confirmed before may be of the other cluster
     if verdict is Verdict.STALE:
         log.stale += 1
         return []
@@ -133,7 +131,9 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         if confirm(log, change.path, mark):
             ledgers.touch_mark(state, znode, change.path, mark)
         return []
-    told = _find_rebase(state, change) if verdict is Verdict.REPLACED else []
+    if verdict is Verdict.REPLACED:
+        log.stale += 1
+        return _find_rebase(state, change)
     _note_change(log, change)
     if mark is not None and mark.czxid == change.czxid and change.version is not None:
         log.missed_updates += max(0, change.version - mark.version - 1)
@@ -152,7 +152,7 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         events = [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
     # Last: should a ledger fail, the digest must not claim a znode that is not held.
     keep(log, change.path, mark, new)
-    return told + events
+    return events
 
 
 def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) -> bool:
@@ -169,10 +169,15 @@ def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) 
 
 
 def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Note that a value proves another history; its zxids went on, so the watcher cannot know."""
+    """Note that a value proves another history; where its zxids went on, the watcher cannot know.
+
+    Only a resync can meet it, since a watcher reads another history on another connection. The
+    value does not win yet: this resync is of two histories, and the next one replaces all.
+    """
     log = state.control.log
-    if log.resync is not None:
-        log.resync.rebase = True
+    if log.resync is None:
+        return []
+    log.resync.whole = False
     if log.rebasing:
         return []
     log.rebases += 1
@@ -278,7 +283,11 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     log = state.control.log
     log.audits += 1
     at = change.observed_at
-    if log.resync is not None or not log.baseline:
+    if log.resync is not None:
+        # A watcher audits between resyncs only: the end of this one is lost.
+        log.resync = None
+        return _fail(state, at=at, reason="a resync whose end is missing")
+    if not log.baseline:
         return []
     if (change.znodes, change.digest) == (log.znodes, digest_text(log.digest)):
         return _verify(state, at)

@@ -113,7 +113,8 @@ class Oracle:
         if verified:
             self._check_proof(log, held, batch)
         newly = log.divergent_since is not None and (old is None or not old.log.divergent_since)
-        if newly and not batch.note.hole and not batch.late:
+        told = batch.note.hole or batch.late or batch.note.rebasing or rebases
+        if newly and not told:
             raise BrokenError(
                 "divergent tells the truth", f"no hole, yet divergent at {log.position}"
             )

@@ -180,8 +180,8 @@ def test_in_a_rebase_values_win_whatever_their_mzxid() -> None:
     assert fold.cluster_view().log.read_zxid == history.zxid
 
 
-def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_back() -> None:
-    """The watcher cannot know it: the fold tells it, and lets values win until it is verified."""
+def restored() -> tuple[History, Fold]:
+    """Return a cluster that was put back to a backup while its zxids went on, and its fold."""
     history, fold = begun()
     backup = copy.deepcopy(history.znodes)
     history.broker(2)
@@ -189,16 +189,37 @@ def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_bac
     fold.follow(history)
     history.zxid += 1_000
     history.znodes = backup
+    return history, fold
+
+
+def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_back() -> None:
+    """The watcher cannot know it: the fold tells it, and the resync that it asks for replaces all."""
+    history, fold = restored()
     history.resync()
-    told = fold.follow(history)
-    assert kinds(told)[0] == "Anomaly"
-    assert kinds(told).count("Anomaly") == 1
+    assert kinds(fold.follow(history)) == ["Anomaly", "Incomplete"]
     log = fold.state.control.log
-    assert (log.rebases, log.rebasing, log.stale) == (1, False, 0)
-    assert log.verified_at == history.changes[-1].observed_at
+    assert (log.rebases, log.rebasing, log.stale) == (1, True, 2)
+    wanted = fold.cluster_view().resync_wanted
+    assert wanted is not None
+    assert wanted.reason == "a resync with a hole or two histories in it"
+    history.resync(answers=wanted.number)
+    assert kinds(fold.follow(history))[-1] == "Verified"
+    assert (log.rebases, log.rebasing, log.stale) == (1, False, 2)
     topic = fold.state.topics.get("t")
     assert topic is not None
     assert topic.partitions[0].leader == 0
+
+
+def test_outside_of_a_resync_an_older_value_is_stale_whenever_it_was_read() -> None:
+    """A stale mzxid never wins: another history is read on another connection, which resyncs."""
+    history, fold = restored()
+    history.tell("/brokers/topics/t/partitions/0/state")
+    assert fold.follow(history) == []
+    log = fold.state.control.log
+    assert (log.rebases, log.rebasing, log.stale) == (0, False, 1)
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert topic.partitions[0].leader == 1
 
 
 def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
@@ -212,11 +233,12 @@ def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
         {"version": 5, "host": "other", "port": 1, "endpoints": ["PLAINTEXT://other:1"]}
     )
     history.resync()
-    assert kinds(fold.follow(history)) == ["Anomaly", "Anomaly", "Incomplete"]
+    assert kinds(fold.follow(history)) == ["Anomaly", "Incomplete"]
+    assert fold.state.control.cluster_id == "old"
     wanted = fold.cluster_view().resync_wanted
     assert wanted is not None
     history.resync(answers=wanted.number)
-    assert kinds(fold.follow(history))[-1] == "Verified"
+    assert kinds(fold.follow(history)) == ["Anomaly", "Verified"]
     assert fold.state.control.cluster_id == "new"
     assert fold.broker_view(1).host == "other"
     assert fold.state.control.log.rebases == 1
@@ -287,6 +309,25 @@ def test_audits_verify_or_tell_that_figures_diverge() -> None:
     assert wanted is not None
     history.resync(answers=wanted.number)
     assert kinds(fold.follow(history)) == ["Verified"]
+
+
+def test_an_audit_ends_a_resync_whose_end_is_missing() -> None:
+    """A fold that went on from an older checkpoint may wait for it for ever: it asks again."""
+    history, fold = small_cluster(), Fold()
+    begun_only = history.changes[:5]
+    fold.feed(begun_only)
+    history.seq += 100
+    history.reconciled()
+    assert kinds(fold.feed(history.changes[-1:])) == ["Incomplete"]
+    first = fold.cluster_view().resync_wanted
+    assert first is not None
+    assert (first.number, first.reason) == (2, "a resync whose end is missing")
+    history.reconciled()
+    assert fold.feed(history.changes[-1:]) == []
+    read = len(history.changes)
+    history.resync(answers=2)
+    assert kinds(fold.feed(history.changes[read:]))[-2:] == ["Baseline", "Verified"]
+    assert fold.cluster_view().resync_wanted is None
 
 
 def test_an_error_of_ours_makes_the_figures_incomplete() -> None:
