@@ -33,6 +33,19 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class PartitionAndReplica(NamedTuple):
+    """One replica of a partition: the broker that is to hold it (kafka.controller)."""
+
+    topic: str
+    partition: int
+    replica: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that it is a replica of."""
+        return TopicPartition(self.topic, self.partition)
+
+
 class Position(NamedTuple):
     """A place in a cluster's log: who wrote (generation) and the how-manieth change (seq).
 

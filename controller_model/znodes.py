@@ -1,20 +1,79 @@
-"""Kafka's znodes: where each one is, and what its payload says.
+"""Kafka's znodes: where each one is, and which of them leave the watcher.
 
-The rule: a decoder returns exactly what Kafka wrote or raises UnreadableZnodeError; it never
-guesses and never reads a wrong number. Which znodes leave the watcher is decided here as well,
-because credentials live beside what we need. Source: kafka.zk.ZkData (Kafka 3.9) and, for older
-layouts, its predecessors down to 0.8.
+The rule: a path is one kind of znode or none that Kafka makes. What leaves the watcher is decided
+here as well, because credentials live beside what we need. Source: kafka.zk.ZkData (Kafka 3.9).
+What the payloads say is read in `znode_payloads`, whose names can be had from here as well.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
+from controller_model.config_payloads import (
+    CONFIG_KEYS,
+    decode_config,
+    decode_config_change,
+    reduce_config_change,
+)
 from controller_model.errors import UnreadableZnodeError
-from controller_model.ids import LEADER_DURING_DELETE
+from controller_model.znode_payloads import (
+    BrokerZnode,
+    ControllerZnode,
+    FeatureZnode,
+    LogDirEventZnode,
+    MigrationZnode,
+    PartitionStateZnode,
+    TopicZnode,
+    decode_broker,
+    decode_cluster_id,
+    decode_controller,
+    decode_controller_epoch,
+    decode_feature,
+    decode_log_dir_event,
+    decode_migration,
+    decode_nothing,
+    decode_partition_state,
+    decode_partitions,
+    decode_reassign_partitions,
+    decode_topic,
+    is_int32,
+)
+
+__all__ = [
+    "CONFIG_KEYS",
+    "DECODERS",
+    "WATCHED_SUBTREES",
+    "BrokerZnode",
+    "ControllerZnode",
+    "FeatureZnode",
+    "LogDirEventZnode",
+    "MigrationZnode",
+    "PartitionStateZnode",
+    "TopicZnode",
+    "Znode",
+    "ZnodeKind",
+    "classify",
+    "decode_broker",
+    "decode_cluster_id",
+    "decode_config",
+    "decode_config_change",
+    "decode_controller",
+    "decode_controller_epoch",
+    "decode_feature",
+    "decode_log_dir_event",
+    "decode_migration",
+    "decode_nothing",
+    "decode_partition_state",
+    "decode_partitions",
+    "decode_reassign_partitions",
+    "decode_topic",
+    "is_published",
+    "published_data",
+]
 
 WATCHED_SUBTREES = (
     "/controller",
@@ -32,18 +91,7 @@ WATCHED_SUBTREES = (
 )
 """What the watcher watches. Never /config/users, /config/clients or tokens: credentials."""
 
-CONFIG_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
-"""The only configuration keys that leave the watcher; others may hold secrets."""
-
-_INT32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-_BROKER_ID = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-_EPOCH = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-_LEADER = Annotated[int, msgspec.Meta(ge=LEADER_DURING_DELETE, le=2**31 - 1)]
-_VERSION_1 = Annotated[int, msgspec.Meta(ge=1, le=1)]
-
 _PARTITION_STATE_PARTS = 7
-_INT32_DIGITS = 10
-"""Digits of the largest 32-bit number; longer texts are not even converted."""
 
 
 class ZnodeKind(enum.Enum):
@@ -68,6 +116,31 @@ class ZnodeKind(enum.Enum):
     MIGRATION = "/migration"
     OTHER = ""
     """A container, or nothing that we know: watched, not published."""
+
+    __hash__ = object.__hash__
+    """Members are single objects: Enum's own hash, of the name, costs each change a microsecond."""
+
+
+DECODERS: dict[ZnodeKind, Callable[[bytes], object]] = {
+    ZnodeKind.CONTROLLER: decode_controller,
+    ZnodeKind.CONTROLLER_EPOCH: decode_controller_epoch,
+    ZnodeKind.BROKER: decode_broker,
+    ZnodeKind.BROKER_SEQUENCE: decode_nothing,
+    ZnodeKind.TOPIC: decode_topic,
+    ZnodeKind.PARTITION_STATE: decode_partition_state,
+    ZnodeKind.REASSIGN_PARTITIONS: decode_reassign_partitions,
+    ZnodeKind.PREFERRED_ELECTION: decode_partitions,
+    ZnodeKind.DELETE_TOPIC: decode_nothing,
+    ZnodeKind.ISR_CHANGE: decode_partitions,
+    ZnodeKind.LOG_DIR_EVENT: decode_log_dir_event,
+    ZnodeKind.TOPIC_CONFIG: decode_config,
+    ZnodeKind.BROKER_CONFIG: decode_config,
+    ZnodeKind.CONFIG_CHANGE: decode_config_change,
+    ZnodeKind.CLUSTER_ID: decode_cluster_id,
+    ZnodeKind.FEATURE: decode_feature,
+    ZnodeKind.MIGRATION: decode_migration,
+}
+"""Each kind's decoder; it raises UnreadableZnodeError and nothing else, whatever it is given."""
 
 
 class Znode(NamedTuple):
@@ -95,6 +168,10 @@ _CHILDREN = {
     "/config/changes": ZnodeKind.CONFIG_CHANGE,
 }
 
+_TOPICS = "/brokers/topics/"
+_STATE = "/state"
+_PARTITION_STATE = ZnodeKind.PARTITION_STATE
+
 
 def classify(path: str) -> Znode:
     """Return what a path is; OTHER for containers and for what Kafka does not make.
@@ -104,24 +181,27 @@ def classify(path: str) -> Znode:
     >>> classify("/brokers/ids").kind.name
     'OTHER'
     """
+    if path.endswith(_STATE) and path.startswith(_TOPICS):
+        return _classify_state(path)
     exact = _EXACT.get(path)
     if exact is not None:
         return exact
     parent, _, name = path.rpartition("/")
     kind = _CHILDREN.get(parent)
-    if kind is None and name == "state" and path.startswith("/brokers/topics/"):
-        parts = path.split("/")
-        if (
-            len(parts) == _PARTITION_STATE_PARTS
-            and parts[3]
-            and parts[4] == "partitions"
-            and _is_id(parts[5])
-        ):
-            return Znode(ZnodeKind.PARTITION_STATE, parts[3], int(parts[5]))
-        return _OTHER
-    if kind is None or not name or (kind is ZnodeKind.BROKER and not _is_id(name)):
+    if kind is None or not name or (kind is ZnodeKind.BROKER and not is_int32(name)):
         return _OTHER
     return Znode(kind, name)
+
+
+def _classify_state(path: str) -> Znode:
+    parts = path.split("/")
+    if len(parts) == _PARTITION_STATE_PARTS and parts[3] and parts[4] == "partitions":
+        partition = parts[5]
+        if is_int32(partition):
+            return Znode(_PARTITION_STATE, parts[3], int(partition))
+    # A topic may be called "state".
+    name = path.removeprefix(_TOPICS)
+    return Znode(ZnodeKind.TOPIC, name) if "/" not in name else _OTHER
 
 
 def is_published(path: str) -> bool:
@@ -130,188 +210,19 @@ def is_published(path: str) -> bool:
 
 
 def published_data(path: str, payload: bytes) -> bytes:
-    """Return what of a payload may leave the watcher: of configurations only CONFIG_KEYS.
+    """Return what of a payload may leave the watcher.
 
-    An unreadable configuration leaves as `{}` with its version absent, so that replay tells an
-    anomaly without anybody having seen the payload.
+    Of configurations only CONFIG_KEYS, of their change notifications no names of users, clients
+    and hosts. What is unreadable leaves as `{}`, so that replay tells an anomaly without anybody
+    having seen the payload.
     """
-    if classify(path).kind not in {ZnodeKind.TOPIC_CONFIG, ZnodeKind.BROKER_CONFIG}:
+    kind = classify(path).kind
+    if kind is ZnodeKind.CONFIG_CHANGE:
+        return reduce_config_change(payload)
+    if kind not in {ZnodeKind.TOPIC_CONFIG, ZnodeKind.BROKER_CONFIG}:
         return payload
     try:
         config = decode_config(payload)
     except UnreadableZnodeError:
         return b"{}"
     return msgspec.json.encode({"version": 1, "config": config}, order="sorted")
-
-
-def _is_id(text: str) -> bool:
-    if not (text.isascii() and text.isdecimal() and len(text) <= _INT32_DIGITS):
-        return False
-    return int(text) < 2**31 and str(int(text)) == text
-
-
-# --- payloads -------------------------------------------------------------------------------
-
-
-class ControllerZnode(msgspec.Struct, frozen=True):
-    """/controller (kafka.zk.ControllerZNode): who holds it."""
-
-    brokerid: _BROKER_ID
-    version: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
-    timestamp: str | int | None = None
-    kraft_controller_epoch: _INT32 | None = msgspec.field(default=None, name="kraftControllerEpoch")
-
-
-class BrokerZnode(msgspec.Struct, frozen=True):
-    """/brokers/ids/N (kafka.zk.BrokerIdZNode), versions 1 to 5."""
-
-    version: Annotated[int, msgspec.Meta(ge=1, le=5)]
-    host: str | None = None
-    port: _INT32 | None = None
-    endpoints: tuple[str, ...] = ()
-    rack: str | None = None
-
-
-class TopicZnode(msgspec.Struct, frozen=True):
-    """/brokers/topics/T (kafka.zk.TopicZNode), versions 1 to 3; partition ids as ints."""
-
-    partitions: dict[int, tuple[int, ...]]
-    adding: dict[int, tuple[int, ...]] = {}
-    removing: dict[int, tuple[int, ...]] = {}
-    topic_id: str | None = None
-
-
-class PartitionStateZnode(msgspec.Struct, frozen=True):
-    """A partition's leader and ISR (kafka.zk.TopicPartitionStateZNode), in the ISR's own order."""
-
-    leader: _LEADER
-    leader_epoch: _EPOCH
-    isr: tuple[_BROKER_ID, ...]
-    controller_epoch: _INT32
-    version: _VERSION_1
-    leader_recovery_state: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
-
-
-class _TopicLayout(msgspec.Struct, frozen=True):
-    version: Annotated[int, msgspec.Meta(ge=1, le=3)]
-    partitions: dict[str, tuple[_BROKER_ID, ...]]
-    adding_replicas: dict[str, tuple[_BROKER_ID, ...]] = {}
-    removing_replicas: dict[str, tuple[_BROKER_ID, ...]] = {}
-    topic_id: str | None = None
-
-
-class _ConfigLayout(msgspec.Struct, frozen=True):
-    version: _VERSION_1
-    config: dict[str, Any]
-
-
-class _ClusterIdLayout(msgspec.Struct, frozen=True):
-    id: str
-
-
-class _TopicPartitionLayout(msgspec.Struct, frozen=True):
-    topic: str
-    partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-
-
-class _PartitionsLayout(msgspec.Struct, frozen=True):
-    version: _VERSION_1
-    partitions: tuple[_TopicPartitionLayout, ...]
-
-
-_LayoutT = TypeVar("_LayoutT")
-_controller = msgspec.json.Decoder(ControllerZnode)
-_broker = msgspec.json.Decoder(BrokerZnode)
-_topic = msgspec.json.Decoder(_TopicLayout)
-_state = msgspec.json.Decoder(PartitionStateZnode)
-_config = msgspec.json.Decoder(_ConfigLayout)
-_partitions = msgspec.json.Decoder(_PartitionsLayout)
-_cluster_id = msgspec.json.Decoder(_ClusterIdLayout)
-
-
-def decode_controller(payload: bytes) -> ControllerZnode:
-    """Return who holds /controller; 0.8.0 betas wrote a bare broker id.
-
-    >>> decode_controller(b'7').brokerid
-    7
-    """
-    if payload.isdigit() and _is_id(payload.decode()):
-        return ControllerZnode(brokerid=int(payload))
-    return _read(_controller, payload)
-
-
-def decode_controller_epoch(payload: bytes) -> int:
-    """Return the controller epoch: a bare decimal number (kafka.zk.ControllerEpochZNode)."""
-    try:
-        text = payload.decode("ascii")
-    except UnicodeDecodeError:
-        raise UnreadableZnodeError("not a decimal number") from None
-    if not _is_id(text):
-        raise UnreadableZnodeError(_shorten(f"not a decimal number: {text!r}"))
-    return int(text)
-
-
-def decode_broker(payload: bytes) -> BrokerZnode:
-    """Return a broker's registration."""
-    return _read(_broker, payload)
-
-
-def decode_topic(payload: bytes) -> TopicZnode:
-    """Return a topic's assignment; partition ids sorted, replicas in Kafka's order."""
-    layout = _read(_topic, payload)
-    return TopicZnode(
-        partitions=_by_partition(layout.partitions),
-        adding=_by_partition(layout.adding_replicas),
-        removing=_by_partition(layout.removing_replicas),
-        topic_id=layout.topic_id,
-    )
-
-
-def decode_partition_state(payload: bytes) -> PartitionStateZnode:
-    """Return a partition's leader, ISR and epochs."""
-    return _read(_state, payload)
-
-
-def decode_config(payload: bytes) -> dict[str, str]:
-    """Return the part of a topic's or broker's configuration that the model needs.
-
-    An empty znode is no configuration (kafka.zk.ConfigEntityZNode).
-    """
-    if not payload:
-        return {}
-    config = _read(_config, payload).config
-    wanted = {key: value for key, value in config.items() if key in CONFIG_KEYS}
-    if not all(isinstance(value, str) for value in wanted.values()):
-        raise UnreadableZnodeError("a configuration value is not text")
-    return wanted
-
-
-def decode_partitions(payload: bytes) -> tuple[tuple[str, int], ...]:
-    """Return the partitions that a legacy tool asked for under /admin."""
-    layout = _read(_partitions, payload)
-    return tuple((entry.topic, entry.partition) for entry in layout.partitions)
-
-
-def decode_cluster_id(payload: bytes) -> str:
-    """Return the cluster id (kafka.zk.ClusterIdZNode)."""
-    return _read(_cluster_id, payload).id
-
-
-def _by_partition(replicas: dict[str, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
-    bad = [key for key in replicas if not _is_id(key)]
-    if bad:
-        raise UnreadableZnodeError(_shorten(f"not a partition id: {bad[0]!r}"))
-    return {partition: replicas[str(partition)] for partition in sorted(map(int, replicas))}
-
-
-def _read(decoder: msgspec.json.Decoder[_LayoutT], payload: bytes) -> _LayoutT:
-    try:
-        return decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableZnodeError(_shorten(str(error))) from None
-    except RecursionError:
-        raise UnreadableZnodeError("nested too deeply") from None
-
-
-def _shorten(text: str, most: int = 200) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."

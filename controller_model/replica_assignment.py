@@ -1,0 +1,85 @@
+"""Who replicates a partition, and who is on the way in or out.
+
+The rule: `replicas` holds everybody, those that are added and removed included, in the order in
+which elections choose; the first one is the preferred replica. Source:
+kafka.controller.ReplicaAssignment (ControllerContext.scala, Kafka 3.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+
+class ReplicaAssignment(msgspec.Struct, frozen=True):
+    """The replicas of a partition (kafka.controller.ReplicaAssignment)."""
+
+    replicas: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def origin_replicas(self) -> tuple[int, ...]:
+        """The replicas from before the reassignment (originReplicas)."""
+        return diff(self.replicas, self.adding)
+
+    @property
+    def target_replicas(self) -> tuple[int, ...]:
+        """The replicas that are to stay (targetReplicas); the same when nothing is reassigned."""
+        return diff(self.replicas, self.removing)
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        """Tell whether replicas are being added or removed (isBeingReassigned)."""
+        return bool(self.adding or self.removing)
+
+    def reassign_to(self, target: Sequence[int]) -> ReplicaAssignment:
+        """Return the assignment while it moves to the target (reassignTo).
+
+        Replicas that an earlier, unfinished reassignment was adding are forgotten: the origin is
+        what stood before it.
+
+        >>> ReplicaAssignment((1, 2, 3)).reassign_to((2, 5, 6))
+        ReplicaAssignment(replicas=(2, 5, 6, 1, 3), adding=(5, 6), removing=(1, 3))
+        """
+        origin = self.origin_replicas
+        everybody = distinct((*target, *origin))
+        return ReplicaAssignment(everybody, diff(everybody, origin), diff(everybody, target))
+
+    def remove_replica(self, replica: int) -> ReplicaAssignment:
+        """Return the assignment without this replica (removeReplica)."""
+        return ReplicaAssignment(
+            _without(self.replicas, replica),
+            _without(self.adding, replica),
+            _without(self.removing, replica),
+        )
+
+
+EMPTY_ASSIGNMENT = ReplicaAssignment()
+"""The assignment of a partition that nobody assigned (ReplicaAssignment.empty)."""
+
+
+def diff(replicas: Sequence[int], others: Collection[int]) -> tuple[int, ...]:
+    """Return the replicas without the others, one for one (scala.collection.Seq.diff).
+
+    >>> diff((1, 2, 1), (1,))
+    (2, 1)
+    """
+    left = list(others)
+    kept = []
+    for replica in replicas:
+        if replica in left:
+            left.remove(replica)
+        else:
+            kept.append(replica)
+    return tuple(kept)
+
+
+def distinct(replicas: Iterable[int]) -> tuple[int, ...]:
+    """Return the replicas, each at its first place only (scala.collection.Seq.distinct)."""
+    return tuple(dict.fromkeys(replicas))
+
+
+def _without(replicas: tuple[int, ...], replica: int) -> tuple[int, ...]:
+    return tuple(other for other in replicas if other != replica)

@@ -1,0 +1,203 @@
+"""A controller over a ZooKeeper of one dictionary: what its machines are tested with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controller_model.controller_context import ControllerContext, LeaderIsrAndControllerEpoch
+from controller_model.controller_work import ControllerWork, Transition
+from controller_model.elections import LeaderAndIsr
+from controller_model.ids import PartitionAndReplica, TopicPartition
+from controller_model.partition_machine import PartitionStateMachine
+from controller_model.reassignment import Reassignments
+from controller_model.replica_assignment import ReplicaAssignment
+from controller_model.replica_machine import ReplicaStateMachine
+from controller_model.requests import (
+    LeaderAndIsrRequest,
+    Request,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from controller_model.topic_deletion import TopicDeletionManager
+from controller_model.znode_writes import CreateZnode, DeleteZnode, SetZnode, unfenced
+from controller_model.znodes import (
+    decode_partition_state,
+    decode_reassign_partitions,
+    decode_topic,
+)
+
+EPOCH = 50
+EPOCH_ZK_VERSION = 49
+"""A version grows by one per controller; the first epoch is 1, in version 0."""
+
+
+class Zookeeper:
+    """Data and versions by path; writes fail loudly where the real one would refuse them."""
+
+    def __init__(self) -> None:
+        self.znodes: dict[str, tuple[str, int]] = {}
+        self.unclean: set[str] = set()
+        self.epoch_version = EPOCH_ZK_VERSION
+        self.reassignments: dict[TopicPartition, tuple[int, ...]] | None = None
+
+    def partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
+        """Read a state znode."""
+        found = self.znodes.get(
+            f"/brokers/topics/{partition.topic}/partitions/{partition.partition}/state"
+        )
+        if found is None:
+            return None
+        state = decode_partition_state(found[0].encode())
+        return LeaderIsrAndControllerEpoch(
+            LeaderAndIsr(state.leader, state.isr, state.leader_epoch, state.leader_recovery_state),
+            state.controller_epoch,
+            found[1],
+        )
+
+    def unclean_leader_election(self, topic: str) -> bool:
+        """Tell whether the topic allows unclean elections."""
+        return topic in self.unclean
+
+    def controller_epoch_zk_version(self) -> int:
+        """Return the version of /controller_epoch."""
+        return self.epoch_version
+
+    def children(self, path: str) -> Sequence[str]:
+        """Return the names right below a path."""
+        below = (other[len(path) + 1 :] for other in self.znodes if other.startswith(f"{path}/"))
+        return list(dict.fromkeys(name.split("/")[0] for name in below))
+
+    def reassign_partitions(self) -> Mapping[TopicPartition, tuple[int, ...]] | None:
+        """Return what legacy tools ask for."""
+        return self.reassignments
+
+    def make(self, write: CreateZnode | SetZnode | DeleteZnode) -> None:
+        """Make a write, as ZooKeeper would."""
+        if write.path == "/admin/reassign_partitions":
+            self.reassignments = None
+            if isinstance(write, SetZnode):
+                asked = decode_reassign_partitions(write.data.encode())
+                self.reassignments = {p: tuple(replicas) for p, replicas in asked.items()}
+            return
+        found = self.znodes.get(write.path)
+        if isinstance(write, CreateZnode):
+            if found is None:
+                self.znodes[write.path] = (write.data, 0)
+            else:
+                assert not write.path.endswith("/state"), f"{write.path} is there already"
+        elif isinstance(write, SetZnode):
+            assert found is not None, f"{write.path} is not there"
+            assert write.expected_version in {-1, found[1]}, f"{write}: version {found[1]}"
+            self.znodes[write.path] = (write.data, found[1] + 1)
+        else:
+            assert not self.children(write.path), f"{write.path} is not empty"
+            self.znodes.pop(write.path, None)
+
+
+class Play:
+    """A controller under epoch 50 with its machines, over a ZooKeeper of its own."""
+
+    def __init__(self, *live: int, delete_topic_enable: bool = True, **options: Any) -> None:
+        self.zookeeper = Zookeeper()
+        self.context = ControllerContext(
+            controller_id=1,
+            epoch=EPOCH,
+            epoch_zk_version=EPOCH_ZK_VERSION,
+            live_broker_epochs={broker: 100 + broker for broker in live},
+        )
+        self.work = ControllerWork(self.context, self.zookeeper, **options)
+        self.replicas = ReplicaStateMachine(self.work)
+        self.partitions = PartitionStateMachine(self.work)
+        self.deletion = TopicDeletionManager(
+            self.work, self.replicas, self.partitions, delete_topic_enable=delete_topic_enable
+        )
+        self.reassignments = Reassignments(self.work, self.replicas, self.partitions, self.deletion)
+
+    def topic(self, name: str, *assignment: Sequence[int]) -> list[TopicPartition]:
+        """Add a topic with these replicas and without states; return its partitions."""
+        self.context.topics[name] = None
+        self.context.topic_ids[name] = f"id-of-{name}"
+        self.zookeeper.znodes[f"/brokers/topics/{name}"] = ("", 0)
+        self.zookeeper.znodes[f"/config/topics/{name}"] = ("", 0)
+        for number, replicas in enumerate(assignment):
+            self.context.assign(TopicPartition(name, number), ReplicaAssignment(tuple(replicas)))
+        return list(self.context.partitions_of(name))
+
+    def created(self, name: str, *assignment: Sequence[int]) -> list[TopicPartition]:
+        """Add a topic whose partitions and replicas have gone through the machines."""
+        partitions = self.topic(name, *assignment)
+        self.replicas.startup()
+        self.partitions.startup()
+        self.take()
+        return partitions
+
+    def state(self, partition: TopicPartition, leader: int, *isr: int, **more: int) -> None:
+        """Put a state into ZooKeeper and into the controller's memory."""
+        epoch, controller_epoch = more.get("leader_epoch", 0), more.get("controller_epoch", EPOCH)
+        version = more.get("version", 0)
+        data = (
+            f'{{"controller_epoch":{controller_epoch},"leader":{leader},"version":1,'
+            f'"leader_epoch":{epoch},"isr":{list(isr)}}}'
+        )
+        path = f"/brokers/topics/{partition.topic}/partitions/{partition.partition}/state"
+        self.zookeeper.znodes[path] = (data, version)
+        self.context.leadership[partition] = LeaderIsrAndControllerEpoch(
+            LeaderAndIsr(leader, isr, epoch), controller_epoch, version
+        )
+
+    def take(self) -> Transition:
+        """Take what was done, and make its writes."""
+        done = self.work.take()
+        for write in done.writes:
+            for part in unfenced(write):
+                self.zookeeper.make(part)
+        return done
+
+    def written(self, partition: TopicPartition) -> tuple[int, tuple[int, ...], int, int]:
+        """Return leader, ISR, leader epoch and version as ZooKeeper holds them; all applied."""
+        found = self.zookeeper.partition_state(partition)
+        assert found is not None
+        state = found.leader_and_isr
+        assert found.controller_epoch == EPOCH
+        assert self.context.leadership[partition] == found
+        return state.leader, state.isr, state.leader_epoch, found.partition_epoch
+
+    def assignment(self, topic: str) -> dict[int, ReplicaAssignment]:
+        """Return a topic's assignment as ZooKeeper holds it."""
+        znode = decode_topic(self.zookeeper.znodes[f"/brokers/topics/{topic}"][0].encode())
+        return {
+            partition: ReplicaAssignment(
+                replicas, znode.adding.get(partition, ()), znode.removing.get(partition, ())
+            )
+            for partition, replicas in znode.partitions.items()
+        }
+
+
+def replica(partition: TopicPartition, broker: int) -> PartitionAndReplica:
+    """Name a replica."""
+    return PartitionAndReplica(partition.topic, partition.partition, broker)
+
+
+def told(requests: Sequence[Request]) -> list[str]:
+    """Tell requests in short: kind, broker, and what decides there."""
+    lines = []
+    for request in requests:
+        match request:
+            case LeaderAndIsrRequest():
+                lines += [
+                    f"LeaderAndIsr to {request.broker}: {p.partition.topic}-{p.partition.partition} "
+                    f"leader {p.leader} epoch {p.leader_epoch} isr {list(p.isr)}"
+                    + (" new" if p.is_new else "")
+                    for p in request.partitions
+                ]
+            case UpdateMetadataRequest():
+                about = [f"{p.partition.topic}-{p.partition.partition}" for p in request.partitions]
+                lines.append(f"UpdateMetadata to {request.broker}: {about}")
+            case StopReplicaRequest():
+                lines += [
+                    f"StopReplica to {request.broker}: {p.partition.topic}-{p.partition.partition}"
+                    f" epoch {p.leader_epoch}" + (" delete" if p.delete else "")
+                    for p in request.partitions
+                ]
+    return lines

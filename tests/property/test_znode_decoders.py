@@ -1,0 +1,247 @@
+"""Whatever stands in a znode: it is read as it was written, or its decoder says that it cannot."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller_model import znode_writers as write
+from controller_model import znodes
+from controller_model.errors import UnreadableZnodeError
+from controller_model.events import decode_event, encode_event, number
+from controller_model.ids import TopicPartition
+from controller_model.views import decode_view, encode_view
+from controller_model.znodes import DECODERS, ZnodeKind, published_data
+from tests.histories import Fold, small_cluster
+
+INT32 = st.integers(0, 2**31 - 1)
+IDS = st.lists(INT32, max_size=4, unique=True)
+NAMES = st.from_regex(r"\A[a-zA-Z0-9._-]{1,12}\Z")
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
+PARTITIONS = st.dictionaries(st.integers(0, 40) | INT32, IDS, max_size=5)
+TPS = st.lists(st.builds(TopicPartition, NAMES, INT32), max_size=4)
+STATES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "leader": st.integers(-2, 2**31 - 1),
+        "isr": IDS,
+        "leader_epoch": INT32,
+        "controller_epoch": INT32,
+        "leader_recovery_state": st.integers(0, 1),
+    }
+)
+ENDPOINTS = st.lists(
+    st.tuples(
+        st.sampled_from(["PLAINTEXT", "CLIENT"]),
+        st.sampled_from(["PLAINTEXT", "SSL"]),
+        st.just("h"),
+        st.integers(0, 65535),
+    ),
+    max_size=3,
+    unique_by=lambda end: end[0],
+)
+WRITTEN: dict[ZnodeKind, st.SearchStrategy[bytes]] = {
+    ZnodeKind.CONTROLLER: st.builds(
+        write.encode_controller, INT32, timestamp=INT32, kraft_controller_epoch=st.integers(-1, 9)
+    ),
+    ZnodeKind.CONTROLLER_EPOCH: INT32.map(write.encode_controller_epoch),
+    ZnodeKind.BROKER: st.builds(
+        write.encode_broker, ENDPOINTS, timestamp=INT32, rack=st.none() | TEXT,
+        version=st.integers(2, 5),
+    ),
+    ZnodeKind.BROKER_SEQUENCE: st.just(b""),
+    ZnodeKind.TOPIC: st.builds(
+        write.encode_topic, PARTITIONS, topic_id=st.none() | TEXT, adding=PARTITIONS,
+        removing=PARTITIONS,
+    ),
+    ZnodeKind.PARTITION_STATE: STATES.map(lambda state: write.encode_partition_state(**state)),
+    ZnodeKind.REASSIGN_PARTITIONS: st.dictionaries(st.builds(TopicPartition, NAMES, INT32), IDS).map(
+        write.encode_reassign_partitions
+    ),
+    ZnodeKind.PREFERRED_ELECTION: TPS.map(write.encode_partitions),
+    ZnodeKind.DELETE_TOPIC: st.just(b""),
+    ZnodeKind.ISR_CHANGE: TPS.map(write.encode_partitions),
+    ZnodeKind.LOG_DIR_EVENT: INT32.map(write.encode_log_dir_event),
+    ZnodeKind.TOPIC_CONFIG: st.dictionaries(
+        st.sampled_from([*znodes.CONFIG_KEYS, "retention.ms"]), TEXT
+    ).map(write.encode_config),
+    ZnodeKind.BROKER_CONFIG: st.just(b""),
+    ZnodeKind.CONFIG_CHANGE: NAMES.map(lambda name: write.encode_config_change(f"topics/{name}")),
+    ZnodeKind.CLUSTER_ID: TEXT.map(write.encode_cluster_id),
+    ZnodeKind.FEATURE: st.builds(
+        write.encode_feature, enabled=st.booleans(), version=st.integers(1, 2),
+        features=st.dictionaries(NAMES, st.integers(1, 2**15 - 1), max_size=2),
+    ),
+    ZnodeKind.MIGRATION: st.builds(
+        write.encode_migration, kraft_controller_id=INT32, kraft_controller_epoch=INT32,
+        kraft_metadata_offset=st.integers(-1, 2**63 - 1), kraft_metadata_epoch=INT32,
+    ),
+}  # fmt: skip
+ODD = st.sampled_from(
+    ["true", "false", "null", "NaN", "-Infinity", "1.0", "1e3", "-0", "-1", "01", '"0"', '"1"', "[]",
+     "{}", "[[0]]", "2147483648", "-2147483649", "9" * 400, '"\\ud800"', '"\\u0000"', '{"0":[0]}',
+     '{"00":[0]}', "[" * 3000, '{"a":' * 3000]
+)  # fmt: skip
+_VALUE = re.compile(rb'-?[0-9]+|"[^"\\]*"|true|null|\[\]|\{\}')
+
+
+@st.composite
+def damaged(draw: st.DrawFn, kind: ZnodeKind) -> bytes:
+    """Return a payload of a kind after something happened to it; or as it was."""
+    payload = draw(WRITTEN[kind])
+    for _ in range(draw(st.integers(0, 2))):
+        way = draw(st.sampled_from(["value", "cut", "insert", "around", "twice", "bytes"]))
+        values = [found.span() for found in _VALUE.finditer(payload)]
+        at = draw(st.integers(0, len(payload)))
+        if way == "value" and values:
+            start, end = draw(st.sampled_from(values))
+            payload = payload[:start] + draw(ODD).encode() + payload[end:]
+        elif way == "cut":
+            payload = payload[:at] + payload[draw(st.integers(at, len(payload))) :]
+        elif way == "insert":
+            payload = payload[:at] + draw(st.binary(min_size=1, max_size=3)) + payload[at:]
+        elif way == "around":
+            payload = draw(st.sampled_from([b"\xef\xbb\xbf", b" ", b"["])) + payload + draw(
+                st.sampled_from([b"", b"x", b"\0", b"{}", b"\n", b"]"]))  # fmt: skip
+        elif way == "twice" and payload[:1] == b"{":
+            payload = payload[:-1] + b"," + payload[1:]
+        elif way == "bytes":
+            payload = draw(st.binary(max_size=20))
+    return payload
+
+
+def _numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _numbers(key)
+            yield from _numbers(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _numbers(inner)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield value
+
+
+def _written_numbers(payload: bytes) -> set[int]:
+    """Return every whole number of a payload, by Python's own reader: also keys that are some."""
+    if payload.isdigit():
+        return {int(payload)}
+    numbers: set[int] = set()
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for key, value in pairs:
+            numbers.update(_numbers([value]))
+            if re.fullmatch(r"0|[1-9][0-9]{0,9}", key):
+                numbers.add(int(key))
+        return dict(pairs)
+
+    json.loads(payload, object_pairs_hook=keep)
+    return numbers
+
+
+DEFAULTS = {ZnodeKind.CONTROLLER: {1}, ZnodeKind.PARTITION_STATE: {0}}
+"""Numbers that stand where a layout says nothing: the first version, a leader that recovered."""
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+@given(data=st.data())
+def test_no_number_is_read_that_was_not_written(kind: ZnodeKind, data: st.DataObject) -> None:
+    """A payload is unreadable for a short reason, or each number in it was a number before."""
+    payload = data.draw(damaged(kind))
+    reason: str | None = None
+    try:
+        read = DECODERS[kind](payload)
+    except UnreadableZnodeError as error:
+        reason = str(error)
+    if reason is not None:
+        assert 0 < len(reason) <= 200
+        return
+    content = msgspec.to_builtins(dict(read) if isinstance(read, Mapping) else read, str_keys=False)
+    numbers = set(_numbers(content))
+    if numbers:
+        assert numbers <= _written_numbers(payload) | DEFAULTS.get(kind, set())
+    json.dumps(msgspec.to_builtins(str(content))).encode()  # nothing that cannot be written again
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+@given(data=st.data())
+def test_what_kafka_writes_is_read(kind: ZnodeKind, data: st.DataObject) -> None:
+    """No payload of Kafka's own is refused, whatever the numbers in it."""
+    DECODERS[kind](data.draw(WRITTEN[kind]))
+
+
+@given(STATES)
+def test_states_round_trip(state: dict[str, Any]) -> None:
+    """Leader, ISR in its order and epochs come back as they went in."""
+    read = znodes.decode_partition_state(write.encode_partition_state(**state))
+    assert {key: getattr(read, key) for key in state} == {**state, "isr": tuple(state["isr"])}
+
+
+@given(PARTITIONS, PARTITIONS, PARTITIONS, st.none() | TEXT)
+def test_topics_round_trip(
+    partitions: dict[int, list[int]],
+    adding: dict[int, list[int]],
+    removing: dict[int, list[int]],
+    topic_id: str | None,
+) -> None:
+    """Whatever the order of Kafka's hash map, partitions come back sorted, replicas as they were."""
+    data = write.encode_topic(partitions, adding=adding, removing=removing, topic_id=topic_id)
+    read = znodes.decode_topic(data)
+    assert [*read.partitions] == sorted(partitions)
+    assert read.partitions == {p: tuple(replicas) for p, replicas in partitions.items()}
+    assert read.adding == {p: tuple(replicas) for p, replicas in adding.items() if replicas}
+    assert read.removing == {p: tuple(replicas) for p, replicas in removing.items() if replicas}
+    assert read.topic_id == topic_id
+
+
+@given(st.sampled_from(["users", "clients", "ips"]), NAMES, st.data())
+def test_no_name_of_a_user_leaves_the_watcher(kind: str, name: str, data: st.DataObject) -> None:
+    """Whatever is damaged in a notification, who it names stays inside."""
+    secret = f"S3cret{name}"
+    payload = write.encode_config_change(f"{kind}/{secret}")
+    at = data.draw(st.integers(0, len(payload)))
+    for sent in (payload, payload[:at], payload[:at] + b'"' + payload[at:]):
+        told = published_data("/config/changes/config_change_0000000000", sent)
+        assert secret.encode() not in told
+
+
+PATHS = {
+    kind: kind.value.replace("<topic>", "t").replace("<broker>", "1").replace("<partition>", "0")
+    .replace("<sequence>", "change_0000000001")
+    for kind in DECODERS
+}  # fmt: skip
+
+
+@st.composite
+def happenings(draw: st.DrawFn) -> tuple[str, bytes | None]:
+    """Return a path of some kind and what is written there, damaged or not; None deletes it."""
+    kind = draw(st.sampled_from([*DECODERS]))
+    return PATHS[kind], draw(st.none() | damaged(kind))
+
+
+@given(st.lists(happenings(), max_size=12), st.booleans())
+def test_no_payload_breaks_the_fold(written: list[tuple[str, bytes | None]], resync: bool) -> None:
+    """Whatever is written: it is folded, told, packed and shown, and the digest proves it."""
+    history, fold = small_cluster(), Fold(packed=True)
+    fold.follow(history)
+    for path, payload in written:
+        if payload is not None:
+            history.set(path, payload)
+        elif path in history.znodes:
+            history.delete(path)
+    if resync:
+        history.resync()
+    history.reconciled()
+    told = fold.follow(history)
+    records = number("c", "l", told)
+    assert [decode_event(encode_event(record)) for record in records] == records
+    fold.restart()
+    assert all(decode_view(encode_view(view)) == view for view in fold.views().values())
+    assert fold.state.control.log.divergent_since is None
+    assert fold.state.control.log.errors == 0

@@ -1,0 +1,357 @@
+"""Leader elections, against Kafka's own test cases and against rules written down a second time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from controller_model.elections import (
+    ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    RECOVERED,
+    RECOVERING,
+    STATE_CHANGE_FAILED,
+    Election,
+    LeaderAndIsr,
+    Strategy,
+    admin_error,
+    elect,
+    is_election_needed,
+)
+from controller_model.errors import ModelError
+
+FAILED = Election(None, unclean=False, error="StateChangeFailedException")
+
+
+def held(strategy: str = "offline", **facts: Any) -> Election:
+    """Elect in a partition of brokers 2 and 4 that broker 2 leads, with what a case changes."""
+    defaults: dict[str, Any] = {
+        "replicas": (2, 4),
+        "isr": (2, 4),
+        "leader": 2,
+        "leader_epoch": 6,
+        "controller_epoch": 50,
+        "live": {2, 4},
+    }
+    return elect(strategy, **(defaults | facts))
+
+
+def won(leader: int, *isr: int, recovery: int = RECOVERED, unclean: bool = False) -> Election:
+    """Return an election that was won over the state that `held` begins with."""
+    return Election(LeaderAndIsr(leader, isr, 7, recovery), unclean=unclean)
+
+
+# Kafka's PartitionLeaderElectionAlgorithmsTest, case by case and in its order.
+KAFKAS_OWN_CASES = {
+    "OfflinePartitionLeaderElection": (held(live={4}), won(4, 4)),
+    "LastIsrOfflineUncleanLeaderElectionDisabled": (held(isr=(2,), live={4}), FAILED),
+    "LastIsrOfflineUncleanLeaderElectionEnabled": (
+        held(isr=(2,), live={4}, unclean=True),
+        won(4, 4, recovery=RECOVERING, unclean=True),
+    ),
+    "ReassignPartitionLeaderElection": (held("reassign", live={4}), won(4, 2, 4)),
+    "ReassignPartitionLeaderElectionWithNoLiveIsr": (held("reassign", isr=(2,), live=()), FAILED),
+    "ReassignPartitionLeaderElectionWithEmptyIsr": (held("reassign", isr=(), live={2}), FAILED),
+    "PreferredReplicaPartitionLeaderElection": (held("preferred"), won(2, 2, 4)),
+    "PreferredReplicaInIsrNotLive": (held("preferred", isr=(2,), live=()), FAILED),
+    "PreferredReplicaNotInIsrLive": (held("preferred", isr=(4,)), FAILED),
+    "PreferredReplicaNotInIsrNotLive": (held("preferred", isr=(), live=()), FAILED),
+    "ControlledShutdownPartitionLeaderElection": (
+        held("controlled_shutdown", shutting_down={2}),
+        won(4, 4),
+    ),
+    "ControlledShutdownLastIsrShuttingDown": (
+        held("controlled_shutdown", isr=(2,), shutting_down={2}),
+        FAILED,
+    ),
+    "ControlledShutdownAllIsrSimultaneouslyShutdown": (
+        held("controlled_shutdown", shutting_down={2, 4}),
+        FAILED,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KAFKAS_OWN_CASES)
+def test_kafkas_own_cases_end_as_in_kafka(case: str) -> None:
+    """Every case of Kafka's own unit test gives here what it gives there."""
+    got, expected = KAFKAS_OWN_CASES[case]
+    assert got == expected
+
+
+OTHER_CASES = {
+    "a broker in controlled shutdown leads no more": (held(shutting_down={2}), won(4, 4)),
+    "the ISR keeps its own order": (held(isr=(4, 2)), won(2, 4, 2)),
+    "a failed log directory is as good as a dead broker": (held(offline_dirs={2}), won(4, 4)),
+    "unclean is not needed while a member of the ISR lives": (
+        held(live={4}, unclean=True, admin_unclean=True),
+        won(4, 4),
+    ),
+    "an administrator may ask for an unclean one": (
+        held(isr=(2,), live={4}, admin_unclean=True),
+        won(4, 4, recovery=RECOVERING, unclean=True),
+    ),
+    "below 3.2 an unclean leader is not marked": (
+        held(isr=(2,), live={4}, unclean=True, leader_recovery_supported=False),
+        won(4, 4, unclean=True),
+    ),
+    "below 3.2 a mark stays as it was": (
+        held(
+            isr=(2,),
+            live={4},
+            unclean=True,
+            leader_recovery_supported=False,
+            leader_recovery_state=RECOVERING,
+        ),
+        won(4, 4, recovery=RECOVERING, unclean=True),
+    ),
+    "a clean election leaves the mark": (
+        held(live={4}, leader_recovery_state=RECOVERING),
+        won(4, 4, recovery=RECOVERING),
+    ),
+    "unclean, and nobody lives": (held(isr=(2,), live=(), unclean=True), FAILED),
+    "unclean, the first live replica leads": (
+        held(replicas=(2, 4, 5), isr=(2,), live={5, 4}, unclean=True),
+        won(4, 4, recovery=RECOVERING, unclean=True),
+    ),
+    "no unclean one while an unassigned broker of the ISR lives": (
+        held(isr=(9,), live={2, 4, 9}, unclean=True),
+        FAILED,
+    ),
+    "nobody is assigned": (held(replicas=()), FAILED),
+    "preferred, nobody is assigned": (held("preferred", replicas=()), FAILED),
+    "preferred never tries the second": (held("preferred", live={4}), FAILED),
+    "preferred, in shutdown": (held("preferred", shutting_down={2}), FAILED),
+    "preferred, failed log directory": (held("preferred", offline_dirs={2}), FAILED),
+    "preferred may lead already": (held("preferred", leader=2), won(2, 2, 4)),
+    "preferred keeps a dead member in the ISR": (held("preferred", live={2}), won(2, 2, 4)),
+    "preferred is never unclean": (held("preferred", isr=(4,), unclean=True), FAILED),
+    "reassign leaves removed replicas out": (
+        held("reassign", replicas=(2, 4, 5), removing=(2,)),
+        won(4, 2, 4),
+    ),
+    "reassign takes an added replica that is in sync": (
+        held("reassign", replicas=(5, 2, 4), isr=(2, 4, 5), live={2, 4, 5}, adding=(5,)),
+        won(5, 2, 4, 5),
+    ),
+    "reassign passes over an added replica that is not": (
+        held("reassign", replicas=(5, 2, 4), live={2, 4, 5}, adding=(5,)),
+        won(2, 2, 4),
+    ),
+    "reassign follows the target's order": (held("reassign", target=(4, 2)), won(4, 2, 4)),
+    "reassign to an empty target": (held("reassign", target=()), FAILED),
+    "reassign, the target is in shutdown": (
+        held("reassign", target=(4,), shutting_down={4}),
+        FAILED,
+    ),
+    "reassign, failed log directory": (held("reassign", offline_dirs={2}), won(4, 2, 4)),
+    "reassign is never unclean": (held("reassign", isr=(2,), live={4}, unclean=True), FAILED),
+    "controlled shutdown leaves a dead member in the ISR": (
+        held(
+            "controlled_shutdown",
+            replicas=(2, 4, 5),
+            isr=(2, 4, 5),
+            live={2, 5},
+            shutting_down={2},
+        ),
+        won(5, 4, 5),
+    ),
+    "controlled shutdown takes all that shut down out": (
+        held(
+            "controlled_shutdown",
+            replicas=(2, 4, 5),
+            isr=(4, 5, 2),
+            live={2, 4, 5},
+            shutting_down={2, 4},
+        ),
+        won(5, 5),
+    ),
+    "controlled shutdown, failed log directory": (
+        held("controlled_shutdown", shutting_down={2}, offline_dirs={4}),
+        FAILED,
+    ),
+    "controlled shutdown is never unclean": (
+        held("controlled_shutdown", isr=(2,), shutting_down={2}, unclean=True),
+        FAILED,
+    ),
+    "controlled shutdown, a dead successor": (
+        held("controlled_shutdown", live={2}, shutting_down={2}),
+        FAILED,
+    ),
+    "the leader that was -1 makes no difference": (held(leader=-1), won(2, 2, 4)),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_CASES)
+def test_what_kafkas_cases_leave_out(case: str) -> None:
+    """The rest of the rules, each by the smallest case that tells it from its neighbours."""
+    got, expected = OTHER_CASES[case]
+    assert got == expected
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_nothing_is_elected_without_a_state(strategy: Strategy) -> None:
+    """Without a state znode no strategy elects: the partition was never online."""
+    assert held(strategy, state_exists=False, shutting_down={2}) == FAILED
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_state_of_a_newer_controller_is_left_alone(strategy: Strategy) -> None:
+    """Under a newer controller epoch nothing is elected; under the same or an older one it is."""
+    facts: dict[str, Any] = (
+        {"shutting_down": {2}} if strategy is Strategy.CONTROLLED_SHUTDOWN else {}
+    )
+    assert held(strategy, state_controller_epoch=51, **facts) == FAILED
+    for epoch in (50, 49, None):
+        assert held(strategy, state_controller_epoch=epoch, **facts).error is None
+
+
+def test_an_unknown_strategy_is_a_mistake_of_ours() -> None:
+    """A strategy that Kafka does not have raises, and the message names those it has."""
+    with pytest.raises(ModelError, match="'leader': use one of offline, reassign, preferred"):
+        held("leader")
+
+
+def test_the_numbers_and_names_are_kafkas() -> None:
+    """What stands in znodes and answers: LeaderRecoveryState's numbers, the names in Errors."""
+    assert (RECOVERED, RECOVERING) == (0, 1)
+    assert LeaderAndIsr(1, (1,)) == LeaderAndIsr(1, (1,), 0, 0)
+    assert (STATE_CHANGE_FAILED, ELECTION_NOT_NEEDED) == (
+        "StateChangeFailedException",
+        "ELECTION_NOT_NEEDED",
+    )
+    assert (PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE) == (
+        "PREFERRED_LEADER_NOT_AVAILABLE",
+        "ELIGIBLE_LEADERS_NOT_AVAILABLE",
+    )
+
+
+def test_outcomes_cannot_be_changed() -> None:
+    """Elections and states are values: they can be keys, and nobody alters them."""
+    assert len({won(2, 2, 4), won(2, 2, 4), FAILED}) == 2
+    with pytest.raises(AttributeError):
+        FAILED.error = None  # type: ignore[misc] # that is the test
+
+
+def test_a_new_epoch_changes_nothing_else() -> None:
+    """LeaderAndIsr.newEpoch: the leader epoch grows by one, all else stays."""
+    assert LeaderAndIsr(1, (2, 1), 4, RECOVERING).new_epoch() == LeaderAndIsr(
+        1, (2, 1), 5, RECOVERING
+    )
+
+
+# --- every small cluster ---------------------------------------------------------------------
+
+
+def subsets(brokers: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Return all subsets, in the order given."""
+    for size in range(len(brokers) + 1):
+        yield from itertools.combinations(brokers, size)
+
+
+def brute(
+    strategy: str,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    brokers: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+    *,
+    unclean: bool,
+) -> tuple[int, tuple[int, ...], bool] | None:
+    """Tell leader, ISR and unclean by the rules as sentences, over lists of candidates."""
+    live, shutting, offline = brokers
+    serving = [b for b in live if b not in shutting and b not in offline]
+    if strategy == "controlled_shutdown":
+        able = [b for b in live if b not in offline and b not in shutting]
+        new_isr = tuple(member for member in isr if member not in shutting)
+    else:
+        able = serving
+        new_isr = isr
+    if strategy == "offline":
+        new_isr = tuple(member for member in isr if member in serving)
+    asked = replicas[:1] if strategy == "preferred" else replicas
+    candidates = [b for b in asked if b in able and b in isr]
+    is_unclean = False
+    if strategy == "offline" and unclean and not new_isr:
+        candidates = [b for b in replicas if b in serving]
+        new_isr = tuple(candidates[:1])
+        is_unclean = True
+    return (candidates[0], new_isr, is_unclean) if candidates else None
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_every_small_cluster_elects_by_the_rules(strategy: Strategy) -> None:
+    """Three brokers, all assignments, ISRs, live, stopping and failing sets: as told by hand."""
+    brokers = (0, 1, 2)
+    assignments = [p for size in range(4) for p in itertools.permutations(brokers, size)]
+    isrs = [(), (0,), (1,), (2, 0), (1, 2), (2, 1, 0)]
+    seen = 0
+    for replicas, isr, live, shutting, offline, unclean in itertools.product(
+        assignments,
+        isrs,
+        subsets(brokers),
+        [(), (0,), (1, 2)],
+        [(), (1,)],
+        (False, True),
+    ):
+        got = elect(
+            strategy,
+            replicas=replicas,
+            isr=isr,
+            leader=0,
+            leader_epoch=3,
+            controller_epoch=1,
+            live=live,
+            shutting_down=shutting,
+            offline_dirs=offline,
+            unclean=unclean,
+        )
+        expected = brute(strategy, replicas, isr, (live, shutting, offline), unclean=unclean)
+        if expected is None:
+            assert got == FAILED
+            continue
+        leader, new_isr, is_unclean = expected
+        recovery = RECOVERING if is_unclean else RECOVERED
+        assert got == Election(LeaderAndIsr(leader, new_isr, 4, recovery), unclean=is_unclean)
+        assert is_unclean or leader in isr
+        seen += 1
+    assert seen > 100
+
+
+# --- what is asked for -----------------------------------------------------------------------
+
+
+def test_a_preferred_election_is_needed_while_another_leads() -> None:
+    """Only the leader of the first replica counts, dead or alive, in the ISR or not."""
+    for leader, needed in ((2, False), (4, True), (-1, True)):
+        assert (
+            is_election_needed("preferred", replicas=(2, 4), leader=leader, live={2, 4}) is needed
+        )
+
+
+def test_an_unclean_election_is_needed_without_a_live_leader() -> None:
+    """A leader of -1, one that is dead, and one that is shutting down: then it is needed."""
+
+    def needed(leader: int, *shutting: int) -> bool:
+        return is_election_needed(
+            "offline", replicas=(2, 4), leader=leader, live={2}, shutting_down=shutting
+        )
+
+    assert [needed(2), needed(4), needed(-1), needed(2, 2)] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("strategy", ["reassign", "controlled_shutdown"])
+def test_nobody_asks_for_other_elections(strategy: str) -> None:
+    """The admin API knows preferred and unclean elections only."""
+    with pytest.raises(ModelError, match=f"of kind '{strategy}'"):
+        is_election_needed(strategy, replicas=(2,), leader=2, live={2})
+
+
+def test_an_administrator_is_told_in_the_protocols_words() -> None:
+    """A failed election has one name for each kind; other errors and success pass as they are."""
+    assert admin_error("preferred", STATE_CHANGE_FAILED) == PREFERRED_LEADER_NOT_AVAILABLE
+    assert admin_error("offline", STATE_CHANGE_FAILED) == ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert admin_error("preferred", None) is None
+    assert admin_error("preferred", ELECTION_NOT_NEEDED) == "ELECTION_NOT_NEEDED"
