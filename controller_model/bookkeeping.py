@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 
 from controller_model.changes import ZnodeChange, znode_digest
-from controller_model.cluster import LogLedger, Mark
+from controller_model.cluster import UNKNOWN_VERSION, LogLedger, Mark
 
 
 class Verdict(enum.Enum):
@@ -49,6 +49,17 @@ def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
     # held cannot show an older one, unless that value is of a history that is no more.
     impossible = change.read_zxid is not None and change.read_zxid >= mark.mzxid
     return Verdict.REPLACED if impossible else Verdict.STALE
+
+
+def steps_merged(mark: Mark, version: int | None) -> int:
+    """Return how many updates of one znode were never seen; 0 where a version is not known.
+
+    >>> steps_merged(Mark(mzxid=9, czxid=3, version=4, resync=0), 7)
+    2
+    """
+    if version is None or mark.version == UNKNOWN_VERSION:
+        return 0
+    return max(0, version - mark.version - 1)
 
 
 def confirm(log: LogLedger, path: str, mark: Mark) -> bool:

@@ -7,15 +7,23 @@ the controller did before, and called so.
 
 from __future__ import annotations
 
-import re
-
 from controller_model import election_ledger
+from controller_model.broker_inference import is_drained
 from controller_model.changes import ChangeKind, ZnodeChange
 from controller_model.cluster import BrokerRecord, ClusterState
-from controller_model.events import AnyEvent, BrokerEnd, BrokerStarted, BrokerStopped, where
-from controller_model.znodes import Znode, decode_broker
+from controller_model.events import (
+    Anomaly,
+    AnyEvent,
+    BrokerEnd,
+    BrokerStarted,
+    BrokerStopped,
+    LogDirFailed,
+    where,
+)
+from controller_model.znodes import BrokerZnode, Znode, decode_broker, decode_log_dir_event
 
-_PORT = re.compile(r"[0-9]{1,5}")
+TO_AND_FRO_MS = 3_600_000
+"""Two moves of one id within this time, back to where it was, are no move of a machine."""
 
 
 def set_broker(
@@ -30,17 +38,22 @@ def set_broker(
     if record.live and new_registration:
         events += _end(state, broker, record, change, BrokerEnd.BOUNCED)
         election_ledger.holder_died(state, broker, change)
-    record.host, record.port = _address(
-        registration.host, registration.port, registration.endpoints
-    )
+    before = _text(record.host, record.port)
+    former, last_sign = record.former_address, record.since
+    record.host, record.port = _address(registration)
     record.rack = registration.rack
+    record.endpoints, record.features = registration.endpoints, registration.features
     record.live = True
+    address = _text(record.host, record.port)
+    if before not in {None, address}:
+        record.former_address = before
     if not new_registration:
         return events
     record.registrations += record.epoch != change.czxid
     record.epoch = change.czxid
     record.since = change.ctime
     record.drained = 0
+    record.log_dir_failed = False
     election_ledger.holder_registered(state, broker, record.epoch)
     if not state.control.log.baseline:
         return events
@@ -52,8 +65,14 @@ def set_broker(
         host=record.host,
         port=record.port,
         rack=record.rack,
+        moved_from=None if before == address else before,
     )
-    return [*events, started]
+    events.append(started)
+    soon = (change.ctime or 0) - (last_sign or 0) < TO_AND_FRO_MS
+    if before != address and former == address and soon:
+        state.control.log.anomalies += 1
+        events.append(_to_and_fro(change, broker, before, address))
+    return events
 
 
 def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
@@ -70,6 +89,24 @@ def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[A
     return events + election_ledger.recount_due(state, change)
 
 
+def set_log_dir_event(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take a broker's word that a log directory failed; a controller deletes it when it has acted.
+
+    What a resync tells was told before, or happened before anybody looked: it is no news.
+    """
+    event = decode_log_dir_event(payload)
+    record = state.control.brokers.get(event.broker)
+    if record is None or not record.live:
+        return []
+    record.log_dir_failed = True
+    if not state.control.log.baseline or state.control.log.resync is not None:
+        return []
+    record.log_dir_failures += 1
+    return [LogDirFailed(**where(change), broker=event.broker)]
+
+
 def _how_it_ended(
     state: ClusterState, broker: int, record: BrokerRecord, change: ZnodeChange
 ) -> BrokerEnd:
@@ -82,7 +119,7 @@ def _how_it_ended(
     )
     if in_sync_with_others:
         return BrokerEnd.CRASHED
-    return BrokerEnd.CONTROLLED_SHUTDOWN if record.drained else BrokerEnd.UNKNOWN
+    return BrokerEnd.CONTROLLED_SHUTDOWN if is_drained(record) else BrokerEnd.UNKNOWN
 
 
 def _end(
@@ -101,18 +138,34 @@ def _end(
     ]
 
 
-def _address(
-    host: str | None, port: int | None, endpoints: tuple[str, ...]
-) -> tuple[str | None, int | None]:
-    """Return where the broker listens: the old fields, else the first endpoint.
+def _to_and_fro(
+    change: ZnodeChange, broker: int, before: str | None, address: str | None
+) -> Anomaly:
+    reason = (
+        f"broker {broker} is registered in turn at {before} and at {address}: "
+        "two processes with one broker id?"
+    )
+    return Anomaly(**where(change), path=change.path, reason=reason)
 
-    >>> _address(None, -1, ("SASL_SSL://b1.example:9093",))
-    ('b1.example', 9093)
+
+def _text(host: str | None, port: int | None) -> str | None:
+    """Return an address in one text; None where there is none.
+
+    >>> _text("b1", 9092), _text("b1", None), _text(None, None)
+    ('b1:9092', 'b1', None)
     """
-    if host and port is not None and port >= 0:
-        return host, port
-    if not endpoints:
-        return host, None
-    address = endpoints[0].rpartition("://")[2]
-    name, _, number = address.rpartition(":")
-    return name.strip("[]") or host, int(number) if _PORT.fullmatch(number) else None
+    if host is None:
+        return None
+    return host if port is None else f"{host}:{port}"
+
+
+def _address(registration: BrokerZnode) -> tuple[str | None, int | None]:
+    """Return where the broker listens: the plaintext address of old clients, else the first one.
+
+    >>> _address(BrokerZnode(version=2, jmx_port=-1, port=-1, endpoints=("SASL_SSL://[::1]:9093",)))
+    ('::1', 9093)
+    """
+    if registration.host and registration.port is not None and registration.port >= 0:
+        return registration.host, registration.port
+    first = next(iter(registration.addresses()), None)
+    return (registration.host, None) if first is None else (first.host or None, first.port)

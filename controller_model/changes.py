@@ -200,6 +200,10 @@ def _decode_one_by_one(message: bytes) -> Batch:
     return Batch(tuple(changes), len(records) - len(changes))
 
 
+_BLAKE2B_64 = hashlib.blake2b(digest_size=8)
+"""To be copied: a third cheaper than to be made."""
+
+
 def znode_digest(path: str, mzxid: int) -> int:
     """Return a znode's 64 bits of a digest; XOR them over a set of znodes.
 
@@ -208,8 +212,9 @@ def znode_digest(path: str, mzxid: int) -> int:
     >>> znode_digest("/controller", 87) == znode_digest("/controller", 88)
     False
     """
-    data = path.encode(errors="surrogatepass") + b"\0%d" % mzxid
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
+    hashed = _BLAKE2B_64.copy()
+    hashed.update(path.encode(errors="surrogatepass") + b"\0%d" % mzxid)
+    return int.from_bytes(hashed.digest())
 
 
 def digest_text(digest: int) -> str:

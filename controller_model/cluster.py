@@ -14,13 +14,18 @@ import msgspec
 
 from controller_model.changes import SessionState
 from controller_model.contribution import Contribution
+from controller_model.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.errors import ModelError
 from controller_model.events import ControllerElected
 from controller_model.ids import NO_CONTROLLER, NOWHERE, Position
 from controller_model.views import Failover, ResyncWanted
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Of the packed values below; a checkpoint of another version is rebuilt from the log."""
+
+
+UNKNOWN_VERSION = -1
+"""In a mark: the record did not carry the znode's version, so merged updates cannot be counted."""
 
 
 class UnreadableStateError(ModelError):
@@ -39,6 +44,7 @@ class Mark(msgspec.Struct, array_like=True):
     mzxid: int
     czxid: int
     version: int
+    """UNKNOWN_VERSION where the log did not tell it."""
     resync: int
     """The ordinal of the last resync that told this znode."""
 
@@ -72,6 +78,8 @@ class TopicState(msgspec.Struct, array_like=True):
     config_mark: Mark | None = None
     chunks: int = 0
     """How many topic views were written last."""
+    unclean: bool | None = None
+    """unclean.leader.election.enable of the topic's own configuration; None when it sets none."""
 
 
 class BrokerRecord(msgspec.Struct, array_like=True):
@@ -89,6 +97,16 @@ class BrokerRecord(msgspec.Struct, array_like=True):
     drained: int = 0
     """Partitions that the controller took it off while it was registered: a controlled shutdown
     or a failed log directory."""
+    log_dir_failures: int = 0
+    """Failed log directories that it told of, ever."""
+    log_dir_failed: bool = False
+    """One of them since it registered: what the controller took it off is no controlled shutdown."""
+    former_address: str | None = None
+    """Where it was registered before it moved to its present address."""
+    endpoints: tuple[str, ...] = ()
+    """All its listeners, as registered (BrokerIdZNode.endpoints)."""
+    features: dict[str, dict[str, int]] = {}
+    """What it supports: min_version and max_version by feature."""
 
 
 class ControllerLedger(msgspec.Struct, array_like=True):
@@ -135,6 +153,27 @@ class ControllerLedger(msgspec.Struct, array_like=True):
     """The former holder, while it is open whether its registration vanished with /controller."""
     failover_due: int = 0
     """Leader writes that the failover work under way still owes."""
+
+
+class PredictionLedger(msgspec.Struct, array_like=True):
+    """What the controller owes, as of the last heartbeat."""
+
+    at: int | None = None
+    """The last heartbeat; after a longer gap than usual nobody knows what was not seen in it."""
+    known_since: int | None = None
+    owed_since: int | None = None
+    last_write_at: int | None = None
+    holder: int | None = None
+    """czxid of the /controller that the account is about: another controller, another account."""
+    written: bool = False
+    """A state was written under the current epoch since the last heartbeat."""
+    leaderless_zxid: int = 0
+    """The largest mzxid of a state that was written without a leader."""
+    reassignments: int = 0
+    """Reassignments that can go on to their end."""
+    counts: dict[str, int] = {}
+    told: bool = False
+    """That this controller is a ghost."""
 
 
 class ResyncLedger(msgspec.Struct, array_like=True):
@@ -230,6 +269,13 @@ class ControlPlane(msgspec.Struct, array_like=True):
     isr_expands: int = 0
     graves: dict[str, int] = {}
     """Keys of views that were deleted, and when: compaction may forget them later."""
+    predictions: PredictionLedger = msgspec.field(default_factory=PredictionLedger)
+    broker_unclean: dict[str, bool] = {}
+    """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
+    coordinators: dict[str, dict[int, int]] = {}
+    """Of each topic whose leaders are coordinators: how many partitions each broker leads."""
+    kraft_controller: int | None = None
+    """The KRaft controller that /migration names; None without one."""
 
     def live_brokers(self) -> set[int]:
         """Return the ids that are registered."""
@@ -333,6 +379,8 @@ class ClusterState:
         """Add what the touched topics count now to the totals, and put them into the store."""
         for name, topic in self.touched.items():
             self.changed.add(name)
+            if name in COORDINATOR_OF:
+                self._count_coordinators(topic)
             if topic.mark is None and topic.config_mark is None and not topic.partitions:
                 self.topics.remove(name)
                 # At least one: a batch that runs anew may make and end a topic that was told before.
@@ -341,6 +389,13 @@ class ClusterState:
             self.control.totals.add(self.count(topic))
             self.topics.put(topic)
         self.touched.clear()
+
+    def _count_coordinators(self, topic: TopicState) -> None:
+        if topic.partitions:
+            leaders = (record.leader for record in topic.partitions.values())
+            self.control.coordinators[topic.name] = coordinated_by(leaders)
+        else:
+            self.control.coordinators.pop(topic.name, None)
 
 
 def new_cluster(cluster: str, *, assumed: Assumed, counters_since: int) -> ControlPlane:

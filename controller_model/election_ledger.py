@@ -36,13 +36,13 @@ def set_controller(
     """Take a new value of /controller."""
     holder = decode_controller(payload)
     ledger = state.control.controller
-    ledger.migrating = (holder.kraft_controller_epoch or -1) >= 0
-    # A cluster that was built anew may come to the same zxids, at another time.
-    same_znode = (
-        ledger.czxid is not None
-        and ledger.czxid == change.czxid
-        and change.ctime in {None, ledger.elected_at}
+    was_migrating = ledger.migrating
+    ledger.migrating = holder.kraft_controller_epoch is not None and (
+        holder.kraft_controller_epoch >= 0
     )
+    # A cluster that was built anew may come to the same zxids, at another time.
+    same_znode = ledger.czxid == change.czxid and change.ctime in {None, ledger.elected_at}
+    # Without a czxid on either side there is no sign of another election by the same broker.
     if same_znode and holder.brokerid == ledger.id:
         return []
     if not state.control.log.baseline:
@@ -57,7 +57,9 @@ def set_controller(
     ledger.id_changes += before not in {NO_CONTROLLER, holder.brokerid}
     # Where the end was not seen by itself, the end of the holder's registration may be read yet.
     unsure = ledger.id != NO_CONTROLLER or state.control.log.resync is not None
-    cause = _cause(state, before, unsure=unsure)
+    cause = ElectionCause.MIGRATION
+    if ledger.migrating is was_migrating:
+        cause = _cause(state, before, unsure=unsure)
     ledger.unsure_of = before if unsure and cause is ElectionCause.UNKNOWN else NO_CONTROLLER
     ledger.last_id = before
     _hold(state, change, holder.brokerid)
@@ -70,6 +72,8 @@ def set_controller(
         to_broker=holder.brokerid,
         epoch=None,
         vacancy_ms=vacancy_ms,
+        vacancy_min_ms=ledger.vacancy_last_min_ms,
+        vacancy_max_ms=ledger.vacancy_last_max_ms,
         cause=cause,
     )
     _begin_failover(state, change)
@@ -154,6 +158,16 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         ledger.untold is not None and change.observed_at - ledger.untold.at > UNTOLD_FOR_AT_MOST_MS
     )
     return _tell(ledger) if late else []
+
+
+def account(ledger: ControllerLedger) -> tuple[int, int]:
+    """Return (elections, missed ones) if the log ends here.
+
+    An epoch that jumped is then not going to be explained by a /controller that is read after it.
+    """
+    settled = msgspec.structs.replace(ledger)
+    _count(settled)
+    return settled.elections, ledger.missed + settled.elections - ledger.elections
 
 
 def holder_registered(state: ClusterState, broker: int, epoch: int | None) -> None:

@@ -14,6 +14,7 @@ from typing import TypedDict
 import msgspec
 
 from controller_model.changes import ZnodeChange
+from controller_model.coordinators import Coordinator
 from controller_model.errors import UnreadableRecordError
 from controller_model.ids import NOWHERE, AsOf, Position, TopicPartition
 
@@ -42,6 +43,7 @@ class BrokerEnd(enum.StrEnum):
 
     CONTROLLED_SHUTDOWN = "controlled_shutdown"
     CRASHED = "crashed"
+    """It was in sync with others to the end: its process died, or lost its ZooKeeper session."""
     BOUNCED = "bounced"
     """The same id registered again (a larger czxid) and the end between was not seen."""
     UNKNOWN = "unknown"
@@ -54,7 +56,10 @@ class ElectionCause(enum.StrEnum):
     SESSION_LOST = "session_lost"
     """The old controller's own registration vanished with it."""
     DELETED = "deleted"
-    """/controller was deleted while its broker stayed registered."""
+    """/controller was deleted while its broker stayed registered: by hand, or by the controller
+    itself after an error that it could not handle."""
+    MIGRATION = "migration"
+    """A KRaft controller took /controller over, or gave it back."""
     UNKNOWN = "unknown"
 
 
@@ -103,6 +108,9 @@ class ControllerElected(Event, frozen=True, kw_only=True):
     """Elections that only the jump of the epoch tells of."""
     vacancy_ms: int | None = None
     """For how long nobody held /controller, by the watcher's clock; None where it was not seen."""
+    vacancy_min_ms: int | None = None
+    vacancy_max_ms: int | None = None
+    """For how long at least and at most, by the same clock: equal where both ends were seen."""
     cause: ElectionCause = ElectionCause.UNKNOWN
 
 
@@ -131,6 +139,8 @@ class BrokerStarted(Event, frozen=True, kw_only=True):
     host: str | None = None
     port: int | None = None
     rack: str | None = None
+    moved_from: str | None = None
+    """The address of its last registration, where that was another one."""
 
 
 class BrokerStopped(Event, frozen=True, kw_only=True):
@@ -139,6 +149,12 @@ class BrokerStopped(Event, frozen=True, kw_only=True):
     broker: int
     epoch: int | None
     end: BrokerEnd
+
+
+class LogDirFailed(Event, frozen=True, kw_only=True):
+    """A broker told of a failed log directory: replicas in it are offline, the broker lives."""
+
+    broker: int
 
 
 class LeadersElected(Event, frozen=True, kw_only=True):
@@ -212,6 +228,17 @@ class TopicDeletionRequested(Event, frozen=True, kw_only=True):
     topic: str
 
 
+class TopicDeletionCompleted(Event, frozen=True, kw_only=True):
+    """A request of deletion is gone from /admin/delete_topics."""
+
+    topic: str
+    deleted: bool
+    """False: the topic is still there. The controller turned the request down
+    (delete.topic.enable), or somebody took it back."""
+    requested_at: int
+    """When it was made, by ZooKeeper's clock."""
+
+
 class ReassignmentStarted(Event, frozen=True, kw_only=True):
     """A topic's assignment got adding or removing replicas."""
 
@@ -226,9 +253,28 @@ class ReassignmentCompleted(Event, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...]
 
 
+class ReassignmentRequested(Event, frozen=True, kw_only=True):
+    """Legacy tools asked for other replicas (/admin/reassign_partitions)."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
 class PreferredElectionRequested(Event, frozen=True, kw_only=True):
     """Legacy tools asked for preferred elections (/admin/preferred_replica_election)."""
 
+    partitions: tuple[TopicPartition, ...]
+
+
+class CoordinatorsMoved(Event, frozen=True, kw_only=True):
+    """Leaders of __consumer_offsets or __transaction_state changed, and coordinators with them.
+
+    The groups or transactional ids that are kept in these partitions have a coordinator at
+    `to_broker` as soon as it has loaded them; none while it is -1.
+    """
+
+    coordinator: Coordinator
+    from_broker: int
+    to_broker: int
     partitions: tuple[TopicPartition, ...]
 
 
@@ -238,6 +284,22 @@ class StaleControllerWrite(Event, frozen=True, kw_only=True):
     controller_epoch: int
     current_epoch: int
     partitions: tuple[TopicPartition, ...]
+
+
+class PredictionFailed(Event, frozen=True, kw_only=True):
+    """Writes are due, and nobody has written under the epoch for longer than the patience: a ghost.
+
+    It is told once, at the heartbeat that shows it, and again only after the controller has worked.
+    """
+
+    controller: int
+    epoch: int | None
+    due: dict[str, int]
+    """How many writes of each kind (predictions.Due)."""
+    owed_since: int | None
+    last_write_at: int | None
+    """The heartbeat at which work was last seen to be done; None: not since it is watched."""
+    patience_ms: int
 
 
 class Anomaly(Event, frozen=True, kw_only=True):
@@ -272,6 +334,7 @@ AnyEvent = (
     | FailoverWork
     | BrokerStarted
     | BrokerStopped
+    | LogDirFailed
     | LeadersElected
     | PartitionsOffline
     | PartitionsOnline
@@ -281,10 +344,14 @@ AnyEvent = (
     | TopicExpanded
     | TopicDeleted
     | TopicDeletionRequested
+    | TopicDeletionCompleted
     | ReassignmentStarted
     | ReassignmentCompleted
+    | ReassignmentRequested
     | PreferredElectionRequested
+    | CoordinatorsMoved
     | StaleControllerWrite
+    | PredictionFailed
     | Anomaly
     | Incomplete
     | Divergent
@@ -343,6 +410,8 @@ def _cause(event: AnyEvent, index: int) -> object:
             facts = (event.who, event.leader, event.by_controller)
         case IsrExpanded():
             facts = (event.who, event.leader)
+        case CoordinatorsMoved():
+            facts = (event.coordinator, event.from_broker, event.to_broker)
         case StaleControllerWrite():
             facts = (event.controller_epoch, event.current_epoch)
         case _:

@@ -13,6 +13,10 @@ from controller_model.cluster import ControlPlane
 from controller_model.contribution import NO_MIN_ISR, Contribution
 from controller_model.views import Counts
 
+SKEW_DIGITS = 3
+"""Of a leader skew: a new topic somewhere moves every broker's share, and must not touch each view
+of a large cluster."""
+
 
 def leader_writes_due(control: ControlPlane) -> int:
     """Return how many partitions have a leader that is gone: writes that a controller owes."""
@@ -54,7 +58,22 @@ def counts(control: ControlPlane) -> Counts:
         deleting_topics=len(control.deleting),
         replication_factor_1=sum(n for (factor, _), n in totals.sizes.items() if factor == 1),
         min_isr_blocks=_min_isr_blocks(control, totals),
+        replicas_on_gone_brokers=sum(n for b, n in totals.replicas.items() if b not in live),
     )
+
+
+def leader_skew(control: ControlPlane) -> dict[int, float]:
+    """Return how far each live broker is from an even share of the preferred replicas.
+
+    0 = even, 1 = twice its share, -1 = none; only a reassignment changes it (insights_risks).
+    """
+    live = control.live_brokers()
+    share = sum(control.totals.preferred.values()) / max(1, len(live))
+    preferred = control.totals.preferred
+    return {
+        broker: round(preferred.get(broker, 0) / share - 1, SKEW_DIGITS) if share else 0.0
+        for broker in live
+    }
 
 
 def known_brokers(control: ControlPlane) -> set[int]:

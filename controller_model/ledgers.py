@@ -1,39 +1,44 @@
 """Which ledger takes which znode, and where each znode's mark is kept.
 
-The rule: a table from ZnodeKind to a handler for a value and one for an end; a kind without an
-entry is remembered by its mark alone. Marks of topic znodes live in the topic, so that a topic is
-one value; all others live in the control plane.
+The rule: a table from ZnodeKind to a handler for a value, total over the kinds that are published,
+and one for an end; where an end has no entry the mark's end is all it means. Marks of topic znodes
+live in the topic, so that a topic is one value; all others live in the control plane.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
-from controller_model import broker_ledger, election_ledger, topic_ledger
+from controller_model import broker_ledger, config_ledger, election_ledger, topic_ledger
 from controller_model.changes import ZnodeChange
 from controller_model.cluster import ClusterState, Mark
-from controller_model.errors import UnreadableZnodeError
+from controller_model.coordinators import COORDINATOR_OF
 from controller_model.events import (
     Anomaly,
     AnyEvent,
+    CoordinatorsMoved,
+    LeadersElected,
+    PartitionsOffline,
     PreferredElectionRequested,
+    ReassignmentRequested,
+    TopicDeletionCompleted,
     TopicDeletionRequested,
     where,
 )
-from controller_model.ids import TopicPartition
+from controller_model.ids import NO_LEADER
 from controller_model.znodes import (
+    DECODERS,
     Znode,
     ZnodeKind,
     decode_cluster_id,
-    decode_config,
+    decode_migration,
     decode_partitions,
+    decode_reassign_partitions,
 )
 
 SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
 DeleteHandler = Callable[[ClusterState, Znode, ZnodeChange], list[AnyEvent]]
 
-_NUMBER = re.compile(r"[0-9]{1,10}")
 _IN_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.PARTITION_STATE, ZnodeKind.TOPIC_CONFIG})
 
 
@@ -41,8 +46,7 @@ def set_znode(
     state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, mark: Mark
 ) -> list[AnyEvent]:
     """Take a znode's new value; raises UnreadableZnodeError before anything has changed."""
-    handler = _SET.get(znode.kind)
-    events = handler(state, znode, change, payload) if handler else []
+    events = _SET[znode.kind](state, znode, change, payload)
     keep_mark(state, znode, change.path, mark)
     return events
 
@@ -162,10 +166,18 @@ def _set_delete_topic(
 
 
 def _end_delete_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    if state.topic(znode.name) is not None:
+    topic = state.topic(znode.name)
+    if topic is not None:
         state.touch(znode.name)
-    state.control.deleting.pop(znode.name, None)
-    return election_ledger.recount_due(state, change)
+    requested_at = state.control.deleting.pop(znode.name, None)
+    due = election_ledger.recount_due(state, change)
+    if requested_at is None or not state.control.log.baseline:
+        return due
+    deleted = topic is None or topic.mark is None
+    completed = TopicDeletionCompleted(
+        **where(change), topic=znode.name, deleted=deleted, requested_at=requested_at
+    )
+    return [completed, *due]
 
 
 def _set_preferred_election(
@@ -174,66 +186,84 @@ def _set_preferred_election(
     partitions = decode_partitions(payload)
     if not state.control.log.baseline:
         return []
-    return [
-        PreferredElectionRequested(
+    return [PreferredElectionRequested(**where(change), partitions=partitions)]
+
+
+def _set_reassign_partitions(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Tell what a legacy tool asks for; the controller takes partitions off as it has done them."""
+    asked = decode_reassign_partitions(payload)
+    known = state.control.marks.get(change.path)
+    rewritten = known is not None and known.czxid == change.czxid
+    if rewritten or not state.control.log.baseline:
+        return []
+    return [ReassignmentRequested(**where(change), partitions=tuple(sorted(asked)))]
+
+
+def _set_partition_state(
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    events = topic_ledger.set_partition_state(state, znode, change, payload)
+    coordinator = COORDINATOR_OF.get(znode.name)
+    if coordinator is None:
+        return events
+    return events + [
+        CoordinatorsMoved(
             **where(change),
-            partitions=tuple(TopicPartition(*partition) for partition in partitions),
+            coordinator=coordinator,
+            from_broker=event.from_broker,
+            to_broker=event.to_broker if isinstance(event, LeadersElected) else NO_LEADER,
+            partitions=event.partitions,
         )
+        for event in events
+        if isinstance(event, LeadersElected | PartitionsOffline)
     ]
 
 
-def _set_broker_config(
-    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
+def _set_migration(
+    state: ClusterState, _znode: Znode, _change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    value = min_isr_in(payload)
-    if value is None:
-        state.control.broker_min_isr.pop(znode.name, None)
-    else:
-        state.control.broker_min_isr[znode.name] = value
+    state.control.kraft_controller = decode_migration(payload).kraft_controller_id
     return []
 
 
-def _end_broker_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
-    state.control.broker_min_isr.pop(znode.name, None)
+def _end_migration(state: ClusterState, _znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+    state.control.kraft_controller = None
     return []
 
 
-def _set_topic_config(
-    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
+def _only_read(
+    _state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    value = min_isr_in(payload)
-    state.touch(znode.name).min_isr = value
+    """Read a payload that changes nothing, so that damage is told; see ONLY_REMEMBERED."""
+    DECODERS[znode.kind](payload)
     return []
 
 
-def _end_topic_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
-    topic = state.touch(znode.name)
-    topic.min_isr = None
-    topic.config_mark = None
-    return []
-
-
-def min_isr_in(payload: bytes) -> int | None:
-    """Return min.insync.replicas of a configuration; None when it sets none."""
-    text = decode_config(payload).get("min.insync.replicas")
-    if text is None:
-        return None
-    if not (_NUMBER.fullmatch(text) and 0 < int(text) < 2**31):
-        raise UnreadableZnodeError(f"min.insync.replicas is {text[:40]!r}, not a number above 0")
-    return int(text)
-
+ONLY_REMEMBERED: dict[ZnodeKind, str] = {
+    ZnodeKind.BROKER_SEQUENCE: "the data version in its mark is the number of generated ids",
+    ZnodeKind.ISR_CHANGE: "the state znodes that it names are watched; the pending ones are counted",
+    ZnodeKind.CONFIG_CHANGE: "the configuration that it names is watched",
+    ZnodeKind.FEATURE: "no feature of a ZooKeeper cluster changes what its controller does",
+}
+"""Kinds whose payload reaches no state, and why; a mark is kept of each."""
 
 _SET: dict[ZnodeKind, SetHandler] = {
     ZnodeKind.CONTROLLER: election_ledger.set_controller,
     ZnodeKind.CONTROLLER_EPOCH: election_ledger.set_epoch,
     ZnodeKind.BROKER: broker_ledger.set_broker,
     ZnodeKind.TOPIC: topic_ledger.set_topic,
-    ZnodeKind.PARTITION_STATE: topic_ledger.set_partition_state,
+    ZnodeKind.PARTITION_STATE: _set_partition_state,
+    ZnodeKind.REASSIGN_PARTITIONS: _set_reassign_partitions,
     ZnodeKind.PREFERRED_ELECTION: _set_preferred_election,
     ZnodeKind.DELETE_TOPIC: _set_delete_topic,
-    ZnodeKind.TOPIC_CONFIG: _set_topic_config,
-    ZnodeKind.BROKER_CONFIG: _set_broker_config,
+    ZnodeKind.LOG_DIR_EVENT: broker_ledger.set_log_dir_event,
+    ZnodeKind.TOPIC_CONFIG: config_ledger.set_topic_config,
+    ZnodeKind.BROKER_CONFIG: config_ledger.set_broker_config,
     ZnodeKind.CLUSTER_ID: _set_cluster_id,
+    ZnodeKind.MIGRATION: _set_migration,
+    **dict.fromkeys(ONLY_REMEMBERED, _only_read),
 }
 _DELETE: dict[ZnodeKind, DeleteHandler] = {
     ZnodeKind.CONTROLLER: election_ledger.end_controller,
@@ -241,6 +271,7 @@ _DELETE: dict[ZnodeKind, DeleteHandler] = {
     ZnodeKind.TOPIC: topic_ledger.end_topic,
     ZnodeKind.PARTITION_STATE: topic_ledger.end_partition_state,
     ZnodeKind.DELETE_TOPIC: _end_delete_topic,
-    ZnodeKind.TOPIC_CONFIG: _end_topic_config,
-    ZnodeKind.BROKER_CONFIG: _end_broker_config,
+    ZnodeKind.TOPIC_CONFIG: config_ledger.end_topic_config,
+    ZnodeKind.BROKER_CONFIG: config_ledger.end_broker_config,
+    ZnodeKind.MIGRATION: _end_migration,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from controller_model.coordinators import Coordinator
 from controller_model.events import BrokerEnd
 from controller_model.metric import (
     Metric,
@@ -91,6 +92,20 @@ BROKER: tuple[Metric[BrokerView], ...] = (
         "Replicas assigned to the broker (JMX PartitionCount); about equal over brokers.",
         lambda view: view.replicas,
     ),
+    Metric(
+        name="kafka_broker_coordinated_partitions",
+        type=MetricType.GAUGE,
+        help="Partitions of __consumer_offsets (group) and __transaction_state (transaction) that "
+        "the broker leads: it coordinates what is kept in them.",
+        labels=("cluster", "broker", "coordinator"),
+        unit="",
+        read=lambda view: each_of(Coordinator, view.coordinated),
+    ),
+    _broker(
+        "kafka_broker_log_dir_failures_total",
+        "Failed log directories that the broker told of; flat in a healthy cluster.",
+        lambda view: view.log_dir_failures,
+    ),
     _broker(
         "kafka_broker_in_sync_replicas",
         "Replicas of the broker that are in the ISR; equals its replicas when all is well.",
@@ -116,6 +131,13 @@ BROKER: tuple[Metric[BrokerView], ...] = (
         "Share of the broker's preferred partitions that others lead; above 0.1 (Kafka's default) "
         "the controller rebalances within 5 minutes, if it may.",
         lambda view: view.imbalance_ratio,
+    ),
+    _broker(
+        "kafka_broker_leader_skew_ratio",
+        "How far the broker is from an even share of leaders when every preferred replica leads: 0 "
+        "= even, 0.5 = half as much again; no election mends it, only a reassignment; absent for a "
+        "broker that is gone.",
+        lambda view: view.leader_skew,
     ),
     _broker(
         "kafka_broker_offline_if_lost_partitions",

@@ -19,6 +19,7 @@ from controller_model.metric import (
     seconds,
     state_of,
 )
+from controller_model.predictions import Due, Verdict
 from controller_model.views import ClusterView, Failover
 
 
@@ -117,6 +118,34 @@ CONTROLLER: tuple[Metric[ClusterView], ...] = (
         "Partitions whose written leader is gone, so that the controller must write a new one; "
         "0 in a healthy cluster; staying above 0 means a controller that does not do its work.",
         lambda view: view.counts.leader_writes_due,
+    ),
+    labelled(
+        "kafka_controller_writes_due",
+        "Writes that the controller owes, by kind; 0 in a healthy cluster but for seconds after a "
+        "failure or a request.",
+        ("kind",),
+        lambda view: each_of(Due, view.writes_due.counts),
+    ),
+    gauge(
+        "kafka_controller_oldest_write_due_timestamp_seconds",
+        "When the end of a broker was seen to which the controller still owes a write, the oldest "
+        "one; absent when there is none.",
+        lambda view: seconds(view.writes_due.oldest_at),
+    ),
+    gauge(
+        "kafka_controller_writes_due_since_timestamp_seconds",
+        "Since when the controller has owed something without a pause; absent when nothing is due "
+        "or nobody can tell.",
+        lambda view: seconds(view.writes_due.owed_since),
+    ),
+    labelled(
+        "kafka_controller_verdict",
+        "1 for what the holder of /controller is worth at the log's last heartbeat: not_needed in "
+        "a quiet cluster, working for seconds after a failure; ghost: it owes writes, and nobody "
+        "has written under its epoch for 45 s and 1 ms per partition; unknown while vacant, in a "
+        "migration, or out of sight.",
+        ("verdict",),
+        lambda view: state_of(Verdict, view.writes_due.verdict),
     ),
     counter(
         "kafka_controller_stale_writes_total",
@@ -260,6 +289,12 @@ CLUSTER: tuple[Metric[ClusterView], ...] = (
         "Partitions whose min.insync.replicas is not below their replication factor: no broker of "
         "theirs can stop without refusing producers with acks=all; 0 is advisable.",
         lambda view: view.counts.min_isr_blocks,
+    ),
+    gauge(
+        "kafka_cluster_replicas_on_gone_brokers",
+        "Replicas assigned to brokers that are not registered now; 0 when every broker is up, and "
+        "above 0 for long after one was taken away without moving its replicas.",
+        lambda view: view.counts.replicas_on_gone_brokers,
     ),
     gauge(
         "kafka_cluster_assumed_min_insync_replicas",

@@ -12,9 +12,21 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controller_model import figures
+from controller_model import figures, prediction_ledger
+from controller_model.broker_inference import (
+    coordinated,
+    generated_broker_ids,
+    inferred_states,
+)
 from controller_model.changes import digest_text
-from controller_model.cluster import BrokerRecord, ClusterState, ControlPlane, TopicState
+from controller_model.cluster import (
+    UNKNOWN_VERSION,
+    BrokerRecord,
+    ClusterState,
+    ControlPlane,
+    PartitionRecord,
+    TopicState,
+)
 from controller_model.ids import NO_CONTROLLER, AsOf
 from controller_model.views import (
     PARTITIONS_PER_TOPIC_VIEW,
@@ -124,6 +136,7 @@ def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[T
             topic_id=topic.topic_id,
             deleting=topic.name in control.deleting,
             min_isr=topic.min_isr,
+            unclean=topic.unclean,
             partitions=tuple(partitions),
             replicas=tuple(record.replicas or () for record in records),
             adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
@@ -132,9 +145,16 @@ def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[T
             isr=tuple(r.isr if has else None for r, has in zip(records, stated, strict=True)),
             leader_epoch=_where(stated, [record.leader_epoch for record in records]),
             controller_epoch=_where(stated, [record.controller_epoch for record in records]),
-            partition_epoch=tuple(r.mark.version if r.mark else None for r in records),
+            partition_epoch=tuple(partition_epoch(record) for record in records),
             leader_recovery_state=_where(stated, [r.leader_recovery_state for r in records]),
         )
+
+
+def partition_epoch(record: PartitionRecord) -> int | None:
+    """Return the state znode's version; None without one, or where the log did not tell it."""
+    if record.mark is None or record.mark.version == UNKNOWN_VERSION:
+        return None
+    return record.mark.version
 
 
 def _where(stated: list[bool], values: list[int]) -> tuple[int | None, ...]:
@@ -144,6 +164,8 @@ def _where(stated: list[bool], values: list[int]) -> tuple[int | None, ...]:
 def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
     totals = control.totals
     lost_with = figures.lost_with(control)
+    skew = figures.leader_skew(control)
+    states = inferred_states(control)
     for broker in sorted(figures.known_brokers(control)):
         record = control.brokers.get(broker, BrokerRecord())
         in_isr, offline, under_min = lost_with.get(broker, (0, 0, 0))
@@ -169,10 +191,16 @@ def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
             preferred_not_led=not_led,
             preferred_electable=electable if record.live else 0,
             imbalance_ratio=not_led / preferred if preferred else 0.0,
+            leader_skew=skew.get(broker),
             in_isr=in_isr,
             offline_if_lost=offline,
             under_min_isr_if_lost=under_min,
             isr_leaves=record.isr_leaves,
+            inferred_state=states[broker].kafka_name if broker in states else None,
+            coordinated=coordinated(control, broker),
+            log_dir_failures=record.log_dir_failures,
+            endpoints=record.endpoints,
+            features=record.features,
         )
 
 
@@ -187,6 +215,7 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         counts=figures.counts(control),
         pending=_pending(control),
         log=_log_view(control),
+        writes_due=prediction_ledger.writes_due(control),
         cluster_id=control.cluster_id,
         brokers_live=tuple(sorted(control.live_brokers())),
         brokers_known=tuple(sorted(figures.known_brokers(control))),
@@ -195,6 +224,10 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         isr_shrinks=control.isr_shrinks,
         isr_expands=control.isr_expands,
         min_isr_assumed=control.assumed.min_insync_replicas,
+        broker_min_isr=control.broker_min_isr,
+        broker_unclean=control.broker_unclean,
+        generated_broker_ids=generated_broker_ids(control),
+        kraft_controller=control.kraft_controller,
         resync_wanted=control.log.wanted,
         views_from=control.log.views_from,
     )

@@ -9,10 +9,23 @@ from __future__ import annotations
 
 import msgspec
 
-from controller_model import election_ledger, ledgers
-from controller_model.bookkeeping import Verdict, confirm, forget, judge, keep
+from controller_model import election_ledger, ledgers, prediction_ledger
+from controller_model.bookkeeping import (
+    Verdict,
+    confirm,
+    forget,
+    judge,
+    keep,
+    steps_merged,
+)
 from controller_model.changes import ChangeKind, SessionState, ZnodeChange, digest_text
-from controller_model.cluster import ClusterState, LogLedger, Mark, ResyncLedger
+from controller_model.cluster import (
+    UNKNOWN_VERSION,
+    ClusterState,
+    LogLedger,
+    Mark,
+    ResyncLedger,
+)
 from controller_model.errors import UnreadableRecordError, UnreadableZnodeError
 from controller_model.events import (
     Anomaly,
@@ -23,6 +36,7 @@ from controller_model.events import (
     Verified,
     where,
 )
+from controller_model.ids import Position
 from controller_model.views import ResyncWanted
 from controller_model.znodes import Znode, ZnodeKind, classify, decode_cluster_id
 
@@ -34,11 +48,12 @@ def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list
     """
     control = state.control
     log = control.log
-    if change.position <= log.position or _is_foreign(log, change):
+    position = change.position
+    if position <= log.position or _is_foreign(log, change):
         log.not_newer += 1
         return state, []
     control.now = max(control.now, change.observed_at)
-    events = _step(state, change)
+    events = _step(state, change, position)
     match change.kind:
         case ChangeKind.SET | ChangeKind.DELETED:
             events += _apply(state, change)
@@ -86,11 +101,13 @@ def _is_foreign(log: LogLedger, change: ZnodeChange) -> bool:
     return same_generation and bool(log.watcher) and change.watcher != log.watcher
 
 
-def _step(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+def _step(state: ClusterState, change: ZnodeChange, position: Position) -> list[AnyEvent]:
     """Move the log's position and tell a hole before this change."""
     log = state.control.log
     before = log.position
-    log.position = change.position
+    log.position = position
+    if position.seq == before.seq + 1 and position.generation == before.generation:
+        return []
     begins = change.kind is ChangeKind.RESYNC_STARTED
     if change.generation != before.generation:
         if change.watcher != log.watcher:
@@ -102,8 +119,6 @@ def _step(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         if begins and change.seq == 1:
             return []
         hole = f"the beginning of generation {change.generation} is missing"
-    elif change.seq == before.seq + 1:
-        return []
     else:
         hole = f"changes {before.seq + 1} to {change.seq - 1} are missing"
     log.holes += 1
@@ -135,16 +150,16 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         log.stale += 1
         return _find_rebase(state, change)
     _note_change(log, change)
-    if mark is not None and mark.czxid == change.czxid and change.version is not None:
-        log.missed_updates += max(0, change.version - mark.version - 1)
+    if mark is not None and mark.czxid == change.czxid:
+        log.missed_updates += steps_merged(mark, change.version)
     new = Mark(
         mzxid=change.mzxid or 0,
         czxid=change.czxid or 0,
-        version=change.version or 0,
+        version=UNKNOWN_VERSION if change.version is None else change.version,
         resync=log.resync_ordinal if log.resync else 0,
     )
     try:
-        events = ledgers.set_znode(state, znode, change, change.payload(), new)
+        events = _take(state, znode, change, new)
     except (UnreadableZnodeError, UnreadableRecordError) as error:
         ledgers.keep_mark(state, znode, change.path, new)
         log.unreadable += 1
@@ -152,6 +167,14 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         events = [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
     # Last: should a ledger fail, the digest must not claim a znode that is not held.
     keep(log, change.path, mark, new)
+    return events
+
+
+def _take(state: ClusterState, znode: Znode, change: ZnodeChange, mark: Mark) -> list[AnyEvent]:
+    """Take a znode's new value; raises what its decoder does, before anything has changed."""
+    events = ledgers.set_znode(state, znode, change, change.payload(), mark)
+    if znode.kind is ZnodeKind.PARTITION_STATE:
+        prediction_ledger.note_state(state, znode, mark.mzxid)
     return events
 
 
@@ -240,10 +263,9 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         return _fail(state, at=at, reason="a resync ended whose start is missing")
     if not resync.whole:
         return _fail(state, at=at, reason="a resync with a hole or two histories in it")
-    told = (change.znodes, change.digest)
-    if told != (resync.znodes, digest_text(resync.digest)):
+    if not _is_proved(change, resync.znodes, resync.digest):
         return _fail(state, at=at, reason="a resync whose count or digest is not ours")
-    events = _sweep(state, change)
+    events = _sweep(state, change, told=resync.znodes)
     log.denied = change.denied
     log.views_from = resync.began
     if not log.baseline:
@@ -266,11 +288,19 @@ def _fail(state: ClusterState, *, at: int, reason: str) -> list[AnyEvent]:
     return _miss(state, at=at, reason=reason, ask=False)
 
 
-def _sweep(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+def _is_proved(change: ZnodeChange, znodes: int, digest: int) -> bool:
+    """Tell whether a mark's count and digest are these.
+
+    A mark of another watcher may lack the digest, which is ours; without a count nothing is proved.
+    """
+    return change.znodes == znodes and change.digest in {None, digest_text(digest)}
+
+
+def _sweep(state: ClusterState, change: ZnodeChange, *, told: int) -> list[AnyEvent]:
     """Delete what a whole resync did not tell: it is gone, unseen."""
     log = state.control.log
     events: list[AnyEvent] = []
-    if log.znodes == (change.znodes or 0):
+    if log.znodes == told:
         return events
     for path, mark in ledgers.unconfirmed(state, log.resync_ordinal):
         gone = msgspec.structs.replace(change, path=path)
@@ -287,9 +317,9 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         # A watcher audits between resyncs only: the end of this one is lost.
         log.resync = None
         return _fail(state, at=at, reason="a resync whose end is missing")
-    if not log.baseline:
+    if not log.baseline or change.znodes is None:
         return []
-    if (change.znodes, change.digest) == (log.znodes, digest_text(log.digest)):
+    if _is_proved(change, log.znodes, log.digest):
         return _verify(state, at)
     reason = (
         f"an audit counted {change.znodes} znodes with digest {change.digest}, "
@@ -311,9 +341,8 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         log.session_since = change.session_since
     if change.dropped is not None:
         log.dropped = change.dropped
-    if change.session is SessionState.CONNECTED:
-        return ledgers.catch_up(state, change)
-    return []
+    told = ledgers.catch_up(state, change) if change.session is SessionState.CONNECTED else []
+    return told + prediction_ledger.heartbeat(state, change)
 
 
 def _verify(state: ClusterState, at: int) -> list[AnyEvent]:

@@ -8,6 +8,7 @@ no election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9
 from __future__ import annotations
 
 from controller_model import election_ledger
+from controller_model.bookkeeping import steps_merged
 from controller_model.changes import ZnodeChange
 from controller_model.cluster import ClusterState, Mark, PartitionRecord, TopicState
 from controller_model.events import (
@@ -39,7 +40,10 @@ from controller_model.znodes import (
 
 def record_of(topic: TopicState, partition: int) -> PartitionRecord:
     """Return a partition's record, new if need be."""
-    return topic.partitions.setdefault(partition, PartitionRecord())
+    record = topic.partitions.get(partition)
+    if record is None:
+        record = topic.partitions[partition] = PartitionRecord()
+    return record
 
 
 def set_topic(
@@ -98,12 +102,13 @@ def set_partition_state(
     record = record_of(topic, znode.partition)
     events: list[AnyEvent] = []
     due = _is_due(state, topic, record)
-    another = _is_another(record.mark, change)
-    if record.leader is not None and not another and state.control.log.baseline:
+    if not state.control.log.baseline:
+        pass
+    elif record.leader is None or _is_another(record.mark, change):
+        _count_election(state, LeaderElectionKind.INITIAL)
+    else:
         step = _Step(state, topic, partition=znode.partition, old=record, new=new, change=change)
         events = step.events()
-    elif state.control.log.baseline:
-        _count_election(state, LeaderElectionKind.INITIAL)
     record.leader = new.leader
     record.isr = new.isr
     record.leader_epoch = new.leader_epoch
@@ -128,11 +133,9 @@ def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) 
 
 def _is_another(mark: Mark | None, change: ZnodeChange) -> bool:
     """Tell whether a znode was deleted and made again between two reads."""
-    return (
-        bool(mark and mark.czxid and change.czxid)
-        and mark is not None
-        and (mark.czxid != change.czxid)
-    )
+    if mark is None or mark.czxid == change.czxid:
+        return False
+    return bool(mark.czxid and change.czxid)
 
 
 def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> bool:
@@ -225,13 +228,13 @@ class _Step:
     def _stale_write(self) -> list[AnyEvent]:
         ledger = self.control.controller
         current = ledger.epoch
+        if current is None or self.new.controller_epoch >= current:
+            return []
         moved = (self.new.leader, self.new.leader_epoch) != (
             self.old_leader,
             self.old.leader_epoch,
         )
         newer_than_epoch = (self.change.mzxid or 0) > ledger.epoch_zxid
-        if current is None or self.new.controller_epoch >= current:
-            return []
         if not (moved and newer_than_epoch):
             return []
         ledger.stale_writes += 1
@@ -287,9 +290,11 @@ class _Step:
             return LeaderElectionKind.REASSIGNMENT
         if self.old_leader in self.old.isr and self.old_leader not in self.new.isr:
             # In a resync the old leader may be gone as well: only its end will tell.
-            in_resync = self.control.log.resync is not None
+            if self.control.log.resync is not None:
+                return LeaderElectionKind.UNKNOWN
+            failed = self.control.brokers[self.old_leader].log_dir_failed
             shutdown = LeaderElectionKind.CONTROLLED_SHUTDOWN
-            return LeaderElectionKind.UNKNOWN if in_resync else shutdown
+            return LeaderElectionKind.OFFLINE if failed else shutdown
         replicas = self.old.replicas or ()
         if replicas and replicas[0] == self.new.leader:
             return LeaderElectionKind.PREFERRED
@@ -299,12 +304,14 @@ class _Step:
 
     def _steps_are_missing(self) -> bool:
         """Tell whether ZooKeeper merged updates of this state before they could be read."""
-        mark, version = self.old.mark, self.change.version
-        merged = mark is not None and version is not None and version > mark.version + 1
+        mark = self.old.mark
+        merged = mark is not None and steps_merged(mark, self.change.version) > 0
         return merged or self.new.leader_epoch > self.old.leader_epoch + 1
 
     def _isr_events(self) -> list[AnyEvent]:
         before, after = set(self.old.isr), set(self.new.isr)
+        if before == after:
+            return []
         left = tuple(b for b in self.old.isr if b not in after)
         joined = tuple(b for b in self.new.isr if b not in before)
         by_controller = self.new.leader_epoch != self.old.leader_epoch

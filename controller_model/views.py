@@ -14,6 +14,7 @@ import msgspec
 from controller_model.changes import SessionState
 from controller_model.errors import UnreadableRecordError
 from controller_model.ids import NOWHERE, AsOf, Position
+from controller_model.predictions import WritesDue
 
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
@@ -88,6 +89,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     replication_factor_1: int = 0
     min_isr_blocks: int = 0
     """Partitions whose min.insync.replicas is not below the replication factor, RF 1 apart."""
+    replicas_on_gone_brokers: int = 0
+    """Replicas that are assigned to brokers that are not registered now."""
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +168,8 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     counts: Counts
     pending: Pending
     log: LogView
+    writes_due: WritesDue = WritesDue()
+    """What the controller owes, and the verdict on it by the log's clock."""
     cluster_id: str | None = None
     brokers_live: tuple[int, ...] = ()
     brokers_known: tuple[int, ...] = ()
@@ -175,6 +180,14 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     isr_expands: int = 0
     min_isr_assumed: int = 1
     """min.insync.replicas where neither topic nor broker configuration in ZooKeeper says it."""
+    broker_min_isr: dict[str, int] = {}
+    """min.insync.replicas of /config/brokers, by id or "<default>"."""
+    broker_unclean: dict[str, bool] = {}
+    """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
+    generated_broker_ids: int = 0
+    """Broker ids that Kafka gave out itself (broker.id.generation.enable)."""
+    kraft_controller: int | None = None
+    """The KRaft controller that /migration names, in a migration; -1 before one has taken over."""
     resync_wanted: ResyncWanted | None = None
     views_from: Position = NOWHERE
     """Where the last whole resync began: views of topics from before it are of what is no more,
@@ -208,6 +221,9 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     """Those of them that a preferred election would give back: it is live and in the ISR."""
     imbalance_ratio: float = 0.0
     """preferred_not_led / preferred, 0 without preferred partitions."""
+    leader_skew: float | None = None
+    """Leaders above (or below) an even share when every preferred replica leads, as a part of that
+    share: what no election can mend. None for a broker that is gone, which leads nothing."""
     in_isr: int = 0
     offline_if_lost: int = 0
     """Partitions that it alone keeps in sync."""
@@ -215,6 +231,18 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     """Partitions at their min.insync.replicas of which it is a member, if it is not the last."""
     isr_leaves: int = 0
     """How often it left an ISR."""
+    inferred_state: str | None = None
+    """The state that it most likely is in, in Kafka's words (broker_states.BrokerState); None for
+    an id that is assigned and was never registered."""
+    coordinated: dict[str, int] = {}
+    """Partitions of __consumer_offsets ("group") and __transaction_state ("transaction") that it
+    leads: it coordinates what is kept in them."""
+    log_dir_failures: int = 0
+    """Failed log directories that it told of."""
+    endpoints: tuple[str, ...] = ()
+    """All its listeners, as registered last: `listener://host:port`."""
+    features: dict[str, dict[str, int]] = {}
+    """What it supports: min_version and max_version by feature."""
 
 
 class TopicView(View, tag="topic", frozen=True, kw_only=True):
@@ -227,6 +255,8 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     deleting: bool = False
     min_isr: int | None = None
     """The topic's own min.insync.replicas; None when it has none."""
+    unclean: bool | None = None
+    """The topic's own unclean.leader.election.enable; None when it has none."""
     partitions: tuple[int, ...] = ()
     replicas: tuple[tuple[int, ...], ...] = ()
     adding: dict[int, tuple[int, ...]] = {}

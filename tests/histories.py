@@ -28,15 +28,13 @@ from controller_model.cluster import (
     Assumed,
     ClusterState,
     MemoryTopicStore,
-    TopicState,
     new_cluster,
     pack_control,
-    pack_topic,
     unpack_control,
-    unpack_topic,
 )
 from controller_model.events import AnyEvent
 from controller_model.ids import AsOf
+from controller_model.packed_topics import PackedTopicStore
 from controller_model.projection import Sent, project
 from controller_model.replay import finish_batch, replay
 from controller_model.views import AnyView, BrokerView, ClusterView, Counts
@@ -318,30 +316,6 @@ def small_cluster(**partitions: Mapping[int, Sequence[int]]) -> History:
             history.state(topic, partition, leader=replicas[0], isr=replicas, seen=False)
     history.resync()
     return history
-
-
-class PackedTopicStore:
-    """Topics as bytes, each read a fresh copy: what Spark's state does to them."""
-
-    def __init__(self) -> None:
-        self._topics: dict[str, bytes] = {}
-
-    def get(self, name: str) -> TopicState | None:
-        """Return a fresh copy of the topic, or None."""
-        data = self._topics.get(name)
-        return None if data is None else unpack_topic(data)
-
-    def put(self, topic: TopicState) -> None:
-        """Keep the topic as bytes."""
-        self._topics[topic.name] = pack_topic(topic)
-
-    def remove(self, name: str) -> None:
-        """Forget the topic."""
-        self._topics.pop(name, None)
-
-    def names(self) -> Iterable[str]:
-        """Return the names of all topics."""
-        return sorted(self._topics)
 
 
 class Fold:

@@ -71,11 +71,11 @@ def hole_ignored() -> AbstractContextManager[None]:
     """A jump of seq within a generation is not noticed."""
     real = replay_module._step
 
-    def step(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    def step(state: ClusterState, change: ZnodeChange, position: Position) -> list[AnyEvent]:
         log = state.control.log
         if change.generation == log.position.generation:
             log.position = Position(change.generation, change.seq - 1)
-        return real(state, change)
+        return real(state, change, position)
 
     return _patched(replay_module, "_step", step)
 

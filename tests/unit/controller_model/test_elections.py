@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller_model.changes import SessionState
 from controller_model.events import ControllerElected, ElectionCause, FailoverWork
 from controller_model.views import Failover
-from tests.histories import Fold, controller_payload, kinds, only, small_cluster
+from tests.histories import Fold, controller_payload, kinds, only, replaced, small_cluster
 
 
 def test_an_election_is_told_with_epoch_vacancy_and_cause() -> None:
@@ -18,6 +18,7 @@ def test_an_election_is_told_with_epoch_vacancy_and_cause() -> None:
     told = only(fold.follow(history), ControllerElected)
     assert (told.from_broker, told.to_broker, told.epoch) == (0, 1, 2)
     assert (told.vacancy_ms, told.missed_elections) == (10, 0)
+    assert (told.vacancy_min_ms, told.vacancy_max_ms) == (10, 10)
     assert told.cause is ElectionCause.SESSION_LOST
 
 
@@ -174,6 +175,12 @@ def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
     fold = Fold()
     fold.follow(history)
     ledger = fold.state.control.controller
+    told = only(fold.events, ControllerElected)
+    assert (told.vacancy_min_ms, told.vacancy_max_ms) == (
+        history.now - found_at,
+        history.now - held_at,
+    )
+    assert told.vacancy_ms is None
     assert ledger.vacancy_last_min_ms == history.now - found_at
     assert ledger.vacancy_last_max_ms == history.now - held_at
 
@@ -245,3 +252,109 @@ def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
     told = only(fold.follow(history), ControllerElected)
     assert told.cause is ElectionCause.SESSION_LOST
     assert fold.state.control.controller.failover is Failover.UNDER_WAY
+
+
+def test_an_end_before_the_baseline_is_no_vacancy_of_ours() -> None:
+    """/controller goes while the first resync is under way: nobody was watching yet."""
+    history = small_cluster()
+    history.changes.clear()
+    history.seq = 0
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.delete("/controller")
+    history.finish_resync()
+    fold = Fold()
+    assert "ControllerVacated" not in kinds(fold.follow(history))
+    ledger = fold.state.control.controller
+    assert (ledger.id, ledger.elections, ledger.vacancy_total_max_ms) == (-1, 0, 0)
+    assert ledger.vacant_since == history.changes[-1].observed_at
+
+
+def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
+    """Epoch read, then an election, then /controller read: the baseline stands for it already."""
+    history = small_cluster()
+    history.changes.clear()
+    history.seq = 0
+    history.start_resync()
+    history.tell("/controller_epoch")
+    history.delete("/controller", seen=False)
+    history.elect(1, seen=False)
+    for path in history.znodes:
+        if path != "/controller_epoch":
+            history.tell(path)
+    history.finish_resync()
+    fold = Fold()
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    assert (ledger.id, ledger.epoch, ledger.elections) == (1, 1, 1)
+    history.tell("/controller_epoch")
+    history.heartbeat()
+    fold.follow(history)
+    assert (ledger.epoch, ledger.elections, ledger.missed) == (2, 1, 0)
+
+
+def test_a_registration_after_the_election_is_not_the_one_that_was_elected() -> None:
+    """The holder bounced and /controller still stands: when it goes, a session was lost."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    elected_with = fold.state.control.controller.last_holder_epoch
+    history.delete("/brokers/ids/0")
+    history.broker(0)
+    fold.follow(history)
+    assert fold.state.control.controller.last_holder_epoch == elected_with
+    history.delete("/controller")
+    history.elect(1)
+    assert only(fold.follow(history), ControllerElected).cause is ElectionCause.SESSION_LOST
+
+
+def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
+    """A merged election while another broker's leaders are due; then the old holder's end."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.broker_gone(1)
+    history.broker_gone(0, seen=False)
+    history.elect(2, seen=False)
+    history.tell("/controller")
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    since, partitions = ledger.failover_since, ledger.failover_partitions
+    assert (ledger.failover, partitions) == (Failover.UNDER_WAY, 1)
+    history.tell("/brokers/ids/0")
+    fold.follow(history)
+    assert (ledger.failover_since, ledger.failover_partitions) == (since, partitions)
+
+
+def test_a_write_that_makes_more_work_is_no_work() -> None:
+    """A state with a leader that is gone, written during a failover, prolongs it."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.broker_gone(0)
+    history.elect(1)
+    history.state("t", 1, leader=0, isr=[0], leader_epoch=1)
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    assert (ledger.failover_due, ledger.failover_last_write_at) == (2, None)
+    history.state("t", 0, leader=1, isr=[1], leader_epoch=1)
+    history.state("t", 1, leader=1, isr=[1], leader_epoch=2)
+    assert only(fold.follow(history), FailoverWork).partitions == 1
+    assert ledger.failover_last_write_at == history.now + 1
+
+
+def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
+    """Nothing to skip, nothing to count by: the election that was seen counts."""
+    history = small_cluster()
+    history.set("/controller_epoch", "?", seen=False)
+    history.changes.clear()
+    history.seq = 0
+    history.resync()
+    fold = Fold()
+    fold.follow(history)
+    taken = history.set("/controller", controller_payload(3000, kraft_epoch=1))
+    assert taken is not None
+    fold.feed([replaced(taken, czxid=0)])
+    ledger = fold.state.control.controller
+    assert (ledger.epoch, ledger.elections, ledger.migrating) == (None, 2, True)

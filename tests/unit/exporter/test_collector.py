@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from controller_model.completeness import LATE_MS, Reading
 from controller_model.metrics import CATALOGUE
+from controller_model.predictions import WritesDue
 from controller_model.views import AnyView, ControllerView
 from exporter.collector import Collector, render_cluster
 from exporter.render import Format, choose_format
@@ -173,8 +174,9 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
         log=msgspec.structs.replace(
             cluster_view().log, last_change_mtime=T0, divergent_since=T0, incomplete_since=T0
         ),
+        writes_due=WritesDue(counts={"new_leader": 1}, oldest_at=T0, owed_since=T0),
     )
-    collector = collector_of(ViewStore(), broker_view(0), full)
+    collector = collector_of(ViewStore(), broker_view(0, leader_skew=0.5), full)
     found = families(collector, Format.TEXT)
     served = {sample.name for family in found.values() for sample in family.samples}
     assert served == {metric.name for metric in CATALOGUE}

@@ -1,0 +1,227 @@
+"""Every figure of a view equals a count over the partitions themselves, from 1 to many of them.
+
+The count here knows neither contributions nor totals: it reads the partitions out of the topic
+views and applies the definitions, one partition after the other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller_model.insights import ClusterFacts, PartitionFacts, cluster_facts, partitions_in
+from controller_model.insights_loss import lose_each
+from controller_model.insights_rebalance import recommend
+from controller_model.insights_risks import leader_skew
+from controller_model.views import BrokerView, ClusterView, TopicView
+from tests.histories import Fold, History, small_cluster
+
+BROKERS = range(5)
+
+
+class Seen(NamedTuple):
+    """What a reader of all views holds."""
+
+    cluster: ClusterView
+    brokers: dict[int, BrokerView]
+    partitions: list[PartitionFacts]
+    topics: set[str]
+    facts: ClusterFacts
+
+
+def seen(fold: Fold) -> Seen:
+    """Read all views of a cluster, as a new reader would."""
+    fold.state.settle()
+    fold.sent.clear()
+    fold.state.changed.update(fold.state.topics.names())
+    views = fold.views().values()
+    brokers = {view.id: view for view in views if isinstance(view, BrokerView)}
+    topics = [view for view in views if isinstance(view, TopicView)]
+    (cluster,) = (view for view in views if isinstance(view, ClusterView))
+    return Seen(
+        cluster=cluster,
+        brokers=brokers,
+        partitions=[partition for view in topics for partition in partitions_in(view)],
+        topics={view.name for view in topics},
+        facts=cluster_facts(cluster, brokers.values()),
+    )
+
+
+def random_cluster(seed: int, partitions: int) -> tuple[History, Fold]:
+    """Return a cluster of this size with every kind of trouble, some of it folded late."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    assignment = {
+        name: {
+            p: tuple(draws.sample(BROKERS, draws.randint(1, 4)))
+            for p in range(partitions if name == "a" else draws.randint(0, 3))
+        }
+        for name in ("a", "b", "c", "d")
+    }
+    history = small_cluster(**assignment)
+    for broker in (3, 4):
+        history.broker(broker)
+    fold = Fold(packed=draws.random() < 0.3, min_isr=draws.randint(1, 2))
+    fold.follow(history)
+    for name, replicas in assignment.items():
+        _trouble(history, draws, name, replicas)
+        if draws.random() < 0.5:
+            fold.follow(history)
+    for broker in draws.sample(BROKERS, draws.randint(0, 2)):
+        history.broker_gone(broker)
+    for path in ("/config/topics/a", "/config/brokers/1", "/config/brokers/<default>"):
+        if draws.random() < 0.5:
+            content = {"min.insync.replicas": str(draws.randint(1, 4))}
+            history.set(path, {"version": 1, "config": content})
+    fold.follow(history)
+    return history, fold
+
+
+def _trouble(
+    history: History, draws: random.Random, name: str, assignment: dict[int, tuple[int, ...]]
+) -> None:
+    adding = {p: r[:1] for p, r in assignment.items() if draws.random() < 0.1}
+    removing = {p: r[-1:] for p, r in assignment.items() if draws.random() < 0.1}
+    if draws.random() < 0.7:
+        history.topic(name, assignment, adding=adding, removing=removing)
+    for partition, replicas in assignment.items():
+        if draws.random() < 0.05:
+            history.delete(f"/brokers/topics/{name}/partitions/{partition}/state")
+        elif draws.random() < 0.6:
+            isr = draws.sample(replicas, draws.randint(1, len(replicas)))
+            leader = draws.choice([-1, -2, *isr, *isr, *isr])
+            history.state(name, partition, leader=leader, isr=isr, leader_epoch=1)
+    if draws.random() < 0.2:
+        history.set(f"/admin/delete_topics/{name}", b"")
+    if draws.random() < 0.1:
+        history.topic_gone(name)
+
+
+def check(fold: Fold) -> None:
+    """Hold every figure against its definition."""
+    now = seen(fold)
+    _check_cluster(now)
+    _check_brokers(now)
+    _check_recommendation(now)
+
+
+def _check_cluster(now: Seen) -> None:
+    counts, live = now.cluster.counts, set(now.cluster.brokers_live)
+    everything = now.partitions
+    stated = [p for p in everything if p.leader is not None and not p.deleting]
+    led = [p for p in stated if p.leader in live]
+    assert counts.topics == len(now.topics)
+    assert counts.partitions == len(everything)
+    assert counts.offline == len(stated) - len(led)
+    assert counts.leaderless == sum(p.leader in {-1, -2} for p in stated)
+    assert counts.leader_writes_due == counts.offline - counts.leaderless
+    assert counts.without_state == sum(p.leader is None for p in everything)
+    assert counts.under_replicated == sum(
+        len(p.replicas) - len(p.adding) > len(p.isr) for p in stated
+    )
+    assert counts.under_min_isr == sum(len(p.isr) < _least(p, now) for p in led)
+    assert counts.at_min_isr == sum(len(p.isr) == _least(p, now) for p in led)
+    assert counts.reassigning == sum(bool(p.adding or p.removing) for p in everything)
+    assert counts.replication_factor_1 == sum(len(p.replicas) == 1 for p in everything)
+    assert counts.preferred_imbalance == sum(
+        p.replicas[0] in p.isr if p.replicas[0] in p.adding else p.leader != p.replicas[0]
+        for p in stated
+    )
+    assert counts.preferred_electable == sum(
+        p.leader != p.replicas[0] and p.replicas[0] in live and p.replicas[0] in p.isr
+        for p in stated
+    )
+    default = now.cluster.broker_min_isr.get("<default>", now.cluster.min_isr_assumed)
+    assert counts.min_isr_blocks == sum(
+        len(p.replicas) > 1 and (p.min_isr or default) >= len(p.replicas) for p in everything
+    )
+    assert counts.replicas_on_gone_brokers == sum(
+        replica not in live for p in everything for replica in p.replicas
+    )
+
+
+def _least(partition: PartitionFacts, now: Seen) -> int:
+    by_broker, default = now.cluster.broker_min_isr, now.cluster.min_isr_assumed
+    own = partition.min_isr or by_broker.get(str(partition.leader), by_broker.get("<default>"))
+    return min(default if own is None else own, len(partition.replicas))
+
+
+def _check_brokers(now: Seen) -> None:
+    live = set(now.cluster.brokers_live)
+    stated = [p for p in now.partitions if p.leader is not None and not p.deleting]
+    assigned = [p for p in now.partitions if not p.deleting and p.replicas]
+    replicas = Counter(r for p in now.partitions for r in p.replicas)
+    leaders = Counter(p.leader for p in now.partitions)
+    preferred = Counter(p.replicas[0] for p in assigned)
+    losses = lose_each(now.partitions, now.facts)
+    skews = {skew.broker: skew for skew in leader_skew(now.partitions, now.facts)}
+    for id_, view in now.brokers.items():
+        not_led = [p for p in stated if p.replicas[0] == id_ and p.leader != id_]
+        member = [p for p in stated if id_ in p.isr]
+        at_risk = [p for p in member if p.leader in live]
+        assert view.live == (id_ in live)
+        assert view.replicas == replicas[id_]
+        assert view.leaders == leaders[id_]
+        assert view.preferred == preferred[id_]
+        assert view.preferred_not_led == len(not_led)
+        assert view.preferred_electable == (
+            sum(id_ in p.isr for p in not_led) if id_ in live else 0
+        )
+        assert view.imbalance_ratio == (len(not_led) / preferred[id_] if preferred[id_] else 0.0)
+        assert view.in_isr == len(member)
+        assert view.offline_if_lost == sum(len(p.isr) == 1 for p in at_risk)
+        assert view.under_min_isr_if_lost == sum(
+            len(p.isr) > 1 and len(p.isr) == _least(p, now) for p in at_risk
+        )
+        if id_ in live:
+            assert view.leader_skew == pytest.approx(skews[id_].ratio, abs=0.0005)
+            clean = all(live.issuperset(p.isr) for p in member)
+            assert not clean or view.offline_if_lost == len(losses[id_].offline)
+            uniform = clean and not set(now.cluster.broker_min_isr) - {"<default>"}
+            assert not uniform or view.under_min_isr_if_lost == len(losses[id_].under_min_isr)
+        else:
+            assert view.leader_skew is None
+    assert set(now.brokers) == set(now.cluster.brokers_known)
+
+
+def _check_recommendation(now: Seen) -> None:
+    wanted = recommend(now.partitions, now.facts)
+    counts = now.cluster.counts
+    assert wanted.imbalance_before == counts.preferred_imbalance
+    newer = sum(len(tps) for reason, tps in wanted.blocked.items() if "epoch" in reason)
+    assert sum(len(c.partitions) for c in wanted.chunks) + newer == counts.preferred_electable
+    assert {b.broker: b.ratio for b in wanted.brokers_before} == {
+        id_: view.imbalance_ratio for id_, view in now.brokers.items() if view.preferred
+    }
+
+
+@given(st.integers(0, 2**32), st.integers(0, 12))
+def test_figures_equal_a_count_over_partitions(seed: int, partitions: int) -> None:
+    """After any history the views' figures are what their own partitions give."""
+    _, fold = random_cluster(seed, partitions)
+    check(fold)
+
+
+@pytest.mark.parametrize("partitions", [1, 999, 1_000, 1_001, 3_000])
+def test_figures_equal_a_count_over_many_partitions(partitions: int) -> None:
+    """Also where a topic needs several views."""
+    _, fold = random_cluster(partitions, partitions)
+    check(fold)
+
+
+@given(st.integers(0, 2**32))
+def test_figures_follow_every_step(seed: int) -> None:
+    """The figures are right after each change of a history, not only at its end."""
+    history, _ = random_cluster(seed, 4)
+    fold = Fold()
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    changes = list(history.changes)
+    while changes:
+        size = draws.randint(1, 12)
+        fold.feed(changes[:size])
+        changes = changes[size:]
+        check(fold)

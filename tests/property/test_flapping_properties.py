@@ -1,0 +1,128 @@
+"""Flapping is what the events in the window add up to, and a planted culprit is found."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from controller_model.events import ControllerElected, IsrShrunk
+from controller_model.ids import Position, TopicPartition
+from controller_model.insights_flapping import controller_flapping, isr_flapping
+from controller_model.insights_rebalance import AutoRebalance, next_check_at
+
+BROKERS = range(5)
+_SHRINKS = st.lists(
+    st.builds(
+        lambda at, leader, who, partitions, by_controller: IsrShrunk(
+            at=at,
+            position=Position(1, at),
+            who=tuple(sorted(who - {leader})),
+            leader=leader,
+            by_controller=by_controller,
+            partitions=tuple(TopicPartition("t", p) for p in sorted(partitions)),
+        ),
+        at=st.integers(0, 60),
+        leader=st.sampled_from(BROKERS),
+        who=st.sets(st.sampled_from(BROKERS), min_size=1, max_size=3),
+        partitions=st.sets(st.integers(0, 3), min_size=1, max_size=3),
+        by_controller=st.booleans(),
+    ),
+    max_size=25,
+)
+
+
+@given(_SHRINKS, st.integers(0, 60), st.integers(0, 60), st.integers(1, 5))
+def test_flapping_partitions_are_those_with_enough_shrinks(
+    shrinks: list[IsrShrunk], now: int, window_ms: int, times: int
+) -> None:
+    """Every shrink counts once for each of its partitions, if it is in the window."""
+    found = isr_flapping(shrinks, now=now, window_ms=window_ms, times=times)
+    count: Counter[TopicPartition] = Counter()
+    for event in shrinks:
+        if now - window_ms < event.at <= now:
+            count.update(event.partitions)
+    assert found.partitions == {tp: n for tp, n in count.items() if n >= times}
+    assert list(found.partitions.values()) == sorted(found.partitions.values(), reverse=True)
+    leaves = sum(
+        len(event.who)
+        for event in shrinks
+        if now - window_ms < event.at <= now
+        for tp in event.partitions
+        if tp in found.partitions
+    )
+    assert sum(blame.leaves for blame in found.blames) + found.unexplained == leaves
+    told = [blame.leaves for blame in found.blames]
+    assert told == sorted(told, reverse=True)
+    assert 0 not in told
+
+
+@given(st.integers(0, 2**32), st.sampled_from(BROKERS), st.booleans())
+def test_a_planted_culprit_is_found(seed: int, culprit: int, leads: bool) -> None:
+    """One slow broker leaves under several leaders; one bad leader loses several followers."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    others = draws.sample([b for b in BROKERS if b != culprit], draws.randint(2, 4))
+    shrinks = [
+        IsrShrunk(
+            at=at,
+            position=Position(1, at),
+            who=(other if leads else culprit,),
+            leader=culprit if leads else other,
+            by_controller=False,
+            partitions=(TopicPartition("t", other),),
+        )
+        for at in range(1, 4)
+        for other in others
+    ]
+    draws.shuffle(shrinks)
+    found = isr_flapping(shrinks, now=3, window_ms=10)
+    (blame,) = found.blames
+    assert blame.broker == culprit
+    assert (blame.as_leader if leads else blame.as_replica) == 3 * len(others)
+    assert found.unexplained == 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 60), st.integers(-1, 3), st.integers(0, 3), st.integers(0, 3)),
+        max_size=20,
+    ),
+    st.integers(0, 60),
+    st.integers(0, 60),
+    st.integers(1, 6),
+)
+def test_the_controller_flaps_by_count(
+    elections: list[tuple[int, int, int, int]], now: int, window_ms: int, times: int
+) -> None:
+    """Elections and missed ones in the window; a change of id needs two ids."""
+    events = [
+        ControllerElected(
+            at=at,
+            position=Position(1, at),
+            from_broker=before,
+            to_broker=after,
+            epoch=None,
+            missed_elections=missed,
+        )
+        for at, before, after, missed in elections
+    ]
+    found = controller_flapping(events, now=now, window_ms=window_ms, times=times)
+    inside = [e for e in elections if now - window_ms < e[0] <= now]
+    assert found.elections == len(inside) + sum(missed for *_, missed in inside)
+    assert found.id_changes == sum(b >= 0 and b != a for _, b, a, _ in inside)
+    assert found.flapping is (found.elections >= times)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 100_000), st.integers(1, 20))
+def test_the_next_check_is_the_first_of_the_series_that_is_not_over(
+    elected_at: int, now: int, interval_seconds: int
+) -> None:
+    """5 s after the election, then every interval: the first one that is not before now."""
+    assume(now - elected_at < 1_000 * interval_seconds * 200)
+    at = elected_at + 5_000
+    while at < now:
+        at += interval_seconds * 1_000
+    assumed = AutoRebalance(leader_imbalance_check_interval_seconds=interval_seconds)
+    assert next_check_at(elected_at, now, assumed) == at

@@ -1,0 +1,378 @@
+"""Insights hold against brute force, over clusters that Kafka could and could not have made."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections import Counter
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller_model.ids import TopicPartition
+from controller_model.insights import ClusterFacts, PartitionFacts, has_preferred_leader
+from controller_model.insights_due import due_writes
+from controller_model.insights_loss import lose, lose_each, safety, settled
+from controller_model.insights_rebalance import (
+    AutoRebalance,
+    Blocked,
+    blocked_by,
+    next_rebalance,
+    recommend,
+)
+from controller_model.insights_risks import Risk, leader_skew, standing_risks
+from controller_model.predictions import Due
+
+BROKERS = range(6)
+RACKS = (None, "a", "b")
+
+
+@st.composite
+def brokers(draw: st.DrawFn) -> ClusterFacts:
+    """Any brokers: some dead, some never seen, with racks and configurations."""
+    live = draw(st.frozensets(st.sampled_from(BROKERS)))
+    return ClusterFacts(
+        live=live,
+        controller=draw(st.sampled_from([-1, *BROKERS])),
+        controller_epoch=draw(st.none() | st.integers(1, 3)),
+        racks={b: draw(st.sampled_from(RACKS)) for b in draw(st.sets(st.sampled_from(BROKERS)))},
+        gone_since={b: draw(st.none() | st.integers(0, 100)) for b in set(BROKERS) - live},
+        broker_min_isr=draw(
+            st.dictionaries(st.sampled_from(["0", "1", "<default>"]), st.integers(1, 4))
+        ),
+        broker_unclean=draw(
+            st.dictionaries(st.sampled_from(["0", "1", "<default>"]), st.booleans())
+        ),
+        min_isr_assumed=draw(st.integers(1, 3)),
+    )
+
+
+@st.composite
+def some_partitions(draw: st.DrawFn) -> list[PartitionFacts]:
+    """Up to 12 partitions of three topics; garbage included."""
+    seed = draw(st.integers(0, 2**32))
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    deleting = {topic for topic in "tuv" if draws.random() < 0.15}
+    min_isr = {topic: draws.choice([None, 1, 2, 3]) for topic in "tuv"}
+    may_be_unclean = {topic: draws.choice([None, False, True]) for topic in "tuv"}
+    found = []
+    for number in range(draws.randint(0, 12)):
+        topic = draws.choice("tuv")
+        replicas = tuple(draws.sample(BROKERS, draws.randint(0 if draws.random() < 0.1 else 1, 4)))
+        isr = tuple(r for r in draws.sample(replicas, len(replicas)) if draws.random() < 0.7)
+        if draws.random() < 0.05:
+            isr = tuple(draws.sample(BROKERS, 2))
+        leader = draws.choice([None, -1, -2, *isr, *isr, *replicas])
+        found.append(
+            PartitionFacts(
+                topic=topic,
+                partition=number,
+                replicas=replicas,
+                leader=leader,
+                isr=() if leader is None else isr,
+                leader_epoch=draws.randint(0, 5),
+                controller_epoch=draws.randint(1, 3),
+                adding=replicas[:1] if draws.random() < 0.15 else (),
+                removing=replicas[1:2] if draws.random() < 0.15 else (),
+                min_isr=min_isr[topic],
+                unclean=may_be_unclean[topic],
+                deleting=topic in deleting,
+            )
+        )
+    return found
+
+
+def unclean(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    """Tell whether its topic allows unclean elections."""
+    sources = (
+        partition.unclean,
+        cluster.broker_unclean.get(str(cluster.controller)),
+        cluster.broker_unclean.get("<default>"),
+        False,
+    )
+    return next(source for source in sources if source is not None)
+
+
+def elected(partition: PartitionFacts, cluster: ClusterFacts, live: frozenset[int]) -> int | None:
+    """Elect an offline partition's leader, written again from Kafka's words."""
+    for replica in partition.replicas:
+        if replica in live and replica in partition.isr:
+            return replica
+    if unclean(partition, cluster) and not set(partition.isr) & live:
+        for replica in partition.replicas:
+            if replica in live:
+                return replica
+    return None
+
+
+def after(partition: PartitionFacts, cluster: ClusterFacts, live: frozenset[int]) -> PartitionFacts:
+    """Return a partition once the controller has done what it can with these brokers."""
+    if partition.leader in live:
+        isr = tuple(r for r in partition.isr if r in live)
+        return msgspec.structs.replace(partition, isr=isr)
+    leader = elected(partition, cluster, live)
+    if leader is None:
+        return msgspec.structs.replace(partition, leader=-1)
+    in_sync = leader in partition.isr
+    isr = tuple(r for r in partition.isr if r in live) if in_sync else (leader,)
+    return msgspec.structs.replace(partition, leader=leader, isr=isr)
+
+
+def under_min_isr(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    """Tell it by the definition of facts.md."""
+    least = partition.min_isr
+    if least is None:
+        least = cluster.broker_min_isr.get(str(partition.leader))
+    if least is None:
+        least = cluster.broker_min_isr.get("<default>", cluster.min_isr_assumed)
+    return len(partition.isr) < min(least, len(partition.replicas))
+
+
+@given(some_partitions(), brokers(), st.frozensets(st.sampled_from(BROKERS)))
+def test_a_loss_equals_a_count_by_hand(
+    partitions: list[PartitionFacts], cluster: ClusterFacts, lost: frozenset[int]
+) -> None:
+    """Offline, stranded, below min ISR, unclean, moved leaders: each as its definition says."""
+    loss = lose(partitions, cluster, lost)
+    rest = cluster.live - lost
+    counted = [p for p in partitions if p.leader is not None and not p.deleting]
+    touched = [
+        p
+        for p in counted
+        if (lost & cluster.live)
+        & ({p.leader} | set(p.isr) | (set(p.replicas) if unclean(p, cluster) else set()))
+    ]
+    led = [p for p in counted if p.leader in cluster.live]
+    ends = {p.id: after(p, cluster, rest) for p in counted}
+    assert set(loss.offline) == {p.id for p in led if ends[p.id].leader == -1}
+    assert set(loss.stranded) == {
+        p.id
+        for p in counted
+        if p not in led
+        and elected(p, cluster, cluster.live) is not None
+        and elected(p, cluster, rest) is None
+    }
+    assert set(loss.under_min_isr) == {
+        p.id
+        for p in led
+        if p in touched
+        and ends[p.id].leader != -1
+        and not under_min_isr(p, cluster)
+        and under_min_isr(ends[p.id], cluster)
+    }
+    assert set(loss.unclean) == {
+        p.id
+        for p in led
+        if ends[p.id].leader not in {-1, p.leader} and ends[p.id].leader not in p.isr
+    }
+    after_all = Counter(ends[p.id].leader for p in led)
+    del after_all[-1]
+    assert loss.leaders_after == dict(after_all)
+    assert sum(loss.moved.values()) == sum(ends[p.id].leader not in {-1, p.leader} for p in led)
+
+
+@given(some_partitions(), brokers())
+def test_losing_each_broker_in_one_walk_equals_losing_them_one_by_one(
+    partitions: list[PartitionFacts], cluster: ClusterFacts
+) -> None:
+    """The walk that serves every broker's figures gives what a walk per broker gives."""
+    each = lose_each(partitions, cluster)
+    assert set(each) == cluster.live
+    for broker, loss in each.items():
+        alone = lose(partitions, cluster, {broker})
+        assert loss == alone
+
+
+@given(some_partitions(), brokers(), st.permutations(list(BROKERS)), st.integers(1, 4))
+def test_a_rack_lost_at_once_or_broker_by_broker_ends_alike(
+    partitions: list[PartitionFacts], cluster: ClusterFacts, order: list[int], count: int
+) -> None:
+    """Without unclean elections, the order in which brokers go does not matter for what is left."""
+    clean = [msgspec.structs.replace(p, unclean=False) for p in partitions if p.leader is not None]
+    at_once = cluster.live.difference(order[:count])
+    for partition in clean:
+        one_by_one, live = partition, cluster.live
+        for broker in order[:count]:
+            live = live - {broker}
+            before = one_by_one
+            one_by_one = after(one_by_one, cluster, live)
+            if one_by_one.leader == -1:
+                one_by_one = msgspec.structs.replace(before, leader=-1)
+        assert settled(partition, cluster, at_once)[0] == one_by_one.leader
+
+
+@given(some_partitions(), brokers(), st.sampled_from(BROKERS))
+def test_a_broker_is_safe_to_stop_exactly_if_nothing_gets_worse(
+    partitions: list[PartitionFacts], cluster: ClusterFacts, broker: int
+) -> None:
+    """Yes, no and why: each reason has its partitions, and no reason means yes."""
+    loss = lose(partitions, cluster, {broker})
+    verdict = safety(loss, cluster)
+    worse = (*loss.offline, *loss.stranded, *loss.unclean, *loss.under_min_isr)
+    if broker not in cluster.live:
+        assert verdict.safe is None
+        assert verdict.reasons
+        return
+    assert verdict.safe is (not worse)
+    assert Counter(tp for r in verdict.reasons for tp in r.partitions) == Counter(worse)
+    for reason in verdict.reasons:
+        assert str(len(reason.partitions)) in reason.text
+
+
+@given(some_partitions(), brokers(), st.integers(0, 100), st.booleans(), st.booleans())
+def test_the_next_rebalance_is_that_of_kafkas_loop(
+    partitions: list[PartitionFacts],
+    cluster: ClusterFacts,
+    percentage: int,
+    enabled: bool,
+    old: bool,
+) -> None:
+    """checkAndTriggerAutoLeaderRebalance, written again as it stands, elects the same."""
+    assumed = AutoRebalance(
+        auto_leader_rebalance_enable=enabled,
+        leader_imbalance_per_broker_percentage=percentage,
+        reassignments_block=old,
+    )
+    found = next_rebalance(partitions, cluster, assumed)
+    by_preferred: dict[int, list[PartitionFacts]] = {}
+    for partition in partitions:
+        if not partition.deleting and partition.replicas:
+            by_preferred.setdefault(partition.replicas[0], []).append(partition)
+    any_reassigned = any(p.adding or p.removing for p in partitions)
+    elect: set[TopicPartition] = set()
+    waiting: set[TopicPartition] = set()
+    exceeding = set()
+    for broker, mine in by_preferred.items():
+        not_led = [p for p in mine if p.leader is not None and p.leader != broker]
+        if len(not_led) / len(mine) > percentage / 100:
+            exceeding.add(broker)
+            for p in not_led:
+                newer = (cluster.controller_epoch or p.controller_epoch) < p.controller_epoch
+                electable = broker in cluster.live and broker in p.isr and not newer
+                (elect if electable and not (old and any_reassigned) else waiting).add(p.id)
+    assert set(found.exceeding) == exceeding
+    assert set(found.elect) == (elect if enabled else set())
+    blocked = {tp for reason, tps in found.blocked.items() for tp in tps}
+    deleting = {p.id for p in partitions if p.deleting and p.replicas} & blocked
+    assert blocked - deleting == waiting
+    assert {b.broker: b.preferred for b in found.brokers} == {
+        broker: len(mine) for broker, mine in by_preferred.items()
+    }
+
+
+@given(some_partitions(), brokers(), st.integers(1, 5))
+def test_a_recommendation_holds_all_that_can_be_elected_and_nothing_else(
+    partitions: list[PartitionFacts], cluster: ClusterFacts, size: int
+) -> None:
+    """Worst broker first, in chunks of the size, in the tool's JSON; the promise comes true."""
+    wanted = recommend(partitions, cluster, partitions_per_chunk=size)
+    by_id = {p.id: p for p in partitions}
+    ordered = [tp for chunk in wanted.chunks for tp in chunk.partitions]
+    assert len(ordered) == len(set(ordered))
+    assert set(ordered) == {
+        p.id
+        for p in partitions
+        if p.counts and p.replicas and p.leader != p.replicas[0] and blocked_by(p, cluster) is None
+    }
+    assert all(len(chunk.partitions) == size for chunk in wanted.chunks[:-1])
+    ratio = {b.broker: b.ratio for b in wanted.brokers_before}
+    ratios = [ratio[by_id[tp].replicas[0]] for tp in ordered]
+    assert ratios == sorted(ratios, reverse=True)
+    assert [key for key, _ in itertools.groupby(by_id[tp].replicas[0] for tp in ordered)] == list(
+        dict.fromkeys(by_id[tp].replicas[0] for tp in ordered)
+    )
+    imbalance = sum(p.counts and not has_preferred_leader(p) for p in partitions)
+    assert wanted.imbalance_before == imbalance
+    now = dict(by_id)
+    for chunk in wanted.chunks:
+        told = json.loads(chunk.json)
+        assert list(told) == ["partitions"]
+        for entry in told["partitions"]:
+            tp = TopicPartition(entry["topic"], entry["partition"])
+            assert tp in chunk.partitions
+            now[tp] = msgspec.structs.replace(now[tp], leader=now[tp].replicas[0])
+        left = sum(p.counts and not has_preferred_leader(p) for p in now.values())
+        assert chunk.imbalance_after == left
+    assert wanted.imbalance_after == sum(
+        p.counts and not has_preferred_leader(p) for p in now.values()
+    )
+    for broker in wanted.brokers_after:
+        assert broker.not_led == sum(
+            p.counts and p.replicas[:1] == (broker.broker,) and p.leader != broker.broker
+            for p in now.values()
+        )
+    assert Blocked.REASSIGNMENT not in wanted.blocked
+
+
+@given(some_partitions(), brokers(), st.integers(0, 120))
+def test_standing_risks_are_what_their_names_say(
+    partitions: list[PartitionFacts], cluster: ClusterFacts, long_gone_ms: int
+) -> None:
+    """Each risk against its definition, partition by partition."""
+    told = standing_risks(partitions, cluster, now=120, long_gone_ms=long_gone_ms)
+    found = {risk.risk: set(risk.partitions) for risk in told}
+    live_racks = {cluster.racks.get(b) for b in cluster.live} - {None}
+    expected: dict[Risk, set[object]] = {risk: set() for risk in Risk}
+    gone = set()
+    for p in partitions:
+        if p.deleting or not p.replicas:
+            continue
+        factor = len(p.replicas)
+        if factor == 1:
+            expected[Risk.REPLICATION_FACTOR_1].add(p.id)
+        elif not under_min_isr(msgspec.structs.replace(p, isr=p.replicas), cluster) and (
+            under_min_isr(msgspec.structs.replace(p, isr=p.replicas[1:]), cluster)
+        ):
+            expected[Risk.MIN_ISR_BLOCKS].add(p.id)
+        for replica in p.replicas:
+            end = cluster.gone_since.get(replica)
+            if replica not in cluster.live and (end is None or 120 - end >= long_gone_ms):
+                expected[Risk.REPLICAS_ON_GONE_BROKERS].add(p.id)
+                gone.add(replica)
+        racks = [cluster.racks.get(replica) for replica in p.replicas]
+        if factor > 1 and len(live_racks) > 1 and racks[0] is not None and len(set(racks)) == 1:
+            expected[Risk.ONE_RACK].add(p.id)
+    assert found == {risk: ids for risk, ids in expected.items() if ids}
+    assert {b for risk in told for b in risk.brokers} == gone
+
+
+@given(some_partitions(), brokers())
+def test_skew_is_what_is_left_after_every_preferred_election(
+    partitions: list[PartitionFacts], cluster: ClusterFacts
+) -> None:
+    """Were every preferred replica to lead, brokers would lead exactly `preferred` partitions."""
+    assigned = [p for p in partitions if p.replicas and not p.deleting]
+    ideal = Counter(p.replicas[0] for p in assigned)
+    skews = leader_skew(partitions, cluster)
+    assert {s.broker for s in skews} == cluster.live
+    for skew in skews:
+        assert skew.preferred == ideal[skew.broker]
+        assert skew.fair_share == len(assigned) / len(cluster.live)
+        if assigned:
+            assert abs(skew.fair_share * (1 + skew.ratio) - skew.preferred) < 1e-9
+    assert [s.preferred for s in skews] == sorted((s.preferred for s in skews), reverse=True)
+
+
+@given(some_partitions(), brokers())
+def test_writes_are_due_until_they_are_made(
+    partitions: list[PartitionFacts], cluster: ClusterFacts
+) -> None:
+    """A write that is due and made as predicted is no longer due; one that is not due never was."""
+    kept = [p for p in partitions if not p.deleting]
+    due = {write.partition: write for write in due_writes(kept, cluster)}
+    for partition in kept:
+        write = due.get(partition.id)
+        settles = (
+            partition.leader in cluster.live
+            and cluster.live.issuperset(partition.isr)
+            and not partition.reassigning
+        )
+        assert not (settles and write)
+        if write is None or write.kind is Due.REASSIGNMENT:
+            continue
+        isr = partition.isr if write.isr is None else write.isr
+        leader = partition.leader if write.leader is None else write.leader
+        made = msgspec.structs.replace(partition, leader=leader, isr=isr, adding=(), removing=())
+        assert list(due_writes([made], cluster)) == []

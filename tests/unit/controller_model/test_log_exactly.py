@@ -1,0 +1,395 @@
+"""What the log's rules tell and count, to the last word: events, reasons, counters, clocks."""
+
+from __future__ import annotations
+
+from controller_model.changes import ChangeKind, SessionState, ZnodeChange, digest_text
+from controller_model.cluster import LogLedger
+from controller_model.events import Anomaly, AnyEvent, Baseline, Divergent, Incomplete, Verified
+from controller_model.ids import Position
+from controller_model.replay import count_error, count_unreadable
+from controller_model.views import ResyncWanted
+from tests.histories import Fold, History, kinds, only, replaced, small_cluster
+
+ZNODES = 8
+"""Of the small cluster."""
+
+BEGAN = Position(1, 10)
+"""Where its first resync ends."""
+
+
+def begun() -> tuple[History, Fold, LogLedger]:
+    """Return a small cluster, a fold that has read it, and the fold's ledger of the log."""
+    history, fold = small_cluster(), Fold()
+    fold.follow(history)
+    return history, fold, fold.state.control.log
+
+
+def last(history: History) -> ZnodeChange:
+    """Return the newest record."""
+    return history.changes[-1]
+
+
+def test_a_baseline_tells_what_it_found() -> None:
+    """How many znodes, which controller under which epoch; and that they are verified."""
+    history, fold = small_cluster(), Fold()
+    events = fold.follow(history)
+    at = last(history).observed_at
+    assert events == [
+        Baseline(at=at, position=BEGAN, znodes=ZNODES, controller=0, epoch=1),
+        Verified(at=at, position=BEGAN, znodes=ZNODES),
+    ]
+    log = fold.state.control.log
+    assert (log.resyncs, log.resync_ordinal, log.audits) == (1, 1, 0)
+
+
+def test_a_hole_is_told_and_counted_each_time() -> None:
+    """The first is an event; all are counted; the newest is the reason."""
+    history, fold, log = begun()
+    history.seq += 2
+    history.heartbeat()
+    reason = "a hole in the log: changes 11 to 12 are missing"
+    at = last(history).observed_at
+    assert fold.follow(history) == [Incomplete(at=at, position=Position(1, 13), reason=reason)]
+    assert log.wanted == ResyncWanted(number=1, reason="a hole in the log")
+    assert (log.holes, log.incomplete_since, log.incomplete_reason) == (1, at, reason)
+    history.seq += 1
+    history.heartbeat()
+    assert fold.follow(history) == []
+    assert (log.holes, log.incomplete_since) == (2, at)
+    assert log.incomplete_reason == "a hole in the log: changes 14 to 14 are missing"
+    history.new_generation("w2")
+    history.seq = 1
+    history.resync()
+    fold.follow(history)
+    assert log.holes == 3
+
+
+def test_a_generation_without_its_beginning_says_which() -> None:
+    """By number; a resync's start that is not the first record is not the beginning either."""
+    history, fold, log = begun()
+    history.new_generation("w2")
+    history.heartbeat()
+    event = only(fold.follow(history), Incomplete)
+    assert event.reason == "a hole in the log: the beginning of generation 2 is missing"
+    history.new_generation("w3")
+    history.seq = 4
+    history.start_resync()
+    fold.follow(history)
+    assert log.incomplete_reason == "a hole in the log: the beginning of generation 3 is missing"
+    assert log.resync is not None
+
+
+def test_an_event_of_the_change_that_shows_a_hole_comes_with_it() -> None:
+    """The hole is told first, then what the change says."""
+    history, fold, _ = begun()
+    history.seq += 1
+    history.broker_gone(2)
+    assert kinds(fold.follow(history))[:2] == ["Incomplete", "BrokerStopped"]
+    history.seq += 1
+    history.elect(1)
+    history.now += 60_000
+    history.heartbeat()
+    assert "ControllerElected" in kinds(fold.follow(history))
+
+
+def test_what_no_watcher_publishes_is_an_anomaly_and_nothing_else() -> None:
+    """It is told with its path and is not held."""
+    history, fold, log = begun()
+    history.record(ChangeKind.SET, path="/brokers/ids", data="", mzxid=1, read_zxid=1)
+    change = last(history)
+    assert fold.follow(history) == [
+        Anomaly(
+            at=change.observed_at,
+            position=change.position,
+            path="/brokers/ids",
+            reason="not a znode that a watcher publishes",
+        )
+    ]
+    history.record(ChangeKind.SET, path="/elsewhere", data="", mzxid=1, read_zxid=1)
+    fold.follow(history)
+    assert (log.anomalies, log.znodes) == (2, ZNODES)
+
+
+def test_an_unreadable_payload_is_told_with_its_time_and_path() -> None:
+    """Each is counted; the znode is held, its meaning is the last good one."""
+    history, fold, log = begun()
+    for times in (1, 2):
+        history.set("/brokers/ids/2", b"{" * times)
+        change = last(history)
+        event = only(fold.follow(history), Anomaly)
+        assert (event.at, event.path, event.position) == (
+            change.observed_at,
+            "/brokers/ids/2",
+            change.position,
+        )
+        assert event.reason.startswith("unreadable, the last good value stays: ")
+        assert (log.unreadable, log.anomalies) == (times, times)
+
+
+def test_records_that_cannot_be_read_belong_to_no_path() -> None:
+    """They add up, and the anomaly has no path."""
+    _, fold, log = begun()
+    expected = Anomaly(at=7, position=BEGAN, path="", reason="damaged")
+    assert count_unreadable(fold.state, 2, at=7, reason="damaged") == [expected]
+    count_unreadable(fold.state, 3, at=7, reason="damaged")
+    assert log.unreadable == 5
+
+
+def test_an_error_of_ours_is_told_in_full_and_asks_for_a_resync() -> None:
+    """As an anomaly of the change, and as what makes the figures incomplete; each is counted."""
+    history, fold, log = begun()
+    change = replaced(last(history), kind=ChangeKind.SET, path="/controller", observed_at=9)
+    assert count_error(fold.state, change, "boom") == [
+        Anomaly(
+            at=9,
+            position=BEGAN,
+            path="/controller",
+            reason="an error of the monitor's own in set /controller: boom",
+        ),
+        Incomplete(at=9, position=BEGAN, reason="an error of the monitor's own"),
+    ]
+    assert log.wanted == ResyncWanted(number=1, reason="an error of the monitor's own")
+    count_error(fold.state, change, "boom")
+    assert log.errors == 2
+
+
+def failed(fold: Fold, history: History) -> tuple[AnyEvent, ResyncWanted | None]:
+    """Return how a resync's failure was told, and what was asked for."""
+    event = only(fold.follow(history), Incomplete)
+    assert event.at == last(history).observed_at
+    assert event.position == last(history).position
+    return event, fold.state.control.log.wanted
+
+
+def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
+    """No start, a hole, the wrong proof, no end: told and asked for by those words."""
+    history, fold, _ = begun()
+    history.finish_resync()
+    assert failed(fold, history)[1] == ResyncWanted(
+        number=1, reason="a resync ended whose start is missing"
+    )
+
+    history, fold, _ = begun()
+    history.start_resync()
+    history.finish_resync(resync=9)
+    assert failed(fold, history)[1] == ResyncWanted(
+        number=1, reason="a resync ended whose start is missing"
+    )
+
+    history, fold, _ = begun()
+    history.start_resync()
+    history.finish_resync(znodes=99)
+    told = failed(fold, history)[1]
+    assert told == ResyncWanted(number=1, reason="a resync whose count or digest is not ours")
+
+    history, fold, _ = begun()
+    history.start_resync()
+    history.reconciled()
+    assert failed(fold, history)[1] == ResyncWanted(
+        number=1, reason="a resync whose end is missing"
+    )
+    assert fold.state.control.log.resync is None
+
+
+def test_marks_without_an_id_belong_together() -> None:
+    """A log of another watcher may lack it; a start without one is not an end's with one."""
+    history, fold, log = begun()
+    history.start_resync(reason=None)
+    history.changes[-1] = replaced(last(history), resync=None)
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(resync=None)
+    assert fold.follow(history) == []
+    assert log.verified_at == last(history).observed_at
+    history.start_resync()
+    history.changes[-1] = replaced(last(history), resync=None)
+    history.finish_resync(resync=1)
+    assert kinds(fold.follow(history)) == ["Incomplete"]
+
+
+def test_resyncs_and_audits_are_counted_one_by_one() -> None:
+    """And a resync that is under way says why."""
+    history, fold, log = begun()
+    history.reconciled()
+    history.reconciled()
+    history.resync()
+    history.start_resync(reason="daily")
+    fold.follow(history)
+    assert (log.resyncs, log.resync_ordinal, log.audits) == (3, 3, 2)
+    assert log.resync is not None
+    assert (log.resync.reason, log.resync.id, log.resync.began) == (
+        "daily",
+        3,
+        last(history).position,
+    )
+    history.start_resync()
+    fold.follow(history)
+    assert log.resync is not None
+    assert log.resync.reason == ""
+
+
+def test_a_divergence_is_told_with_both_sides() -> None:
+    """Once, with counts and digests; each audit that finds it asks again."""
+    history, fold, log = begun()
+    history.reconciled(znodes=3, digest="0" * 16)
+    change = last(history)
+    ours = digest_text(log.digest)
+    assert fold.follow(history) == [
+        Divergent(
+            at=change.observed_at,
+            position=change.position,
+            reason=f"an audit counted 3 znodes with digest {'0' * 16}, "
+            f"the fold holds {ZNODES} with {ours}",
+        )
+    ]
+    assert log.wanted == ResyncWanted(number=1, reason="divergent")
+    history.reconciled(znodes=3, digest="0" * 16)
+    assert fold.follow(history) == []
+    assert log.wanted == ResyncWanted(number=2, reason="divergent")
+    history.resync(answers=2)
+    assert fold.follow(history) == [
+        Verified(at=last(history).observed_at, position=last(history).position, znodes=ZNODES)
+    ]
+    assert (log.incomplete_reason, log.divergent_since) == (None, None)
+
+
+def test_another_reason_is_asked_for_at_once() -> None:
+    """Backing off counts one reason in a row; a request that is open is not repeated."""
+    history, fold, log = begun()
+    for _ in range(3):
+        history.reconciled(digest="0" * 16)
+    history.start_resync()
+    history.finish_resync(znodes=99)
+    fold.follow(history)
+    assert log.wanted == ResyncWanted(number=3, reason="a resync whose count or digest is not ours")
+    assert (log.asked, log.asked_times) == (3, 1)
+    history.seq += 1
+    history.heartbeat()
+    fold.follow(history)
+    assert (log.asked, log.asked_times) == (3, 1)
+
+
+def test_the_resync_that_names_a_request_closes_it() -> None:
+    """Its number or a higher one; a lower one, or none, leaves it open."""
+    for answers, closed in ((None, False), (1, False), (2, True), (3, True)):
+        history, fold, log = begun()
+        history.reconciled(digest="0" * 16)
+        history.reconciled(digest="0" * 16)
+        history.start_resync(answers=answers)
+        fold.follow(history)
+        assert (log.wanted is None) is closed
+
+
+def test_a_heartbeat_is_a_sign_of_life_with_its_circumstances() -> None:
+    """Its time, the server, the session and since when; an absent session leaves the last one."""
+    history, fold, log = begun()
+    history.heartbeat(session_since=5, zookeeper="zk1:2181", dropped=4)
+    fold.follow(history)
+    assert (log.heartbeat_at, log.zookeeper) == (last(history).observed_at, "zk1:2181")
+    assert (log.session, log.session_since) == (SessionState.CONNECTED, 5)
+    history.heartbeat(session=None)
+    fold.follow(history)
+    assert (log.session, log.session_since, log.dropped) == (SessionState.CONNECTED, 5, 4)
+
+
+def test_what_watchers_dropped_adds_up_over_three_of_them() -> None:
+    """Each counts from zero, also before its first heartbeat."""
+    history, fold, log = begun()
+    for number, dropped in enumerate((5, 2, 1)):
+        history.heartbeat(dropped=dropped)
+        fold.follow(history)
+        history.new_generation(f"w{number + 2}")
+        history.resync()
+        fold.follow(history)
+    assert (log.dropped_base, log.dropped) == (8, 0)
+
+
+def test_the_clocks_of_the_newest_change_are_kept() -> None:
+    """The watcher's and ZooKeeper's; a change without mtime leaves ZooKeeper's as it was."""
+    history, fold, log = begun()
+    history.broker(7)
+    fold.follow(history)
+    mtime = last(history).mtime
+    assert (log.last_change_at, log.last_change_mtime) == (last(history).observed_at, mtime)
+    history.delete("/brokers/ids/7")
+    fold.follow(history)
+    assert (log.last_change_at, log.last_change_mtime) == (last(history).observed_at, mtime)
+
+
+def test_stale_values_and_deletes_are_counted_one_by_one() -> None:
+    """A delete that was read at the zxid of the value that is held is none: it wins."""
+    history, fold, log = begun()
+    for _ in range(2):
+        history.record(ChangeKind.SET, path="/brokers/ids/2", data="{}", czxid=1, mzxid=1)
+    for _ in range(2):
+        history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=1)
+    fold.follow(history)
+    assert log.stale == 4
+    mzxid = history.znodes["/brokers/ids/2"].mzxid
+    history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=mzxid)
+    assert kinds(fold.follow(history)) == ["BrokerStopped"]
+    assert (log.stale, log.deletes_read_zxid) == (4, mzxid)
+
+
+def test_in_a_rebase_a_delete_wins_whenever_it_was_read() -> None:
+    """Zxids of another history say nothing about the value that is held."""
+    history, fold, log = begun()
+    history.start_resync(rebase=True)
+    history.record(ChangeKind.DELETED, path="/brokers/ids/2", read_zxid=1)
+    assert kinds(fold.follow(history)) == ["BrokerStopped"]
+    assert (log.rebases, log.stale, log.read_zxid) == (1, 0, 1)
+    history.start_resync(rebase=True)
+    fold.follow(history)
+    assert (log.rebases, log.read_zxid, log.deletes_read_zxid) == (2, 0, 0)
+
+
+def test_zxids_that_a_record_does_not_carry_count_as_none() -> None:
+    """They are not checked and raise nothing."""
+    history, fold, log = begun()
+    before = log.read_zxid
+    history.record(ChangeKind.DELETED, path="/brokers/ids/9")
+    history.record(ChangeKind.SET, path="/feature", data="{}")
+    fold.follow(history)
+    assert (log.read_zxid, log.deletes_read_zxid) == (before, 0)
+    mark = fold.state.control.marks["/feature"]
+    assert (mark.mzxid, mark.czxid, mark.resync) == (0, 0, 0)
+
+
+def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> None:
+    """Its mark names no resync: what the next one does not tell is gone, with its own path."""
+    history, fold, _ = begun()
+    history.broker(7)
+    fold.follow(history)
+    assert fold.state.control.marks["/brokers/ids/7"].resync == 0
+    history.broker_gone(7, seen=False)
+    history.resync()
+    events = fold.follow(history)
+    assert kinds(events) == ["BrokerStopped"]
+    assert "/brokers/ids/7" not in fold.state.control.marks
+
+
+def test_another_history_is_told_with_the_value_that_proves_it() -> None:
+    """Once for a resync, with its path; the second history is the second one counted."""
+    history, fold, log = begun()
+    for rebases in (1, 2):
+        history.zxid += 100
+        history.broker(2)
+        fold.follow(history)
+        history.znodes["/brokers/ids/2"].mzxid -= 50
+        history.start_resync()
+        change = history.tell("/brokers/ids/2")
+        assert fold.follow(history) == [
+            Anomaly(
+                at=change.observed_at,
+                position=change.position,
+                path="/brokers/ids/2",
+                reason="ZooKeeper's history was replaced: "
+                "a value was read that it could not hold any more",
+            )
+        ]
+        assert log.resync is not None
+        assert log.resync.whole is False
+        assert log.rebases == rebases
+        history.resync()
+        fold.follow(history)
+        assert log.rebasing is False
