@@ -13,10 +13,12 @@ from typing import Annotated
 
 import typer
 
+from kcm.bundle import bundle
 from kcm.config import config
 from kcm.exits import INTERRUPTED, tell
 from kcm.export import export
 from kcm.parts import DISTRIBUTION
+from kcm.replay import replay
 from kcm.stream import stream
 from kcm.up import up
 from kcm.watch import watch
@@ -70,6 +72,8 @@ app.command()(watch)
 app.command()(stream)
 app.command()(export)
 app.command()(config)
+app.command()(replay)
+app.command()(bundle)
 
 
 @app.command()

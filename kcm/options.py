@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
@@ -38,16 +38,22 @@ _UNIT_PLACEHOLDERS = {
 def with_options(
     *titled: tuple[str, SettingsClass],
     defaults: Mapping[str, str] | None = None,
+    only: Collection[str] | None = None,
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Give a verb one option per setting of the classes, each under its class's title.
 
-    `defaults` tell of settings for which this verb has a better one than the class.
+    `defaults` tell of settings for which this verb has a better one than the class; `only` names
+    the settings that it needs, None: all.
     The verb gets `config` (a Path or None) and `options`; its other parameters stay its own.
     """
 
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
         own = inspect.signature(verb, eval_str=True).parameters
-        fields = dict(_fields(titled))
+        fields = {
+            name: titled_field
+            for name, titled_field in _fields(titled)
+            if only is None or name in only
+        }
 
         @functools.wraps(verb)
         def run(**values: Any) -> int:

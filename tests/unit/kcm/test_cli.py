@@ -18,7 +18,7 @@ from kcm.stack.errors import JavaError, MissingJarsError, PortInUseError
 from pipeline.runtime import ConflictError, EnvironmentProblemError, UnreachableError, UsageError
 from pipeline.settings import PipelineSettings
 
-VERBS = ("up", "watch", "stream", "export", "config", "demo")
+VERBS = ("up", "watch", "stream", "export", "config", "replay", "bundle", "demo")
 SECRET = "hunter2"  # noqa: S105  # the password that must show nowhere
 
 

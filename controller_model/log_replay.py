@@ -1,0 +1,248 @@
+"""A whole log through the replay, outside of the pipeline: the flight recorder.
+
+The rule: the fold asks for a resync where it does not know enough; a recording cannot be asked. So
+a log that does not begin with a resync is taken from its first change on, and the snapshot says
+that it is incomplete; a first resync that cannot be proved is where counting starts all the same.
+The pipeline's own logs need neither, and give what the fold gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from controller_model import ledgers
+from controller_model.changes import ChangeKind, ZnodeChange
+from controller_model.cluster import Assumed, ClusterState, MemoryTopicStore, new_cluster
+from controller_model.events import (
+    AnyEvent,
+    Baseline,
+    BrokerStarted,
+    ControllerElected,
+    ElectionCause,
+    Incomplete,
+    TopicCreated,
+    TopicExpanded,
+    coalesce,
+    where,
+)
+from controller_model.ids import Position
+from controller_model.loose_log import LooseChange, complete
+from controller_model.replay import count_error, count_unreadable, finish_batch, replay
+from controller_model.snapshot import Snapshot, snapshot
+from controller_model.views import Failover
+
+SETTLE_AFTER_CHANGES = 50_000
+"""How often the totals are settled: a touched topic is then counted anew, so rarely; snapshots and
+elections settle them as well."""
+SETTLE_IN_FAILOVER_AFTER_CHANGES = 2_000
+"""The same, while the end of failover work may show in the totals only."""
+
+CUT = "the log does not begin with a resync: what was there before it is not known"
+UNPROVED = "the first resync of the log could not be proved: something may be missing"
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A place in the log: up to a position, or up to a time; the end of the log with neither."""
+
+    until: Position | None = None
+    at: int | None = None
+    """Milliseconds since 1970, by the log's clock (observed_at)."""
+
+    def is_before(self, change: ZnodeChange) -> bool:
+        """Tell whether the change is after this place."""
+        if self.until is not None:
+            return change.position > self.until
+        return self.at is not None and change.observed_at > self.at
+
+
+END = Point()
+
+
+class LogReplay:
+    """One cluster's log, change by change; snapshots at the places that were asked for.
+
+    Without a cluster's name the first one that the log names is taken; `clusters` then tells
+    whether there are more.
+    """
+
+    def __init__(
+        self,
+        cluster: str | None = None,
+        *,
+        points: Sequence[Point] = (END,),
+        assumed: Assumed | None = None,
+    ) -> None:
+        self.clusters: set[str] = set()
+        """Every name that the log has shown."""
+        self.first: ZnodeChange | None = None
+        """The first change of the cluster, applied or not."""
+        self.applied = 0
+        self.snapshots: dict[Point, Snapshot | None] = {}
+        """By point; None where the log begins after it."""
+        self._wanted = cluster
+        self._ahead = list(dict.fromkeys(points))
+        self._assumed = assumed or Assumed()
+        self._state: ClusterState | None = None
+        self._unsettled = 0
+        self._unreadable_before: list[tuple[int, str]] = []
+        self._cut = False
+
+    @property
+    def state(self) -> ClusterState | None:
+        """The state so far; None before the first change of the cluster."""
+        return self._state
+
+    @property
+    def cluster(self) -> str | None:
+        """The cluster that is replayed; None while no record has named one."""
+        return self._wanted
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all snapshots are taken: nothing that follows would change them."""
+        return not self._ahead
+
+    def take(self, changes: Iterable[LooseChange]) -> list[AnyEvent]:
+        """Apply the changes of one line; return what happened, one event per cause."""
+        events: list[AnyEvent] = []
+        for change in changes:
+            if self._is_ours(change) and self._ahead:
+                events += self._take_one(change)
+        if self._state is not None and self._is_settling_due(self._state):
+            events += self._settle(self._state)
+        return coalesce(events) if events else events
+
+    def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
+        """Count records that could not be read."""
+        if not self._ahead:
+            return []
+        if self._state is None:
+            self._unreadable_before.append((records, reason))
+            return []
+        return count_unreadable(self._state, records, at=self._state.control.now, reason=reason)
+
+    def finish(self) -> list[AnyEvent]:
+        """End the log: take the snapshots that are left; return what was told last."""
+        events = [] if self._state is None else self._settle(self._state)
+        for point in self._ahead:
+            self.snapshots[point] = None if self._state is None else snapshot(self._state)
+        self._ahead = []
+        return coalesce(events)
+
+    def _is_ours(self, change: LooseChange) -> bool:
+        name = change.cluster
+        if not name:
+            return True
+        self.clusters.add(name)
+        if self._wanted is None:
+            self._wanted = name
+            if self._state is not None:
+                self._state.control.cluster = name
+        return name == self._wanted
+
+    def _take_one(self, loose: LooseChange) -> list[AnyEvent]:
+        state = self._state
+        if state is None:
+            change = complete(loose, after=_JUST_BEFORE, watcher="", now=0)
+        else:
+            log = state.control.log
+            change = complete(loose, after=log.position, watcher=log.watcher, now=state.control.now)
+        if self.first is None:
+            self.first = change
+        if self._passes_points(change):
+            return []
+        events: list[AnyEvent] = []
+        if state is None:
+            state, events = self._begin(change)
+        return events + self._apply(state, change)
+
+    def _passes_points(self, change: ZnodeChange) -> bool:
+        """Take the snapshots before this change; tell whether it is beyond all points."""
+        for point in [point for point in self._ahead if point.is_before(change)]:
+            self._ahead.remove(point)
+            self.snapshots[point] = None if self._state is None else snapshot(self._state)
+        return not self._ahead
+
+    def _begin(self, first: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
+        """Start at the first change: nothing before it is missed but where it is no resync."""
+        control = new_cluster(
+            self._wanted or "", assumed=self._assumed, counters_since=first.observed_at
+        )
+        state = self._state = ClusterState(control, MemoryTopicStore())
+        control.now = first.observed_at
+        log = control.log
+        log.position = Position(first.generation, first.seq - 1)
+        log.watcher = first.watcher
+        events: list[AnyEvent] = []
+        if first.kind is not ChangeKind.RESYNC_STARTED:
+            self._cut = True
+            log.baseline = True
+            log.incomplete_since = first.observed_at
+            log.incomplete_reason = CUT
+            events.append(Incomplete(at=first.observed_at, position=first.position, reason=CUT))
+        for records, reason in self._unreadable_before:
+            events += count_unreadable(state, records, at=first.observed_at, reason=reason)
+        return state, events
+
+    def _apply(self, state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+        self.applied += 1
+        self._unsettled += 1
+        log = state.control.log
+        try:
+            _, events = replay(state, change)
+        except Exception as error:  # noqa: BLE001  # a bug of ours must not end the replay: it is told
+            events = count_error(state, change, f"{type(error).__name__}: {error}")
+        if change.kind is ChangeKind.RESYNC_FINISHED and not log.baseline:
+            self._count_from_here(state, change)
+        if not self._cut:
+            return events
+        if log.resync is not None:
+            return [event for event in events if not _is_found(event)]
+        if change.kind is ChangeKind.RESYNC_FINISHED and log.incomplete_since is None:
+            self._cut = False
+            return [*events, _baseline(state, change)]
+        return events
+
+    def _count_from_here(self, state: ClusterState, change: ZnodeChange) -> None:
+        """Let counting start at a first resync that the fold would ask to be done again."""
+        log = state.control.log
+        log.baseline = True
+        log.incomplete_reason = UNPROVED
+        ledgers.baseline(state, change)
+
+    def _is_settling_due(self, state: ClusterState) -> bool:
+        if self._unsettled < SETTLE_IN_FAILOVER_AFTER_CHANGES:
+            return False
+        in_failover = state.control.controller.failover is Failover.UNDER_WAY
+        return in_failover or self._unsettled >= SETTLE_AFTER_CHANGES
+
+    def _settle(self, state: ClusterState) -> list[AnyEvent]:
+        self._unsettled = 0
+        events = finish_batch(state, at=state.control.now)
+        # Nobody projects views here.
+        state.changed.clear()
+        state.removed.clear()
+        return events
+
+
+_JUST_BEFORE = Position(1, 0)
+"""What the first record follows, if it does not say where it is."""
+
+
+def _is_found(event: AnyEvent) -> bool:
+    """Tell whether the first resync of a cut log tells this of what it only finds."""
+    if isinstance(event, ControllerElected):
+        return event.cause is ElectionCause.FIRST
+    return isinstance(event, BrokerStarted | TopicCreated | TopicExpanded)
+
+
+def _baseline(state: ClusterState, change: ZnodeChange) -> Baseline:
+    controller = state.control.controller
+    return Baseline(
+        **where(change),
+        znodes=state.control.log.znodes,
+        controller=controller.id,
+        epoch=controller.epoch,
+    )

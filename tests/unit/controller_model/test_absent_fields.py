@@ -1,0 +1,156 @@
+"""A record may lack what it is not asked for: replay then checks nothing by it, and claims nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller_model.bookkeeping import steps_merged
+from controller_model.changes import ChangeKind
+from controller_model.cluster import UNKNOWN_VERSION, ControllerLedger, Mark
+from controller_model.election_ledger import account
+from controller_model.events import LeaderElectionKind, LeadersElected
+from controller_model.views import TopicView
+from tests.histories import Fold, History, kinds, only, small_cluster, state_path
+
+
+def told_without(history: History, path: str, *absent: str) -> None:
+    """Publish what ZooKeeper holds at a path, without some fields."""
+    history.tell(path)
+    history.changes[-1] = msgspec.structs.replace(
+        history.changes[-1], **dict.fromkeys(absent, None)
+    )
+
+
+def begun() -> tuple[History, Fold]:
+    """Return a history and a fold that is through its first resync."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    return history, fold
+
+
+@pytest.mark.parametrize(
+    ("held", "told", "merged"),
+    [(3, 4, 0), (3, 5, 1), (0, 9, 8), (3, 3, 0), (3, 1, 0), (3, None, 0), (UNKNOWN_VERSION, 9, 0)],
+)
+def test_merged_updates_are_counted_where_both_versions_are_known(
+    held: int, told: int | None, merged: int
+) -> None:
+    """Each version between the two is one that nobody saw."""
+    assert steps_merged(Mark(mzxid=1, czxid=1, version=held, resync=0), told) == merged
+
+
+def test_an_absent_version_misses_no_update() -> None:
+    """Neither at the record without one nor at the next one."""
+    history, fold = begun()
+    for _ in range(3):
+        history.state("t", 0, leader=0, isr=[0, 1], seen=False)
+    told_without(history, state_path("t", 0), "version")
+    history.state("t", 0, leader=0, isr=[0])
+    fold.follow(history)
+    assert fold.state.control.log.missed_updates == 0
+    assert fold.state.control.log.anomalies == 0
+
+
+def test_an_absent_version_is_no_partition_epoch() -> None:
+    """The view says that it is not known; with the next version it is."""
+    history, fold = begun()
+    history.state("t", 0, leader=0, isr=[0, 1], seen=False)
+    told_without(history, state_path("t", 0), "version")
+    fold.follow(history)
+    view = fold.views()["prod/topic/t/0"]
+    assert isinstance(view, TopicView)
+    assert view.partition_epoch == (None, 0)
+    history.state("t", 0, leader=0, isr=[0])
+    fold.follow(history)
+    view = fold.views()["prod/topic/t/0"]
+    assert isinstance(view, TopicView)
+    assert view.partition_epoch == (2, 0)
+
+
+def test_an_absent_version_is_no_sign_of_a_missing_step() -> None:
+    """A leader that was not in the ISR, one leader epoch later, was elected uncleanly."""
+    history, fold = begun()
+    history.state("t", 0, leader=0, isr=[0], leader_epoch=1, seen=False)
+    told_without(history, state_path("t", 0), "version")
+    history.broker_gone(0)
+    fold.follow(history)
+    history.state("t", 0, leader=2, isr=[2, 1], leader_epoch=2)
+    told = only(fold.follow(history), LeadersElected)
+    assert told.election is LeaderElectionKind.UNCLEAN
+
+
+@pytest.mark.parametrize(
+    ("fields", "proved"),
+    [
+        ({}, True),
+        ({"digest": None}, True),
+        ({"znodes": None}, False),
+        ({"znodes": None, "digest": None}, False),
+        ({"digest": "0" * 16}, False),
+        ({"znodes": 9, "digest": None}, False),
+    ],
+)
+def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], proved: bool) -> None:
+    """A digest may be absent, since it is ours; what is there must match, or nothing is deleted."""
+    history, fold = begun()
+    history.broker_gone(2, seen=False)
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(**fields)
+    fold.follow(history)
+    assert (2 in fold.state.control.live_brokers()) is not proved
+    assert (fold.state.control.log.incomplete_since is None) is proved
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, []),
+        ({"digest": None}, []),
+        ({"znodes": None}, []),
+        ({"znodes": None, "digest": None}, []),
+        ({"digest": "0" * 16}, ["Divergent"]),
+        ({"znodes": 7, "digest": None}, ["Divergent"]),
+    ],
+)
+def test_an_audit_without_a_count_says_nothing(fields: dict[str, Any], told: list[str]) -> None:
+    """It neither proves the figures nor finds fault with them."""
+    history, fold = begun()
+    before = fold.state.control.log.verified_at
+    history.now += 1_000
+    history.reconciled(**fields)
+    assert kinds(fold.follow(history)) == told
+    proved = fold.state.control.log.verified_at != before
+    assert proved is (fields in ({}, {"digest": None}))
+
+
+def test_a_controller_without_a_czxid_is_told_again() -> None:
+    """The same holder without an end between is the same election; another one is not."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(1, seen=False)
+    told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
+    told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    assert (ledger.seen, ledger.id) == (1, 1)
+    history.record(ChangeKind.SET, path="/controller", data="2")
+    fold.follow(history)
+    assert (ledger.seen, ledger.id) == (2, 2)
+
+
+def test_the_account_at_the_end_of_a_log_takes_the_epoch_at_its_word() -> None:
+    """An epoch that nothing follows tells of elections that nobody saw; the ledger stays as it is."""
+    ledger = ControllerLedger(
+        id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,
+        missed=1,
+    )  # fmt: skip
+    before = msgspec.structs.replace(ledger)
+    assert account(ledger) == (4, 3)
+    assert ledger == before
+    assert account(msgspec.structs.replace(ledger, epoch=6, elections=2)) == (2, 1)

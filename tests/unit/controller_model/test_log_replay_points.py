@@ -1,0 +1,84 @@
+"""Places in a log, by position and by time: what is in a snapshot there, and what is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from controller_model.changes import ZnodeChange, encode_changes
+from controller_model.ids import Position
+from controller_model.log_replay import END, LogReplay, Point
+from controller_model.loose_log import LooseChange, decode_line
+from controller_model.snapshot import Snapshot
+from tests.histories import History, small_cluster
+
+
+def loose(changes: Iterable[ZnodeChange]) -> tuple[LooseChange, ...]:
+    """Return changes as a line of a log gives them."""
+    return decode_line(encode_changes(tuple(changes))).changes
+
+
+def of(*records: dict[str, Any]) -> tuple[LooseChange, ...]:
+    """Return records that may lack anything."""
+    return decode_line(json.dumps(records).encode()).changes
+
+
+def points_of(history: History, *points: Point) -> list[Snapshot | None]:
+    """Return the snapshots at several places, by one replay."""
+    recording = LogReplay(points=points)
+    for change in loose(history.changes):
+        recording.take((change,))
+    recording.finish()
+    return [recording.snapshots[point] for point in points]
+
+
+def seqs(snapshots: Iterable[Snapshot | None]) -> list[int | None]:
+    """Return where snapshots were taken."""
+    return [None if told is None else told.as_of.seq for told in snapshots]
+
+
+def test_a_position_is_inclusive() -> None:
+    """The change at the position is in the snapshot, the next one is not."""
+    history = small_cluster()
+    wanted = [Point(until=Position(1, seq)) for seq in (1, 5, history.seq, history.seq + 9)]
+    assert seqs(points_of(history, *wanted)) == [1, 5, history.seq, history.seq]
+    assert seqs(points_of(history, Point(until=Position(1, 0)))) == [None]
+    assert seqs(points_of(history, Point(until=Position(0, 99)))) == [None]
+
+
+def test_a_time_is_inclusive() -> None:
+    """What was observed at the time is in the snapshot, what was later is not."""
+    history = small_cluster()
+    history.heartbeat()
+    history.heartbeat()
+    first, last = history.changes[-2], history.changes[-1]
+    wanted = [Point(at=at) for at in (first.observed_at, last.observed_at - 1, last.observed_at)]
+    assert seqs(points_of(history, *wanted)) == [first.seq, first.seq, last.seq]
+    assert seqs(points_of(history, Point(at=history.changes[0].observed_at - 1))) == [None]
+
+
+def test_a_clock_that_goes_back_does_not_bring_a_later_change_in() -> None:
+    """The first change after the time ends it: what follows is later, whatever its clock says."""
+    history = small_cluster()
+    history.heartbeat(after_ms=100)
+    seq, now = history.seq, history.now
+    history.heartbeat(after_ms=100)
+    history.heartbeat(after_ms=-150)
+    assert seqs(points_of(history, Point(at=now + 1))) == [seq]
+
+
+def test_points_may_come_in_any_order_and_be_the_same() -> None:
+    """Each is answered by itself."""
+    history = small_cluster()
+    early, late = Point(until=Position(1, 3)), Point(until=Position(1, 7))
+    assert seqs(points_of(history, late, early, late)) == [7, 3, 7]
+    assert seqs(points_of(history, END, early)) == [history.seq, 3]
+
+
+def test_a_point_says_which_changes_are_after_it() -> None:
+    """A position compares with positions, a time with times, the end with nothing."""
+    (change,) = of({"path": "/a", "generation": 3, "seq": 5, "observed_at": 70, "watcher": "w"})
+    assert [Point(until=Position(3, seq)).is_before(change) for seq in (4, 5)] == [True, False]
+    assert [Point(at=at).is_before(change) for at in (69, 70)] == [True, False]
+    assert END.is_before(change) is False

@@ -1,0 +1,134 @@
+"""The snapshot's figures, pending requests and completeness, by written-out histories."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller_model.changes import ChangeKind, SessionState
+from controller_model.snapshot import encode_snapshot, snapshot
+from tests.histories import Fold, History, small_cluster, state_path
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+def told(history: History, *, min_isr: int = 1) -> dict[str, Any]:
+    """Return the snapshot at the end of a history, as its readers see it."""
+    fold = Fold(min_isr=min_isr)
+    fold.follow(history)
+    decoded: dict[str, Any] = json.loads(encode_snapshot(snapshot(fold.state)))
+    return decoded
+
+
+def partition(history: History, topic: str = "t", number: int = 0) -> dict[str, Any]:
+    """Return one partition at the end of a history."""
+    facts: dict[str, Any] = told(history)["topics"][topic]["partitions"][str(number)]
+    return facts
+
+
+def test_the_counts_are_the_clusters_figures() -> None:
+    """Offline, under-replicated, at and under min ISR, imbalance: each its own number."""
+    history = small_cluster(
+        t={0: (0, 1, 2), 1: (1, 2, 0), 2: (2, 0, 1), 3: (1, 0, 2)}, u={0: (0, 1)}
+    )
+    history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)
+    history.state("t", 1, leader=2, isr=[2], leader_epoch=1)
+    history.state("t", 2, leader=2, isr=[2, 0], leader_epoch=1)
+    counts = told(history, min_isr=2)["counts"]
+    assert counts == {
+        "topics": 2,
+        "partitions": 5,
+        "offline": 1,
+        "under_replicated": 3,
+        "under_min_isr": 1,
+        "at_min_isr": 2,
+        "preferred_imbalance": 2,
+        "reassigning": 0,
+        "deleting_topics": 0,
+        "missed_updates": 0,
+        "unreadable": 0,
+        "stale": 0,
+    }
+
+
+def test_what_the_log_went_through_is_counted() -> None:
+    """One merged update, one old value, one payload that cannot be read."""
+    history = small_cluster()
+    history.state("t", 0, leader=0, isr=[0, 1], seen=False)
+    history.state("t", 0, leader=0, isr=[0])
+    history.record(
+        ChangeKind.SET, path=state_path("t", 0), data="{}", czxid=107, mzxid=90, read_zxid=95
+    )
+    history.set("/brokers/topics/t", b"damaged")
+    counts = told(history)["counts"]
+    assert (counts["missed_updates"], counts["stale"], counts["unreadable"]) == (1, 1, 1)
+    assert partition(history)["replicas"] == [0, 1, 2]
+
+
+def test_pending_requests_are_there_while_their_znodes_are() -> None:
+    """Two flags, and the number of both kinds of notifications."""
+    history = small_cluster()
+    partitions = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
+    history.set("/admin/preferred_replica_election", partitions)
+    assert told(history)["pending"] == {
+        "preferred_election": True,
+        "reassign_partitions": False,
+        "notifications": 0,
+    }
+    history.delete("/admin/preferred_replica_election")
+    history.set("/admin/reassign_partitions", {"version": 1, "partitions": []})
+    history.set("/isr_change_notification/isr_change_0000000000", partitions)
+    history.set("/isr_change_notification/isr_change_0000000001", partitions)
+    history.set("/log_dir_event_notification/log_dir_event_0000000000", {"version": 1})
+    assert told(history)["pending"] == {
+        "preferred_election": False,
+        "reassign_partitions": True,
+        "notifications": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        ("hole", "a hole in the log: changes 11 to 13 are missing"),
+        ("divergent", "an audit found that this is not what ZooKeeper holds"),
+        ("blind", "the watcher had no ZooKeeper session: SUSPENDED"),
+    ],
+)
+def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
+    """A hole in the log, an audit that differs, no session: told with its reason, until mended."""
+    history = small_cluster()
+    if trouble == "hole":
+        history.seq += 3
+        history.heartbeat()
+    elif trouble == "divergent":
+        history.reconciled(znodes=1)
+    else:
+        history.heartbeat(session=SessionState.SUSPENDED)
+    facts = told(history)
+    assert (facts["complete"], facts["incomplete_reason"]) == (False, reason)
+    history.heartbeat()
+    history.resync()
+    facts = told(history)
+    assert (facts["complete"], facts["incomplete_reason"]) == (True, None)
+
+
+def test_what_the_watcher_may_not_read_is_named() -> None:
+    """The rest goes on, and is complete as far as it can be."""
+    history = small_cluster()
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(denied=("/config/brokers",))
+    facts = told(history)
+    assert (facts["denied"], facts["complete"]) == (["/config/brokers"], True)
+
+
+def test_a_bare_controller_of_old_is_read() -> None:
+    """The 0.8 betas' /controller is an id like any other, and id 0 is an id."""
+    history = small_cluster()
+    history.delete("/controller")
+    history.set("/controller", "0")
+    assert told(history)["controller"]["id"] == 0
