@@ -30,21 +30,25 @@ class Verdict(enum.Enum):
     """A value of another history: ZooKeeper was restored from a backup, or built anew."""
 
 
+_NEWS = Verdict.NEWS
+"""Python 3.11 finds a member of an Enum by running Python code: once, not with each change."""
+
+
 def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
     """Judge a `set`; what the change does not carry is not checked."""
     rebase = log.resync is not None and log.resync.rebase
     if mark is None:
         late = change.read_zxid is not None and change.read_zxid < log.deletes_read_zxid
-        return Verdict.STALE if late and not rebase else Verdict.NEWS
+        return Verdict.STALE if late and not rebase else _NEWS
     if change.mzxid is None:
-        return Verdict.NEWS
+        return _NEWS
     if rebase and mark.resync != log.resync_ordinal:
         # Another history: an equal zxid there says nothing about the value here.
-        return Verdict.NEWS
+        return _NEWS
     if change.mzxid == mark.mzxid and change.czxid in {None, mark.czxid}:
         return Verdict.CONFIRMED
     if change.mzxid > mark.mzxid:
-        return Verdict.NEWS
+        return _NEWS
     # A server that has come to zxid R shows every write up to R: so a read at or after the value
     # held cannot show an older one, unless that value is of a history that is no more.
     impossible = change.read_zxid is not None and change.read_zxid >= mark.mzxid

@@ -39,6 +39,7 @@ from controller_model.znodes import (
 SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
 DeleteHandler = Callable[[ClusterState, Znode, ZnodeChange], list[AnyEvent]]
 
+_PARTITION_STATE = ZnodeKind.PARTITION_STATE
 _IN_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.PARTITION_STATE, ZnodeKind.TOPIC_CONFIG})
 
 
@@ -73,17 +74,16 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 
 def find_mark(state: ClusterState, znode: Znode, path: str) -> Mark | None:
     """Return what is remembered of a znode."""
-    if znode.kind not in _IN_TOPIC:
+    kind = znode.kind
+    if kind not in _IN_TOPIC:
         return state.control.marks.get(path)
     topic = state.topic(znode.name)
     if topic is None:
         return None
-    if znode.kind is ZnodeKind.TOPIC:
-        return topic.mark
-    if znode.kind is ZnodeKind.TOPIC_CONFIG:
-        return topic.config_mark
-    record = topic.partitions.get(znode.partition)
-    return None if record is None else record.mark
+    if kind is _PARTITION_STATE:
+        record = topic.partitions.get(znode.partition)
+        return None if record is None else record.mark
+    return topic.mark if kind is ZnodeKind.TOPIC else topic.config_mark
 
 
 def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
@@ -92,13 +92,13 @@ def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
         state.control.marks[path] = mark
         return
     topic = state.touch(znode.name)
-    if znode.kind is ZnodeKind.TOPIC:
+    if znode.kind is _PARTITION_STATE:
+        topic_ledger.record_of(topic, znode.partition).mark = mark
+    elif znode.kind is ZnodeKind.TOPIC:
         state.control.topics += topic.mark is None
         topic.mark = mark
-    elif znode.kind is ZnodeKind.TOPIC_CONFIG:
-        topic.config_mark = mark
     else:
-        topic_ledger.record_of(topic, znode.partition).mark = mark
+        topic.config_mark = mark
 
 
 touch_mark = keep_mark

@@ -27,23 +27,12 @@ from controller_model.predictions import (
     judge,
     patience_ms,
 )
-from controller_model.znodes import Znode, ZnodeKind
+from controller_model.znodes import ZnodeKind
 
 REASSIGNING_TOPICS_LOOKED_AT = 100
 """At a heartbeat: each is a topic to load; one that waits longer is looked at when others end."""
 
 _NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
-
-
-def note_state(state: ClusterState, znode: Znode, mzxid: int) -> None:
-    """Note that a partition's state was written; the ledger of topics has taken it already."""
-    record = state.touched[znode.name].partitions[znode.partition]
-    ledger = state.control.predictions
-    epoch = state.control.controller.epoch
-    if epoch is not None and record.controller_epoch >= epoch:
-        ledger.written = True
-    if (record.leader or 0) < 0:
-        ledger.leaderless_zxid = max(ledger.leaderless_zxid, mzxid)
 
 
 def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
@@ -160,8 +149,9 @@ def _leaders_back(control: ControlPlane) -> int:
 
 
 def _first_states(control: ControlPlane) -> int:
-    # Totals do not hold whose replicas they are: sure only if everybody is there.
-    if control.deleting or not _all_are_live(control):
+    # Totals do not hold whose replicas they are: sure only if everybody is there, and nothing is
+    # reassigned (a partition that is, before it has a state, never gets one).
+    if control.deleting or control.totals.reassigning or not _all_are_live(control):
         return 0
     without_replicas = sum(n for (factor, _), n in control.totals.sizes.items() if factor == 0)
     return max(0, control.totals.without_state - without_replicas)

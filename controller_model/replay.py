@@ -7,6 +7,8 @@ znode, and keeps the digest by which the whole can be proved equal to ZooKeeper.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from controller_model import election_ledger, ledgers, prediction_ledger
@@ -40,6 +42,11 @@ from controller_model.ids import Position
 from controller_model.views import ResyncWanted
 from controller_model.znodes import Znode, ZnodeKind, classify, decode_cluster_id
 
+# Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
+_SET, _DELETED = ChangeKind.SET, ChangeKind.DELETED
+_OTHER = ZnodeKind.OTHER
+_NEWS = Verdict.NEWS
+
 
 def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
     """Apply one change and return the state with what happened.
@@ -54,17 +61,10 @@ def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list
         return state, []
     control.now = max(control.now, change.observed_at)
     events = _step(state, change, position)
-    match change.kind:
-        case ChangeKind.SET | ChangeKind.DELETED:
-            events += _apply(state, change)
-        case ChangeKind.RESYNC_STARTED:
-            _start_resync(state, change)
-        case ChangeKind.RESYNC_FINISHED:
-            events += _finish_resync(state, change)
-        case ChangeKind.RECONCILED:
-            events += _reconcile(state, change)
-        case ChangeKind.HEARTBEAT:
-            events += _heartbeat(state, change)
+    if change.kind is _SET or change.kind is _DELETED:
+        events += _apply(state, change)
+    else:
+        events += _MARKS[change.kind](state, change)
     log.read_zxid = max(log.read_zxid, change.read_zxid or 0)
     return state, events
 
@@ -129,37 +129,24 @@ def _step(state: ClusterState, change: ZnodeChange, position: Position) -> list[
 
 def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     znode = classify(change.path)
-    if znode.kind is ZnodeKind.OTHER:
+    if znode.kind is _OTHER:
         reason = "not a znode that a watcher publishes"
         return [_anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
     log = state.control.log
     mark = ledgers.find_mark(state, znode, change.path)
-    if change.kind is ChangeKind.DELETED:
+    if change.kind is _DELETED:
         return _delete(state, change, mark)
     verdict = judge(log, mark, change)
-    if verdict is Verdict.CONFIRMED and _is_another_cluster(state, znode, change):
-        verdict = Verdict.REPLACED
-    if verdict is Verdict.STALE:
-        log.stale += 1
-        return []
-    if verdict is Verdict.CONFIRMED and mark is not None:
-        if confirm(log, change.path, mark):
-            ledgers.touch_mark(state, znode, change.path, mark)
-        return []
-    if verdict is Verdict.REPLACED:
-        log.stale += 1
-        return _find_rebase(state, change)
+    if verdict is not _NEWS:
+        return _refuse(state, znode, change, mark, verdict)
     _note_change(log, change)
     if mark is not None and mark.czxid == change.czxid:
         log.missed_updates += steps_merged(mark, change.version)
-    new = Mark(
-        mzxid=change.mzxid or 0,
-        czxid=change.czxid or 0,
-        version=UNKNOWN_VERSION if change.version is None else change.version,
-        resync=log.resync_ordinal if log.resync else 0,
-    )
+    version = UNKNOWN_VERSION if change.version is None else change.version
+    ordinal = log.resync_ordinal if log.resync else 0
+    new = Mark(change.mzxid or 0, change.czxid or 0, version, ordinal)
     try:
-        events = _take(state, znode, change, new)
+        events = ledgers.set_znode(state, znode, change, change.payload(), new)
     except (UnreadableZnodeError, UnreadableRecordError) as error:
         ledgers.keep_mark(state, znode, change.path, new)
         log.unreadable += 1
@@ -170,12 +157,18 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     return events
 
 
-def _take(state: ClusterState, znode: Znode, change: ZnodeChange, mark: Mark) -> list[AnyEvent]:
-    """Take a znode's new value; raises what its decoder does, before anything has changed."""
-    events = ledgers.set_znode(state, znode, change, change.payload(), mark)
-    if znode.kind is ZnodeKind.PARTITION_STATE:
-        prediction_ledger.note_state(state, znode, mark.mzxid)
-    return events
+def _refuse(
+    state: ClusterState, znode: Znode, change: ZnodeChange, mark: Mark | None, verdict: Verdict
+) -> list[AnyEvent]:
+    """Take note of a value that is no news."""
+    log = state.control.log
+    another = verdict is Verdict.CONFIRMED and _is_another_cluster(state, znode, change)
+    if verdict is Verdict.CONFIRMED and mark is not None and not another:
+        if confirm(log, change.path, mark):
+            ledgers.touch_mark(state, znode, change.path, mark)
+        return []
+    log.stale += 1
+    return [] if verdict is Verdict.STALE else _find_rebase(state, change)
 
 
 def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) -> bool:
@@ -230,7 +223,7 @@ def _note_change(log: LogLedger, change: ZnodeChange) -> None:
         log.last_change_mtime = change.mtime
 
 
-def _start_resync(state: ClusterState, change: ZnodeChange) -> None:
+def _start_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     log = state.control.log
     log.resyncs += 1
     log.resync_ordinal += 1
@@ -251,6 +244,7 @@ def _start_resync(state: ClusterState, change: ZnodeChange) -> None:
         and change.answers >= log.wanted.number
     ):
         log.wanted = None
+    return []
 
 
 def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
@@ -394,3 +388,12 @@ def _ask(log: LogLedger, reason: str, *, again: bool = False) -> None:
 def _anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
     state.control.log.anomalies += 1
     return Anomaly(at=at, position=state.control.log.position, path=path, reason=reason)
+
+
+_MARKS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange], list[AnyEvent]]] = {
+    ChangeKind.RESYNC_STARTED: _start_resync,
+    ChangeKind.RESYNC_FINISHED: _finish_resync,
+    ChangeKind.RECONCILED: _reconcile,
+    ChangeKind.HEARTBEAT: _heartbeat,
+}
+"""What a change that is no znode's does."""

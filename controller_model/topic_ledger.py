@@ -10,7 +10,7 @@ from __future__ import annotations
 from controller_model import election_ledger
 from controller_model.bookkeeping import steps_merged
 from controller_model.changes import ZnodeChange
-from controller_model.cluster import ClusterState, Mark, PartitionRecord, TopicState
+from controller_model.cluster import ClusterState, ControlPlane, Mark, PartitionRecord, TopicState
 from controller_model.events import (
     AnyEvent,
     IsrExpanded,
@@ -28,6 +28,7 @@ from controller_model.events import (
     where,
 )
 from controller_model.ids import NO_LEADER, TopicPartition
+from controller_model.views import Failover
 from controller_model.znodes import (
     PartitionStateZnode,
     TopicZnode,
@@ -36,6 +37,10 @@ from controller_model.znodes import (
     decode_partition_state,
     decode_topic,
 )
+
+# Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
+_UNDER_WAY = Failover.UNDER_WAY
+_INITIAL = LeaderElectionKind.INITIAL
 
 
 def record_of(topic: TopicState, partition: int) -> PartitionRecord:
@@ -98,14 +103,17 @@ def set_partition_state(
 ) -> list[AnyEvent]:
     """Take a partition's leader and ISR."""
     new = decode_partition_state(payload)
+    control = state.control
     topic = state.touch(znode.name)
     record = record_of(topic, znode.partition)
+    # Only failover work under way counts what is due, and a state of a partition does not begin it.
+    counting = control.controller.failover is _UNDER_WAY
+    due = counting and _is_due(state, topic, record)
     events: list[AnyEvent] = []
-    due = _is_due(state, topic, record)
-    if not state.control.log.baseline:
+    if not control.log.baseline:
         pass
     elif record.leader is None or _is_another(record.mark, change):
-        _count_election(state, LeaderElectionKind.INITIAL)
+        _count_election(state, _INITIAL)
     else:
         step = _Step(state, topic, partition=znode.partition, old=record, new=new, change=change)
         events = step.events()
@@ -114,7 +122,21 @@ def set_partition_state(
     record.leader_epoch = new.leader_epoch
     record.controller_epoch = new.controller_epoch
     record.leader_recovery_state = new.leader_recovery_state
-    return events + election_ledger.move_due(state, change, _is_due(state, topic, record) - due)
+    _note_work(control, new, change)
+    if counting:
+        by = _is_due(state, topic, record) - due
+        events += election_ledger.move_due(state, change, by)
+    return events
+
+
+def _note_work(control: ControlPlane, new: PartitionStateZnode, change: ZnodeChange) -> None:
+    """Note for the predictions that a state was written under the epoch, and any without a leader."""
+    ledger = control.predictions
+    epoch = control.controller.epoch
+    if epoch is not None and new.controller_epoch >= epoch:
+        ledger.written = True
+    if new.leader < 0:
+        ledger.leaderless_zxid = max(ledger.leaderless_zxid, change.mzxid or 0)
 
 
 def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:

@@ -1,0 +1,388 @@
+"""Does the simulator write what a real cluster wrote? The comparison, operation by operation.
+
+The rule: everything is compared but what `MASKED` names, and everything that the simulator had to
+be told, because real clusters decide it by chance, is counted with its reason (`Reason`). Order is
+compared as far as Kafka has one: each partition sees the same writes in the same order, its own
+and those that are no other partition's (`projections`).
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller_model.controller_work import state_path
+from controller_model.ids import TopicPartition
+from controller_model.simulator import Simulator
+from controller_model.simulator_adoption import adopt
+from controller_model.simulator_operations import Operation
+from controller_model.simulator_settings import SimulatorSettings
+from controller_model.snapshot import encode_snapshot, snapshot
+from controller_model.znode_commits import Changed, Commit, Committed, Created, Removed
+from controller_model.znode_log import ZnodeLog
+from controller_model.znode_tree import ZnodeTree
+from tests.histories import Fold
+from tests.recordings import Recording
+
+MASKED = {
+    "timestamp": "the clock (ControllerZNode.encode, BrokerIdZNode.encode)",
+    "port": "where the test's brokers listen (KafkaServer.createBrokerInfo)",
+    "endpoints": "the same",
+    "host": "the same",
+}
+"""Fields of payloads that are not compared, and their Kafka source."""
+
+NOT_COMPARED = {
+    "/latest_producer_id_block": "ids of producers (ZkProducerIdManager); no controller writes it",
+}
+"""Znodes that are not compared, and their Kafka source."""
+
+SNAPSHOT_EXCLUSIONS = {
+    "at": "the clock",
+    "as_of": "the place in the log: refused requests of racing brokers take zxids, not records",
+    "brokers.*.epoch": "czxid (KafkaZkClient.registerBroker): zxids that racing brokers' refused "
+    "requests take (KafkaController.elect) are not the same twice",
+}
+"""Fields of the snapshot that are not compared, and why."""
+
+
+TOPIC_PARTS = 4
+"""Parts of a topic's path, the empty one before the first slash included."""
+
+
+class Reason(enum.StrEnum):
+    """Why a write cannot be predicted: the simulator was told what chance decided."""
+
+    RACE_FOR_CONTROLLER = "several brokers stand for election at once (KafkaController.elect)"
+    TOPIC_ID = "the topic id is random (AdminZkClient.createTopicWithAssignment, Uuid.randomUuid)"
+    CLUSTER_ID = "the cluster id is random (KafkaZkClient.createOrGetClusterId)"
+    SLOW_FOLLOWER = "a follower falls behind on a busy machine (Partition.maybeShrinkIsr)"
+    RACE_TO_ISR = "several followers catch up at once (Partition.maybeExpandIsr)"
+
+
+class RecordedChance:
+    """Chance as it fell when a recording was made; counts what it was asked."""
+
+    def __init__(self, recording: Recording, tree: ZnodeTree, *, begun: bool = False) -> None:
+        """Look everything up in this recording; the first election of a cluster is no race."""
+        self._tree = tree
+        self.told: Counter[Reason] = Counter()
+        self.until = 0
+        """How many writes belong to the operations up to this one."""
+        self._states: dict[tuple[str, int, int], tuple[int, dict[str, Any]]] = {}
+        """Place and content of each change of a state: by path, topics of the name so far, version."""
+        self._cluster_id = ""
+        self._made: Counter[str] = Counter()
+        winners: list[int] = []
+        topic_ids: dict[str, list[Any]] = {}
+        writes = [write for commit in recording.commits for write in commit.writes]
+        for place, write in enumerate(writes):
+            parts = write.path.split("/")
+            if write.path == "/controller" and isinstance(write, Created):
+                winners.append(json.loads(write.data)["brokerid"])
+            elif write.path == "/cluster/id" and isinstance(write, Created):
+                self._cluster_id = json.loads(write.data)["id"]
+            elif parts[:3] == ["", "brokers", "topics"]:
+                ids = topic_ids.setdefault(parts[3] if len(parts) >= TOPIC_PARTS else "", [])
+                if len(parts) == TOPIC_PARTS and isinstance(write, Created):
+                    ids += filter(None, [json.loads(write.data).get("topic_id")])
+                elif parts[-1] == "state" and isinstance(write, Changed):
+                    key = (write.path, len(ids), write.version)
+                    self._states[key] = (place, json.loads(write.data))
+        self._topic_ids = {name: iter(ids) for name, ids in topic_ids.items()}
+        self._elections = iter(winners if begun else winners[1:])
+
+    def first(self, candidates: tuple[int, ...]) -> int:
+        """Return who took /controller next."""
+        winner = next(self._elections)
+        assert winner in candidates, f"{winner} is not among {candidates}"
+        if len(candidates) > 1:
+            self.told[Reason.RACE_FOR_CONTROLLER] += 1
+        return winner
+
+    def falls_behind(self) -> tuple[TopicPartition, int] | None:
+        """Return a follower that left an ISR next, under the leader epoch that stands."""
+        for topic in self._tree.children("/brokers/topics"):
+            for number in self._tree.children(f"/brokers/topics/{topic}/partitions"):
+                partition = TopicPartition(topic, int(number))
+                znode = self._tree.find(state_path(partition))
+                place, written = self._next(partition)
+                if znode is None or place >= self.until:
+                    continue
+                standing = json.loads(znode.data)
+                gone = [b for b in standing["isr"] if b not in written["isr"]]
+                if standing["leader_epoch"] == written["leader_epoch"] and len(gone) == 1:
+                    self.told[Reason.SLOW_FOLLOWER] += 1
+                    return partition, gone[0]
+        return None
+
+    def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
+        """Return the partition whose state was written next; order only, so it is not counted."""
+        return min(partitions, key=lambda partition: self._next(partition)[0])
+
+    def joins(
+        self, partition: TopicPartition, isr: tuple[int, ...], candidates: tuple[int, ...]
+    ) -> int:
+        """Return who joined the ISR next."""
+        if len(candidates) == 1:
+            return candidates[0]
+        self.told[Reason.RACE_TO_ISR] += 1
+        _, written = self._next(partition)
+        joined = next((c for c in candidates if written.get("isr") == [*isr, c]), None)
+        return candidates[0] if joined is None else joined
+
+    def _next(self, partition: TopicPartition) -> tuple[int, dict[str, Any]]:
+        """Return place and content of the next write of a state; far away when there is none."""
+        path = state_path(partition)
+        znode = self._tree.find(path)
+        version = 0 if znode is None else znode.version + 1
+        key = (path, self._made[partition.topic], version)
+        return self._states.get(key, (1 << 30, {}))
+
+    def topic_id(self, topic: str) -> str:
+        """Return the id that the topic got."""
+        self.told[Reason.TOPIC_ID] += 1
+        self._made[topic] += 1
+        topic_id: str = next(self._topic_ids[topic])
+        return topic_id
+
+    def cluster_id(self) -> str:
+        """Return the id that the cluster got."""
+        self.told[Reason.CLUSTER_ID] += 1
+        return self._cluster_id
+
+
+@dataclass
+class Agreement:
+    """How far a simulated cluster wrote what a real one wrote."""
+
+    written: int = 0
+    """Writes of the real cluster's controller and brokers that were compared."""
+    told: Counter[Reason] = field(default_factory=Counter)
+    """How many of them the simulator was told something about, by reason."""
+    differences: list[str] = field(default_factory=list)
+    quiet_points: int = 0
+
+    def summary(self) -> str:
+        """Return the account in words."""
+        told = "; ".join(f"{count} x {reason}" for reason, count in sorted(self.told.items()))
+        return (
+            f"{self.written} writes, {len(self.differences)} differences at {self.quiet_points} "
+            f"quiet points, {self.predicted_share:.1%} predicted; told: {told}"
+        )
+
+    @property
+    def predicted_share(self) -> float:
+        """The part of the writes that was predicted exactly with nothing told (0..1)."""
+        return 1 - self.told.total() / self.written
+
+
+def agree(recording: Recording, settings: SimulatorSettings | None = None) -> Agreement:
+    """Play a recording's script on the simulator; compare every write, and every quiet point."""
+    tree = ZnodeTree()
+    chance = RecordedChance(recording, tree)
+    simulator = Simulator(settings=settings, chance=chance, tree=tree)
+    agreement = Agreement()
+    real, simulated = _Observed(), _Observed()
+    for operation, commits in recording.segments():
+        start = len(simulator.commits)
+        chance.until += sum(len(commit.writes) for commit in commits)
+        simulator.perform(operation)
+        mine = simulator.commits[start:]
+        theirs = [commit for commit in commits if not _is_ours(commit)]
+        agreement.written += sum(len(list(_compared(commit))) for commit in theirs)
+        agreement.differences += _differences(operation, theirs, mine)
+        agreement.differences += _disagreements(
+            operation, real.snapshot(commits), simulated.snapshot(mine)
+        )
+        agreement.differences += _drifts(
+            operation, theirs, [commit for commit in mine if not _is_ours(commit)]
+        )
+        agreement.quiet_points += 1
+    agreement.told = chance.told
+    return agreement
+
+
+def agree_from_each_point(
+    recording: Recording, settings: SimulatorSettings | None = None
+) -> list[str]:
+    """Take the cluster over at each quiet point, and return how the next operation differs.
+
+    What only the controller's and the brokers' memory held is lost each time.
+    """
+    tree = ZnodeTree()
+    found = []
+    segments = recording.segments()
+    for place, (operation, commits) in enumerate(segments):
+        if tree.find("/controller") is not None:
+            rest = Recording(
+                tuple(commit for _, later in segments[place:] for commit in later),
+                recording.quiet[place:],
+            )
+            taken_over = ZnodeTree()
+            for commit in tree.commits:
+                taken_over.apply(commit)
+            chance = RecordedChance(rest, taken_over, begun=True)
+            simulator = adopt(taken_over, settings=settings, chance=chance)
+            chance.until = sum(len(commit.writes) for commit in commits)
+            before = len(simulator.commits)
+            simulator.perform(operation)
+            theirs = [commit for commit in commits if not _is_ours(commit)]
+            found += _differences(operation, theirs, simulator.commits[before:])
+        for commit in commits:
+            tree.apply(commit)
+    return found
+
+
+def _is_ours(commit: Commit) -> bool:
+    """Tell whether a commit only opened or closed a session that held nothing: a client's."""
+    return not commit.writes
+
+
+def _compared(commit: Commit) -> Iterator[Committed]:
+    return (write for write in commit.writes if write.path not in NOT_COMPARED)
+
+
+def _differences(
+    operation: Operation, real: Iterable[Commit], simulated: Iterable[Commit]
+) -> list[str]:
+    """Return how the writes of an operation differ; what depends on order is compared last."""
+    theirs, mine = _writes(real), _writes(simulated)
+    found = []
+    missing, extra = Counter(theirs) - Counter(mine), Counter(mine) - Counter(theirs)
+    found += [f"{operation}: only real: {write}" for write in missing]
+    found += [f"{operation}: only simulated: {write}" for write in extra]
+    if not found:
+        ours = projections(mine)
+        found += [
+            f"{operation}: {scope}: another order: {sequence} / {ours[scope]}"
+            for scope, sequence in projections(theirs).items()
+            if sequence != ours[scope]
+        ]
+    return found
+
+
+def _drifts(operation: Operation, real: list[Commit], simulated: list[Commit]) -> list[str]:
+    """Return where zxids grow by more or less than simulated: refused requests take one, too.
+
+    Behind an election they may: brokers that lost the race were refused, each by one zxid. So may
+    they where the test's own client, or a broker's, opens or closes a session.
+    """
+    found = []
+    for before, commit, mine_before, mine in zip(
+        real, real[1:], simulated, simulated[1:], strict=False
+    ):
+        elected = any(write.path == "/controller" for write in before.writes)
+        grown, expected = commit.zxid - before.zxid, mine.zxid - mine_before.zxid
+        if grown != expected and not elected:
+            found.append(f"{operation}: {grown} zxids to {commit}, not {expected}")
+    return found
+
+
+_Comparable = tuple[str, str, str, bool, int]
+
+
+def _writes(commits: Iterable[Commit]) -> list[_Comparable]:
+    """Return writes as they are compared: kind, path, masked data, ephemeral or not, version.
+
+    What goes with a session goes at once; ZooKeeper's log names it in the order of a hash set.
+    """
+    return [
+        (
+            type(write).__name__,
+            _unnumbered(write.path),
+            "" if isinstance(write, Removed) else _masked(write.data),
+            isinstance(write, Created) and write.owner != 0,
+            write.version if isinstance(write, Changed) else 0,
+        )
+        for commit in commits
+        for write in sorted(_compared(commit), key=lambda w: w.path if commit.closes else "")
+    ]
+
+
+def _masked(data: str) -> str:
+    """Return a payload without the values of masked fields; its bytes are compared otherwise."""
+    if not data.startswith("{"):
+        return data
+    content: dict[str, Any] = json.loads(data)
+    for name in MASKED.keys() & content.keys():
+        content[name] = ""
+    return json.dumps(content)
+
+
+def _unnumbered(path: str) -> str:
+    """Return a path without the sequence of a notification: two brokers race for the numbers."""
+    parent, _, name = path.rpartition("/")
+    return f"{parent}/*" if parent == "/isr_change_notification" else f"{parent}/{name}"
+
+
+def projections(writes: Iterable[_Comparable]) -> dict[_Scope, list[_Comparable]]:
+    """Return, for each topic and partition, the writes that it sees, in order.
+
+    Those are its own, its topic's, and those that are of no topic. The order among partitions and
+    topics is that of Scala's immutable hash sets, of pipelined requests, and of brokers that
+    answer at the same time.
+    """
+    ordered = [
+        (_scope(write[1]), write)
+        for write in writes
+        if not write[1].startswith("/isr_change_notification")
+    ]
+    return {
+        scope: [write for other, write in ordered if other in {("", ""), (scope[0], ""), scope}]
+        for scope in {scope for scope, _ in ordered} | {("", "")}
+    }
+
+
+_Scope = tuple[str, str]
+"""A topic and its partition; empty where a path is of none."""
+
+_TOPIC_PARENTS = ("/brokers/topics/", "/config/topics/", "/admin/delete_topics/")
+
+
+def _scope(path: str) -> _Scope:
+    parent = next((parent for parent in _TOPIC_PARENTS if path.startswith(parent)), None)
+    if parent is None:
+        return ("", "")
+    topic, _, rest = path.removeprefix(parent).partition("/")
+    return topic, rest.removeprefix("partitions").strip("/").partition("/")[0]
+
+
+class _Observed:
+    """A cluster as an observer sees it who follows its log."""
+
+    def __init__(self) -> None:
+        self._log = ZnodeLog("prod")
+        self._fold = Fold()
+        self._fold.feed(self._log.resync())
+
+    def snapshot(self, commits: Iterable[Commit]) -> dict[str, Any]:
+        """Return the snapshot after these commits, without what is not compared."""
+        self._fold.feed(self._log.follow(commits))
+        told: dict[str, Any] = json.loads(encode_snapshot(snapshot(self._fold.state)))
+        del told["as_of"], told["at"]
+        for broker in told["brokers"].values():
+            del broker["epoch"]
+        return told
+
+
+def _disagreements(operation: Operation, real: Any, simulated: Any) -> list[str]:
+    """Return the fields of two snapshots that are not the same."""
+    theirs, mine = dict(_leaves(real)), dict(_leaves(simulated))
+    return [
+        f"{operation}: snapshot {name}: real {theirs.get(name)!r}, simulated {mine.get(name)!r}"
+        for name in sorted(theirs.keys() | mine.keys())
+        if theirs.get(name) != mine.get(name)
+    ]
+
+
+def _leaves(content: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(content, dict) and content:
+        for key, value in content.items():
+            yield from _leaves(value, f"{name}.{key}")
+    else:
+        yield name, content

@@ -1,0 +1,109 @@
+"""What insights foretell is what the miniature controller then does.
+
+A broker is lost, or stopped, or preferred elections are held, and the cluster that comes of it is
+the one that was foretold: leaders, offline partitions, imbalance.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller_model.insights import has_preferred_leader
+from controller_model.insights_due import due_writes
+from controller_model.insights_loss import lose
+from controller_model.insights_rebalance import next_rebalance, recommend
+from controller_model.predictions import Due
+from controller_model.simulator_operations import (
+    ElectPreferred,
+    FailLogDir,
+    KillBroker,
+    Operation,
+    StallBroker,
+    StopBroker,
+)
+from tests.watched import BROKERS, Watched, cluster, facts, operation
+
+
+def lived(draws: random.Random, *, auto_leader_rebalance: bool | None = None) -> Watched:
+    """Return a cluster with a past, at rest; without failed log directories, which do not show."""
+    watched = cluster(draws)
+    if auto_leader_rebalance is not None:
+        watched.simulator.settings = msgspec.structs.replace(
+            watched.simulator.settings, auto_leader_rebalance=auto_leader_rebalance
+        )
+    for _ in range(draws.randint(0, 15)):
+        step: Operation = operation(draws)
+        if not isinstance(step, FailLogDir | StallBroker):
+            watched.simulator.perform(step)
+    watched.tell()
+    watched.beat(1)
+    return watched
+
+
+@given(st.integers(0, 2**32), st.sampled_from(BROKERS), st.sampled_from([KillBroker, StopBroker]))
+@settings(max_examples=60)
+def test_a_lost_broker_leaves_what_was_foretold(
+    seed: int, broker: int, how: type[KillBroker | StopBroker]
+) -> None:
+    """Killed or stopped: the leaders, and the partitions without one, are those of the insight."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    watched = lived(draws, auto_leader_rebalance=False)
+    before, brokers = facts(watched.fold)
+    loss = lose(before, brokers, {broker})
+    watched.simulator.perform(how(broker))
+    watched.tell()
+    watched.beat(1)
+    after, left = facts(watched.fold)
+    stayed = {p.id for p in before if not p.deleting} & {p.id for p in after if not p.deleting}
+    moving = {p.id for p in (*before, *after) if p.reassigning}
+    for partition in after:
+        if partition.id not in stayed - moving or partition.leader is None:
+            continue
+        offline = partition.leader not in left.live
+        was = next(p for p in before if p.id == partition.id)
+        was_offline = brokers.is_offline(was)
+        assert (partition.id in loss.offline) == (offline and not was_offline)
+    if not moving:
+        led = Counter(p.leader for p in after if p.id in stayed and p.leader in left.live)
+        assert led == Counter(loss.leaders_after)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=30)
+def test_recommended_elections_do_what_was_promised(seed: int) -> None:
+    """Chunk by chunk: every partition is elected, and the imbalance is the one that was told."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    watched = lived(draws, auto_leader_rebalance=False)
+    partitions, brokers = facts(watched.fold)
+    wanted = recommend(partitions, brokers, partitions_per_chunk=2)
+    for chunk in wanted.chunks:
+        watched.simulator.perform(ElectPreferred(chunk.partitions))
+        watched.tell()
+        watched.beat(1)
+        now, _ = facts(watched.fold)
+        elected = [p for p in now if p.id in chunk.partitions]
+        assert all(p.leader == p.preferred for p in elected)
+        assert sum(p.counts and not has_preferred_leader(p) for p in now) == chunk.imbalance_after
+    partitions, brokers = facts(watched.fold)
+    assert recommend(partitions, brokers).chunks == ()
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=30)
+def test_a_controller_that_rebalances_leaves_nothing_to_elect(seed: int) -> None:
+    """At rest, auto.leader.rebalance has elected all that the next check would elect."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    watched = lived(draws, auto_leader_rebalance=True)
+    partitions, brokers = facts(watched.fold)
+    leaders_back = {
+        write.partition
+        for write in due_writes(partitions, brokers)
+        if write.kind is Due.LEADER_BACK
+    }
+    if watched.fold.state.control.controller.id >= 0:
+        assert set(next_rebalance(partitions, brokers).elect) <= leaders_back

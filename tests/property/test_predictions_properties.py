@@ -1,0 +1,86 @@
+"""No healthy controller is ever called a ghost, and every silent one that owes something is.
+
+The clusters are those of the miniature controller: whatever operators and fate do to them, the
+writes are Kafka's, complete and in order.
+"""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller_model.completeness import Status
+from controller_model.insights_due import due_writes, verdict_of
+from controller_model.predictions import Verdict
+from controller_model.simulator_operations import KillBroker, Operation
+from tests.watched import BROKERS, cluster, facts, operation
+
+QUIET_HEARTBEATS = 12
+"""Two minutes: longer than the patience with a cluster of this size."""
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=40)
+def test_no_healthy_run_holds_a_ghost(seed: int) -> None:
+    """At every quiet point nothing is due for long, and no prediction fails, ever."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    watched = cluster(draws)
+    done: list[Operation] = []
+    for _ in range(draws.randint(1, 25)):
+        done.append(operation(draws))
+        watched.simulator.perform(done[-1])
+        watched.tell()
+        quiet = QUIET_HEARTBEATS if draws.random() < 0.5 else draws.randint(0, 2)
+        assert watched.beat(quiet) == [], done
+        due = watched.fold.cluster_view().writes_due
+        assert due.counts == {} or due.verdict is Verdict.UNKNOWN, done
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_no_slow_run_holds_a_ghost(seed: int) -> None:
+    """Ten seconds between any two transactions: slow at times, and never a ghost."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    watched = cluster(draws)
+    done: list[Operation] = []
+    for _ in range(draws.randint(1, 15)):
+        done.append(operation(draws))
+        watched.simulator.perform(done[-1])
+        watched.tell(beats=1)
+        assert watched.beat(1) == [], done
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=40)
+def test_nothing_is_due_by_name_at_a_quiet_point(seed: int) -> None:
+    """Partition by partition, too, a healthy controller owes nothing that is sure."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    watched = cluster(draws)
+    done: list[Operation] = []
+    for _ in range(draws.randint(1, 20)):
+        done.append(operation(draws))
+        watched.simulator.perform(done[-1])
+        watched.tell()
+        watched.beat(1)
+    partitions, brokers = facts(watched.fold)
+    view = watched.fold.cluster_view()
+    due = [write for write in due_writes(partitions, brokers) if write.sure]
+    assert due == [] or verdict_of(view, Status.LIVE) is Verdict.UNKNOWN, done
+
+
+@given(st.integers(0, 2**32), st.sampled_from(BROKERS))
+@settings(max_examples=40)
+def test_a_silent_controller_that_owes_something_is_told_once(seed: int, victim: int) -> None:
+    """A follower or leader dies and no state is written: one ghost, with what is due."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    watched = cluster(draws)
+    watched.beat(2)
+    watched.deaf_to = "/brokers/topics/"
+    watched.simulator.perform(KillBroker(victim))
+    watched.tell()
+    told = watched.beat(30)
+    assert len(told) == 1
+    assert set(told[0].due) <= {"new_leader", "isr_removal"}
+    assert watched.fold.cluster_view().writes_due.verdict is Verdict.GHOST

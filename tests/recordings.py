@@ -1,0 +1,75 @@
+"""What real Kafka clusters did when a script was played on them, kept in files.
+
+A file is JSON lines, compressed: every commit of ZooKeeper's transaction log, and after those of
+an operation the quiet point that names it.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import msgspec
+
+from controller_model.simulator_operations import Operation
+from controller_model.znode_commits import Commit
+
+RECORDED = Path(__file__).with_name("recorded")
+
+
+class QuietPoint(msgspec.Struct, frozen=True):
+    """The cluster is at rest after an operation; everything up to this zxid belongs to it."""
+
+    zxid: int
+    operation: Operation
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """What a script did to a cluster: every commit, and the quiet point after each operation."""
+
+    commits: tuple[Commit, ...]
+    quiet: tuple[QuietPoint, ...]
+
+    def segments(self) -> list[tuple[Operation, tuple[Commit, ...]]]:
+        """Return each operation with the commits that came of it."""
+        found = []
+        start = 0
+        for point in self.quiet:
+            commits = tuple(c for c in self.commits if start < c.zxid <= point.zxid)
+            found.append((point.operation, commits))
+            start = point.zxid
+        return found
+
+
+class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    commit: Commit | None = None
+    quiet: QuietPoint | None = None
+
+
+_line = msgspec.json.Decoder(_Line)
+
+
+def save_recording(name: str, recording: Recording) -> None:
+    """Keep a recording under `tests/recorded`."""
+    lines = []
+    for operation, commits in recording.segments():
+        lines += [_Line(commit=commit) for commit in commits]
+        zxid = commits[-1].zxid if commits else 0
+        lines.append(_Line(quiet=QuietPoint(zxid, operation)))
+    data = b"\n".join(map(msgspec.json.encode, lines)) + b"\n"
+    (RECORDED / f"{name}.jsonl.gz").write_bytes(gzip.compress(data, mtime=0))
+
+
+def load_recording(name: str) -> Recording:
+    """Return a recording that is kept under `tests/recorded`."""
+    data = gzip.decompress((RECORDED / f"{name}.jsonl.gz").read_bytes())
+    lines = [_line.decode(line) for line in data.splitlines()]
+    commits = tuple(line.commit for line in lines if line.commit is not None)
+    points = []
+    last = 0
+    for line in lines:
+        if line.commit is not None:
+            last = line.commit.zxid
+        if line.quiet is not None:
+            points.append(QuietPoint(last, line.quiet.operation))
+    return Recording(commits, tuple(points))

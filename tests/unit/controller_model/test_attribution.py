@@ -1,0 +1,226 @@
+"""What the observer concludes, held against what was really done to real Kafka 3.9 clusters."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model import simulator_operations as did
+from controller_model.broker_inference import inferred_states
+from controller_model.broker_states import BrokerState
+from controller_model.events import (
+    AnyEvent,
+    BrokerEnd,
+    BrokerStarted,
+    BrokerStopped,
+    ControllerElected,
+    ElectionCause,
+    IsrShrunk,
+    LeaderElectionKind,
+    LeadersElected,
+    LogDirFailed,
+    PreferredElectionRequested,
+    ReassignmentRequested,
+    TopicCreated,
+    TopicDeletionCompleted,
+    TopicDeletionRequested,
+    TopicExpanded,
+)
+from controller_model.ids import TopicPartition
+from controller_model.simulator import Simulator
+from controller_model.simulator_operations import Operation
+from controller_model.znode_log import ZnodeLog
+from tests.histories import Fold
+from tests.recordings import RECORDED, load_recording
+
+Kind = LeaderElectionKind
+RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
+
+ELECTIONS: dict[type[Operation], set[LeaderElectionKind]] = {
+    did.StopBroker: {Kind.CONTROLLED_SHUTDOWN},
+    did.KillBroker: {Kind.OFFLINE},
+    did.BounceBroker: {Kind.OFFLINE},
+    did.ExpireSession: {Kind.OFFLINE},
+    did.ElectPreferred: {Kind.PREFERRED},
+    did.ElectPreferredByZnode: {Kind.PREFERRED},
+    did.ElectUnclean: {Kind.UNCLEAN},
+    did.AlterTopicConfig: {Kind.UNCLEAN},
+    did.Reassign: {Kind.REASSIGNMENT},
+    did.ReassignByZnode: {Kind.REASSIGNMENT},
+    did.StartBroker: {Kind.OFFLINE, Kind.UNCLEAN, Kind.PREFERRED, Kind.REASSIGNMENT},
+    did.DeleteController: {Kind.PREFERRED},
+    did.FailLogDir: {Kind.OFFLINE},
+}
+"""How leaders can be elected after each operation. A broker that starts brings offline partitions
+back, what waited for it goes on, and the balance with it; a new controller mends the balance. All
+others elect nobody."""
+
+Story = list[tuple[Operation, list[AnyEvent]]]
+REQUESTS: dict[type[Operation], type[AnyEvent]] = {
+    did.CreateTopic: TopicCreated,
+    did.CreatePartitions: TopicExpanded,
+    did.DeleteTopic: TopicDeletionRequested,
+    did.ElectPreferredByZnode: PreferredElectionRequested,
+    did.ReassignByZnode: ReassignmentRequested,
+}
+"""What is told of each request that stands in a znode, once each."""
+
+
+@pytest.fixture(scope="module", params=RECORDINGS)
+def story(request: pytest.FixtureRequest) -> Story:
+    """Return the operations of a recording, each with what a fold told that follows it.
+
+    What Kafka refused left no commit, and is left out.
+    """
+    log, fold = ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    segments = load_recording(request.param).segments()
+    return [
+        (operation, fold.feed(log.follow(commits))) for operation, commits in segments if commits
+    ]
+
+
+def test_the_end_of_a_registration_is_what_it_was(
+    story: Story,
+) -> None:
+    """A stop is a controlled shutdown, a kill or a lost session a crash; nothing else is an end.
+
+    Where no ISR shows it, or a failed log directory explains it as well, it is unknown.
+    """
+    shows = {
+        did.StopBroker: BrokerEnd.CONTROLLED_SHUTDOWN,
+        did.KillBroker: BrokerEnd.CRASHED,
+        did.BounceBroker: BrokerEnd.CRASHED,
+        did.ExpireSession: BrokerEnd.CRASHED,
+    }
+    for operation, told in story:
+        ends = [e.end for e in told if isinstance(e, BrokerStopped)]
+        expected = shows.get(type(operation))
+        assert len(ends) == (expected is not None), operation
+        assert set(ends) <= {expected, BrokerEnd.UNKNOWN}, operation
+
+
+def test_what_the_script_did_to_brokers_is_never_unknown() -> None:
+    """Where replicas are in sync and no disk fails, each end is told for what it was."""
+    log, fold = ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    for _, commits in load_recording("real_kafka_3_9").segments():
+        fold.feed(log.follow(commits))
+    ends = [event.end for event in fold.events if isinstance(event, BrokerStopped)]
+    assert set(ends) == {BrokerEnd.CONTROLLED_SHUTDOWN, BrokerEnd.CRASHED}
+
+
+def test_a_broker_that_started_is_told_and_no_other(
+    story: Story,
+) -> None:
+    """Also the one that bounced; none of them is said to have moved."""
+    for operation, told in story:
+        started = [(e.broker, e.moved_from) for e in told if isinstance(e, BrokerStarted)]
+        match operation:
+            case did.StartBroker(broker) | did.BounceBroker(broker):
+                assert started == [(broker, None)], operation
+            case did.ExpireSession():
+                assert [moved_from for _, moved_from in started] == [None], operation
+            case _:
+                assert started == [], operation
+
+
+def test_leaders_were_elected_for_the_reason_that_is_told(
+    story: Story,
+) -> None:
+    """No election is of a kind that the operation cannot cause, and none is unknown."""
+    for operation, told in story:
+        kinds = {event.election for event in told if isinstance(event, LeadersElected)}
+        assert kinds <= ELECTIONS.get(type(operation), set()), operation
+
+
+def test_controllers_were_elected_for_the_reason_that_is_told(
+    story: Story,
+) -> None:
+    """/controller deleted by hand, its broker's session lost, or the first of all."""
+    for index, (operation, told) in enumerate(story):
+        elected = [event for event in told if isinstance(event, ControllerElected)]
+        causes = [event.cause for event in elected]
+        match operation:
+            case did.DeleteController():
+                assert causes == [ElectionCause.DELETED]
+            case did.StartBroker() if index == 0:
+                assert causes == [ElectionCause.FIRST]
+            case did.StopBroker(broker) | did.KillBroker(broker) | did.BounceBroker(broker):
+                assert set(causes) <= {ElectionCause.SESSION_LOST}
+                assert all(event.from_broker == broker for event in elected)
+            case did.ExpireSession(broker):
+                assert set(causes) <= {ElectionCause.SESSION_LOST}
+                assert broker is not None or causes
+            case _:
+                assert causes == [], operation
+        assert all(event.missed_elections == 0 for event in elected)
+
+
+def test_requests_are_told_once(story: Story) -> None:
+    """Each that stands in a znode, by the operation that made it and by no other one."""
+    for operation, told in story:
+        requests = [type(e) for e in told if isinstance(e, tuple(REQUESTS.values()))]
+        expected = REQUESTS.get(type(operation))
+        assert requests == ([] if expected is None else [expected]), operation
+
+
+def test_a_deletion_is_completed_with_its_topic(
+    story: Story,
+) -> None:
+    """Every request comes to its end, at once or when a dead replica is back."""
+    asked = {o.topic for o, _ in story if isinstance(o, did.DeleteTopic)}
+    done = [e for _, told in story for e in told if isinstance(e, TopicDeletionCompleted)]
+    assert {event.topic for event in done} == asked
+    assert all(event.deleted for event in done)
+
+
+def test_a_slow_follower_is_dropped_by_its_leader(
+    story: Story,
+) -> None:
+    """A stall takes the broker out of ISRs, and no controller did it."""
+    stalls = [(o, told) for o, told in story if isinstance(o, did.StallBroker)]
+    for operation, told in stalls:
+        shrunk = [event for event in told if isinstance(event, IsrShrunk)]
+        assert shrunk, operation
+        assert {(event.who, event.by_controller) for event in shrunk} == {
+            ((operation.broker,), False)
+        }
+
+
+def test_failed_log_directories_are_told(story: Story) -> None:
+    """By the broker that lost one, whenever it did."""
+    for operation, told in story:
+        failed = {event.broker for event in told if isinstance(event, LogDirFailed)}
+        expected = {operation.broker} if isinstance(operation, did.FailLogDir) else set()
+        assert failed == expected, operation
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_at_rest_a_broker_runs_or_does_not(name: str) -> None:
+    """A shutdown that is over is none; what is registered at a quiet point is running."""
+    at_rest = {BrokerState.RUNNING_AS_BROKER, BrokerState.NOT_RUNNING}
+    log, fold = ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    for operation, commits in load_recording(name).segments():
+        fold.feed(log.follow(commits))
+        assert set(inferred_states(fold.state.control).values()) <= at_rest, operation
+
+
+def test_a_failed_log_directory_is_no_controlled_shutdown() -> None:
+    """The broker that lives on lost its leaders to an offline election; so says the simulator."""
+    cluster, log, fold = Simulator(), ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    partitions = (TopicPartition("t", 0), TopicPartition("t", 1))
+    cluster.play([*map(did.StartBroker, range(3)), did.CreateTopic("t", ((0, 1, 2), (1, 2, 0)))])
+    fold.feed(log.follow(cluster.commits))
+    before = len(cluster.commits)
+    cluster.perform(did.FailLogDir(1, partitions))
+    told = fold.feed(log.follow(cluster.commits[before:]))
+    assert [event.broker for event in told if isinstance(event, LogDirFailed)] == [1]
+    assert [e.election for e in told if isinstance(e, LeadersElected)] == [Kind.OFFLINE]
+    assert {event.who for event in told if isinstance(event, IsrShrunk)} == {(1,)}
+    assert fold.broker_view(1).inferred_state == "RunningAsBroker"
+    before = len(cluster.commits)
+    cluster.perform(did.KillBroker(1))
+    told = fold.feed(log.follow(cluster.commits[before:]))
+    assert [e.end for e in told if isinstance(e, BrokerStopped)] == [BrokerEnd.UNKNOWN]

@@ -1,0 +1,69 @@
+"""What insights and predictions say, held against what real Kafka 3.9 clusters then did."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from controller_model.completeness import Status
+from controller_model.events import PredictionFailed
+from controller_model.insights_due import due_writes, verdict_of
+from controller_model.insights_loss import lose
+from controller_model.predictions import Verdict
+from controller_model.simulator_operations import FailLogDir, KillBroker, StopBroker
+from controller_model.znode_log import ZnodeLog
+from tests.histories import Fold
+from tests.recordings import RECORDED, load_recording
+from tests.watched import facts
+
+RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
+HEARTBEAT_MS = 10_000
+QUIET_HEARTBEATS = 12
+"""Two minutes: longer than the patience with a cluster of this size."""
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_real_controller_is_never_called_a_ghost(name: str) -> None:
+    """At every quiet point, two minutes long, nothing is due, and no prediction ever fails."""
+    log, fold = ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    judged = 0
+    for operation, commits in load_recording(name).segments():
+        told = fold.feed(log.follow(commits))
+        for _ in range(QUIET_HEARTBEATS):
+            told += fold.feed([log.heartbeat(fold.state.control.now + HEARTBEAT_MS)])
+        assert not [event for event in told if isinstance(event, PredictionFailed)], operation
+        view = fold.cluster_view()
+        if verdict_of(view, Status.LIVE) is not Verdict.UNKNOWN:
+            assert view.writes_due.counts == {}, operation
+            partitions, cluster = facts(fold)
+            assert [w for w in due_writes(partitions, cluster) if w.sure] == [], operation
+            judged += 1
+    assert judged > 5
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_lost_broker_of_a_real_cluster_left_what_was_foretold(name: str) -> None:
+    """Killed or stopped: leaders and offline partitions are those of the insight before.
+
+    Failed log directories do not show, and a reassignment goes on meanwhile: those are left out.
+    """
+    log, fold = ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    failed = False
+    for operation, commits in load_recording(name).segments():
+        before, brokers = facts(fold)
+        fold.feed(log.follow(commits))
+        failed = failed or isinstance(operation, FailLogDir)
+        if failed or not isinstance(operation, KillBroker | StopBroker):
+            continue
+        after, left = facts(fold)
+        if any(partition.reassigning for partition in (*before, *after)):
+            continue
+        loss = lose(before, brokers, {operation.broker})
+        was_offline = {partition.id for partition in before if brokers.is_offline(partition)}
+        now_offline = {partition.id for partition in after if left.is_offline(partition)}
+        assert now_offline == was_offline | set(loss.offline), operation
+        led = Counter(p.leader for p in after if p.counts and p.leader in left.live)
+        assert led == Counter(loss.leaders_after), operation

@@ -1,0 +1,114 @@
+"""Histories of real Kafka 3.9 clusters, recorded once: the simulator and the fold against them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.events import Anomaly, AnyEvent, PredictionFailed, StaleControllerWrite
+from controller_model.simulator_settings import SimulatorSettings
+from controller_model.znode_log import ZnodeLog
+from tests.agreement import Agreement, Reason, agree, agree_from_each_point
+from tests.histories import Fold
+from tests.recordings import Recording, load_recording
+
+HEARTBEAT_MS = 10_000
+
+PROTOCOL_2_6 = SimulatorSettings(
+    alter_partition=False, leader_recovery_supported=False, topic_ids=False, features_version=1
+)
+RECORDINGS = {
+    "real_kafka_3_9": SimulatorSettings(),
+    "real_kafka_3_9_log_dirs": SimulatorSettings(),
+    "real_kafka_3_9_protocol_2_6": PROTOCOL_2_6,
+    "real_kafka_3_9_protocol_2_6_random": PROTOCOL_2_6,
+    "real_kafka_3_9_random": SimulatorSettings(),  # operations drawn by RandomOperations
+    "real_kafka_3_9_random_2": SimulatorSettings(),  # and a busy machine
+    "real_kafka_3_9_random_3": SimulatorSettings(),
+    "real_kafka_3_9_rebalance": SimulatorSettings(auto_leader_rebalance=True),
+}
+
+
+@pytest.fixture(scope="module", params=RECORDINGS)
+def agreement(request: pytest.FixtureRequest) -> Agreement:
+    """Return how far the simulator agrees with one of the recordings."""
+    name: str = request.param
+    return agree(load_recording(name), RECORDINGS[name])
+
+
+def test_the_simulator_writes_what_kafka_wrote(agreement: Agreement) -> None:
+    """Every write, its zxid and every field of the snapshot at every quiet point is the same."""
+    assert agreement.differences == []
+    assert agreement.quiet_points >= 8
+    assert agreement.written >= 57
+
+
+def test_what_was_told_is_little(agreement: Agreement) -> None:
+    """Of all writes more than 93 % were predicted with nothing told; each other has its reason."""
+    assert set(agreement.told) <= set(Reason)
+    assert agreement.predicted_share > 0.93
+
+
+@pytest.mark.parametrize("name", sorted(RECORDINGS.keys() - {"real_kafka_3_9_log_dirs"}))
+def test_what_comes_next_follows_from_zookeeper_alone(name: str) -> None:
+    """Taken over at any quiet point, with nothing but its znodes, a cluster goes on as Kafka did."""
+    assert agree_from_each_point(load_recording(name), RECORDINGS[name]) == []
+
+
+def test_failed_log_directories_are_not_in_zookeeper() -> None:
+    """Only the controller's memory has them: what follows one cannot be told from the znodes."""
+    found = agree_from_each_point(load_recording("real_kafka_3_9_log_dirs"))
+    assert {told.partition("(")[0] for told in found} <= {
+        "ElectPreferred", "DeleteTopic", "StopBroker", "StartBroker",
+    }  # fmt: skip
+
+
+def test_a_difference_is_seen() -> None:
+    """A simulator that is set otherwise differs in writes, in their order, in zxids, in snapshots."""
+    recording = load_recording("real_kafka_3_9")
+    old = agree(recording, SimulatorSettings(leader_recovery_supported=False)).differences
+    assert any("only real" in told and "leader_recovery_state" in told for told in old)
+    assert any("snapshot" in told and "leader_recovery_state: real 1" in told for told in old)
+    careless = agree(recording, SimulatorSettings(controlled_shutdown=False)).differences
+    assert any("another order" in told for told in careless)
+
+
+def test_a_lost_zxid_is_seen() -> None:
+    """A refused request more than simulated shows in the zxids, though it wrote nothing."""
+    recording = load_recording("real_kafka_3_9")
+    place = next(
+        place
+        for place, commit in enumerate(recording.commits)
+        if any(write.path == "/brokers/topics/a" for write in commit.writes)
+    )
+    shifted = Recording(
+        tuple(
+            msgspec.structs.replace(commit, zxid=commit.zxid + (number >= place))
+            for number, commit in enumerate(recording.commits)
+        ),
+        tuple(msgspec.structs.replace(point, zxid=point.zxid + 1) for point in recording.quiet),
+    )
+    (told,) = agree(shifted).differences
+    assert "CreateTopic" in told
+    assert ": 2 zxids to " in told
+
+
+def observed(name: str) -> list[AnyEvent]:
+    """Return what a fold tells that follows a recording, with heartbeats every 10 s."""
+    log, fold = ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    for commit in load_recording(name).commits:
+        beat = max(log.tree.time_ms, commit.time_ms - 3 * HEARTBEAT_MS)
+        while beat + HEARTBEAT_MS < commit.time_ms:
+            beat += HEARTBEAT_MS
+            fold.feed([log.heartbeat(beat)])
+        fold.feed(log.follow([commit]))
+    fold.feed([log.heartbeat(log.tree.time_ms + HEARTBEAT_MS)])
+    return fold.events
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
+    """Through all failures of brokers no controller is called a ghost, nothing is an anomaly."""
+    alarms = (Anomaly, PredictionFailed, StaleControllerWrite)
+    assert [event for event in observed(name) if isinstance(event, alarms)] == []

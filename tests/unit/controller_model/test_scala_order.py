@@ -1,0 +1,65 @@
+"""The orders in which Kafka takes brokers and topics: recorded from Scala 2.13.15's collections."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.hash_order import broker_order, topic_order
+
+RECORDED = [
+    ([67], [67]),
+    ([2, 6], [6, 2]),
+    ([5, 0, 2, 3, 7], [0, 5, 2, 7, 3]),
+    ([4, 5, 3, 2, 6, 1, 0, 7], [0, 5, 1, 6, 2, 7, 3, 4]),
+    ([10, 75, 82, 97, 8], [10, 97, 8, 75, 82]),
+    ([50, 134, 0, 112, 108, 111], [0, 134, 108, 112, 50, 111]),
+    ([81, 180, 37, 120, 9, 97, 65], [120, 37, 9, 180, 81, 65, 97]),
+    ([82, 97, 198, 184, 117, 111, 45, 31, 125], [117, 97, 45, 198, 31, 82, 111, 184, 125]),
+    ([461714058, 1286442130, 1400560524], [1286442130, 461714058, 1400560524]),
+    ([16070461, 708209306, 1986700830, 427454390], [427454390, 1986700830, 16070461, 708209306]),
+    # Ids that share ten bits of their hash: two levels down.
+    ([16638646, 126362111], [126362111, 16638646]),
+    ([99, 38, 104, 28, 164, 56], [56, 164, 28, 38, 99, 104]),
+]
+
+
+@pytest.mark.parametrize(("brokers", "order"), RECORDED)
+def test_brokers_come_in_scalas_order(brokers: list[int], order: list[int]) -> None:
+    """Whatever order they are given in, they come out in that of an immutable.HashMap."""
+    assert broker_order(brokers) == order
+    assert broker_order(sorted(brokers)) == order
+    assert broker_order([*brokers, brokers[0]]) == order
+
+
+def test_no_brokers_have_no_order() -> None:
+    """Of none, none."""
+    assert broker_order([]) == []
+
+
+TOPICS = [
+    "u",
+    "a,b",
+    "hh,zlzr,y,ua",
+    "jsm,hhek,x,kte",
+    "gag,ru,b,xu,kjr",
+    "n,ovd,rb,r,gzs",
+    "qccd,xkyk,zix,kzj,fpr,en,tyrb",
+    "payments,__transaction_state,t,u,__consumer_offsets,orders",
+]
+
+
+@pytest.mark.parametrize("recorded", TOPICS)
+def test_topics_come_in_scalas_order(recorded: str) -> None:
+    """Up to four in the order of a mutable.HashSet, more in that of a trie."""
+    topics = recorded.split(",")
+    assert topic_order(topics) == topics
+    assert topic_order(sorted(topics)) == topics
+    assert topic_order(reversed(topics)) == topics
+
+
+def test_topics_of_one_hash_stay_as_they_came() -> None:
+    """Names with the same Java hash share a node of the trie, in the order of their coming."""
+    assert topic_order(["Aa", "BB", "c", "d", "e"]) == ["e", "c", "d", "Aa", "BB"]
+    assert topic_order(["BB", "Aa", "c", "d", "e"]) == ["e", "c", "d", "BB", "Aa"]
+    colliding = ["AaAa", "BBBB", "AaBB", "x", "y", "BBAa"]
+    assert topic_order(colliding) == ["x", "y", "AaAa", "BBBB", "AaBB", "BBAa"]

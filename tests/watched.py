@@ -1,0 +1,139 @@
+"""A simulated cluster as a watcher and its fold see it, and a life for it.
+
+The rule: the writes are those of the miniature controller, complete and in order; what is told is
+what a watcher reads of each transaction, once it is over.
+"""
+
+from __future__ import annotations
+
+import random
+
+from controller_model.events import PredictionFailed
+from controller_model.ids import TopicPartition
+from controller_model.insights import ClusterFacts, PartitionFacts, cluster_facts, partitions_in
+from controller_model.simulator import Simulator
+from controller_model.simulator_operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreatePartitions,
+    CreateTopic,
+    DeleteController,
+    DeleteTopic,
+    ElectPreferred,
+    ElectPreferredByZnode,
+    ElectUnclean,
+    FailLogDir,
+    KillBroker,
+    Operation,
+    Reassign,
+    ReassignByZnode,
+    StallBroker,
+    StartBroker,
+    StopBroker,
+)
+from controller_model.simulator_settings import SimulatorSettings
+from controller_model.views import BrokerView, TopicView
+from controller_model.znode_commits import Committed, Created, Removed
+from controller_model.znodes import is_published
+from tests.histories import Fold, History
+
+BROKERS = (0, 1, 2, 3)
+TOPICS = ("a", "b", "c")
+
+
+class Watched:
+    """A simulated cluster, the log that a watcher would write of it, and its fold."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
+        self.history = History()
+        self.history.resync()
+        self.fold = Fold()
+        self.told = 0
+        self.deaf_to = ""
+        """Writes below this path are not made: what a controller that hangs does not write."""
+
+    def tell(self, *, beats: int = 0) -> None:
+        """Write what is new into the log, with heartbeats after each transaction."""
+        commits = self.simulator.commits[self.told :]
+        self.told = len(self.simulator.commits)
+        for commit in commits:
+            writes = [write for write in commit.writes if is_published(write.path)]
+            with self.history.transaction():
+                made = [write.path for write in writes if self._make(write)]
+            for path in dict.fromkeys(made):  # a watcher reads what a transaction leaves, once
+                self.history.tell(path)
+            for _ in range(beats):
+                self.history.heartbeat()
+
+    def _make(self, write: Committed) -> bool:
+        """Do a write, unless the controller hangs; return whether it was done."""
+        if self.deaf_to and write.path.startswith(self.deaf_to):
+            return False
+        if isinstance(write, Removed):
+            self.history.delete(write.path, seen=False)
+        else:
+            owner = write.owner if isinstance(write, Created) else 0
+            self.history.set(write.path, write.data, ephemeral_owner=owner, seen=False)
+        return True
+
+    def beat(self, count: int) -> list[PredictionFailed]:
+        """Let heartbeats pass; return what was told of ghosts."""
+        for _ in range(count):
+            self.history.heartbeat()
+        told = self.fold.follow(self.history)
+        return [event for event in told if isinstance(event, PredictionFailed)]
+
+
+def facts(fold: Fold) -> tuple[list[PartitionFacts], ClusterFacts]:
+    """Return the partitions and brokers of a cluster, as a new reader of its views sees them."""
+    fold.state.settle()
+    fold.sent.clear()
+    fold.state.changed.update(fold.state.topics.names())
+    view = fold.cluster_view()
+    fold.state.changed.update(fold.state.topics.names())
+    fold.sent.clear()
+    views = list(fold.views().values())
+    partitions = [p for v in views if isinstance(v, TopicView) for p in partitions_in(v)]
+    return partitions, cluster_facts(view, (v for v in views if isinstance(v, BrokerView)))
+
+
+def operation(draws: random.Random) -> Operation:
+    """Return anything that operators and fate do."""
+    broker, topic = draws.choice(BROKERS), draws.choice(TOPICS)
+    some = TopicPartition(topic, draws.randint(0, 2))
+    assignment = tuple(
+        tuple(draws.sample(BROKERS, draws.randint(1, 3))) for _ in range(draws.randint(1, 3))
+    )
+    operations: list[Operation] = [
+            StartBroker(broker), StartBroker(broker), StartBroker(broker), StopBroker(broker),
+            KillBroker(broker), BounceBroker(broker), StallBroker(broker, TOPICS),
+            CreateTopic(topic, assignment), CreateTopic(topic, assignment),
+            CreatePartitions(topic, assignment), DeleteTopic(topic),
+            AlterTopicConfig(topic, {"unclean.leader.election.enable": "true"}),
+            Reassign(((some, tuple(draws.sample(BROKERS, 2))),)),
+            Reassign(((some, None),)), ElectPreferred(), ElectPreferredByZnode((some,)),
+            ReassignByZnode(((some, tuple(draws.sample(BROKERS, 2))),)),
+            ElectUnclean((some,)), DeleteController(), FailLogDir(broker, (some,)),
+    ]  # fmt: skip
+    return draws.choice(operations)
+
+
+def cluster(draws: random.Random) -> Watched:
+    """Return four running brokers with two topics."""
+    watched = Watched(
+        Simulator(
+            settings=SimulatorSettings(
+                alter_partition=draws.random() < 0.7,
+                auto_leader_rebalance=draws.random() < 0.5,
+                delete_topic=draws.random() < 0.8,
+            )
+        )
+    )
+    watched.simulator.play(StartBroker(broker) for broker in BROKERS)
+    watched.simulator.play(
+        CreateTopic(topic, tuple(tuple(draws.sample(BROKERS, 3)) for _ in range(3)))
+        for topic in TOPICS[:2]
+    )
+    watched.tell()
+    return watched
