@@ -7,12 +7,14 @@ BENCH ?= list
 SEEDS ?= 0+300
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test simulate lint format lock generate bench clean
+.PHONY: help setup demo test simulate coverage mutate lint format lock generate bench clean
 
 help:
 	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
 	@echo "make test    all tests, on real servers"
 	@echo "make simulate  the protocol under faults, seed by seed (SEEDS=FROM+COUNT, 0+300)"
+	@echo "make coverage  every line and branch of controller_model, or a failure"
+	@echo "make mutate  change the model's code in a thousand places: which changes do the tests miss?"
 	@echo "make lint    ruff, mypy, import contracts, generated files in step"
 	@echo "make bench   benchmarks (BENCH=delay; without it, a list)"
 	@echo "make clean   remove what the other targets made in this folder"
@@ -39,6 +41,15 @@ test: setup
 simulate: setup
 	@$(BIN)/python -m tests.simulation $(SEEDS)
 
+coverage: setup
+	@$(BIN)/coverage run -m pytest -q tests/unit tests/property --ignore tests/property/test_simulation.py
+	@$(BIN)/coverage report
+
+mutate: setup
+	@rm -rf mutants
+	@$(BIN)/mutmut run
+	@$(BIN)/mutmut results
+
 lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -62,5 +73,5 @@ bench: setup
 	@$(BIN)/python -m bench $(BENCH)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage mutants *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
