@@ -140,11 +140,9 @@ def _note_work(control: ControlPlane, new: PartitionStateZnode, change: ZnodeCha
 
 
 def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    """Take the end of a partition's state."""
+    """Take the end of a partition's state that is held."""
     topic = state.touch(znode.name)
-    record = topic.partitions.get(znode.partition)
-    if record is None:
-        return []
+    record = topic.partitions[znode.partition]
     due = _is_due(state, topic, record)
     if record.replicas is None:
         del topic.partitions[znode.partition]

@@ -289,13 +289,11 @@ def view_key(view: ClusterView | BrokerView | TopicView) -> str:
     >>> view_key(BrokerView(v=1, cluster="prod", as_of=AsOf("l", 1, 1), id=3, live=True))
     'prod/broker/3'
     """
-    match view:
-        case ClusterView():
-            return f"{view.cluster}/cluster"
-        case BrokerView():
-            return f"{view.cluster}/broker/{view.id}"
-        case TopicView():
-            return topic_key(view.cluster, view.name, view.chunk)
+    if isinstance(view, ClusterView):
+        return f"{view.cluster}/cluster"
+    if isinstance(view, BrokerView):
+        return f"{view.cluster}/broker/{view.id}"
+    return topic_key(view.cluster, view.name, view.chunk)
 
 
 def topic_key(cluster: str, topic: str, chunk: int) -> str:

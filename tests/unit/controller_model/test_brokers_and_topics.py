@@ -307,3 +307,32 @@ def test_an_adding_replica_makes_nothing_under_replicated() -> None:
     history.topic("t", {0: [0, 1, 2]}, adding={0: [2]})
     fold.follow(history)
     assert (fold.counts().under_replicated, fold.counts().reassigning) == (0, 1)
+
+
+def test_a_topic_that_ends_before_the_baseline_is_no_news() -> None:
+    """Nothing is told of it."""
+    history, fold = small_cluster(), Fold()
+    history.changes.pop()  # the resync goes on
+    history.seq -= 1
+    history.topic_gone("t")
+    assert fold.follow(history) == []
+    assert fold.state.topics.get("t") is None
+
+
+def test_a_leader_that_moves_for_no_known_reason_is_an_unknown_election() -> None:
+    """From a live replica to another that is not preferred, nobody leaving the ISR."""
+    history, fold = small_cluster(t={0: (0, 1, 2)}), Fold()
+    fold.follow(history)
+    history.state("t", 0, leader=2, isr=(0, 1, 2), leader_epoch=1)
+    event = only(fold.follow(history), LeadersElected)
+    assert event.election is LeaderElectionKind.UNKNOWN
+
+
+def test_a_reassignment_of_the_old_tools_explains_a_moved_leader() -> None:
+    """While /admin/reassign_partitions stands."""
+    history, fold = small_cluster(t={0: (0, 1, 2)}), Fold()
+    fold.follow(history)
+    history.set("/admin/reassign_partitions", {"version": 1, "partitions": []})
+    history.state("t", 0, leader=2, isr=(0, 1, 2), leader_epoch=1)
+    event = only(fold.follow(history), LeadersElected)
+    assert event.election is LeaderElectionKind.REASSIGNMENT
