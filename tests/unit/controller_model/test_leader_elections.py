@@ -355,3 +355,31 @@ def test_an_administrator_is_told_in_the_protocols_words() -> None:
     assert admin_error("offline", STATE_CHANGE_FAILED) == ELIGIBLE_LEADERS_NOT_AVAILABLE
     assert admin_error("preferred", None) is None
     assert admin_error("preferred", ELECTION_NOT_NEEDED) == "ELECTION_NOT_NEEDED"
+
+
+def test_nobody_is_elected_uncleanly_unless_it_is_allowed() -> None:
+    """Without a word about it, a partition whose ISR is dead stays without a leader."""
+    asked: dict[str, Any] = {"replicas": [1, 2], "isr": [1], "leader": 1, "leader_epoch": 3}
+    refused = elect("offline", **asked, controller_epoch=1, live={2})
+    assert (refused.leader_and_isr, refused.unclean) == (None, False)
+    assert refused.error == "StateChangeFailedException"
+    allowed = elect("offline", **asked, controller_epoch=1, live={2}, unclean=True)
+    assert allowed.leader_and_isr == LeaderAndIsr(2, (2,), 4, 1)
+    assert allowed.unclean
+
+
+def test_a_reassignment_elects_in_its_targets_order() -> None:
+    """The target that is named counts, not what is left of the assignment without the removed."""
+    elected = elect(
+        "reassign",
+        replicas=[1, 2, 3, 4],
+        isr=[1, 2, 3, 4],
+        leader=1,
+        leader_epoch=3,
+        controller_epoch=1,
+        live={1, 2, 3, 4},
+        adding=[3, 4],
+        removing=[1, 2],
+        target=[4, 3],
+    )
+    assert elected.leader_and_isr == LeaderAndIsr(4, (1, 2, 3, 4), 4, 0)

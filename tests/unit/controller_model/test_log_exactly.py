@@ -393,3 +393,25 @@ def test_another_history_is_told_with_the_value_that_proves_it() -> None:
         history.resync()
         fold.follow(history)
         assert log.rebasing is False
+
+
+def test_a_stale_value_in_a_resync_is_no_other_history() -> None:
+    """It was read before the value that is held: a lagging server, not a restored one."""
+    history, fold, log = begun()
+    history.start_resync()
+    history.record(ChangeKind.SET, path="/brokers/ids/2", data="{}", czxid=1, mzxid=1, read_zxid=2)
+    assert fold.follow(history) == []
+    assert (log.stale, log.rebases, log.rebasing) == (1, 0, False)
+    assert log.resync is not None
+    assert log.resync.whole is True
+
+
+def test_only_a_connected_watchers_heartbeat_settles_an_election() -> None:
+    """While it is cut off, the epoch may be on its way; later it will not come any more."""
+    history, fold, _ = begun()
+    history.broker_gone(0)
+    history.elect(1, epoch_seen=False)
+    history.heartbeat(session=SessionState.SUSPENDED)
+    assert "ControllerElected" not in kinds(fold.follow(history))
+    history.heartbeat()
+    assert "ControllerElected" in kinds(fold.follow(history))
