@@ -11,6 +11,7 @@ from bench import machine
 from bench.load import LogLoad, messages
 from controller_model.changes import decode_message
 from controller_model.cluster import Assumed, ClusterState, TopicStore, new_cluster
+from controller_model.contribution import Contribution
 from controller_model.ids import AsOf
 from controller_model.packed_topics import PackedTopicStore
 from controller_model.projection import project
@@ -59,7 +60,8 @@ def measure() -> dict[str, Any]:
         "large_packed_bytes_per_partition": round(topics.packed_bytes() / partitions, 1),
         "small_peak_memory_mib": memory,
         "large_peak_memory_mib": machine.peak_memory_mib(os.getpid()),
-        "verified": large.control.log.verified_at is not None,
+        "large_verified": large.control.log.verified_at is not None,
+        "large_totals_equal_a_count_from_scratch": _count(large) == large.control.totals,
         "machine": machine.describe(),
     }
 
@@ -79,6 +81,15 @@ class _Folded:
 
 def _new_state(topics: TopicStore) -> ClusterState:
     return ClusterState(new_cluster("bench", assumed=Assumed(), counters_since=0), topics)
+
+
+def _count(state: ClusterState) -> Contribution:
+    totals = Contribution()
+    for name in state.topics.names():
+        topic = state.topics.get(name)
+        if topic is not None:
+            totals.add(state.count(topic))
+    return totals
 
 
 def _fold(state: ClusterState, log: Iterable[bytes], *, views: bool = False) -> _Folded:
