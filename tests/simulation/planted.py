@@ -15,7 +15,7 @@ import msgspec
 
 from controller_model import replay as replay_module
 from controller_model.bookkeeping import Verdict
-from controller_model.changes import ZnodeChange, digest_text, znode_digest
+from controller_model.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.cluster import ClusterState, LogLedger, Mark
 from controller_model.events import AnyEvent
 from controller_model.ids import AsOf, Position
@@ -93,7 +93,8 @@ def delete_on_a_broken_resync() -> AbstractContextManager[None]:
             )
         return real(state, change)
 
-    return _patched(replay_module, "_finish_resync", finish)
+    marks = {**replay_module._MARKS, ChangeKind.RESYNC_FINISHED: finish}
+    return _patched(replay_module, "_MARKS", marks)
 
 
 _TURNS_LATE = 3
