@@ -336,3 +336,35 @@ def test_a_reassignment_of_the_old_tools_explains_a_moved_leader() -> None:
     history.state("t", 0, leader=2, isr=(0, 1, 2), leader_epoch=1)
     event = only(fold.follow(history), LeadersElected)
     assert event.election is LeaderElectionKind.REASSIGNMENT
+
+
+def test_an_assignment_that_shrinks_leaves_only_states_that_stand() -> None:
+    """Kafka never writes one; a partition without a state is forgotten, another waits for its end."""
+    history, fold = begun(t={0: (0, 1), 1: (1, 2)})
+    history.topic("t", {0: (0, 1), 1: (1, 2), 2: (2, 0)})
+    history.topic("t", {0: (0, 1)})
+    fold.follow(history)
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert sorted(topic.partitions) == [0, 1]
+    assert topic.partitions[1].replicas is None
+    assert fold.counts().partitions == 1
+
+
+def test_states_without_a_topic_give_no_view() -> None:
+    """Its znode is gone and a state stands yet: nothing is shown of it."""
+    history, fold = begun(t={0: (0, 1)})
+    history.delete("/brokers/topics/t")
+    fold.follow(history)
+    assert fold.state.topics.get("t") is not None
+    shown = {key: type(view).__name__ for key, view in fold.views().items() if "/topic/" in key}
+    assert set(shown.values()) <= {"Deleted"}
+
+
+def test_a_broker_that_was_never_registered_may_leave_an_isr() -> None:
+    """Nobody is blamed for it."""
+    history, fold = begun(t={0: (0, 9)})
+    history.state("t", 0, leader=0, isr=(0,), leader_epoch=0)
+    event = only(fold.follow(history), IsrShrunk)
+    assert event.who == (9,)
+    assert 9 not in fold.state.control.brokers

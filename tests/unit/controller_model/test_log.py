@@ -7,7 +7,15 @@ import copy
 import msgspec
 import pytest
 
-from controller_model.changes import ChangeKind, ZnodeChange, decode_message, encode_changes
+from controller_model.changes import (
+    Batch,
+    ChangeKind,
+    ZnodeChange,
+    decode_message,
+    encode_change,
+    encode_changes,
+    join_changes,
+)
 from controller_model.cluster import UnreadableStateError, pack_control, pack_topic, unpack_control
 from controller_model.errors import UnreadableRecordError
 from controller_model.events import IsrShrunk, coalesce, number
@@ -488,3 +496,24 @@ def test_events_of_one_cause_are_one_event() -> None:
     assert [tuple(record.id.__getattribute__(f) for f in ("seq", "index")) for record in records] == [
         (2, 0), (3, 0), (3, 1)
     ]  # fmt: skip
+
+
+def test_changes_of_another_version_are_left_out_and_counted() -> None:
+    """Also where the whole message can be read; encoded changes join to the same message."""
+    history = small_cluster()
+    newer = replaced(history.changes[1], v=2)
+    batch = decode_message(encode_changes([history.changes[0], newer]))
+    assert batch == Batch((history.changes[0],), 1)
+    encoded = [encode_change(change) for change in history.changes]
+    assert join_changes(encoded) == encode_changes(history.changes)
+
+
+def test_a_watcher_may_begin_another_generation_under_its_own_name() -> None:
+    """What it has dropped goes on being counted by itself."""
+    history, fold = begun()
+    history.heartbeat(dropped=3)
+    history.new_generation(history.watcher)
+    history.resync()
+    history.heartbeat(dropped=4)
+    fold.follow(history)
+    assert fold.cluster_view().log.dropped_by_watcher == 4
