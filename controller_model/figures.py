@@ -17,6 +17,8 @@ SKEW_DIGITS = 3
 """Of a leader skew: a new topic somewhere moves every broker's share, and must not touch each view
 of a large cluster."""
 
+_NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
+
 
 def leader_writes_due(control: ControlPlane) -> int:
     """Return how many partitions have a leader that is gone: writes that a controller owes."""
@@ -74,6 +76,11 @@ def leader_skew(control: ControlPlane) -> dict[int, float]:
         broker: round(preferred.get(broker, 0) / share - 1, SKEW_DIGITS) if share else 0.0
         for broker in live
     }
+
+
+def notifications(control: ControlPlane) -> int:
+    """Return how many ISR and log directory notifications wait for the controller."""
+    return sum(path.startswith(_NOTIFICATIONS) for path in control.marks)
 
 
 def known_brokers(control: ControlPlane) -> set[int]:

@@ -32,8 +32,6 @@ from controller_model.znodes import ZnodeKind
 REASSIGNING_TOPICS_LOOKED_AT = 100
 """At a heartbeat: each is a topic to load; one that waits longer is looked at when others end."""
 
-_NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
-
 
 def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     """Move the account to the log's clock; tell a controller that has become a ghost."""
@@ -125,7 +123,7 @@ def counts_due(control: ControlPlane) -> dict[str, int]:
         Due.REASSIGNMENT: control.predictions.reassignments,
         Due.TOPIC_DELETION: _deletions(control),
         Due.PREFERRED_ELECTION: int(ZnodeKind.PREFERRED_ELECTION.value in control.marks),
-        Due.NOTIFICATIONS: sum(path.startswith(_NOTIFICATIONS) for path in control.marks),
+        Due.NOTIFICATIONS: figures.notifications(control),
     }
     return {kind.value: count for kind, count in counts.items() if count}
 

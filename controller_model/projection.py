@@ -259,10 +259,7 @@ def _pending(control: ControlPlane) -> Pending:
     return Pending(
         preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.marks,
         reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.marks,
-        notifications=sum(
-            path.startswith(("/isr_change_notification/", "/log_dir_event_notification/"))
-            for path in control.marks
-        ),
+        notifications=figures.notifications(control),
         oldest_reassignment_at=min(control.reassigning.values(), default=None),
         oldest_deletion_at=min(control.deleting.values(), default=None),
     )

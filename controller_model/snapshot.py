@@ -24,8 +24,6 @@ from controller_model.projection import partition_epoch
 from controller_model.states import PartitionState, partition_state_of
 from controller_model.znodes import ZnodeKind
 
-_NOTIFICATIONS = ("/isr_change_notification/", "/log_dir_event_notification/")
-
 
 class AsOfLog(msgspec.Struct, frozen=True, kw_only=True):
     """The last change of the log that the snapshot holds."""
@@ -273,5 +271,5 @@ def _pending(control: ControlPlane) -> PendingSnapshot:
     return PendingSnapshot(
         preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.marks,
         reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.marks,
-        notifications=sum(path.startswith(_NOTIFICATIONS) for path in control.marks),
+        notifications=figures.notifications(control),
     )
