@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from controller_model.completeness import Completeness
-from controller_model.events import BrokerStarted, BrokerStopped, EventRecord
+from controller_model.events import BrokerStarted, BrokerStopped, EventId, EventRecord
+from controller_model.ids import AsOf
 from controller_model.views import BrokerView, ClusterView
 from exporter.records import ClusterSnapshot
 
@@ -48,7 +49,7 @@ def detail(
         "name": snapshot.name,
         "completeness": msgspec.to_builtins(completeness),
         **body,
-        "brokers": [_broker(broker) for broker in snapshot.brokers.values()],
+        "brokers": [broker_answer(broker) for broker in snapshot.brokers.values()],
         "events": [event(record) for record in events],
     }
 
@@ -70,23 +71,40 @@ def event(record: EventRecord) -> Json:
             {"topic": topic, "partition": partition}
             for topic, partition in partitions[:_PARTITIONS_SHOWN]
         ]
-    id_ = record.id
-    return {"id": f"{id_.lineage}/{id_.generation}/{id_.seq}/{id_.index}", **body}
+    return {"id": event_id(record.id), **body}
 
 
-def problem(status: int, title: str, detail_text: str) -> Json:
-    """Return an error as RFC 9457 wants it (application/problem+json)."""
-    return {"type": "about:blank", "title": title, "status": status, "detail": detail_text}
+def event_id(id_: EventId) -> str:
+    """Return an event's name, as text that a request may give back."""
+    return f"{id_.lineage}/{id_.generation}/{id_.seq}/{id_.index}"
+
+
+def read_event_id(text: str) -> EventId:
+    """Return an event's name; raises ValueError if it is none.
+
+    >>> read_event_id("L1/7/12/0")
+    EventId(lineage='L1', generation=7, seq=12, index=0)
+    """
+    lineage, generation, seq, index = text.rsplit("/", 3)
+    return EventId(lineage, int(generation), int(seq), int(index))
+
+
+def place(as_of: AsOf) -> Json:
+    """Return up to which change of the log an answer holds."""
+    return {"lineage": as_of.lineage, "generation": str(as_of.generation), "seq": as_of.seq}
 
 
 def _cluster(view: ClusterView) -> Json:
     body = _plain(view)
     body["as_of"]["generation"] = str(view.as_of.generation)
     body["log"]["read_zxid"] = str(view.log.read_zxid)
+    generation, seq = view.views_from
+    body["views_from"] = {"generation": str(generation), "seq": seq}
     return body
 
 
-def _broker(view: BrokerView) -> Json:
+def broker_answer(view: BrokerView) -> Json:
+    """Return what is known of a broker."""
     body = _plain(view)
     del body["as_of"]
     if view.epoch is not None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from exporter.ports import DEFAULT_PORT
 from pipeline.settings import PipelineSettings
-
-DEFAULT_PORT = 9640
-"""Beside the ports of the watcher (9641) and the fold (9642)."""
 
 
 class ExportSettings(PipelineSettings):

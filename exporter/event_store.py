@@ -8,8 +8,12 @@ views have come as far. One thread applies records, any thread may read.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
+
+import msgspec
 
 from controller_model.errors import UnreadableRecordError
 from controller_model.events import EventId, EventRecord, as_of, decode_event
@@ -23,6 +27,30 @@ MAX_RING_BYTES = 32 * 1024 * 1024
 class _Kept(NamedTuple):
     id: EventId
     value: bytes
+
+
+class EventPage(NamedTuple):
+    """Events that were asked for, and between which events the search was."""
+
+    events: list[EventRecord]
+    older: EventId | None
+    """Before which to go on for older ones; None: there are none that are kept."""
+    newer: EventId | None
+    """After which to go on for newer ones; None: there has been none yet."""
+
+
+class _Fact(msgspec.Struct, frozen=True):
+    kind: str
+    at: int
+
+
+class _Glance(msgspec.Struct, frozen=True):
+    """Of an event only what a search needs: many are looked at, few are shown."""
+
+    event: _Fact
+
+
+_glance = msgspec.json.Decoder(_Glance)
 
 
 class _Ring:
@@ -73,6 +101,43 @@ class EventStore:
             kept = list(ring.events) if ring else []
         shown = [event for event in reversed(kept) if as_of(event.id) <= up_to]
         return [decode_event(event.value) for event in shown[:most]]
+
+    def search(
+        self,
+        cluster: str,
+        *,
+        up_to: AsOf,
+        most: int,
+        kinds: Collection[str] = (),
+        since: int | None = None,
+        before: EventId | None = None,
+        after: EventId | None = None,
+    ) -> EventPage:
+        """Return events: after one of them the oldest first, else the newest first.
+
+        No kinds: all of them. What was looked at is bounded by what is kept.
+        """
+        with self._lock:
+            ring = self._rings.get(cluster)
+            kept = list(ring.events) if ring else []
+        first = 0 if after is None else bisect_right(kept, after, key=lambda event: event.id)
+        shown = [each for each in kept[first:] if as_of(each.id) <= up_to]
+        if before is not None:
+            shown = [each for each in shown if each.id < before]
+        found: list[EventRecord] = []
+        looked_at: EventId | None = None
+        order: Iterable[_Kept] = shown if after is not None else reversed(shown)
+        for event in order:
+            if len(found) == most:
+                break
+            looked_at = event.id
+            glance = _glance.decode(event.value).event
+            if (not kinds or glance.kind in kinds) and (since is None or glance.at >= since):
+                found.append(decode_event(event.value))
+        if after is not None:
+            return EventPage(found, None, looked_at or after)
+        is_oldest = not shown or looked_at == shown[0].id
+        return EventPage(found, None if is_oldest else looked_at, shown[-1].id if shown else None)
 
     def forget(self, cluster: str) -> None:
         """Drop the events of a cluster that is gone."""

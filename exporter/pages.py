@@ -7,37 +7,22 @@ memory, and says how old that is.
 from __future__ import annotations
 
 import html
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from exporter import api
-from exporter.collector import Collector
+from exporter.api_pages import ApiPages, Facts, Handler
 from exporter.event_store import EventStore
 from exporter.metrics import ExporterMetrics
 from exporter.partitions import PartitionCollector
-from exporter.records import ClusterSnapshot
 from exporter.render import Format, choose_format
-from exporter.status import ReadingStatus, reasons_not_ready
+from exporter.responses import json_response
+from exporter.status import reasons_not_ready
 
 _END_MARK = b"# EOF\n"
-
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-class Facts(Protocol):
-    """What the server asks of the reader."""
-
-    collector: Collector
-    status: ReadingStatus
-
-    @property
-    def alive(self) -> bool:
-        """Whether the reading thread runs."""
 
 
 class Pages:
@@ -58,6 +43,7 @@ class Pages:
         self._metrics = metrics
         self._clock = clock
         self._kafka_gone_ms = kafka_gone_s * 1000
+        self._api = ApiPages(reader, events, clock=clock)
         self._partitions = PartitionCollector() if partition_metrics else None
 
     def routes(self) -> dict[str, Handler]:
@@ -67,10 +53,12 @@ class Pages:
             "/metrics": self.metrics,
             "/healthz": self.health,
             "/readyz": self.readiness,
-            "/api/v1/clusters": self.clusters,
-            "/api/v1/clusters/{name}": self.cluster,
         }
-        return always | ({"/metrics/partitions": self.partitions} if self._partitions else {})
+        return (
+            always
+            | self._api.routes()
+            | ({"/metrics/partitions": self.partitions} if self._partitions else {})
+        )
 
     async def index(self, _request: Request) -> Response:
         """List what is served here."""
@@ -123,31 +111,6 @@ class Pages:
         }
         return json_response(body, 503 if reasons else 200)
 
-    async def clusters(self, _request: Request) -> Response:
-        """List the clusters with their main figures."""
-        now = self._clock()
-        collector = self._reader.collector
-        held = [rendered.snapshot for rendered in collector.clusters.values()]
-        return json_response(
-            {"clusters": [api.summary(s, collector.completeness(s, now)) for s in held]}
-        )
-
-    async def cluster(self, request: Request) -> Response:
-        """Tell all about a cluster."""
-        snapshot = self._snapshot(request.path_params["name"])
-        verdict = self._reader.collector.completeness(snapshot, self._clock())
-        events = self._events.newest(
-            snapshot.name, most=api.EVENTS_SHOWN, up_to=snapshot.view.as_of
-        )
-        return json_response(api.detail(snapshot, verdict, events))
-
-    def _snapshot(self, name: str) -> ClusterSnapshot:
-        held = self._reader.collector.clusters
-        if name not in held:
-            known = ", ".join(held) or "none yet"
-            raise HTTPException(404, f"no cluster is called {name!r}; known: {known}")
-        return held[name].snapshot
-
     def _reasons(self) -> list[str]:
         return reasons_not_ready(
             self._reader.status, self._clock(), kafka_gone_ms=self._kafka_gone_ms
@@ -157,18 +120,3 @@ class Pages:
 def _exposition(format_: Format, body: bytes) -> Response:
     end = _END_MARK if format_ is Format.OPENMETRICS else b""
     return Response(body + end, headers={"content-type": format_.value})
-
-
-def json_response(
-    body: object,
-    status: int = 200,
-    media_type: str = "application/json",
-    headers: dict[str, str] | None = None,
-) -> Response:
-    """Return a body as JSON that no cache may keep."""
-    return Response(
-        msgspec.json.encode(body),
-        status,
-        media_type=media_type,
-        headers={"cache-control": "no-store", **(headers or {})},
-    )

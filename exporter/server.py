@@ -17,9 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from exporter import api
+from exporter.api_pages import Handler
 from exporter.metrics import ExporterMetrics
-from exporter.pages import Handler, Pages, json_response
+from exporter.pages import Pages
+from exporter.responses import problem_response
 from pipeline.runtime import ConflictError
 
 _STARTUP_TIMEOUT_S = 5.0
@@ -38,16 +39,12 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
         return handle
 
     async def on_error(_request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        detail = (
-            error.detail if isinstance(error, HTTPException) else "an error of ours; see the log"
-        )
-        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        status, detail = 500, "an error of ours; see the log"
+        headers: dict[str, str] = {}
+        if isinstance(error, HTTPException):
+            status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
         metrics.requests.labels("error", str(status)).inc()
-        title = {404: "Not Found", 405: "Method Not Allowed"}.get(status, "Internal Server Error")
-        return json_response(
-            api.problem(status, title, detail), status, "application/problem+json", headers
-        )
+        return problem_response(status, detail, headers)
 
     return Starlette(
         routes=[

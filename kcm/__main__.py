@@ -1,11 +1,12 @@
 """The command line: `kcm VERB`, one module per verb.
 
-The rule: this module only routes. A verb returns its exit code or raises; how an error is told is
+The rule: this module only routes, and loads no verb that was not asked for. A verb returns its exit code or raises; how an error is told is
 the same for all of them (see `exits`).
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import sys
 from collections.abc import Sequence
@@ -13,33 +14,54 @@ from typing import Annotated
 
 import typer
 
-from kcm.bundle import bundle
-from kcm.config import config
 from kcm.exits import INTERRUPTED, tell
-from kcm.export import export
-from kcm.parts import DISTRIBUTION
-from kcm.replay import replay
-from kcm.stream import stream
-from kcm.up import up
-from kcm.watch import watch
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: whole option names, and a [default] is no markup
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+DISTRIBUTION = "kafka-controller-monitor"
+VERBS = {
+    "up": "kcm.up:up",
+    "status": "kcm.status:status",
+    "events": "kcm.events:events",
+    "recommend": "kcm.recommend:recommend",
+    "what-if": "kcm.what_if:what_if",
+    "watch": "kcm.watch:watch",
+    "stream": "kcm.stream:stream",
+    "export": "kcm.export:export",
+    "config": "kcm.config:config",
+    "replay": "kcm.replay:replay",
+    "bundle": "kcm.bundle:bundle",
+    "demo": "kcm.demo_verb:demo",
+}
+"""Every verb, in the order of the help, and the function that it is."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; None takes the program's own arguments."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = app(args=arguments, prog_name="kcm", standalone_mode=False)
+        code = _app(given)(args=given, prog_name="kcm", standalone_mode=False)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  # the last place where an error can be told in one line
         return tell(error)
     return code if isinstance(code, int) else 0
+
+
+def _app(given: Sequence[str]) -> typer.Typer:
+    """Return the command line: with the verb that is asked for, or, to choose from, with all.
+
+    A verb's module is loaded only for one of them: others bring what takes a second to load.
+    """
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help: whole option names, and a [default] is no markup
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for verb in [given[0]] if given and given[0] in VERBS else VERBS:
+        module, _, function = VERBS[verb].partition(":")
+        app.command(name=verb)(getattr(importlib.import_module(module), function))
+    return app
 
 
 def _show_version(*, value: bool) -> None:
@@ -48,7 +70,6 @@ def _show_version(*, value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
     *,
@@ -65,38 +86,6 @@ def _root(
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-app.command()(up)
-app.command()(watch)
-app.command()(stream)
-app.command()(export)
-app.command()(config)
-app.command()(replay)
-app.command()(bundle)
-
-
-@app.command()
-def demo(
-    *,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave everything running after the story, until Ctrl-C.")
-    ] = False,
-    fast: Annotated[bool, typer.Option("--fast", help="Shorten the waits, not the steps.")] = False,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Plain lines instead of a live view.")
-    ] = False,
-) -> int:
-    """Start a real Kafka cluster, break it, and watch.
-
-    Example: kcm demo --keep
-
-    Everything runs on this machine, on free ports and in a temporary folder. The exit code is 1 if the monitor
-    ever differed from what ZooKeeper and Kafka hold.
-    """
-    from kcm.demo import run_demo  # noqa: PLC0415  # no other verb needs the demo or kazoo
-
-    return run_demo(keep=keep, fast=fast, plain=plain)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ from kcm.bundle_log import IncidentLog
 from kcm.options import Options, with_options
 from kcm.parts import DISTRIBUTION
 from kcm.replay_input import Line
-from kcm.replay_points import read_milliseconds, time_text
 from kcm.replay_run import Run
 from kcm.replay_settings import NAMES, TITLE, ReplaySettings, load_replay
 from kcm.topic_lines import TopicReading
+from kcm.written import read_milliseconds, time_text
 from pipeline.runtime import UsageError
 from pipeline.topics import TopicNames, topic_names
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from controller_model.errors import UnreadableRecordError
 from controller_model.events import EventId, decode_event, encode_event
-from kcm.replay_points import time_text
+from kcm.written import time_text
 
 
 class IncidentEvents:

@@ -1,7 +1,8 @@
 """How a command ends: one line on standard error, and an exit code that tells the kind of trouble.
 
 The rule: a user never sees a stack trace unless they asked for it, and a script never has to parse
-what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 1 ours.
+what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 the answer
+to a question that was asked with --check is no, 1 ours.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pipeline.runtime import (
 
 UNEXPECTED = 1
 BAD_USE = 2
+NOT_SO = 6
+"""A command was asked to check something, and it is not so."""
 INTERRUPTED = 130
 """What a shell reports of a program that Ctrl-C ended."""
 

@@ -23,10 +23,11 @@ from controller_model.snapshot import Snapshot, encode_snapshot
 from controller_model.snapshot_diff import SnapshotDiff, diff, encode_diff
 from kcm.options import Options, with_options
 from kcm.replay_input import Line, check_files, lines_of, manifests_of
-from kcm.replay_points import read_point, read_position, read_time, time_text
+from kcm.replay_points import read_point, read_position, read_time
 from kcm.replay_run import Run
 from kcm.replay_settings import NAMES, TITLE, ReplaySettings, load_replay
 from kcm.replay_words import diff_lines, event_line, summary
+from kcm.written import time_text
 from pipeline.runtime import UsageError
 
 LINEAGE = "replay"

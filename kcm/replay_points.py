@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 
 from controller_model.ids import Position
 from controller_model.log_replay import Point
+from kcm.written import read_milliseconds
 from pipeline.runtime import UsageError
 
 _POSITION = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
-_MILLISECONDS = re.compile(r"[0-9]{1,17}")
 
 
 def read_point(option: str, text: str) -> Point:
@@ -39,33 +38,3 @@ def read_time(option: str, text: str) -> Point:
     True
     """
     return Point(at=read_milliseconds(option, text))
-
-
-def read_milliseconds(option: str, text: str) -> int:
-    """Return a time in milliseconds since 1970; raises UsageError."""
-    if _MILLISECONDS.fullmatch(text):
-        return int(text)
-    try:
-        time = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"option {option}: {text!r} is no time; write it as 2026-11-21T10:00:00Z, "
-            "or as milliseconds since 1970"
-        ) from None
-    if time.tzinfo is None:
-        raise UsageError(f"option {option}: {text!r} has no zone; append Z for UTC, or +01:00")
-    since = time - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    return since // dt.timedelta(milliseconds=1)
-
-
-def time_text(milliseconds: int) -> str:
-    """Return a time as people and `--at` read it; out of the calendar, as milliseconds.
-
-    >>> time_text(1795251600123)
-    '2026-11-21T09:00:00.123Z'
-    """
-    try:
-        time = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(milliseconds)
-    return f"{time:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"

@@ -17,8 +17,7 @@ from controller_model.log_replay import LogReplay, Point
 from controller_model.loose_log import LooseLine, decode_line
 from controller_model.snapshot import Snapshot
 from kcm.replay_input import Line
-from kcm.replay_points import time_text
-from kcm.replay_words import printable
+from kcm.written import printable, time_text
 from pipeline.runtime import UsageError
 
 MOST_DAMAGE_TOLD = 20

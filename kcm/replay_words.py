@@ -17,8 +17,8 @@ from rich.text import Text
 from controller_model.events import AnyEvent
 from controller_model.snapshot import BrokerSnapshot, PartitionSnapshot, Snapshot
 from controller_model.snapshot_diff import Difference, SnapshotDiff
-from kcm.replay_points import time_text
 from kcm.story.event_words import event_words
+from kcm.written import printable, time_text
 
 MOST_BROKERS = 30
 """Rows of brokers on one screen; those that are gone come first."""
@@ -29,15 +29,6 @@ MOST_DIFFERENCES = 200
 _THING_DEPTHS = {2, 4}
 """Lengths of paths in a snapshot that lead to a topic, a broker, or a topic's partition."""
 _TROUBLE = ("offline", "under_replicated", "under_min_isr", "at_min_isr", "preferred_imbalance")
-
-
-def printable(text: str) -> str:
-    r"""Return text that cannot steer a terminal, whatever somebody wrote into a znode.
-
-    >>> printable("t\x1b[2J")
-    't?[2J'
-    """
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def summary(told: Snapshot) -> RenderableType:

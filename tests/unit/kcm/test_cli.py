@@ -19,6 +19,7 @@ from pipeline.runtime import ConflictError, EnvironmentProblemError, Unreachable
 from pipeline.settings import PipelineSettings
 
 VERBS = ("up", "watch", "stream", "export", "config", "replay", "bundle", "demo")
+ASKING = ("status", "events", "recommend", "what-if")
 SECRET = "hunter2"  # noqa: S105  # the password that must show nowhere
 
 
@@ -43,10 +44,10 @@ def test_the_bare_command_shows_every_verb(capsys: pytest.CaptureFixture[str]) -
     """Whoever types `kcm` sees what it can do."""
     assert main([]) == 0
     shown = capsys.readouterr().out
-    assert all(f"\n  {verb} " in shown for verb in VERBS)
+    assert all(f"\n  {verb} " in shown for verb in (*VERBS, *ASKING))
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, *ASKING])
 def test_each_verb_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The help of a verb shows how it is used."""
     assert main([verb, "--help"]) == 0

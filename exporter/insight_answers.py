@@ -1,0 +1,189 @@
+"""Recommendations and what-ifs in the API's words, over the model's insights.
+
+The rule: partitions are counted, and a bounded number of them named; only the elections of a
+recommendation are listed whole, because somebody is to run them, and those come in pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from controller_model.ids import TopicPartition
+from controller_model.insights import ClusterFacts
+from controller_model.insights_loss import Loss, lose, lose_each, safety
+from controller_model.insights_rebalance import (
+    Chunk,
+    NextRebalance,
+    Recommendation,
+    next_check_at,
+    next_rebalance,
+    recommend,
+)
+from controller_model.views import BrokerView
+from exporter.partition_pages import all_partitions
+from exporter.records import ClusterSnapshot
+
+EXAMPLES = 20
+"""Partitions that are named for a reason; the number of all stands beside."""
+ELECTION_FILE = "election.json"
+"""What the command in an answer calls the file that the user makes."""
+
+Json = dict[str, Any]
+
+
+def recommendation_of(
+    snapshot: ClusterSnapshot, facts: ClusterFacts, broker: int | None
+) -> Recommendation:
+    """Return which preferred elections to run, for one broker or (None) for all."""
+    partitions = all_partitions(snapshot.topics.values())
+    if broker is not None:
+        partitions = (each for each in partitions if each.preferred == broker)
+    return recommend(partitions, facts)
+
+
+def rebalance_of(snapshot: ClusterSnapshot, facts: ClusterFacts) -> NextRebalance:
+    """Return what the controller's own next check would do."""
+    return next_rebalance(all_partitions(snapshot.topics.values()), facts)
+
+
+def recommendation_answer(
+    told: Recommendation, *, broker: int | None, after: int, limit: int
+) -> Json:
+    """Return a page of a recommendation: `limit` chunks after the chunk with this number."""
+    shown = told.chunks[after : after + limit]
+    end = after + len(shown)
+    return {
+        "broker": broker,
+        "imbalance_before": told.imbalance_before,
+        "imbalance_after": told.imbalance_after,
+        "partition_count": sum(len(chunk.partitions) for chunk in told.chunks),
+        "chunk_count": len(told.chunks),
+        "chunks": [_chunk(number, chunk) for number, chunk in enumerate(shown, after + 1)],
+        "next": str(end) if end < len(told.chunks) else None,
+        "brokers": [
+            {
+                "broker": before.broker,
+                "preferred": before.preferred,
+                "not_led_before": before.not_led,
+                "not_led_after": then.not_led,
+                "ratio_before": before.ratio,
+                "ratio_after": then.ratio,
+            }
+            for before, then in zip(told.brokers_before, told.brokers_after, strict=True)
+        ],
+        "blocked": _blocked(told.blocked),
+    }
+
+
+def rebalance_answer(told: NextRebalance, *, elected_at: int | None, now: int) -> Json:
+    """Return what the controller's next check would do, and when it comes at the earliest."""
+    at = None if elected_at is None else next_check_at(elected_at, now, told.assumed)
+    return {
+        "assumed": msgspec.to_builtins(told.assumed),
+        "at_earliest": at,
+        "exceeding": told.exceeding,
+        "elects": len(told.elect),
+        "blocked": _blocked(told.blocked),
+    }
+
+
+def election_command(brokers: Iterable[BrokerView]) -> str:
+    """Return the command that runs an election out of a file, by a broker that is there."""
+    servers = [f"{b.host}:{b.port}" for b in brokers if b.live and b.host and b.port]
+    server = servers[0] if servers else "HOST:PORT"
+    return (
+        f"kafka-leader-election.sh --bootstrap-server {server} "
+        f"--election-type PREFERRED --path-to-json-file {ELECTION_FILE}"
+    )
+
+
+def loss_of(snapshot: ClusterSnapshot, facts: ClusterFacts, brokers: Collection[int]) -> list[Json]:
+    """Return what the loss of all these brokers at once would do."""
+    loss = lose(all_partitions(snapshot.topics.values()), facts, brokers)
+    return [loss_answer(loss, facts, brokers)]
+
+
+def loss_of_each_broker(snapshot: ClusterSnapshot, facts: ClusterFacts) -> list[Json]:
+    """Return what the loss of each live broker alone would do."""
+    losses = lose_each(all_partitions(snapshot.topics.values()), facts)
+    return [loss_answer(loss, facts, (broker,)) for broker, loss in losses.items()]
+
+
+def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> list[Json]:
+    """Return what the loss of each rack would do; brokers without a rack are in none."""
+    racks = sorted({rack for b in facts.live if (rack := facts.racks.get(b)) is not None})
+    answers = []
+    for rack in racks:
+        brokers = facts.in_rack(rack)
+        loss = lose(all_partitions(snapshot.topics.values()), facts, brokers)
+        answers.append(loss_answer(loss, facts, brokers) | {"racks": [rack]})
+    return answers
+
+
+def loss_answer(loss: Loss, facts: ClusterFacts, asked: Collection[int]) -> Json:
+    """Return a loss and the verdict on it."""
+    verdict = safety(loss, facts)
+    return {
+        "brokers": sorted(asked),
+        "racks": [],
+        "safe": verdict.safe,
+        "reasons": [
+            {
+                "risk": reason.risk,
+                "text": reason.text,
+                "partition_count": len(reason.partitions),
+                "examples": _examples(reason.partitions),
+            }
+            for reason in verdict.reasons
+        ],
+        "notes": verdict.notes,
+        "offline": len(loss.offline),
+        "stranded": len(loss.stranded),
+        "under_min_isr": len(loss.under_min_isr),
+        "unclean": len(loss.unclean),
+        "leaders_moved": [_share(broker, count) for broker, count in loss.moved.items()],
+        "leaders_after": [_share(broker, count) for broker, count in loss.leaders_after.items()],
+    }
+
+
+def safe_to_stop(broker: BrokerView) -> Json:
+    """Return whether a broker may be stopped, by the fold's own running counts."""
+    if not broker.live:
+        return {"safe": None, "offline": 0, "under_min_isr": 0}
+    offline, under = broker.offline_if_lost, broker.under_min_isr_if_lost
+    return {"safe": not (offline or under), "offline": offline, "under_min_isr": under}
+
+
+def _chunk(number: int, chunk: Chunk) -> Json:
+    return {
+        "number": number,
+        "partition_count": len(chunk.partitions),
+        "imbalance_after": chunk.imbalance_after,
+        "election": {"partitions": [_named(each) for each in chunk.partitions]},
+    }
+
+
+def _blocked(blocked: Mapping[Any, Sequence[TopicPartition]]) -> list[Json]:
+    return [
+        {
+            "reason": str(reason),
+            "partition_count": len(partitions),
+            "examples": _examples(partitions),
+        }
+        for reason, partitions in blocked.items()
+    ]
+
+
+def _examples(partitions: Sequence[TopicPartition]) -> list[Json]:
+    return [_named(each) for each in partitions[:EXAMPLES]]
+
+
+def _named(partition: TopicPartition) -> Json:
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def _share(broker: int, count: int) -> Json:
+    return {"broker": broker, "partition_count": count}

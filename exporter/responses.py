@@ -1,0 +1,62 @@
+"""Answers as JSON: plain ones, those that a client may keep and ask about again, and problems.
+
+The rule: an answer's ETag is the digest of its bytes, so it changes exactly when the answer does,
+the verdict on completeness included; nothing has to be remembered for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from http import HTTPStatus
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+_ETAG_BYTES = 12
+"""Enough that two answers of one URL never share it."""
+
+
+def json_response(
+    body: object,
+    status: int = 200,
+    media_type: str = "application/json",
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """Return a body as JSON that no cache may keep."""
+    return Response(
+        msgspec.json.encode(body),
+        status,
+        media_type=media_type,
+        headers={"cache-control": "no-store", **(headers or {})},
+    )
+
+
+def etag_response(request: Request, body: object) -> Response:
+    """Return a body as JSON with its ETag; 304 without the body to a client that has it."""
+    content = msgspec.json.encode(body)
+    etag = f'"{hashlib.blake2b(content, digest_size=_ETAG_BYTES).hexdigest()}"'
+    # It may be kept, but must be asked about each time.
+    headers = {"etag": etag, "cache-control": "no-cache"}
+    if _is_known(request.headers.get("if-none-match"), etag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def problem_response(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """Return an error as RFC 9457 wants it."""
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+    }
+    return json_response(body, status, "application/problem+json", headers)
+
+
+def _is_known(if_none_match: str | None, etag: str) -> bool:
+    """Compare weakly, as RFC 9110 says for If-None-Match."""
+    if if_none_match is None:
+        return False
+    known = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
+    return etag in known or "*" in known

@@ -1,0 +1,208 @@
+"""The state of a cluster, and of a fleet, on one screen.
+
+The rule: what is wrong stands first and in red, what is well is counted. Whether the figures can be
+trusted is told before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kcm.asking import ago
+from kcm.story.event_words import event_words
+from kcm.written import printable, time_text
+
+MOST_BROKERS = 30
+"""Rows of brokers on one screen; those that need a look come first."""
+MOST_PARTITIONS = 8
+"""Abnormal partitions that are listed."""
+MOST_EVENTS = 8
+_GOOD = "bold green"
+_BAD = "bold red"
+_DOUBTFUL = "bold yellow"
+_STATUS_STYLES = {"live": _GOOD, "behind": _BAD, "divergent": _BAD, "blind": _BAD}
+
+Json = dict[str, Any]
+
+
+def fleet(clusters: Sequence[Json]) -> RenderableType:
+    """Return all clusters, the worst first, a row each."""
+    table = plain_table(
+        "cluster", "figures", "controller", "epoch", "brokers", "partitions", "offline",
+        "under-replicated", "under min ISR", "not preferred", "electable",
+    )  # fmt: skip
+    for cluster in sorted(clusters, key=_badness):
+        counts = cluster["counts"]
+        status = cluster["completeness"]["status"]
+        controller = cluster["controller"]
+        table.add_row(
+            printable(cluster["name"]),
+            Text(status, style=_STATUS_STYLES.get(status, _DOUBTFUL)),
+            _number(controller["id"], bad=controller["id"] < 0, instead="nobody"),
+            str(controller["epoch"]),
+            str(len(cluster["brokers_live"])),
+            str(counts["partitions"]),
+            *(_number(counts[name], bad=counts[name] > 0) for name in _TROUBLE),
+            str(counts["preferred_imbalance"]),
+            str(counts["preferred_electable"]),
+        )
+    return table
+
+
+def screen(told: Json, partitions: Sequence[Json], now_ms: int) -> RenderableType:
+    """Return one cluster; `told` is the API's answer with the brokers' safety in it."""
+    parts: list[RenderableType] = [_head(told, now_ms), _figures(told["counts"])]
+    parts += [Text(), _brokers(told["brokers"], now_ms)]
+    if partitions:
+        parts += [Text(), *map(_partition, partitions[:MOST_PARTITIONS])]
+        if len(partitions) > MOST_PARTITIONS:
+            parts.append(Text("... and more; kcm status --json lists them"))
+    if told["events"]:
+        parts += [Text(), *(Text(event_line(e)) for e in reversed(told["events"][:MOST_EVENTS]))]
+    return Group(*parts)
+
+
+def event_line(event: Json) -> str:
+    """Return an event as one line: when, what, and the first partitions."""
+    named = event.get("partitions")
+    names = ""
+    if isinstance(named, list) and named:
+        names = ": " + ", ".join(f"{p['topic']}-{p['partition']}" for p in named[:3])
+        names += ", ..." if event["partition_count"] > 3 else ""  # noqa: PLR2004  # those just named
+    facts = event
+    if isinstance(named, int):  # of a topic that was made, it is how many there are
+        facts = {**event, "partition_count": named}
+    return printable(f"{time_text(event['at'])}  {event_words(facts)}{names}")
+
+
+def partition_line(partition: Json) -> str:
+    """Return a partition as one line: what is wrong, who leads, who is in sync."""
+    isr = "none" if partition["isr"] is None else _list(partition["isr"])
+    leader = "no state" if partition["leader"] is None else f"leader {partition['leader']}"
+    what = ", ".join(partition["conditions"])
+    name = f"{partition['topic']}-{partition['partition']}"
+    return printable(f"{name}: {what}; {leader}, ISR {isr} of {_list(partition['replicas'])}")
+
+
+def plain_table(*columns: str) -> Table:
+    """Return a table without lines; every column but the first is set to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="right" if index else "left", no_wrap=True)
+    return table
+
+
+_TROUBLE = ("offline", "under_replicated", "under_min_isr")
+
+
+def _badness(cluster: Json) -> tuple[Any, ...]:
+    counts = cluster["counts"]
+    return (
+        cluster["controller"]["id"] >= 0,
+        *(-counts[name] for name in _TROUBLE),
+        cluster["completeness"]["status"] == "live",
+        cluster["name"],
+    )
+
+
+def _head(told: Json, now_ms: int) -> Text:
+    text = Text(f"cluster     {printable(told['name'])}: figures are ")
+    verdict = told["completeness"]
+    status = verdict["status"]
+    text.append(status, style=_STATUS_STYLES.get(status, _DOUBTFUL))
+    if status != "live":
+        text.append(f" for {ago(verdict['since'], now_ms)}, by the {verdict['stage']}")
+        reason = told["log"]["incomplete_reason"]
+        text.append(f" ({printable(reason)})" if reason else "")
+    text.append(f", last proven {ago(verdict['verified_at'], now_ms)} ago\ncontroller  ")
+    _controller(text, told, now_ms)
+    return text
+
+
+def _controller(text: Text, told: Json, now_ms: int) -> None:
+    controller = told["controller"]
+    if controller["id"] < 0:
+        text.append(f"NOBODY for {ago(controller['vacant_since'], now_ms)}", style=_BAD)
+    else:
+        since = ago(controller["elected_at"], now_ms)
+        text.append(f"broker {controller['id']}", style="bold")
+        text.append(f" for {since}")
+    text.append(f", epoch {controller['epoch']}, {controller['elections']} elections")
+    verdict = told["writes_due"]["verdict"]
+    style = {"ghost": _BAD, "slow": _DOUBTFUL}.get(verdict, "")
+    text.append("; its work: ")
+    text.append(verdict.replace("_", " "), style=style)
+    failover = controller["failover"].replace("_", " ")
+    text.append(f"; failover work: {failover}")
+    if controller["failover_last_ms"] is not None:
+        text.append(f", the last took {controller['failover_last_ms'] / 1000:.1f} s")
+
+
+def _figures(counts: Json) -> Text:
+    text = Text(f"partitions  {counts['partitions']} in {counts['topics']} topics: ")
+    for name in _TROUBLE:
+        text.append(f"{counts[name]} {name.replace('_', ' ')}", _BAD if counts[name] else "")
+        text.append(", ")
+    text.append(f"{counts['at_min_isr']} at min isr, {counts['reassigning']} reassigning\n")
+    electable = counts["preferred_electable"]
+    text.append(f"balance     {counts['preferred_imbalance']} not led by the preferred replica, ")
+    text.append(f"{electable} of them electable", _DOUBTFUL if electable else "")
+    text.append(" (kcm recommend)" if electable else "")
+    return text
+
+
+def _brokers(brokers: Sequence[Json], now_ms: int) -> Table:
+    table = plain_table(
+        "broker", "live", "since", "rack", "leaders", "replicas", "not led", "imbalance",
+        "safe to stop",
+    )  # fmt: skip
+    order = sorted(brokers, key=lambda b: (b["live"], b["safe_to_stop"]["safe"] is True, b["id"]))
+    for broker in order[:MOST_BROKERS]:
+        table.add_row(
+            f"{broker['id']} {printable(broker['host'] or '')}",
+            "yes" if broker["live"] else "NO",
+            ago(broker["since"], now_ms),
+            printable(broker["rack"] or "-"),
+            str(broker["leaders"]),
+            str(broker["replicas"]),
+            str(broker["preferred_not_led"]),
+            f"{broker['imbalance_ratio']:.0%}",
+            _safety(broker["safe_to_stop"]),
+            style="" if broker["live"] else _BAD,
+        )
+    if len(order) > MOST_BROKERS:
+        table.add_row("...", f"{len(order) - MOST_BROKERS} more")
+    return table
+
+
+def _safety(safety: Json) -> Text:
+    if safety["safe"] is None:
+        return Text("-")
+    if safety["safe"]:
+        return Text("yes")
+    told = [
+        f"{safety[name]} {words}"
+        for name, words in (("offline", "offline"), ("under_min_isr", "under min ISR"))
+        if safety[name]
+    ]
+    return Text(f"NO: {', '.join(told)}", style=_DOUBTFUL)
+
+
+def _partition(partition: Json) -> Text:
+    return Text(
+        partition_line(partition), style=_BAD if "offline" in partition["conditions"] else ""
+    )
+
+
+def _number(value: int, *, bad: bool, instead: str | None = None) -> Text:
+    text = instead if bad and instead is not None else str(value)
+    return Text(text, style=_BAD if bad else "")
+
+
+def _list(brokers: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, brokers))}]"

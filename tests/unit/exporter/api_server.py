@@ -1,0 +1,74 @@
+"""The exporter's application in this process, over records that a test writes, and a client for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+from prometheus_client import CollectorRegistry
+
+from controller_model.completeness import Reading
+from controller_model.events import EventRecord
+from controller_model.views import AnyView
+from exporter.collector import Collector
+from exporter.event_store import EventStore
+from exporter.metrics import ExporterMetrics
+from exporter.pages import Pages
+from exporter.server import make_app
+from exporter.status import ReadingStatus
+from exporter.view_store import ViewStore
+from tests.unit.exporter.samples import T0, event_record, record
+
+
+class Served:
+    """What the reader of the topics holds, without the topics."""
+
+    def __init__(self) -> None:
+        self.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0)
+        self.now = T0
+        self.collector = Collector(lambda _snapshot: Reading(read_at=self.now))
+        self.alive = True
+        self.views = ViewStore()
+        self.events = EventStore(kept=1000)
+        metrics = ExporterMetrics(CollectorRegistry())
+        pages = Pages(
+            self,
+            self.events,
+            metrics,
+            clock=lambda: self.now,
+            kafka_gone_s=15,
+            partition_metrics=False,
+        )
+        self.app = make_app(pages, metrics)
+
+    def write(self, *views: AnyView) -> None:
+        """Take views in, in this order, and show what they complete."""
+        changed = [name for view in views if (name := self.views.apply(record(view)))]
+        self.collector.update(changed, self.views.clusters)
+
+    def tell(self, *events: EventRecord) -> None:
+        """Take events in."""
+        for event in events:
+            assert self.events.apply(event_record(event)) is not None
+
+    def get(
+        self,
+        path: str,
+        params: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> httpx.Response:
+        """Ask the application, and return the answer."""
+
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://kcm") as client:
+                return await client.get(path, params=params, headers=headers)
+
+        return asyncio.run(ask())
+
+    def json(self, path: str, **params: Any) -> Any:
+        """Return the body of an answer that must be well."""
+        answer = self.get(path, params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
