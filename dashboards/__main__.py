@@ -22,7 +22,7 @@ _COMMAND = "python -m dashboards"
 def generated() -> dict[str, str]:
     """Return what is made: path below the folder -> text."""
     return {
-        "dashboards/controller.json": boards.controller(),
+        **{f"dashboards/{made.name}.json": boards.render(made) for made in boards.BOARDS},
         f"rules/{alerts.GROUP}.yaml": alerts.rules(),
     }
 

@@ -1,4 +1,4 @@
-"""From panels to boards: which figures stand together, and in which order they are read.
+"""From rows to boards: what all boards share, and the files that they make.
 
 The rule: a board answers one question from top to bottom, and ends with whether its answer can be
 trusted. Every row fills the grid's 24 columns. Ids are counted here, so the same code makes the same
@@ -9,191 +9,184 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 
 from grafana_foundation_sdk.builders import dashboard as board
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
-from dashboards import panels, signals
-from dashboards.panels import Panel, bars, figure, lines, timeline, word
+from dashboards import (
+    board_balance,
+    board_controller,
+    board_fleet,
+    board_partitions,
+    board_pipeline,
+    panels,
+)
+from dashboards.rows import Row
+from dashboards.signals_brokers import BROKER_SINCE
+from dashboards.signals_controller import CONTROLLER_ELECTED_AT
+from dashboards.signals_partitions import UNCLEAN_MINUTE
 
-FLAPPING_ELECTIONS = 3
-"""So many elections within signals.FLAPPING_WINDOW are flapping: the restart of one broker makes
-one at most."""
-
-IMBALANCE_RATIO = 0.1
-"""leader.imbalance.per.broker.percentage, Kafka's default."""
-
-LATE_SECONDS = 25
-"""A stage without a sign of life for so long is called late by the verdict."""
-
-_NOBODY = {"-1": ("nobody", "red")}
+TAG = "kafka-controller-monitor"
+"""By it the boards find each other."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """Panels under a heading."""
+class Board:
+    """One board; `name` is its file and the end of its uid."""
 
+    name: str
     title: str
-    panels: tuple[Panel, ...]
+    description: str
+    rows: Callable[[], tuple[Row, ...]]
+    of_all: bool = False
+    """Whether several clusters are chosen at once."""
 
 
-def controller_rows() -> tuple[Row, ...]:
-    """Return the rows of the board *Controller*: who it is, how steady, and what it costs."""
-    return (_who(), _steadiness(), _partitions(), _brokers(), _trust())
-
-
-def controller() -> str:
-    """Return the board *Controller* as JSON."""
-    return render(
-        uid="kcm-controller",
-        title="Kafka Controller Monitor / Controller",
+BOARDS: tuple[Board, ...] = (
+    Board(
+        name="fleet",
+        title="Fleet",
+        description="All clusters, the worst first.",
+        rows=board_fleet.rows,
+        of_all=True,
+    ),
+    Board(
+        name="controller",
+        title="Controller",
         description="Who the controller is, how steady it is, and what its changes cost.",
-        rows=controller_rows(),
-    )
+        rows=board_controller.rows,
+    ),
+    Board(
+        name="partitions",
+        title="Partitions and ISR",
+        description="Which partitions are lost or at risk, and which broker is to blame.",
+        rows=board_partitions.rows,
+    ),
+    Board(
+        name="balance",
+        title="Balance",
+        description="Who leads what, what a preferred election would mend, who can be stopped.",
+        rows=board_balance.rows,
+    ),
+    Board(
+        name="pipeline",
+        title="Pipeline",
+        description="Whether the monitor follows, how late it is, and what it has proved.",
+        rows=board_pipeline.rows,
+    ),
+)
+"""All boards, in the order in which an operator goes from one to the next."""
 
 
-def render(*, uid: str, title: str, description: str, rows: tuple[Row, ...]) -> str:
+def render(made_of: Board) -> str:
     """Return a board as JSON that is the same each time."""
     made = (
-        board.Dashboard(title)
-        .uid(uid)
-        .description(description)
-        .tags(["kafka", "kafka-controller-monitor"])
+        board.Dashboard(f"Kafka Controller Monitor / {made_of.title}")
+        .uid(f"kcm-{made_of.name}")
+        .description(made_of.description)
+        .tags(["kafka", TAG])
         .timezone("browser")
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
         .time("now-3h", "now")
         .refresh("10s")
+        .link(_other_boards())
         .with_variable(
             board.DatasourceVariable("datasource").label("Data source").type("prometheus")
         )
-        .with_variable(
-            board.QueryVariable("cluster")
-            .label("Cluster")
-            .datasource(panels.DATASOURCE)
-            .query("label_values(kcm_cluster_up, cluster)")
-            .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
-            .sort(model.VariableSort.ALPHABETICAL_ASC)
-        )
+        .with_variable(_cluster(of_all=made_of.of_all))
     )
-    for row in rows:
+    if not made_of.of_all:
+        made = made.with_variable(_broker())
+    for row in made_of.rows():
         made = made.with_row(board.Row(row.title))
         for panel in row.panels:
             made = made.with_panel(panel)
     built = made.build()
     for number, placed in enumerate(built.panels or [], start=1):
         placed.id_val = number
-    return json.dumps(built, cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
+    as_data = json.loads(json.dumps(built, cls=JSONEncoder))
+    if not made_of.of_all:
+        as_data["annotations"] = _annotations()
+    return json.dumps(as_data, indent=2, sort_keys=True) + "\n"
 
 
-def _who() -> Row:
-    return Row(
-        title="Who is the controller?",
-        panels=(
-            figure("Controller", signals.CONTROLLER_ID, span=4, texts=_NOBODY),
-            figure("In office", signals.CONTROLLER_AGE, span=4, no_value="nobody is"),
-            figure("Epoch", signals.CONTROLLER_EPOCH, span=4),
-            figure(
-                "Elections in the last hour",
-                signals.ELECTIONS_HOUR,
-                signals.ID_CHANGES_HOUR,
-                span=6,
-                steps=((None, "green"), (1, "orange"), (FLAPPING_ELECTIONS, "red")),
-            ),
-            figure(
-                "Vacant now", signals.VACANT_NOW, span=6, steps=((None, "green"), (0.001, "red"))
-            ),
-            timeline("Controller over time", signals.CONTROLLER_ID, span=24, texts=_NOBODY),
-        ),
+def _other_boards() -> board.DashboardLink:
+    """Return the list of the other boards, which keeps what is chosen here."""
+    return (
+        board.DashboardLink("Boards")
+        .type(model.DashboardLinkType.DASHBOARDS)
+        .tags([TAG])
+        .include_vars(True)
+        .keep_time(True)
     )
 
 
-def _steadiness() -> Row:
-    return Row(
-        title="Elections, vacancy and failover",
-        panels=(
-            lines(
-                f"Elections within {signals.FLAPPING_WINDOW}",
-                signals.ELECTIONS_RECENT,
-                span=12,
-                steps=((None, "transparent"), (FLAPPING_ELECTIONS, "red")),
-                decimals=0,
-            ),
-            lines(
-                "Time without a controller within an hour",
-                signals.VACANCY_HOUR,
-                signals.VACANCY_AT_MOST_HOUR,
-                span=12,
-            ),
-            figure("Last vacancy", signals.LAST_VACANCY, signals.LAST_VACANCY_AT_MOST, span=8),
-            word("Failover work", signals.FAILOVER, span=4),
-            figure("Last failover work took", signals.LAST_FAILOVER, span=6, no_value="none yet"),
-            figure(
-                "Leader writes due",
-                signals.LEADER_WRITES_DUE,
-                span=6,
-                steps=panels.ZERO_IS_GOOD,
-            ),
-            timeline("Failover work over time", signals.FAILOVER, span=12, texts=_ONLY_COLOUR),
-            lines("Leader writes due over time", signals.LEADER_WRITES_DUE, span=12, decimals=0),
-        ),
+def _cluster(*, of_all: bool) -> board.QueryVariable:
+    variable = (
+        board.QueryVariable("cluster")
+        .label("Cluster")
+        .datasource(panels.DATASOURCE)
+        .query("label_values(kcm_cluster_up, cluster)")
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.ALPHABETICAL_ASC)
+    )
+    if not of_all:
+        return variable
+    return variable.multi(True).include_all(True).all_value(".+").current(_ALL)
+
+
+def _broker() -> board.QueryVariable:
+    """Return the choice of brokers: shown by id, host and rack, asked for by id."""
+    return (
+        board.QueryVariable("broker")
+        .label("Broker")
+        .datasource(panels.DATASOURCE)
+        .query(
+            "query_result(max by (broker, name) (label_join("
+            'kafka_broker_info{cluster="$cluster"}, "name", " ", "broker", "host", "rack")))'
+        )
+        .regex('/broker="(?<value>[^"]+)".*name="(?<text>[^"]+)"/')
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.NUMERICAL_ASC)
+        .multi(True)
+        .include_all(True)
+        .all_value(".+")
+        .current(_ALL)
     )
 
 
-_ONLY_COLOUR = {"1": ("so", "blue")}
+_ALL = model.VariableOption(selected=True, text=["All"], value=["$__all"])
 
 
-def _partitions() -> Row:
-    shown = (signals.OFFLINE, signals.UNDER_MIN_ISR, signals.UNDER_REPLICATED, signals.IMBALANCE)
-    good = panels.ZERO_IS_GOOD
-    best = panels.ZERO_IS_BEST
-    return Row(
-        title="What does it cost?",
-        panels=(
-            figure("Offline partitions", signals.OFFLINE, span=6, steps=good),
-            figure("Under min ISR", signals.UNDER_MIN_ISR, span=6, steps=good),
-            figure("Under-replicated", signals.UNDER_REPLICATED, span=6, steps=best),
-            figure("Not led by the preferred replica", signals.IMBALANCE, span=6, steps=best),
-            lines("Partitions not as they should be", *shown, span=24, decimals=0),
-        ),
-    )
+_ANNOTATIONS = (
+    ("Controller elected", CONTROLLER_ELECTED_AT, "blue", True),
+    ("Broker came or went", BROKER_SINCE, "orange", True),
+    ("Unclean election", UNCLEAN_MINUTE, "red", False),
+)
+"""Name, signal, colour, and whether its value is the time to mark (in ms)."""
 
 
-def _brokers() -> Row:
-    return Row(
-        title="Leaders per broker",
-        panels=(
-            bars("Leaders", signals.BROKER_LEADERS, span=12, steps=((None, "blue"),)),
-            bars(
-                "Imbalance ratio",
-                signals.BROKER_IMBALANCE,
-                span=12,
-                steps=((None, "green"), (IMBALANCE_RATIO, "red")),
-                most=1,
-            ),
-        ),
-    )
+def _annotations() -> dict[str, object]:
+    """Return what happened, drawn over all graphs, by queries that need no plugin.
 
-
-def _trust() -> Row:
-    follows = {"0": ("no", "red"), "1": ("yes", "green")}
-    doubts = {"0": ("no", "green"), "1": ("yes", "red"), "2": ("yes, both", "red")}
-    late = ((None, "transparent"), (LATE_SECONDS, "red"))
-    return Row(
-        title="Can I trust this?",
-        panels=(
-            figure(
-                "Follows ZooKeeper",
-                signals.FOLLOWED,
-                span=6,
-                texts=follows,
-                no_value="not served",
-            ),
-            word("Status", signals.STATUS, span=6, no_value="not served"),
-            figure("Incomplete or divergent", signals.DOUBTFUL, span=6, texts=doubts),
-            figure(
-                "Proven equal to ZooKeeper, ago", signals.VERIFIED_AGE, span=6, no_value="never"
-            ),
-            lines("Since the newest sign of life", signals.BEHIND, span=24, steps=late),
-        ),
-    )
+    Written by hand: the SDK does not know the fields of Prometheus's annotations.
+    """
+    return {
+        "list": [
+            {
+                "name": name,
+                "datasource": {"type": "prometheus", "uid": "${datasource}"},
+                "enable": True,
+                "iconColor": colour,
+                "expr": signal.on_board() if is_time else f"({signal.on_board()}) > 0",
+                "step": "10s",
+                "titleFormat": name,
+                "textFormat": signal.legend,
+                "tagKeys": "cluster,broker",
+                "useValueForTime": "on" if is_time else False,
+            }
+            for name, signal, colour, is_time in _ANNOTATIONS
+        ]
+    }

@@ -7,16 +7,26 @@ last value of a series that has ended as if it still were so.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar
 
-from grafana_foundation_sdk.builders import bargauge, common, prometheus, stat, statetimeline
+from grafana_foundation_sdk.builders import (
+    bargauge,
+    common,
+    prometheus,
+    stat,
+    statetimeline,
+    statushistory,
+    table,
+)
 from grafana_foundation_sdk.builders import dashboard as board
 from grafana_foundation_sdk.builders import timeseries as series
 from grafana_foundation_sdk.models import common as options
 from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from dashboards.signals import Signal
+from dashboards.signal import Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
 """From which value on which colour; None is the lowest."""
@@ -24,8 +34,23 @@ Steps: TypeAlias = tuple[tuple[float | None, str], ...]
 Texts: TypeAlias = Mapping[str, tuple[str, str]]
 """Value -> text and colour."""
 
-Panel: TypeAlias = stat.Panel | series.Panel | statetimeline.Panel | bargauge.Panel
-P = TypeVar("P", stat.Panel, series.Panel, statetimeline.Panel, bargauge.Panel)
+Panel: TypeAlias = (
+    stat.Panel
+    | series.Panel
+    | statetimeline.Panel
+    | bargauge.Panel
+    | statushistory.Panel
+    | table.Panel
+)
+P = TypeVar(
+    "P",
+    stat.Panel,
+    series.Panel,
+    statetimeline.Panel,
+    bargauge.Panel,
+    statushistory.Panel,
+    table.Panel,
+)
 
 DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 """Chosen by the board's variable."""
@@ -34,9 +59,20 @@ PLAIN: Steps = ((None, "text"),)
 ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
 ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
 
+NOT_IN_THE_DEMO = (
+    "Nothing in the demo moves it, or not for long enough to be scraped: it tells of what should "
+    "not last, or not happen at all."
+)
+
+_LETTERS = "ABCDEFGHIJKL"
+"""Names of a panel's queries."""
+
 _STAT_HEIGHT = 4
 """Grid rows: one figure is readable from a distance."""
-_GRAPH_HEIGHT = 8
+_CELLS = 100
+"""Of a row of cells: more are too narrow to be seen, and Grafana refuses to draw them."""
+
+GRAPH_HEIGHT = 8
 """Grid rows: Grafana's usual height of a graph."""
 
 
@@ -79,7 +115,7 @@ def lines(
     """Return a graph over time; steps are drawn as dashed lines, 0 is always on it."""
     panel = (
         _common(series.Panel(), title, signals, instant=False)
-        .height(_GRAPH_HEIGHT)
+        .height(GRAPH_HEIGHT)
         .span(span)
         .axis_soft_min(0)
         .fill_opacity(8)
@@ -108,7 +144,7 @@ def timeline(
     colours = board.FieldColor().mode(model.FieldColorModeId.CONTINUOUS_BL_PU)
     return (
         _common(statetimeline.Panel(), title, (signal,), instant=False)
-        .height(_GRAPH_HEIGHT)
+        .height(GRAPH_HEIGHT)
         .span(span)
         .color_scheme(colours)
         .mappings(_mappings(texts))
@@ -129,7 +165,7 @@ def bars(
     """Return a bar of now for each series; most is the length of a full bar, None the longest."""
     panel = (
         _common(bargauge.Panel(), title, (signal,), instant=True)
-        .height(_GRAPH_HEIGHT)
+        .height(GRAPH_HEIGHT)
         .span(span)
         .min(0)
         .thresholds(_thresholds(steps))
@@ -140,14 +176,123 @@ def bars(
     return panel if most is None else panel.max(most)
 
 
-def _common(panel: P, title: str, signals: tuple[Signal, ...], *, instant: bool) -> P:
+def heat(
+    title: str, signal: Signal, *, span: int, steps: Steps, most: float | None = None
+) -> statushistory.Panel:
+    """Return a row of coloured cells over time for each series."""
+    panel = (
+        _common(statushistory.Panel(), title, (signal,), instant=False)
+        .height(GRAPH_HEIGHT)
+        .span(span)
+        .min(0)
+        .max_data_points(_CELLS)
+        .color_scheme(board.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
+        .thresholds(_thresholds(steps))
+        .show_value(options.VisibilityMode.NEVER)
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(options.LegendDisplayMode.LIST)
+            .placement(options.LegendPlacement.BOTTOM)
+            .show_legend(False)
+        )
+    )
+    return panel if most is None else panel.max(most)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """A column of a table: a signal with one series for each of the table's rows."""
+
+    title: str
+    signal: Signal
+    steps: Steps = PLAIN
+    texts: Texts | None = None
+
+
+def rows(
+    title: str,
+    *columns: Column,
+    span: int,
+    key: str,
+    worst_by: str | None = None,
+    link: str | None = None,
+) -> table.Panel:
+    """Return a table of now with a row for each value of the label `key`.
+
+    `worst_by` is the column that has the worst on top; None: in the order of the key. `link` is
+    where a click on the key leads; None: nowhere.
+    """
+    signals = tuple(column.signal for column in columns)
+    names = {f"Value #{letter}": column.title for letter, column in _lettered(columns)}
+    order = {key: 0, **{name: place for place, name in enumerate(names, start=1)}}
+    hidden = {"Time": True} if key == "cluster" else {"Time": True, "cluster": True}
+    panel = (
+        _common(table.Panel(), title, signals, instant=True, as_table=True)
+        .height(GRAPH_HEIGHT)
+        .span(span)
+        .with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
+        .with_transformation(
+            model.DataTransformerConfig(
+                id_val="organize",
+                options={
+                    "excludeByName": hidden,
+                    "indexByName": order,
+                    "renameByName": {**names, key: key.capitalize()},
+                },
+            )
+        )
+        .sort_by([_sorted_by(worst_by or key.capitalize(), descending=worst_by is not None)])
+    )
+    for column in columns:
+        panel = panel.override_by_name(column.title, _look(column))
+    if link is not None:
+        panel = panel.override_by_name(key.capitalize(), [_link(link)])
+    return panel
+
+
+def _sorted_by(column: str, *, descending: bool) -> common.TableSortByFieldState:
+    return common.TableSortByFieldState().display_name(column).desc(descending)
+
+
+def _look(column: Column) -> list[model.DynamicConfigValue]:
+    properties = [model.DynamicConfigValue(id_val="unit", value=column.signal.unit)]
+    if column.texts:
+        properties.append(model.DynamicConfigValue("mappings", _mappings(column.texts)))
+    if column.steps != PLAIN or column.texts:
+        steps = _thresholds(column.steps).build()
+        properties.append(model.DynamicConfigValue("thresholds", steps))
+        properties.append(model.DynamicConfigValue("custom.cellOptions", {"type": "color-text"}))
+    return properties
+
+
+def _link(url: str) -> model.DynamicConfigValue:
+    return model.DynamicConfigValue("links", [{"title": "Open the board", "url": url}])
+
+
+def _lettered(columns: tuple[Column, ...]) -> list[tuple[str, Column]]:
+    return list(zip(_LETTERS, columns, strict=False))
+
+
+def _described(signals: tuple[Signal, ...]) -> str:
+    """Return what the signals tell, and which steps of the demo move them."""
+    steps = dict.fromkeys(signal.moved_by for signal in signals if signal.moved_by is not None)
+    named = ", ".join(f"\u201c{step}\u201d" for step in steps)
+    demo = f"In the demo it moves when: {named}." if steps else NOT_IN_THE_DEMO
+    return "\n\n".join((*dict.fromkeys(signal.description for signal in signals), demo))
+
+
+def _common(
+    panel: P, title: str, signals: tuple[Signal, ...], *, instant: bool, as_table: bool = False
+) -> P:
     described = (
         panel.title(title)
-        .description("\n\n".join(signal.description for signal in signals))
+        .description(_described(signals))
         .datasource(DATASOURCE)
         .unit(signals[0].unit)
     )
-    for letter, signal in zip("ABCDEFGH", signals, strict=False):
+    if len(signals) > len(_LETTERS):
+        raise ValueError(f"panel {title!r} has more queries than letters")
+    for letter, signal in zip(_LETTERS, signals, strict=False):
         query = (
             prometheus.Dataquery()
             .ref_id(letter)
@@ -155,6 +300,8 @@ def _common(panel: P, title: str, signals: tuple[Signal, ...], *, instant: bool)
             .expr(signal.on_board())
             .legend_format(signal.legend)
         )
+        if as_table:
+            query = query.format(PromQueryFormat.TABLE)
         described = described.with_target(query.instant() if instant else query.range())
     return described
 

@@ -9,29 +9,87 @@ import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from controller_model.completeness import LATE_MS
-from dashboards import boards
-from dashboards.panels import figure
-from dashboards.signals import CLUSTER_MARK, CONTROLLER_ID, SIGNALS
+from dashboards import rows
+from dashboards.boards import BOARDS, TAG, Board, render
+from dashboards.panels import NOT_IN_THE_DEMO, figure
+from dashboards.signal import BROKER_MARK, CLUSTER_MARK, DemoStep
+from dashboards.signals import SIGNALS
+from dashboards.signals_controller import CONTROLLER_ID
+from kcm.story.steps import STORY
 
 _GRID_COLUMNS = 24
+_FLEET = "fleet"
+
+NOT_MOVED = {
+    "controller": {
+        "Failover work under way",
+        "Ghost and stale writes",
+        "Leader writes due",
+        "Oldest write due",
+        "The server that we are on",
+        "Under min ISR",
+        "Vacant now",
+        "Verdict",
+        "Verdict over time",
+        "Writes due by kind",
+    },
+    "partitions": {
+        "Failed log directories, last hour",
+        "Minutes in which replicas of a broker left an ISR",
+        "Oldest deletion",
+        "Block each restart",
+        "Reassigning",
+        "Reassignment stands still",
+        "Topics being deleted",
+        "Unclean elections, last hour",
+        "Under min ISR if the broker dies now",
+        "With a single replica",
+        "Without a state",
+        "Under min ISR",
+    },
+    "balance": {"Coordinates groups and transactions"},
+    "pipeline": {
+        "Audits and resyncs within an hour",
+        "Blind",
+        "Incomplete or divergent",
+        "Lost on the way within an hour",
+        "Merged updates within an hour",
+        "Not understood within an hour",
+        "Paths that may not be read",
+        "Resyncs wanted and under way",
+        "Status over time",
+        "Watcher's session",
+    },
+    _FLEET: {"Clusters", "Not followed", "Without a controller"},
+}
+"""Panels that tell of what does not happen in the demo, or is over before it is scraped."""
+
+_TRUST = {"Follows ZooKeeper", "Status", "Incomplete or divergent"}
 
 
-@pytest.fixture(scope="module")
-def board() -> dict[str, Any]:
-    """The board *Controller* as Grafana reads it."""
-    made: dict[str, Any] = json.loads(boards.controller())
-    return made
+@pytest.fixture(params=BOARDS, ids=lambda made: made.name)
+def made(request: pytest.FixtureRequest) -> Board:
+    """Each board in turn."""
+    chosen: Board = request.param
+    return chosen
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def board(made: Board) -> dict[str, Any]:
+    """The board as Grafana reads it."""
+    read: dict[str, Any] = json.loads(render(made))
+    return read
+
+
+@pytest.fixture
 def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
     """Its panels without the headings of rows."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
-def test_the_board_is_the_same_each_time() -> None:
+def test_the_board_is_the_same_each_time(made: Board) -> None:
     """Two runs make the same bytes, so that a difference always means a change."""
-    assert boards.controller() == boards.controller()
+    assert render(made) == render(made)
 
 
 def test_every_panel_has_a_title_a_description_and_a_unit(panels: list[dict[str, Any]]) -> None:
@@ -43,27 +101,49 @@ def test_every_panel_has_a_title_a_description_and_a_unit(panels: list[dict[str,
         assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
 
 
-def test_the_signals_of_a_panel_share_a_unit() -> None:
-    """A panel has one unit, so all of its signals are counted in it."""
-    for row in boards.controller_rows():
+def test_steps_of_the_demo_are_those_of_the_story() -> None:
+    """A panel sends the reader to a step that there is."""
+    assert [str(step) for step in DemoStep] == [step.title for step in STORY]
+
+
+def test_a_panel_names_the_step_of_the_demo_that_must_move_it(
+    made: Board, panels: list[dict[str, Any]]
+) -> None:
+    """Each names one, but for those that tell of what should not happen at all."""
+    unmoved = {p["title"] for p in panels if p["description"].endswith(NOT_IN_THE_DEMO)}
+    for panel in panels:
+        named = any(step in panel["description"] for step in DemoStep)
+        assert named != (panel["title"] in unmoved), panel["title"]
+    assert unmoved - _TRUST == NOT_MOVED[made.name] - _TRUST
+
+
+def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
+    """A graph has one unit, so all of its signals are counted in it; columns have their own."""
+    units = {s.on_board(): s.unit for each in SIGNALS for s in (each, each.for_fleet())}
+    for row in made.rows():
         for panel in row.panels:
             built = panel.build()
+            if built.type_val == "table":
+                continue
             targets = json.loads(json.dumps(built.targets, cls=JSONEncoder))
-            exprs = [target["expr"] for target in targets]
-            units = {s.unit for s in SIGNALS if s.on_board() in exprs}
-            assert len(units) == 1, built.title
+            assert len({units[target["expr"]] for target in targets}) == 1, built.title
 
 
-def test_every_query_asks_the_chosen_source_for_the_chosen_cluster(
-    panels: list[dict[str, Any]],
+def test_every_query_asks_the_chosen_source_for_what_is_chosen(
+    made: Board, panels: list[dict[str, Any]]
 ) -> None:
-    """Both variables of the board reach each query, and no mark is left in one."""
+    """The variables of the board reach each query, and no mark is left in one."""
+    chosen = 'cluster=~"$cluster"' if made.of_all else 'cluster="$cluster"'
     for panel in panels:
         assert panel["targets"], panel["title"]
         for target in panel["targets"]:
             assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-            assert 'cluster="$cluster"' in target["expr"]
+            assert chosen in target["expr"]
             assert CLUSTER_MARK not in target["expr"]
+            assert BROKER_MARK not in target["expr"]
+            if made.of_all:
+                assert "$broker" not in target["expr"]
+                assert 'cluster="$cluster"' not in target["expr"]
 
 
 def test_queries_of_a_panel_are_told_apart(panels: list[dict[str, Any]]) -> None:
@@ -74,12 +154,28 @@ def test_queries_of_a_panel_are_told_apart(panels: list[dict[str, Any]]) -> None
 
 
 def test_figures_of_now_do_not_show_the_past(panels: list[dict[str, Any]]) -> None:
-    """Large figures and bars are instant queries: an ended series is not shown as if it lasted."""
+    """Large figures, bars and tables are instant queries: an ended series is not shown."""
     for panel in panels:
-        of_now = panel["type"] in {"stat", "bargauge"}
+        of_now = panel["type"] in {"stat", "bargauge", "table"}
         assert [target["instant"] for target in panel["targets"]] == (
             [of_now] * len(panel["targets"])
         ), panel["title"]
+
+
+def test_columns_of_a_table_are_named_and_joined(panels: list[dict[str, Any]]) -> None:
+    """Each query of a table becomes a column with a name, in rows of one label."""
+    for panel in panels:
+        if panel["type"] != "table":
+            continue
+        merge, organize = panel["transformations"]
+        assert merge["id"] == "merge"
+        named = organize["options"]["renameByName"]
+        assert {f"Value #{target['refId']}" for target in panel["targets"]} <= set(named)
+        assert all(target["format"] == "table" for target in panel["targets"])
+        sorted_by = panel["options"]["sortBy"][0]["displayName"]
+        assert sorted_by in named.values()
+        looks = {o["matcher"]["options"] for o in panel["fieldConfig"]["overrides"]}
+        assert looks <= set(named.values())
 
 
 def test_panels_neither_overlap_nor_leave_the_grid(board: dict[str, Any]) -> None:
@@ -99,29 +195,61 @@ def test_panels_neither_overlap_nor_leave_the_grid(board: dict[str, Any]) -> Non
     assert len(taken) == height * _GRID_COLUMNS
 
 
-def test_ids_of_panels_are_unique(board: dict[str, Any]) -> None:
-    """Each panel has an id, so that a link to it stays right."""
+def test_ids_of_panels_and_of_boards_are_unique(board: dict[str, Any]) -> None:
+    """Each panel and each board has an id, so that a link to it stays right."""
     ids = [panel["id"] for panel in board["panels"]]
     assert sorted(set(ids)) == sorted(ids)
+    assert len({made.name for made in BOARDS}) == len(BOARDS)
 
 
-def test_variables_are_the_source_and_the_cluster(board: dict[str, Any]) -> None:
-    """The operator chooses where to ask and about which cluster."""
+def test_variables_are_the_source_the_cluster_and_the_brokers(
+    made: Board, board: dict[str, Any]
+) -> None:
+    """The operator chooses where to ask, about which cluster, and about which of its brokers."""
     variables = {variable["name"]: variable for variable in board["templating"]["list"]}
-    assert list(variables) == ["datasource", "cluster"]
+    assert list(variables) == ["datasource", "cluster"] + ["broker"] * (not made.of_all)
     assert variables["datasource"]["query"] == "prometheus"
     assert variables["cluster"]["query"] == "label_values(kcm_cluster_up, cluster)"
+    assert variables["cluster"].get("multi", False) == made.of_all
 
 
-def test_the_board_ends_with_whether_it_can_be_trusted(board: dict[str, Any]) -> None:
+def test_boards_lead_to_each_other(board: dict[str, Any]) -> None:
+    """Each board lists those with the tag that all have, and keeps what is chosen."""
+    (link,) = board["links"]
+    assert link["tags"] == [TAG]
+    assert TAG in board["tags"]
+    assert link["includeVars"]
+    assert link["keepTime"]
+
+
+def test_a_row_of_the_fleet_leads_to_its_cluster() -> None:
+    """A click on a cluster opens the board Controller for it, and that board exists."""
+    fleet = next(made for made in BOARDS if made.name == _FLEET)
+    assert "/d/kcm-controller?" in render(fleet)
+    assert '"uid": "kcm-controller"' in "".join(render(made) for made in BOARDS)
+
+
+def test_elections_are_drawn_over_the_graphs(made: Board, board: dict[str, Any]) -> None:
+    """Boards of a cluster mark what happened, by queries of the same source."""
+    marks = board.get("annotations", {}).get("list", [])
+    assert bool(marks) != made.of_all
+    for mark in marks:
+        assert mark["datasource"]["uid"] == "${datasource}"
+        assert 'cluster="$cluster"' in mark["expr"]
+        assert CLUSTER_MARK not in mark["expr"]
+
+
+def test_a_board_of_a_cluster_ends_with_whether_it_can_be_trusted(
+    made: Board, board: dict[str, Any]
+) -> None:
     """Staleness is told on the same board as the figures."""
-    rows = [panel["title"] for panel in board["panels"] if panel["type"] == "row"]
-    assert rows[-1] == "Can I trust this?"
+    titles = [panel["title"] for panel in board["panels"] if panel["type"] == "row"]
+    assert made.of_all or titles[-1] == "Can I trust this?"
 
 
 def test_the_limit_of_late_is_the_models() -> None:
     """The line that a board draws at 'late' is where the verdict turns."""
-    assert boards.LATE_SECONDS * 1000 == LATE_MS
+    assert rows.LATE_SECONDS * 1000 == LATE_MS
 
 
 def test_nobody_is_told_by_name() -> None:
@@ -129,3 +257,9 @@ def test_nobody_is_told_by_name() -> None:
     built = figure("c", CONTROLLER_ID, span=4, texts={"-1": ("nobody", "red")}).build()
     shown = json.dumps(built, cls=JSONEncoder)
     assert '"nobody"' in shown
+
+
+def test_a_panel_with_too_many_queries_is_refused() -> None:
+    """A query without a letter would be left out in silence."""
+    with pytest.raises(ValueError, match="more queries than letters"):
+        figure("c", *[CONTROLLER_ID] * 13, span=4)

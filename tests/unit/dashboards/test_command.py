@@ -22,9 +22,13 @@ def test_the_committed_files_are_in_step() -> None:
 
 
 def test_all_files_are_written(written: Path) -> None:
-    """The board and the rules lie where the chart looks for them."""
+    """The boards and the rules lie where the chart looks for them."""
     found = {str(path.relative_to(written)) for path in written.rglob("*") if path.is_file()}
-    assert found == {"dashboards/controller.json", "rules/kafka-controller-monitor.yaml"}
+    boards = ("fleet", "controller", "partitions", "balance", "pipeline")
+    assert found == {
+        "rules/kafka-controller-monitor.yaml",
+        *(f"dashboards/{board}.json" for board in boards),
+    }
 
 
 def test_what_was_written_is_in_step(written: Path, capsys: pytest.CaptureFixture[str]) -> None:

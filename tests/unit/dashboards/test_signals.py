@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 import yaml
 
 from controller_model.metrics import CATALOGUE
-from dashboards import alerts, boards
 from dashboards.__main__ import generated
-from dashboards.signals import CLUSTER_MARK, SIGNALS, Signal
+from dashboards.alerts import ALERTS
+from dashboards.boards import BOARDS, render
+from dashboards.recordings import RECORDED
+from dashboards.signal import BROKER_MARK, CLUSTER_MARK, Signal, grown, highest
+from dashboards.signals import SIGNALS
 
 _METRIC = re.compile(r"\b(?:kafka|kcm)_[a-z0-9_]+|[a-zA-Z_:][a-zA-Z0-9_:]*(?=\s*\{)")
 """A name of ours, or whatever stands before a selector."""
+
+_GROUPED = re.compile(r"by \(([a-z, ]+)\) \((?:\w+\()?(\w+)\{(.*?)\}")
+"""What is kept of a metric, the metric, and its selector."""
 
 _LABELS = {metric.name: set(metric.labels) for metric in CATALOGUE}
 
@@ -24,6 +31,12 @@ _each_signal = pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: sig
 def metrics_in(text: str) -> set[str]:
     """Return the metrics that an expression names."""
     return set(_METRIC.findall(text))
+
+
+def queries_of(board: dict[str, Any]) -> list[str]:
+    """Return all expressions of a board: panels, and what is drawn over them."""
+    shown = [t["expr"] for panel in board["panels"] for t in panel.get("targets", [])]
+    return shown + [mark["expr"] for mark in board.get("annotations", {}).get("list", [])]
 
 
 def test_the_pattern_sees_metrics_that_are_not_ours() -> None:
@@ -40,19 +53,30 @@ def test_a_signal_names_metrics_of_the_catalogue_only(signal: Signal) -> None:
 
 
 @_each_signal
-def test_each_selector_of_a_signal_chooses_the_cluster(signal: Signal) -> None:
-    """No part of an expression mixes the figures of two clusters."""
-    selectors = re.findall(r"\{(.*?)\}", signal.expr)
+def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -> None:
+    """No part of an expression mixes two clusters, or shows brokers that are not chosen."""
+    selectors = re.findall(r"(\w+)\{(.*?)\}", signal.expr)
     assert len(selectors) == len(_METRIC.findall(signal.expr))
-    assert all(CLUSTER_MARK in selector for selector in selectors)
+    for metric, selector in selectors:
+        assert selector.startswith(CLUSTER_MARK)
+        assert (BROKER_MARK in selector) == ("broker" in _LABELS[metric])
 
 
 @_each_signal
-def test_a_signal_keeps_labels_that_its_metrics_have(signal: Signal) -> None:
-    """What an expression groups by, and what its legend shows, are labels of all its metrics."""
-    groups = re.findall(r"by \((.*?)\)", signal.expr)
-    kept = {label for group in groups for label in group.split(", ")}
-    assert all(kept <= _LABELS[name] for name in metrics_in(signal.expr))
+def test_a_signal_aggregates_the_scrapes_own_labels_away(signal: Signal) -> None:
+    """Each metric is grouped by labels that it has, so two exporters make one series."""
+    grouped = _GROUPED.findall(signal.expr)
+    assert len(grouped) == len(_METRIC.findall(signal.expr))
+    for kept, metric, selector in grouped:
+        assert set(kept.split(", ")) <= _LABELS[metric]
+        for label in re.findall(r", (\w+)=", selector):
+            assert label in _LABELS[metric]
+
+
+@_each_signal
+def test_a_legend_shows_labels_that_are_kept(signal: Signal) -> None:
+    """What a legend names is there."""
+    kept = {label for group, _, _ in _GROUPED.findall(signal.expr) for label in group.split(", ")}
     assert set(re.findall(r"\{\{(\w+)\}\}", signal.legend)) <= kept
 
 
@@ -71,11 +95,17 @@ def test_names_of_signals_are_unique() -> None:
 
 
 def test_every_signal_is_used() -> None:
-    """Each signal stands on a board or in an alert."""
-    board = json.loads(boards.controller())
-    shown = {target["expr"] for panel in board["panels"] for target in panel.get("targets", [])}
-    watched = {alert.signal.name for alert in alerts.ALERTS}
-    assert [s.name for s in SIGNALS if s.on_board() not in shown and s.name not in watched] == []
+    """Each signal stands on a board, in an alert or in a recording rule."""
+    text = "\n".join(query for made in BOARDS for query in queries_of(json.loads(render(made))))
+    watched = {alert.signal.name for alert in ALERTS} | {signal.name for _, signal in RECORDED}
+    unused = [
+        signal.name
+        for signal in SIGNALS
+        if signal.name not in watched
+        and signal.on_board() not in text
+        and signal.for_fleet().on_board() not in text
+    ]
+    assert unused == []
 
 
 def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
@@ -84,7 +114,7 @@ def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
     for name, text in generated().items():
         if name.endswith(".json"):
             board = json.loads(text)
-            queries = [t["expr"] for panel in board["panels"] for t in panel.get("targets", [])]
+            queries = queries_of(board)
             queries += [variable["query"] for variable in board["templating"]["list"]]
         else:
             groups = yaml.safe_load(text)["groups"]
@@ -94,8 +124,25 @@ def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
     assert named <= set(_LABELS)
 
 
-def test_texts_of_alerts_name_metrics_of_the_catalogue_only() -> None:
-    """A metric that a description sends the operator to exists."""
-    for alert in alerts.ALERTS:
-        text = f"{alert.meaning} {alert.cause} {alert.action}"
-        assert set(re.findall(r"\b(?:kafka|kcm)_[a-z0-9_]+", text)) <= set(_LABELS)
+def test_what_only_grows_is_compared_with_its_lowest() -> None:
+    """Growth is exact, and per broker where it is asked for."""
+    assert grown("a_total", "5m", "broker") == (
+        f"max by (cluster, broker) (a_total{{{CLUSTER_MARK}{BROKER_MARK}}}) - "
+        f"min by (cluster, broker) (min_over_time(a_total{{{CLUSTER_MARK}{BROKER_MARK}}}[5m]))"
+    )
+
+
+def test_a_rule_asks_for_all_clusters_and_brokers() -> None:
+    """A rule is not limited to what somebody chose on a board."""
+    signal = Signal(
+        name="s",
+        expr=highest("m", "broker"),
+        unit="none",
+        description="d.",
+        legend="l",
+        moved_by=None,
+    )
+    assert signal.in_rules() == 'max by (cluster, broker) (m{cluster!=""})'
+    assert signal.on_board() == (
+        'max by (cluster, broker) (m{cluster="$cluster", broker=~"$broker"})'
+    )

@@ -1,0 +1,115 @@
+"""The board *Balance*: who leads what, what mends it, and which broker can be stopped."""
+
+from __future__ import annotations
+
+from dashboards import panels
+from dashboards import signals_brokers as signals
+from dashboards.panels import Column, bars, figure, heat, lines
+from dashboards.panels import rows as table_of
+from dashboards.rows import IMBALANCE_RATIO, SKEW_RATIO, YES_IS_GOOD, Row, trust
+from dashboards.signals_partitions import BROKERS_DOWN, IMBALANCE, PARTITIONS
+
+_RATIO = ((None, "green"), (IMBALANCE_RATIO, "red"))
+
+
+def rows() -> tuple[Row, ...]:
+    """Return the rows, from who leads what to whether that can be trusted."""
+    return (_leaders(), _over_time(), _mending(), _skew(), _stopping(), trust())
+
+
+def _leaders() -> Row:
+    return Row(
+        title="Who leads what?",
+        panels=(
+            figure(
+                "Not led by the preferred replica", IMBALANCE, span=8, steps=panels.ZERO_IS_BEST
+            ),
+            figure("Partitions", PARTITIONS, span=8),
+            figure("Brokers down", BROKERS_DOWN, span=8, steps=panels.ZERO_IS_BEST),
+            bars("Leaders", signals.BROKER_LEADERS, span=12, steps=((None, "blue"),)),
+            bars("Imbalance ratio", signals.BROKER_IMBALANCE, span=12, steps=_RATIO, most=1),
+        ),
+    )
+
+
+def _over_time() -> Row:
+    return Row(
+        title="Since when?",
+        panels=(
+            lines("Leaders over time", signals.BROKER_LEADERS, span=12, decimals=0),
+            heat(
+                "Imbalance ratio over time",
+                signals.BROKER_IMBALANCE,
+                span=12,
+                steps=((None, "green"), (IMBALANCE_RATIO / 2, "yellow"), (IMBALANCE_RATIO, "red")),
+                most=1,
+            ),
+        ),
+    )
+
+
+def _mending() -> Row:
+    best = panels.ZERO_IS_BEST
+    return Row(
+        title="What would a preferred election mend?",
+        panels=(
+            bars("It would give back", signals.BROKER_ELECTABLE, span=8, steps=((None, "blue"),)),
+            bars("It could not give back", signals.BROKER_NOT_ELECTABLE, span=8, steps=best),
+            bars(
+                "Ratio that it cannot mend",
+                signals.BROKER_UNMENDABLE,
+                span=8,
+                steps=_RATIO,
+                most=1,
+            ),
+        ),
+    )
+
+
+def _skew() -> Row:
+    return Row(
+        title="What only a reassignment mends",
+        panels=(
+            bars(
+                "From an even share, all preferred replicas leading",
+                signals.BROKER_SKEW,
+                span=12,
+                steps=((None, "blue"), (SKEW_RATIO, "red")),
+            ).min(-1),
+            bars(
+                "Coordinates groups and transactions",
+                signals.BROKER_COORDINATES,
+                span=12,
+                steps=((None, "blue"),),
+            ),
+        ),
+    )
+
+
+def _stopping() -> Row:
+    return Row(
+        title="Which broker can be stopped?",
+        panels=(
+            table_of(
+                "Brokers",
+                Column(title="Live", signal=signals.BROKER_LIVE, texts=YES_IS_GOOD),
+                Column(title="Safe to stop", signal=signals.BROKER_SAFE_TO_STOP, texts=YES_IS_GOOD),
+                Column(
+                    title="Offline if lost",
+                    signal=signals.BROKER_OFFLINE_IF_LOST,
+                    steps=panels.ZERO_IS_GOOD,
+                ),
+                Column(
+                    title="Under min ISR if lost",
+                    signal=signals.BROKER_UNDER_MIN_IF_LOST,
+                    steps=panels.ZERO_IS_BEST,
+                ),
+                Column(title="Leaders", signal=signals.BROKER_LEADERS),
+                Column(title="Replicas", signal=signals.BROKER_REPLICAS),
+                Column(title="In sync", signal=signals.BROKER_IN_SYNC),
+                Column(title="Imbalance ratio", signal=signals.BROKER_IMBALANCE, steps=_RATIO),
+                span=24,
+                key="broker",
+            ),
+        ),
+    )

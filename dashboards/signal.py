@@ -1,0 +1,112 @@
+"""What a signal is: one query, and all that a reader must know about its figure.
+
+The rule: boards and alerts take their expressions from signals and nowhere else, so that a panel
+and the alert beside it never disagree. Each selector holds the mark `<cluster>`, and `<broker>`
+where the metric has brokers: a board puts what its variables choose there, a rule all. Each
+expression aggregates the scrape's own labels away, so an exporter that moves to another pod or
+address goes on with the same series, and two exporters of one cluster make one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+CLUSTER_MARK = "<cluster>"
+"""Stands in each selector where the cluster is chosen."""
+
+BROKER_MARK = "<broker>"
+"""Stands in each selector of a metric of brokers where they are chosen."""
+
+
+class DemoStep(enum.StrEnum):
+    """The steps of `kcm demo` by their titles; a test holds them against the story."""
+
+    CREATE = "topics are created under load"
+    KILL_FOLLOWER = "a broker is killed that is not the controller"
+    KILL_CONTROLLER = "the controller's broker is killed"
+    DEPOSE = "/controller is deleted three times in a row"
+    BRING_BACK = "the brokers come back, imbalance stays"
+    STALL = "a live broker stalls and leaves the ISRs"
+    WAKE = "it goes on and rejoins them"
+    ELECT = "the preferred election restores the balance"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Signal:
+    """One query and all that a reader must know about its figure."""
+
+    name: str
+    expr: str
+    """PromQL with the marks in each selector."""
+    unit: str
+    """Grafana's name of the unit."""
+    description: str
+    """What it tells and what a healthy cluster shows."""
+    legend: str
+    """Grafana's template for the name of a series."""
+    moved_by: DemoStep | None
+    """The step of the demo that must move it; None: nothing in the demo does."""
+    of_all: bool = False
+    """Whether a board shows it for all clusters that its variable chooses."""
+
+    def on_board(self) -> str:
+        """Return the expression for what a board's variables choose."""
+        chosen = 'cluster=~"$cluster"' if self.of_all else 'cluster="$cluster"'
+        return self._filled(chosen, ', broker=~"$broker"')
+
+    def in_rules(self) -> str:
+        """Return the expression for all clusters and brokers."""
+        return self._filled('cluster!=""', "")
+
+    def for_fleet(self) -> Signal:
+        """Return the signal with a series for each of the clusters that are chosen."""
+        return dataclasses.replace(self, of_all=True, legend="{{cluster}}")
+
+    def _filled(self, cluster: str, broker: str) -> str:
+        return self.expr.replace(CLUSTER_MARK, cluster).replace(BROKER_MARK, broker)
+
+
+def selected(metric: str, *labels: str, only: str = "") -> str:
+    """Return the metric with the marks that its labels need, and `only` as a further matcher.
+
+    >>> selected("m")
+    'm{<cluster>}'
+    >>> selected("m", "broker", only='kind="a"')
+    'm{<cluster><broker>, kind="a"}'
+    """
+    broker = BROKER_MARK if "broker" in labels else ""
+    return f"{metric}{{{CLUSTER_MARK}{broker}{f', {only}' if only else ''}}}"
+
+
+def by(*labels: str) -> str:
+    """Return the grouping per cluster and labels.
+
+    >>> by("broker")
+    'by (cluster, broker)'
+    """
+    return f"by ({', '.join(('cluster', *labels))})"
+
+
+def highest(metric: str, *labels: str, only: str = "") -> str:
+    """Return the metric per cluster (and labels), whatever exporter it came from."""
+    return f"max {by(*labels)} ({selected(metric, *labels, only=only)})"
+
+
+def grown(metric: str, window: str, *labels: str) -> str:
+    """Return by how much a figure that only grows has grown within a window.
+
+    `increase()` stretches what it saw to the edges of the window (3 elections become 3.08) and
+    loses the window when the exporter moves; the difference to the lowest is exact in both cases.
+    After a reset it counts from the reset on, never below 0.
+
+    >>> grown("a_total", "1h")
+    'max by (cluster) (a_total{<cluster>}) - min by (cluster) (min_over_time(a_total{<cluster>}[1h]))'
+    """
+    lowest = f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
+    return f"{highest(metric, *labels)} - {lowest}"
+
+
+def age(metric: str, *labels: str) -> str:
+    """Return how long ago a point in time was; nothing while there is none."""
+    return f"time() - {highest(metric, *labels)}"

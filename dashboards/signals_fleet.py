@@ -1,0 +1,69 @@
+"""Signals over all clusters: how many there are, and which is worst.
+
+The rule: one number orders the clusters, and its weights are powers of two: a worse trouble always
+outweighs all lesser ones together, and the number tells which ones there are.
+"""
+
+from __future__ import annotations
+
+from dashboards.signal import DemoStep, Signal
+from dashboards.signals_controller import CONTROLLER_ID
+from dashboards.signals_partitions import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
+from dashboards.signals_pipeline import FOLLOWED
+
+_WEIGHTS = (
+    (16, f"({FOLLOWED.expr}) == bool 0"),
+    (8, f"({CONTROLLER_ID.expr}) == bool -1"),
+    (4, f"({OFFLINE.expr}) > bool 0"),
+    (2, f"({UNDER_MIN_ISR.expr}) > bool 0"),
+    (1, f"({UNDER_REPLICATED.expr}) > bool 0"),
+)
+"""Worst first: not followed, no controller, offline, under min ISR, under-replicated."""
+
+
+def _weighed(weight: int, trouble: str) -> str:
+    """Return the weight where there is the trouble, 0 where not or where nobody knows."""
+    return f"({weight} * ({trouble}) or 0 * {FOLLOWED.expr})"
+
+
+TROUBLE = Signal(
+    name="trouble",
+    expr=" + ".join(_weighed(weight, trouble) for weight, trouble in _WEIGHTS),
+    unit="none",
+    description="How bad it is: the sum of 16 (figures do not follow), 8 (no controller), 4 "
+    "(partitions offline), 2 (under min ISR), 1 (under-replicated); 0 in a healthy cluster.",
+    legend="{{cluster}}",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+CLUSTERS = Signal(
+    name="clusters",
+    expr=f"count({FOLLOWED.expr})",
+    unit="none",
+    description="Clusters that are served by the exporters that are scraped.",
+    legend="clusters",
+    moved_by=None,
+)
+CLUSTERS_IN_TROUBLE = Signal(
+    name="clusters_in_trouble",
+    expr=f"count(({TROUBLE.expr}) > 0) or vector(0)",
+    unit="none",
+    description="Clusters with any trouble above 0 in the table below; 0 in a healthy fleet.",
+    legend="in trouble",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+CLUSTERS_NOT_FOLLOWED = Signal(
+    name="clusters_not_followed",
+    expr=f"count(({FOLLOWED.expr}) == 0) or vector(0)",
+    unit="none",
+    description="Clusters whose figures do not follow ZooKeeper now; 0 in good order.",
+    legend="not followed",
+    moved_by=None,
+)
+CLUSTERS_WITHOUT_CONTROLLER = Signal(
+    name="clusters_without_controller",
+    expr=f"count(({CONTROLLER_ID.expr}) == -1) or vector(0)",
+    unit="none",
+    description="Clusters in which nobody holds /controller; 0 in a healthy fleet.",
+    legend="no controller",
+    moved_by=None,
+)

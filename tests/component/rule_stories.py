@@ -1,0 +1,59 @@
+"""What a story about a rule is: written-out series, and when the rule's alert fires on them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+INTERVAL_S = 15
+"""Between two scrapes, and between two evaluations; sample i is scraped at i * 15 s."""
+
+EXPORTER = 'cluster="prod", instance="a:9640", job="kcm"'
+OTHER_EXPORTER = 'cluster="prod", instance="b:9640", job="kcm"'
+
+
+class Proves(enum.Enum):
+    """What a story is for."""
+
+    FIRES = enum.auto()
+    """It fires, and resolves when what it tells is over."""
+    SILENT = enum.auto()
+    """It does not fire just below, or on what only looks alike."""
+    GAP = enum.auto()
+    """It goes on over a minute without scrapes, or counts what happened in it."""
+    RESET = enum.auto()
+    """A counter, or the epoch, that starts again does not set it off."""
+    MOVE = enum.auto()
+    """It is one alert that goes on while the exporter moves to another address."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Story:
+    """What was scraped, and whether one alert fires at each of some moments."""
+
+    alert: str
+    told: str
+    proves: Proves
+    series: dict[str, str]
+    moments: dict[int, float | None]
+    """Seconds -> the value that it fires with; None: it does not fire."""
+    labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Labels of the alert besides cluster and severity."""
+
+
+def times(*runs: tuple[float | str, int]) -> str:
+    """Return samples as promtool reads them, from (value, how many scrapes).
+
+    `stale` is what Prometheus writes when a scrape fails, `_` is no sample at all.
+    """
+    return " ".join(str(value) for value, count in runs for _ in range(count))
+
+
+GAP: tuple[tuple[float | str, int], ...] = (("stale", 1), ("_", 3))
+"""A minute in which the exporter is not scraped."""
+
+
+def one(metric: str, *runs: tuple[float | str, int], **labels: str) -> dict[str, str]:
+    """Return one series of one exporter."""
+    more = "".join(f', {name}="{value}"' for name, value in labels.items())
+    return {f"{metric}{{{EXPORTER}{more}}}": times(*runs)}
