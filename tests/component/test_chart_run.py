@@ -1,0 +1,246 @@
+"""The containers of the rendered chart, run by the real program on real servers of this machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from kcm.exporter_client import ClusterSeen, read_cluster
+from kcm.stack.jars import Jars
+from kcm.stack.java import find_java
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.ports import free_port
+from kcm.stack.zookeeper import ZooKeeper
+from tests.component.chart import (
+    CHART,
+    NEEDS_HELM,
+    Local,
+    localize,
+    pod_of,
+    render,
+    workloads,
+)
+from tests.waiting import wait_until
+
+LEAST = CHART / "ci" / "least-values.yaml"
+EVERYTHING = CHART / "ci" / "all-values.yaml"
+CLUSTER = "prod"
+READY_S = 180.0
+"""Spark starts in 10 s; on a machine that does much else at once, in minutes."""
+REFUSED_S = 60.0
+"""A part that is to fail fast waits 5 s for Kafka."""
+ANSWER_S = 5.0
+GRACE_S = 30
+"""Kubernetes' own terminationGracePeriodSeconds."""
+UNREACHABLE = 3
+
+pytestmark = [NEEDS_HELM, pytest.mark.timeout(600)]
+
+TREE = {
+    "/brokers/ids/1": {
+        "version": 5,
+        "endpoints": ["PLAINTEXT://kafka-1:9092"],
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+        "host": "kafka-1",
+        "port": 9092,
+        "jmx_port": -1,
+        "timestamp": "1795250708602",
+    },
+    "/controller": {"version": 1, "brokerid": 1, "timestamp": "1795250708602"},
+    "/controller_epoch": 7,
+    "/cluster/id": {"version": "1", "id": "chart-cluster"},
+    "/brokers/topics/t": {"version": 1, "partitions": {"0": [1]}},
+    "/brokers/topics/t/partitions/0/state": {
+        "controller_epoch": 7,
+        "leader": 1,
+        "version": 1,
+        "leader_epoch": 0,
+        "isr": [1],
+    },
+}
+"""One broker, one topic: enough to be told apart from nothing."""
+
+
+def image(jars: Jars) -> dict[str, str]:
+    """Return the variables that the image with Spark sets, with the jars where they are here."""
+    return {"KCM_CONNECTOR_JARS": ",".join(map(str, jars.connector))}
+
+
+@contextmanager
+def running(local: Local, output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a container until the block ends."""
+    process = local.start(output)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def answer(url: str) -> tuple[int, bytes]:
+    """Return what a probe gets: status and body; 0 while nobody listens."""
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWER_S) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+    except OSError as error:
+        return 0, str(error).encode()
+
+
+def ca_certificate(folder: Path) -> str:
+    """Return a certificate as PEM text, made by Java's own tool."""
+    keytool = find_java().path.resolve().with_name("keytool")
+    store = ["-keystore", str(folder / "ca.p12"), "-storepass", "changeit", "-alias", "ca"]
+    made = [*("-genkeypair", "-keyalg", "EC", "-dname", "CN=ca", "-storetype", "PKCS12"), *store]
+    subprocess.run([str(keytool), *made], check=True, capture_output=True, timeout=60)
+    exported = subprocess.run(
+        [str(keytool), "-exportcert", "-rfc", *store],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return exported.stdout
+
+
+def test_kcm_takes_all_that_the_chart_can_give_it(tmp_path: Path, jars: Jars) -> None:
+    """With everything turned on, each part starts, and its one complaint is that no Kafka answers."""
+    nobody = f"127.0.0.1:{free_port()}"
+    overrides = {
+        "kafka.bootstrapServers": nobody,
+        "settings.fail_fast": "true",
+        "listenAddress": "127.0.0.1",
+    }
+    manifests = render(EVERYTHING, *(f"--set={name}={value}" for name, value in overrides.items()))
+    secrets = {
+        "kcm-kafka": {"kafka.json": json.dumps({"sasl.username": "u", "sasl.password": 'p"\\'})},
+        "kcm-kafka-tls": {"ca.crt": ca_certificate(tmp_path)},
+        "zk-prod": {"auth": "digest:kcm:secret", "key-password": "secret"},
+        "zk-prod-tls": dict.fromkeys(("ca.crt", "tls.crt", "tls.key"), "not read before Kafka"),
+        "zk-own": {"auth": "digest:kcm:secret"},
+    }
+    outputs: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
+    with ExitStack() as stack:
+        for workload in workloads(manifests):
+            name = workload["metadata"]["name"]
+            local = localize(
+                workload, manifests, tmp_path / name, secrets=secrets, image=image(jars)
+            )
+            output = tmp_path / f"{name}.out"
+            outputs[name] = (stack.enter_context(running(local, output)), output)
+        assert len(outputs) == len(["exporter", "stream", "three watchers", "", ""])
+        for name, (process, output) in outputs.items():
+            code = process.wait(REFUSED_S)
+            said = output.read_text()
+            assert code == UNREACHABLE, f"{name}: {code}: {said}"
+            assert said.count("kcm: ") == 1, f"{name}: {said}"
+            assert f"kcm: the pipeline's Kafka at {nobody} does not answer" in said
+
+
+@pytest.fixture
+def watched(zookeeper: ZooKeeper, zk_chroot: str) -> str:
+    """A small cluster's ZooKeeper with the election's path made, as NOTES.txt asks for."""
+    connect = zookeeper.connect_string + zk_chroot
+    client = KazooClient(hosts=connect)
+    client.start(timeout=10)
+    try:
+        for path, data in TREE.items():
+            client.create(path, json.dumps(data).encode(), makepath=True)
+        client.ensure_path("/kcm/election")
+    finally:
+        client.stop()
+        client.close()
+    return connect
+
+
+def test_the_rendered_chart_watches_a_cluster(
+    tmp_path: Path, jars: Jars, watched: str, pipeline_broker: KraftBroker
+) -> None:
+    """All pods of the least values answer their probes, one watcher leads, and the figures are live.
+
+    Told to end, each ends by itself within its grace period.
+    """
+    overrides = {
+        "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,
+        f"clusters.{CLUSTER}.zookeeper": watched,
+        "settings.replication_factor": 1,
+        "settings.topic_prefix": tmp_path.name,
+        "listenAddress": "127.0.0.1",
+    }
+    manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+    pods: dict[str, Local] = {}
+    grace: dict[str, int] = {}
+    for workload in workloads(manifests):
+        for number in range(workload["spec"]["replicas"]):
+            name = f"{workload['metadata']['name']}-{number}"
+            folder = tmp_path / name
+            pods[name] = localize(workload, manifests, folder, image=image(jars))
+            grace[name] = pod_of(workload).get("terminationGracePeriodSeconds", GRACE_S)
+    with ExitStack() as stack:
+        processes = {
+            name: stack.enter_context(running(local, tmp_path / f"{name}.out"))
+            for name, local in pods.items()
+        }
+        _wait_for_probes(pods, processes, tmp_path)
+        exporters = [local for name, local in pods.items() if "exporter" in name]
+        watchers = [local for name, local in pods.items() if "-w-" in name]
+        assert len(exporters) == len(watchers) == 2
+        for exporter in exporters:
+            seen = _wait_for_figures(exporter)
+            assert (seen.controller_id, seen.epoch, seen.live_brokers) == (1, 7, 1)
+        assert sorted(_leads(watcher) for watcher in watchers) == [0, 1]
+        for process in processes.values():
+            process.send_signal(signal.SIGTERM)
+        for name, process in processes.items():
+            assert process.wait(grace[name]) == 0, (tmp_path / f"{name}.out").read_text()
+
+
+def _wait_for_probes(
+    pods: dict[str, Local], processes: dict[str, subprocess.Popen[bytes]], folder: Path
+) -> None:
+    """Wait until every probe of every pod is answered as the kubelet wants it."""
+    for name, local in pods.items():
+
+        def look(name: str = name, local: Local = local) -> dict[str, tuple[int, bytes]]:
+            said = (folder / f"{name}.out").read_text()
+            assert processes[name].poll() is None, f"{name} ended: {said}"
+            return {kind: answer(url) for kind, url in local.probes.items()}
+
+        wait_until(
+            look,
+            lambda seen: all(status == 200 for status, _ in seen.values()),
+            deadline_s=READY_S,
+        )
+
+
+def _wait_for_figures(exporter: Local) -> ClusterSeen:
+    """Wait until an exporter's figures are proven and follow ZooKeeper."""
+    seen = wait_until(
+        lambda: read_cluster(f"http://127.0.0.1:{exporter.port}", CLUSTER),
+        lambda seen: isinstance(seen, ClusterSeen) and seen.live,
+        deadline_s=READY_S,
+    )
+    assert isinstance(seen, ClusterSeen)
+    return seen
+
+
+def _leads(watcher: Local) -> float:
+    """Return the watcher's own word on whether it leads; -1 where it says nothing."""
+    _, body = answer(f"http://127.0.0.1:{watcher.port}/metrics")
+    for family in text_string_to_metric_families(body.decode()):
+        for sample in family.samples:
+            if sample.name == "kcm_watcher_leader":
+                return sample.value
+    return -1
