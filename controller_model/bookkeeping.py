@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 
-from controller_model.changes import ZnodeChange, znode_digest
+from controller_model.changes import ZnodeChange, moved_digest, znode_digest
 from controller_model.cluster import UNKNOWN_VERSION, LogLedger, Mark
 
 
@@ -78,15 +78,23 @@ def confirm(log: LogLedger, path: str, mark: Mark) -> bool:
 
 def keep(log: LogLedger, path: str, old: Mark | None, new: Mark) -> None:
     """Move the digests from a znode's old mark to its new one."""
-    new_bits = znode_digest(path, new.mzxid)
-    old_bits = 0 if old is None else znode_digest(path, old.mzxid)
-    log.znodes += old is None
-    log.digest ^= old_bits ^ new_bits
-    if log.resync is None:
+    if old is None:
+        moved = znode_digest(path, new.mzxid)
+        log.znodes += 1
+    else:
+        moved = moved_digest(path, old.mzxid, new.mzxid)
+    log.digest ^= moved
+    resync = log.resync
+    if resync is None:
         return
-    told_before = old is not None and old.resync == log.resync_ordinal
-    log.resync.znodes += not told_before
-    log.resync.digest ^= new_bits ^ (old_bits if told_before else 0)
+    if old is None:
+        resync.znodes += 1
+        resync.digest ^= moved
+    elif old.resync == log.resync_ordinal:
+        resync.digest ^= moved
+    else:
+        resync.znodes += 1
+        resync.digest ^= znode_digest(path, new.mzxid)
 
 
 def forget(log: LogLedger, path: str, mark: Mark) -> None:

@@ -16,7 +16,7 @@ from typing import Annotated
 import msgspec
 
 from controller_model.errors import UnreadableRecordError
-from controller_model.ids import Position
+from controller_model.ids import Position, new_tuple
 
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
@@ -58,7 +58,7 @@ class SessionState(enum.StrEnum):
     """The session is gone; nothing is seen until a new one has resynced."""
 
 
-class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One change of one cluster, as it stands in the log.
 
     Times are milliseconds since 1970: `ctime` and `mtime` by ZooKeeper's clock, `observed_at` by
@@ -109,7 +109,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     @property
     def position(self) -> Position:
         """The change's place in its cluster's log."""
-        return Position(self.generation, self.seq)
+        return new_tuple(Position, (self.generation, self.seq))
 
     def payload(self) -> bytes:
         """Return the znode's bytes; empty if there are none.
@@ -202,6 +202,7 @@ def _decode_one_by_one(message: bytes) -> Batch:
 
 _BLAKE2B_64 = hashlib.blake2b(digest_size=8)
 """To be copied: a third cheaper than to be made."""
+_from_bytes = int.from_bytes
 
 
 def znode_digest(path: str, mzxid: int) -> int:
@@ -213,8 +214,22 @@ def znode_digest(path: str, mzxid: int) -> int:
     False
     """
     hashed = _BLAKE2B_64.copy()
-    hashed.update(path.encode(errors="surrogatepass") + b"\0%d" % mzxid)
-    return int.from_bytes(hashed.digest())
+    hashed.update(path.encode("utf-8", "surrogatepass") + b"\0%d" % mzxid)
+    return _from_bytes(hashed.digest())
+
+
+def moved_digest(path: str, old_mzxid: int, new_mzxid: int) -> int:
+    """Return what moves a digest from a znode's old mzxid to its new one, in three quarters of the time.
+
+    >>> moved_digest("/a", 1, 2) == znode_digest("/a", 1) ^ znode_digest("/a", 2)
+    True
+    """
+    old = _BLAKE2B_64.copy()
+    old.update(path.encode("utf-8", "surrogatepass") + b"\0")
+    new = old.copy()
+    old.update(b"%d" % old_mzxid)
+    new.update(b"%d" % new_mzxid)
+    return _from_bytes(old.digest()) ^ _from_bytes(new.digest())
 
 
 def digest_text(digest: int) -> str:

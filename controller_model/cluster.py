@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from controller_model.changes import SessionState
-from controller_model.contribution import Contribution
+from controller_model.contribution import NO_MIN_ISR, Contribution
 from controller_model.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.errors import ModelError
 from controller_model.events import ControllerElected
@@ -38,7 +38,7 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
     min_insync_replicas: int = 1
 
 
-class Mark(msgspec.Struct, array_like=True):
+class Mark(msgspec.Struct, array_like=True, gc=False):
     """What is remembered of a znode besides its meaning."""
 
     mzxid: int
@@ -49,7 +49,7 @@ class Mark(msgspec.Struct, array_like=True):
     """The ordinal of the last resync that told this znode."""
 
 
-class PartitionRecord(msgspec.Struct, array_like=True):
+class PartitionRecord(msgspec.Struct, array_like=True, gc=False):
     """One partition: its assignment and, once the controller wrote one, its state."""
 
     replicas: tuple[int, ...] | None = None
@@ -63,7 +63,7 @@ class PartitionRecord(msgspec.Struct, array_like=True):
     mark: Mark | None = None
 
 
-class TopicState(msgspec.Struct, array_like=True):
+class TopicState(msgspec.Struct, array_like=True, gc=False):
     """One topic; the value under its name in the fold's state."""
 
     name: str
@@ -331,9 +331,9 @@ class MemoryTopicStore:
 class ClusterState:
     """A cluster while changes are applied: the control plane, and the topics at hand.
 
-    `touched` holds the topics that changed since the last `settle`: their old counts are already
-    taken off the totals, their new ones not yet added. `changed` names the topics that changed
-    since the last projection.
+    `touched` holds the topics that changed since the last `settle`. Before something changes that
+    is counted, its counts leave the totals, of a whole topic or of one partition's state alone;
+    `settle` counts the new ones. `changed` names the topics that changed since the last projection.
     """
 
     def __init__(self, control: ControlPlane, topics: TopicStore) -> None:
@@ -343,23 +343,63 @@ class ClusterState:
         self.changed: set[str] = set()
         self.removed: dict[str, int] = {}
         """Topics that are gone since the last projection, and how many views each had."""
+        self._uncounted: dict[str, set[int] | None] = {}
+        """The partitions of touched topics whose states are off the totals; None: all of a topic."""
 
     def topic(self, name: str) -> TopicState | None:
         """Return a topic for reading."""
         return self.touched.get(name) or self.topics.get(name)
 
+    def hold(self, name: str) -> TopicState:
+        """Return a topic for changing what is not counted, new if need be."""
+        topic = self.touched.get(name)
+        if topic is None:
+            topic = self.topics.get(name)
+            self._uncounted[name] = set()
+            if topic is None:
+                topic = TopicState(name)
+                self._uncounted[name] = None
+            self.touched[name] = topic
+        return topic
+
     def touch(self, name: str) -> TopicState:
         """Return a topic for changing, new if need be; its counts leave the totals."""
-        topic = self.touched.get(name)
-        if topic is not None:
-            return topic
-        topic = self.topics.get(name)
-        if topic is None:
-            topic = TopicState(name)
-        else:
-            self.control.totals.take(self.count(topic))
-        self.touched[name] = topic
+        topic = self.hold(name)
+        off = self._uncounted[name]
+        if off is not None:
+            for partition in off:
+                self._count(topic, partition, 1, whole=False)
+            for partition in topic.partitions:
+                self._count(topic, partition, -1, whole=True)
+            self._uncounted[name] = None
         return topic
+
+    def touch_state(self, name: str, partition: int) -> TopicState:
+        """Return a topic for changing the state of one partition, which leaves the totals."""
+        topic = self.hold(name)
+        off = self._uncounted[name]
+        if off is not None and partition not in off:
+            self._count(topic, partition, -1, whole=False)
+            off.add(partition)
+        return topic
+
+    def _count(self, topic: TopicState, partition: int, by: int, *, whole: bool) -> None:
+        """Count a partition, or its state alone, in or out; one without an assignment is none."""
+        record = topic.partitions.get(partition)
+        if record is None or record.replicas is None:
+            return
+        totals = self.control.totals
+        counted = (record.replicas, record.leader, record.isr)
+        added = topic.adding.get(partition, ())
+        min_isr = topic.min_isr or NO_MIN_ISR
+        deleting = topic.name in self.control.deleting
+        if not whole:
+            totals.count_state(by, counted, added=added, min_isr=min_isr, deleting=deleting)
+            return
+        removed = topic.removing.get(partition, ())
+        totals.count_partition(
+            by, counted, added=added, removed=removed, min_isr=min_isr, deleting=deleting
+        )
 
     def count(self, topic: TopicState) -> Contribution:
         """Return a topic's numbers."""
@@ -381,14 +421,17 @@ class ClusterState:
             self.changed.add(name)
             if name in COORDINATOR_OF:
                 self._count_coordinators(topic)
+            off = self._uncounted[name]
+            for partition in topic.partitions if off is None else off:
+                self._count(topic, partition, 1, whole=off is None)
             if topic.mark is None and topic.config_mark is None and not topic.partitions:
                 self.topics.remove(name)
                 # At least one: a batch that runs anew may make and end a topic that was told before.
                 self.removed[name] = max(topic.chunks, self.removed.get(name, 1))
                 continue
-            self.control.totals.add(self.count(topic))
             self.topics.put(topic)
         self.touched.clear()
+        self._uncounted.clear()
 
     def _count_coordinators(self, topic: TopicState) -> None:
         if topic.partitions:

@@ -8,14 +8,16 @@ broker's death touches no topic, and the totals move by new minus old.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from controller_model.ids import NO_LEADER
+from controller_model.ids import NO_LEADER, new_tuple
 
 NO_MIN_ISR = 0
 """In a key: the topic sets no min.insync.replicas of its own."""
+
+_Key = TypeVar("_Key")
 
 Partition = tuple[tuple[int, ...], int | None, tuple[int, ...]]
 """(replicas, leader or None without a state, ISR) of one partition."""
@@ -43,7 +45,7 @@ class Member(NamedTuple):
     min_isr: int
 
 
-class Contribution(msgspec.Struct, array_like=True):
+class Contribution(msgspec.Struct, array_like=True, gc=False):
     """The numbers of a topic, or the sum over topics."""
 
     partitions: int = 0
@@ -75,69 +77,81 @@ class Contribution(msgspec.Struct, array_like=True):
         deleting: bool,
     ) -> Contribution:
         """Return the numbers of one topic; one that is being deleted counts in few of them."""
-        topic = cls(partitions=len(partitions))
-        own_min_isr = min_isr or NO_MIN_ISR
-        for partition, (replicas, leader, isr) in partitions.items():
-            _bump(topic.replicas, *replicas)
-            _bump_pair(topic.sizes, (len(replicas), own_min_isr))
-            added = adding.get(partition, ())
-            topic.reassigning += bool(added or removing.get(partition))
-            if leader is None:
-                topic.without_state += 1
-            elif leader >= 0:
-                _bump(topic.leaders, leader)
-            if not deleting:
-                topic._count_live_topic(replicas, leader, isr, added, own_min_isr)
+        topic = cls()
+        for number, partition in partitions.items():
+            topic.count_partition(
+                1,
+                partition,
+                added=adding.get(number, ()),
+                removed=removing.get(number, ()),
+                min_isr=min_isr or NO_MIN_ISR,
+                deleting=deleting,
+            )
         return topic
 
-    def _count_live_topic(
+    def count_partition(
         self,
-        replicas: tuple[int, ...],
-        leader: int | None,
-        isr: tuple[int, ...],
+        by: int,
+        partition: Partition,
+        *,
+        added: tuple[int, ...],
+        removed: tuple[int, ...],
+        min_isr: int,
+        deleting: bool,
+    ) -> None:
+        """Count a partition in (`by` 1) or out (`by` -1): its assignment and its state."""
+        replicas = partition[0]
+        self.partitions += by
+        self.reassigning += by * bool(added or removed)
+        _move(self.sizes, (len(replicas), min_isr), by)
+        for broker in replicas:
+            _move(self.replicas, broker, by)
+        if replicas and not deleting:
+            _move(self.preferred, replicas[0], by)
+        self.count_state(by, partition, added=added, min_isr=min_isr, deleting=deleting)
+
+    def count_state(
+        self,
+        by: int,
+        partition: Partition,
+        *,
         added: tuple[int, ...],
         min_isr: int,
+        deleting: bool,
     ) -> None:
-        preferred = replicas[0] if replicas else None
-        if preferred is not None:
-            _bump(self.preferred, preferred)
+        """Count the state of a partition in or out, while its assignment stays."""
+        replicas, leader, isr = partition
         if leader is None:
+            self.without_state += by
+            return
+        if leader >= 0:
+            _move(self.leaders, leader, by)
+        if deleting:
             return
         leader = max(leader, NO_LEADER)
-        target = len(replicas) - len(set(added) & set(replicas))
-        shape = Shape(leader, len(replicas), target, len(isr), min_isr)
-        self.shapes[shape] = self.shapes.get(shape, 0) + 1
+        count, in_sync = len(replicas), len(isr)
+        target = count - len(set(added) & set(replicas)) if added else count
+        _move(self.shapes, new_tuple(Shape, (leader, count, target, in_sync, min_isr)), by)
         for broker in isr:
-            member = Member(broker, leader, len(replicas), len(isr), min_isr)
-            self.members[member] = self.members.get(member, 0) + 1
-        if preferred is None:
+            _move(self.members, new_tuple(Member, (broker, leader, count, in_sync, min_isr)), by)
+        if not replicas:
             return
+        preferred = replicas[0]
         if leader != preferred:
-            _bump(self.preferred_not_led, preferred)
+            _move(self.preferred_not_led, preferred, by)
             if preferred in isr:
-                _bump(self.preferred_not_led_in_isr, preferred)
-        self.preferred_imbalance += not _has_preferred_leader(preferred, leader, isr, added)
+                _move(self.preferred_not_led_in_isr, preferred, by)
+        self.preferred_imbalance += by * (not _has_preferred_leader(preferred, leader, isr, added))
 
     def add(self, other: Contribution) -> None:
-        """Add a topic's numbers to these totals."""
-        self._move(other, 1)
-
-    def take(self, other: Contribution) -> None:
-        """Take a topic's numbers off these totals."""
-        self._move(other, -1)
-
-    def _move(self, other: Contribution, sign: int) -> None:
-        self.partitions += sign * other.partitions
-        self.without_state += sign * other.without_state
-        self.reassigning += sign * other.reassigning
-        self.preferred_imbalance += sign * other.preferred_imbalance
+        """Add the numbers of other topics."""
+        self.partitions += other.partitions
+        self.without_state += other.without_state
+        self.reassigning += other.reassigning
+        self.preferred_imbalance += other.preferred_imbalance
         for mine, theirs in zip(self._tables(), other._tables(), strict=True):
             for key, count in theirs.items():
-                moved = mine.get(key, 0) + sign * count
-                if moved:
-                    mine[key] = moved
-                else:
-                    mine.pop(key, None)
+                _move(mine, key, count)
 
     def _tables(self) -> Iterator[dict[object, int]]:
         for name in _TABLES:
@@ -166,10 +180,9 @@ def _has_preferred_leader(
     return leader == preferred
 
 
-def _bump(table: dict[int, int], *keys: int) -> None:
-    for key in keys:
-        table[key] = table.get(key, 0) + 1
-
-
-def _bump_pair(table: dict[tuple[int, int], int], key: tuple[int, int]) -> None:
-    table[key] = table.get(key, 0) + 1
+def _move(table: dict[_Key, int], key: _Key, by: int) -> None:
+    count = table.get(key, 0) + by
+    if count:
+        table[key] = count
+    else:
+        table.pop(key, None)

@@ -64,7 +64,13 @@ class ElectionCause(enum.StrEnum):
 
 
 class Event(
-    msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="kind", omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag=True,
+    tag_field="kind",
+    omit_defaults=True,
+    gc=False,
 ):
     """Something that happened, seen at `at` in the change at `position` of the log."""
 
@@ -85,7 +91,7 @@ class Where(TypedDict):
 def where(change: ZnodeChange) -> Where:
     """Return when and where an event was told by a change."""
     zxid = change.read_zxid if change.mzxid is None else change.mzxid
-    return Where(at=change.observed_at, position=change.position, zxid=zxid)
+    return {"at": change.observed_at, "position": change.position, "zxid": zxid}
 
 
 class Baseline(Event, frozen=True, kw_only=True):

@@ -23,6 +23,9 @@ LEADER_DURING_DELETE = -2
 NO_CONTROLLER = -1
 """The controller id that the figures show while nobody holds /controller."""
 
+new_tuple = tuple.__new__
+"""Makes a NamedTuple in half the time of its own constructor, which is Python code."""
+
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -91,7 +91,7 @@ def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
     if znode.kind not in _IN_TOPIC:
         state.control.marks[path] = mark
         return
-    topic = state.touch(znode.name)
+    topic = state.hold(znode.name)
     if znode.kind is _PARTITION_STATE:
         topic_ledger.record_of(topic, znode.partition).mark = mark
     elif znode.kind is ZnodeKind.TOPIC:

@@ -38,7 +38,6 @@ from controller_model.events import (
     Verified,
     where,
 )
-from controller_model.ids import Position
 from controller_model.views import ResyncWanted
 from controller_model.znodes import Znode, ZnodeKind, classify, decode_cluster_id
 
@@ -55,16 +54,28 @@ def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list
     """
     control = state.control
     log = control.log
+    before = log.position
     position = change.position
-    if position <= log.position or _is_foreign(log, change):
+    hole: list[AnyEvent] = []
+    if (
+        position.seq == before.seq + 1
+        and position.generation == before.generation
+        and (change.watcher == log.watcher or not log.watcher)
+    ):
+        log.position = position
+    elif position <= before or _is_foreign(log, change):
         log.not_newer += 1
         return state, []
-    control.now = max(control.now, change.observed_at)
-    events = _step(state, change, position)
-    if change.kind is _SET or change.kind is _DELETED:
-        events += _apply(state, change)
     else:
-        events += _MARKS[change.kind](state, change)
+        hole = _jump(state, change)
+    control.now = max(control.now, change.observed_at)
+    kind = change.kind
+    if kind is _SET or kind is _DELETED:
+        events = _apply(state, change)
+    else:
+        events = _MARKS[kind](state, change)
+    if hole:
+        events = hole + events
     log.read_zxid = max(log.read_zxid, change.read_zxid or 0)
     return state, events
 
@@ -101,13 +112,11 @@ def _is_foreign(log: LogLedger, change: ZnodeChange) -> bool:
     return same_generation and bool(log.watcher) and change.watcher != log.watcher
 
 
-def _step(state: ClusterState, change: ZnodeChange, position: Position) -> list[AnyEvent]:
-    """Move the log's position and tell a hole before this change."""
+def _jump(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Move the log's position to a change that does not follow the last one, and tell the hole."""
     log = state.control.log
     before = log.position
-    log.position = position
-    if position.seq == before.seq + 1 and position.generation == before.generation:
-        return []
+    log.position = change.position
     begins = change.kind is ChangeKind.RESYNC_STARTED
     if change.generation != before.generation:
         if change.watcher != log.watcher:

@@ -110,7 +110,7 @@ class TopicZnode(msgspec.Struct, frozen=True):
     topic_id: str | None = None
 
 
-class PartitionStateZnode(msgspec.Struct, frozen=True):
+class PartitionStateZnode(msgspec.Struct, frozen=True, gc=False):
     """A partition's leader and ISR (kafka.zk.TopicPartitionStateZNode), in the ISR's own order.
 
     leader_recovery_state came with Kafka 3.2, and is written only while it is 1 (RECOVERING).

@@ -20,6 +20,7 @@ from controller_model.config_payloads import (
     reduce_config_change,
 )
 from controller_model.errors import UnreadableZnodeError
+from controller_model.ids import new_tuple
 from controller_model.znode_payloads import (
     BrokerZnode,
     ControllerZnode,
@@ -198,7 +199,7 @@ def _classify_state(path: str) -> Znode:
     if len(parts) == _PARTITION_STATE_PARTS and parts[3] and parts[4] == "partitions":
         partition = parts[5]
         if is_int32(partition):
-            return Znode(_PARTITION_STATE, parts[3], int(partition))
+            return new_tuple(Znode, (_PARTITION_STATE, parts[3], int(partition)))
     # A topic may be called "state".
     name = path.removeprefix(_TOPICS)
     return Znode(ZnodeKind.TOPIC, name) if "/" not in name else _OTHER

@@ -69,15 +69,16 @@ def stale_applied() -> AbstractContextManager[None]:
 
 def hole_ignored() -> AbstractContextManager[None]:
     """A jump of seq within a generation is not noticed."""
-    real = replay_module._step
+    real = replay_module._jump
 
-    def step(state: ClusterState, change: ZnodeChange, position: Position) -> list[AnyEvent]:
+    def jump(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         log = state.control.log
-        if change.generation == log.position.generation:
-            log.position = Position(change.generation, change.seq - 1)
-        return real(state, change, position)
+        if change.generation != log.position.generation:
+            return real(state, change)
+        log.position = change.position
+        return []
 
-    return _patched(replay_module, "_step", step)
+    return _patched(replay_module, "_jump", jump)
 
 
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:

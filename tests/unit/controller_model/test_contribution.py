@@ -7,6 +7,15 @@ import pytest
 
 from controller_model.contribution import NO_MIN_ISR, Contribution, Member, Partition, Shape
 
+PARTITIONS: dict[int, Partition] = {
+    0: ((1, 2, 3), 1, (1, 2)),
+    1: ((1, 2, 3), 2, (2, 3, 1)),
+    2: ((3, 2), -1, (3,)),
+    3: ((2, 1), None, ()),
+}
+"""What `one` counts: led as preferred, led by another, without a leader, without a state."""
+ADDING = {1: (3,)}
+REMOVING = {3: (1,)}
 ONE = Contribution(
     partitions=4,
     without_state=1,
@@ -32,17 +41,11 @@ ONE = Contribution(
 
 
 def one(*, deleting: bool = False, min_isr: int | None = 2) -> Contribution:
-    """Count a topic: led as preferred, led by another, without a leader, without a state."""
-    partitions: dict[int, Partition] = {
-        0: ((1, 2, 3), 1, (1, 2)),
-        1: ((1, 2, 3), 2, (2, 3, 1)),
-        2: ((3, 2), -1, (3,)),
-        3: ((2, 1), None, ()),
-    }
+    """Count a topic."""
     return Contribution.of(
-        partitions,
-        adding={1: (3,)},
-        removing={3: (1,)},
+        PARTITIONS,
+        adding=ADDING,
+        removing=REMOVING,
         min_isr=min_isr,
         deleting=deleting,
     )
@@ -143,8 +146,8 @@ def test_partitions_alike_add_up() -> None:
     )
 
 
-def test_totals_move_by_what_is_added_and_taken() -> None:
-    """Twice the same topic counts twice; taken off as often, nothing is left, not even zeros."""
+def test_totals_grow_by_what_is_added() -> None:
+    """Twice the same topic counts twice."""
     totals = Contribution()
     totals.add(one())
     assert totals == ONE
@@ -156,6 +159,22 @@ def test_totals_move_by_what_is_added_and_taken() -> None:
         for name, value in msgspec.structs.asdict(ONE).items()
     }
     assert msgspec.structs.asdict(totals) == doubled
-    totals.take(one())
-    totals.take(one())
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_what_is_counted_out_leaves_nothing_behind(*, deleting: bool) -> None:
+    """Not even zeros; a state without a leader counts nowhere in a topic that is being deleted."""
+    totals = one(deleting=deleting)
+    for number, partition in PARTITIONS.items():
+        added, removed = ADDING.get(number, ()), REMOVING.get(number, ())
+        totals.count_state(-1, partition, added=added, min_isr=2, deleting=deleting)
+        leaderless = partition[1] == -1
+        assert (totals == one(deleting=deleting)) == (deleting and leaderless)
+        totals.count_state(1, partition, added=added, min_isr=2, deleting=deleting)
+        assert totals == one(deleting=deleting)
+    for number, partition in PARTITIONS.items():
+        added, removed = ADDING.get(number, ()), REMOVING.get(number, ())
+        totals.count_partition(
+            -1, partition, added=added, removed=removed, min_isr=2, deleting=deleting
+        )
     assert totals == Contribution()
