@@ -18,9 +18,11 @@ from controller_model.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.errors import ModelError
 from controller_model.events import ControllerElected
 from controller_model.ids import NO_CONTROLLER, NOWHERE, Position
+from controller_model.incidents import IncidentLedger, Look
+from controller_model.recommendations import RecommendationLedger
 from controller_model.views import Failover, ResyncWanted
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Of the packed values below; a checkpoint of another version is rebuilt from the log."""
 
 
@@ -36,6 +38,7 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
     """What ZooKeeper does not hold and our own options therefore say."""
 
     min_insync_replicas: int = 1
+    leader_imbalance_per_broker_percentage: int = 10
 
 
 class Mark(msgspec.Struct, array_like=True, gc=False):
@@ -276,6 +279,8 @@ class ControlPlane(msgspec.Struct, array_like=True):
     """Of each topic whose leaders are coordinators: how many partitions each broker leads."""
     kraft_controller: int | None = None
     """The KRaft controller that /migration names; None without one."""
+    incidents: IncidentLedger = msgspec.field(default_factory=IncidentLedger)
+    recommendations: RecommendationLedger = msgspec.field(default_factory=RecommendationLedger)
 
     def live_brokers(self) -> set[int]:
         """Return the ids that are registered."""
@@ -343,6 +348,8 @@ class ClusterState:
         self.changed: set[str] = set()
         self.removed: dict[str, int] = {}
         """Topics that are gone since the last projection, and how many views each had."""
+        self.look: Look | None = None
+        """What was counted at the last change, until the accounts have taken it."""
         self._uncounted: dict[str, set[int] | None] = {}
         """The partitions of touched topics whose states are off the totals; None: all of a topic."""
 

@@ -17,6 +17,8 @@ from controller_model.changes import ZnodeChange
 from controller_model.coordinators import Coordinator
 from controller_model.errors import UnreadableRecordError
 from controller_model.ids import NOWHERE, AsOf, Position, TopicPartition
+from controller_model.incidents import Incident
+from controller_model.recommendations import Grade
 
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
@@ -308,6 +310,39 @@ class PredictionFailed(Event, frozen=True, kw_only=True):
     patience_ms: int
 
 
+class IncidentOpened(Event, frozen=True, kw_only=True):
+    """Something abnormal happened while all was well: what follows belongs to this incident."""
+
+    number: int
+    opened_by: str
+    """The kind of the event that opened it."""
+
+
+class IncidentClosed(Event, frozen=True, kw_only=True):
+    """An incident is over: all that belonged to it, as one record."""
+
+    incident: Incident
+
+
+class RecommendationMade(Event, frozen=True, kw_only=True):
+    """Brokers are above the threshold of imbalance, and preferred elections would mend it."""
+
+    number: int
+    brokers: tuple[int, ...]
+    threshold_percentage: int
+    partition_count: int
+    """What can be elected back to them."""
+    partitions: tuple[TopicPartition, ...]
+    """The first of them (recommendations.MOST_PARTITIONS)."""
+    command: str
+
+
+class RecommendationGraded(Event, frozen=True, kw_only=True):
+    """What became of a recommendation."""
+
+    grade: Grade
+
+
 class Anomaly(Event, frozen=True, kw_only=True):
     """Something that Kafka does not write, or that cannot be: kept, counted and told."""
 
@@ -358,6 +393,10 @@ AnyEvent = (
     | CoordinatorsMoved
     | StaleControllerWrite
     | PredictionFailed
+    | IncidentOpened
+    | IncidentClosed
+    | RecommendationMade
+    | RecommendationGraded
     | Anomaly
     | Incomplete
     | Divergent

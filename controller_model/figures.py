@@ -78,6 +78,44 @@ def leader_skew(control: ControlPlane) -> dict[int, float]:
     }
 
 
+def imbalance_ratio(control: ControlPlane, broker: int) -> float:
+    """Return the share of a broker's preferred partitions that it does not lead; 0 without any."""
+    preferred = control.totals.preferred.get(broker, 0)
+    return control.totals.preferred_not_led.get(broker, 0) / preferred if preferred else 0.0
+
+
+def exceeding(control: ControlPlane) -> tuple[int, ...]:
+    """Return the brokers above the threshold, strictly, worst first (insights_rebalance)."""
+    threshold = control.assumed.leader_imbalance_per_broker_percentage / 100
+    ratios = {
+        broker: imbalance_ratio(control, broker) for broker in control.totals.preferred_not_led
+    }
+    found = (broker for broker, ratio in ratios.items() if ratio > threshold)
+    not_led = control.totals.preferred_not_led
+    return tuple(sorted(found, key=lambda broker: (-ratios[broker], -not_led[broker], broker)))
+
+
+def electable(control: ControlPlane, brokers: Iterable[int]) -> dict[int, int]:
+    """Return how many partitions an election would give back to each broker; those with some."""
+    live = control.live_brokers()
+    in_isr = control.totals.preferred_not_led_in_isr
+    return {broker: in_isr[broker] for broker in brokers if broker in live and broker in in_isr}
+
+
+def blocked(control: ControlPlane, brokers: Iterable[int]) -> dict[str, int]:
+    """Return how many of these brokers' partitions no election can give back, and why."""
+    live = control.live_brokers()
+    found = {"not_live": 0, "not_in_isr": 0}
+    for broker in brokers:
+        not_led = control.totals.preferred_not_led.get(broker, 0)
+        if broker in live:
+            not_led -= control.totals.preferred_not_led_in_isr.get(broker, 0)
+            found["not_in_isr"] += not_led
+        else:
+            found["not_live"] += not_led
+    return found
+
+
 def notifications(control: ControlPlane) -> int:
     """Return how many ISR and log directory notifications wait for the controller."""
     return sum(path.startswith(_NOTIFICATIONS) for path in control.marks)

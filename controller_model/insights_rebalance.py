@@ -8,6 +8,7 @@ The settings are the controller's own and not in ZooKeeper: they are options of 
 from __future__ import annotations
 
 import enum
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -22,6 +23,9 @@ FIRST_CHECK_AFTER_MS = 5_000
 
 PARTITIONS_PER_CHUNK = 500
 """Of a recommendation: an election of this many is one short burst of requests to brokers."""
+
+ELECTION_FILE = "election.json"
+"""What the command calls the file that holds the partitions: `kcm recommend --json` writes it."""
 
 
 class AutoRebalance(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,6 +276,22 @@ def election_json(partitions: Sequence[TopicPartition]) -> str:
     """
     entries = [{"topic": topic, "partition": partition} for topic, partition in partitions]
     return msgspec.json.encode({"partitions": entries}).decode()
+
+
+def election_command(server: str | None) -> str:
+    """Return the command that runs an election out of a file; None: no broker's address is known.
+
+    A host is what somebody wrote into a znode, and the command is pasted into a shell: it is quoted.
+
+    >>> election_command("b1:9092").split(" --")[1]
+    'bootstrap-server b1:9092'
+    >>> election_command("$(reboot):9092").split(" --")[1]
+    "bootstrap-server '$(reboot):9092'"
+    """
+    return (
+        f"kafka-leader-election.sh --bootstrap-server {shlex.quote(server or 'HOST:PORT')} "
+        f"--election-type PREFERRED --path-to-json-file {ELECTION_FILE}"
+    )
 
 
 def _waiting(account: _Account, brokers: Sequence[int]) -> Iterator[PartitionFacts]:

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from controller_model import broker_ledger, config_ledger, election_ledger, topic_ledger
+from controller_model import (
+    broker_ledger,
+    config_ledger,
+    election_ledger,
+    incident_ledger,
+    topic_ledger,
+)
 from controller_model.changes import ZnodeChange
 from controller_model.cluster import ClusterState, Mark
 from controller_model.coordinators import COORDINATOR_OF
@@ -117,6 +123,14 @@ def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, Mark]]:
     for name in sorted(names):
         gone += [(path, mark) for path, mark in _marks_of(state, name) if mark.resync != ordinal]
     return gone + requests
+
+
+def newest_told(state: ClusterState, ordinal: int) -> int:
+    """Return the largest mzxid that the resync with this ordinal has told; 0: it told nothing."""
+    told = [mark for mark in state.control.marks.values() if mark.resync == ordinal]
+    for name in set(state.topics.names()) | set(state.touched):
+        told += [mark for _, mark in _marks_of(state, name) if mark.resync == ordinal]
+    return max((mark.mzxid for mark in told), default=0)
 
 
 def _marks_of(state: ClusterState, name: str) -> Iterator[tuple[str, Mark]]:
@@ -241,6 +255,30 @@ def _only_read(
     return []
 
 
+def _looked_at(handler: SetHandler) -> SetHandler:
+    """Return the handler with a look at the totals after it, which incidents are told by."""
+
+    def handle(
+        state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
+    ) -> list[AnyEvent]:
+        events = handler(state, znode, change, payload)
+        incident_ledger.look(state)
+        return events
+
+    return handle
+
+
+def _end_looked_at(handler: DeleteHandler) -> DeleteHandler:
+    """Return the handler of an end with the same."""
+
+    def handle(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+        events = handler(state, znode, change)
+        incident_ledger.look(state)
+        return events
+
+    return handle
+
+
 ONLY_REMEMBERED: dict[ZnodeKind, str] = {
     ZnodeKind.BROKER_SEQUENCE: "the data version in its mark is the number of generated ids",
     ZnodeKind.ISR_CHANGE: "the state znodes that it names are watched; the pending ones are counted",
@@ -250,9 +288,9 @@ ONLY_REMEMBERED: dict[ZnodeKind, str] = {
 """Kinds whose payload reaches no state, and why; a mark is kept of each."""
 
 _SET: dict[ZnodeKind, SetHandler] = {
-    ZnodeKind.CONTROLLER: election_ledger.set_controller,
+    ZnodeKind.CONTROLLER: _looked_at(election_ledger.set_controller),
     ZnodeKind.CONTROLLER_EPOCH: election_ledger.set_epoch,
-    ZnodeKind.BROKER: broker_ledger.set_broker,
+    ZnodeKind.BROKER: _looked_at(broker_ledger.set_broker),
     ZnodeKind.TOPIC: topic_ledger.set_topic,
     ZnodeKind.PARTITION_STATE: _set_partition_state,
     ZnodeKind.REASSIGN_PARTITIONS: _set_reassign_partitions,
@@ -266,8 +304,8 @@ _SET: dict[ZnodeKind, SetHandler] = {
     **dict.fromkeys(ONLY_REMEMBERED, _only_read),
 }
 _DELETE: dict[ZnodeKind, DeleteHandler] = {
-    ZnodeKind.CONTROLLER: election_ledger.end_controller,
-    ZnodeKind.BROKER: broker_ledger.end_broker,
+    ZnodeKind.CONTROLLER: _end_looked_at(election_ledger.end_controller),
+    ZnodeKind.BROKER: _end_looked_at(broker_ledger.end_broker),
     ZnodeKind.TOPIC: topic_ledger.end_topic,
     ZnodeKind.PARTITION_STATE: topic_ledger.end_partition_state,
     ZnodeKind.DELETE_TOPIC: _end_delete_topic,

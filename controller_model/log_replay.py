@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from controller_model import ledgers
+from controller_model.accounts import Telling
 from controller_model.changes import ChangeKind, ZnodeChange
 from controller_model.cluster import Assumed, ClusterState, MemoryTopicStore, new_cluster
 from controller_model.events import (
@@ -84,7 +85,7 @@ class LogReplay:
         self._wanted = cluster
         self._ahead = list(dict.fromkeys(points))
         self._assumed = assumed or Assumed()
-        self._state: ClusterState | None = None
+        self._telling: Telling | None = None
         self._unsettled = 0
         self._unreadable_before: list[tuple[int, str]] = []
         self._cut = False
@@ -92,7 +93,7 @@ class LogReplay:
     @property
     def state(self) -> ClusterState | None:
         """The state so far; None before the first change of the cluster."""
-        return self._state
+        return None if self._telling is None else self._telling.state
 
     @property
     def cluster(self) -> str | None:
@@ -106,30 +107,36 @@ class LogReplay:
 
     def take(self, changes: Iterable[LooseChange]) -> list[AnyEvent]:
         """Apply the changes of one line; return what happened, one event per cause."""
-        events: list[AnyEvent] = []
         for change in changes:
             if self._is_ours(change) and self._ahead:
-                events += self._take_one(change)
-        if self._state is not None and self._is_settling_due(self._state):
-            events += self._settle(self._state)
-        return coalesce(events) if events else events
+                self._take_one(change)
+        if self._telling is not None and self._is_settling_due(self._telling.state):
+            self._settle(self._telling)
+        return self._told()
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
         """Count records that could not be read."""
         if not self._ahead:
             return []
-        if self._state is None:
+        if self.state is None:
             self._unreadable_before.append((records, reason))
             return []
-        return count_unreadable(self._state, records, at=self._state.control.now, reason=reason)
+        return count_unreadable(self.state, records, at=self.state.control.now, reason=reason)
 
     def finish(self) -> list[AnyEvent]:
         """End the log: take the snapshots that are left; return what was told last."""
-        events = [] if self._state is None else self._settle(self._state)
+        if self._telling is not None:
+            self._settle(self._telling)
+        events = self._told()
         for point in self._ahead:
-            self.snapshots[point] = None if self._state is None else snapshot(self._state)
+            self.snapshots[point] = None if self.state is None else snapshot(self.state)
         self._ahead = []
-        return coalesce(events)
+        return events
+
+    def _told(self) -> list[AnyEvent]:
+        """Return what was told since the last time, one event per cause."""
+        events = [] if self._telling is None else self._telling.take()
+        return coalesce(events) if events else events
 
     def _is_ours(self, change: LooseChange) -> bool:
         name = change.cluster
@@ -138,12 +145,12 @@ class LogReplay:
         self.clusters.add(name)
         if self._wanted is None:
             self._wanted = name
-            if self._state is not None:
-                self._state.control.cluster = name
+            if self.state is not None:
+                self.state.control.cluster = name
         return name == self._wanted
 
-    def _take_one(self, loose: LooseChange) -> list[AnyEvent]:
-        state = self._state
+    def _take_one(self, loose: LooseChange) -> None:
+        state = self.state
         if state is None:
             change = complete(loose, after=_JUST_BEFORE, watcher="", now=0)
         else:
@@ -152,39 +159,37 @@ class LogReplay:
         if self.first is None:
             self.first = change
         if self._passes_points(change):
-            return []
-        events: list[AnyEvent] = []
-        if state is None:
-            state, events = self._begin(change)
-        return events + self._apply(state, change)
+            return
+        telling = self._telling or self._begin(change)
+        telling.add(self._apply(telling.state, change))
 
     def _passes_points(self, change: ZnodeChange) -> bool:
         """Take the snapshots before this change; tell whether it is beyond all points."""
         for point in [point for point in self._ahead if point.is_before(change)]:
             self._ahead.remove(point)
-            self.snapshots[point] = None if self._state is None else snapshot(self._state)
+            self.snapshots[point] = None if self.state is None else snapshot(self.state)
         return not self._ahead
 
-    def _begin(self, first: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
+    def _begin(self, first: ZnodeChange) -> Telling:
         """Start at the first change: nothing before it is missed but where it is no resync."""
         control = new_cluster(
             self._wanted or "", assumed=self._assumed, counters_since=first.observed_at
         )
-        state = self._state = ClusterState(control, MemoryTopicStore())
+        state = ClusterState(control, MemoryTopicStore())
+        telling = self._telling = Telling(state)
         control.now = first.observed_at
         log = control.log
         log.position = Position(first.generation, first.seq - 1)
         log.watcher = first.watcher
-        events: list[AnyEvent] = []
         if first.kind is not ChangeKind.RESYNC_STARTED:
             self._cut = True
             log.baseline = True
             log.incomplete_since = first.observed_at
             log.incomplete_reason = CUT
-            events.append(Incomplete(at=first.observed_at, position=first.position, reason=CUT))
+            telling.add([Incomplete(at=first.observed_at, position=first.position, reason=CUT)])
         for records, reason in self._unreadable_before:
-            events += count_unreadable(state, records, at=first.observed_at, reason=reason)
-        return state, events
+            telling.add(count_unreadable(state, records, at=first.observed_at, reason=reason))
+        return telling
 
     def _apply(self, state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         self.applied += 1
@@ -218,13 +223,13 @@ class LogReplay:
         in_failover = state.control.controller.failover is Failover.UNDER_WAY
         return in_failover or self._unsettled >= SETTLE_AFTER_CHANGES
 
-    def _settle(self, state: ClusterState) -> list[AnyEvent]:
+    def _settle(self, telling: Telling) -> None:
         self._unsettled = 0
-        events = finish_batch(state, at=state.control.now)
+        state = telling.state
+        telling.add(finish_batch(state, at=state.control.now))
         # Nobody projects views here.
         state.changed.clear()
         state.removed.clear()
-        return events
 
 
 _JUST_BEFORE = Position(1, 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from controller_model.completeness import Completeness, Stage
 from controller_model.views import ClusterView
@@ -57,6 +57,24 @@ class Metric(Generic[V]):
         return self.name.removesuffix(_SUFFIXES[self.type])
 
 
+class TopicTrouble(NamedTuple):
+    """How many partitions of a topic are in trouble."""
+
+    topic: str
+    offline: int
+    under_min_isr: int
+    under_replicated: int
+
+
+class WorstTopics(NamedTuple):
+    """The topics that are worst off, the worst first, and of when that is; None before a look."""
+
+    at: int | None = None
+    topics: tuple[TopicTrouble, ...] = ()
+    led_short: tuple[tuple[int, int], ...] = ()
+    """Each live broker, and how many under-replicated partitions it leads."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Moment:
     """What depends on the time of the scrape, and so is not cached."""
@@ -65,6 +83,11 @@ class Moment:
     behind_ms: Mapping[Stage, int]
     vacant_ms: int | None
     """For how long nobody has held /controller; None when somebody holds it."""
+    planned_until: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """When the work that is planned on a broker ends, by broker; those without are absent."""
+    worst: WorstTopics = dataclasses.field(default_factory=WorstTopics)
+    next_rebalance_at: int | None = None
+    """When the controller checks the balance next, at the earliest; None where it is not known."""
 
 
 def one(figure: Callable[[V], float | None]) -> Callable[[V], Iterable[Sample]]:

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_model import metrics_broker, metrics_kafka, metrics_pipeline
+from controller_model import (
+    metrics_broker,
+    metrics_incidents,
+    metrics_kafka,
+    metrics_pipeline,
+    metrics_topics,
+)
 from controller_model.metric import Metric, Moment
 from controller_model.views import BrokerView, ClusterView
 
 CLUSTER_METRICS: tuple[Metric[ClusterView], ...] = (
     *metrics_kafka.CONTROLLER,
     *metrics_kafka.CLUSTER,
+    *metrics_incidents.INCIDENTS,
+    *metrics_incidents.BALANCE,
     *metrics_pipeline.LOG,
 )
 """Read from a cluster view; rendered once per change."""
@@ -23,7 +31,7 @@ CLUSTER_METRICS: tuple[Metric[ClusterView], ...] = (
 BROKER_METRICS: tuple[Metric[BrokerView], ...] = metrics_broker.BROKER
 """Read from a broker view; rendered once per change."""
 
-NOW_METRICS: tuple[Metric[Moment], ...] = metrics_pipeline.NOW
+NOW_METRICS: tuple[Metric[Moment], ...] = (*metrics_pipeline.NOW, *metrics_topics.WORST)
 """Read at each scrape."""
 
 CATALOGUE: tuple[Metric[Any], ...] = (*NOW_METRICS, *CLUSTER_METRICS, *BROKER_METRICS)

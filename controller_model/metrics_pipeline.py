@@ -224,4 +224,33 @@ NOW: tuple[Metric[Moment], ...] = (
         unit="seconds",
         read=one(lambda moment: (moment.vacant_ms or 0) / 1000),
     ),
+    Metric(
+        name="kafka_cluster_next_rebalance_timestamp_seconds",
+        type=MetricType.GAUGE,
+        help="When the controller checks the balance next, at the earliest: 5 s after its election "
+        "and every 5 minutes from then on, if its settings are Kafka's own; absent while there is "
+        "no controller.",
+        labels=("cluster",),
+        unit="seconds",
+        read=one(lambda moment: seconds(moment.next_rebalance_at)),
+    ),
+    Metric(
+        name="kcm_broker_maintenance",
+        type=MetricType.GAUGE,
+        help="1 while work that somebody planned on the broker lasts (kcm maintenance); absent "
+        "else. Alerts about that broker are muted by it.",
+        labels=("cluster", "broker"),
+        unit="",
+        read=lambda moment: [((str(broker),), 1) for broker in moment.planned_until],
+    ),
+    Metric(
+        name="kcm_broker_maintenance_end_timestamp_seconds",
+        type=MetricType.GAUGE,
+        help="When the planned work on the broker ends by itself; absent when there is none.",
+        labels=("cluster", "broker"),
+        unit="seconds",
+        read=lambda moment: [
+            ((str(broker),), until / 1000) for broker, until in moment.planned_until.items()
+        ],
+    ),
 )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from typing import TypedDict
 
 import msgspec
 
-from controller_model import figures, prediction_ledger
+from controller_model import figures, incident_ledger, prediction_ledger, recommendation_ledger
 from controller_model.broker_inference import (
     coordinated,
     generated_broker_ids,
@@ -36,8 +37,10 @@ from controller_model.views import (
     ClusterView,
     ControllerView,
     Deleted,
+    IncidentsView,
     LogView,
     Pending,
+    RecommendationView,
     TopicView,
     encode_view,
     topic_key,
@@ -49,7 +52,7 @@ FORGET_AFTER_MS = 3_600_000
 """How long a deleted view's key stays told as deleted: readers lag by seconds, not by an hour."""
 
 Sent = dict[str, int]
-"""The checksum of each broker view that was sent last, by key."""
+"""What each view was when it was sent last, by key: a checksum, or the account's revision."""
 
 
 def project(
@@ -93,6 +96,38 @@ def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[tup
         # It was assigned and never registered, and is assigned no more.
         del sent[key]
         yield key, Deleted(v=VERSION, cluster=state.control.cluster, as_of=as_of)
+    yield from _account_views(state.control, as_of, sent, salt)
+
+
+def _account_views(
+    control: ControlPlane, as_of: AsOf, sent: Sent, salt: int
+) -> Iterator[tuple[str, AnyView]]:
+    """Yield the incidents and the recommendation, where their accounts have moved."""
+    about: _About = {"v": VERSION, "cluster": control.cluster, "as_of": as_of}
+    incidents, advice = control.incidents, control.recommendations
+    if _is_news(sent, f"{control.cluster}/incidents", incidents.revision, salt):
+        listed = incident_ledger.newest(control)
+        told = IncidentsView(**about, total=incidents.total, incidents=listed)
+        yield view_key(told), told
+    if _is_news(sent, f"{control.cluster}/recommendation", advice.revision, salt):
+        graded = recommendation_ledger.newest_grades(advice)
+        standing = recommendation_ledger.standing_now(advice)
+        made = RecommendationView(**about, standing=standing, graded=graded)
+        yield view_key(made), made
+
+
+class _About(TypedDict):
+    v: int
+    cluster: str
+    as_of: AsOf
+
+
+def _is_news(sent: Sent, key: str, revision: int, salt: int) -> bool:
+    mark = zlib.crc32(b"%d" % revision, salt)
+    if sent.get(key) == mark:
+        return False
+    sent[key] = mark
+    return True
 
 
 _NO_AS_OF = AsOf("", 0, 0)
@@ -229,6 +264,8 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         generated_broker_ids=generated_broker_ids(control),
         kraft_controller=control.kraft_controller,
         resync_wanted=control.log.wanted,
+        incidents=incident_ledger.summary(control),
+        rebalance=recommendation_ledger.summary(control),
         views_from=control.log.views_from,
     )
 

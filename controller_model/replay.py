@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from controller_model import election_ledger, ledgers, prediction_ledger
+from controller_model import election_ledger, incident_ledger, ledgers, prediction_ledger
 from controller_model.bookkeeping import (
     Verdict,
     confirm,
@@ -282,7 +282,9 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
                 epoch=control.controller.epoch,
             )
         )
-    return events + _verify(state, at)
+    events += _verify(state, at)
+    incident_ledger.look(state)
+    return events
 
 
 def _fail(state: ClusterState, *, at: int, reason: str) -> list[AnyEvent]:
@@ -309,6 +311,10 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, told: int) -> list[AnyEv
         gone = msgspec.structs.replace(change, path=path)
         events += ledgers.delete_znode(state, classify(path), gone)
         forget(log, path, mark)
+    # The server of this resync had come to what it told, and did not hold these any more: a server
+    # that has not come as far yet, such as one in a minority, must not bring them back.
+    newest = ledgers.newest_told(state, log.resync_ordinal)
+    log.deletes_read_zxid = max(log.deletes_read_zxid, newest)
     return events
 
 
@@ -345,7 +351,9 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     if change.dropped is not None:
         log.dropped = change.dropped
     told = ledgers.catch_up(state, change) if change.session is SessionState.CONNECTED else []
-    return told + prediction_ledger.heartbeat(state, change)
+    told += prediction_ledger.heartbeat(state, change)
+    incident_ledger.look(state)
+    return told
 
 
 def _verify(state: ClusterState, at: int) -> list[AnyEvent]:

@@ -14,7 +14,9 @@ import msgspec
 from controller_model.changes import SessionState
 from controller_model.errors import UnreadableRecordError
 from controller_model.ids import NOWHERE, AsOf, Position
+from controller_model.incidents import Incident, IncidentsSummary
 from controller_model.predictions import WritesDue
+from controller_model.recommendations import Grade, RebalanceSummary, Recommended
 
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
@@ -189,6 +191,9 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     kraft_controller: int | None = None
     """The KRaft controller that /migration names, in a migration; -1 before one has taken over."""
     resync_wanted: ResyncWanted | None = None
+    incidents: IncidentsSummary = IncidentsSummary()
+    rebalance: RebalanceSummary = RebalanceSummary()
+    """By the totals; what holds until the controller checks, or somebody elects."""
     views_from: Position = NOWHERE
     """Where the last whole resync began: views of topics from before it are of what is no more,
     since it touched every topic. A fold that went on from an older checkpoint, into a log that has
@@ -271,19 +276,36 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     leader_recovery_state: tuple[int | None, ...] = ()
 
 
+class IncidentsView(View, tag="incidents", frozen=True, kw_only=True):
+    """The incidents of a cluster, the newest first; an open one is the first."""
+
+    total: int = 0
+    """Opened ever; those that are not here stand in the events."""
+    incidents: tuple[Incident, ...] = ()
+
+
+class RecommendationView(View, tag="recommendation", frozen=True, kw_only=True):
+    """The recommendation that stands, and the grades of those before it, the newest first."""
+
+    standing: Recommended | None = None
+    graded: tuple[Grade, ...] = ()
+
+
 class Deleted(View, tag="deleted", frozen=True, kw_only=True):
     """The view under this key is no more; the null that lets compaction forget it comes later."""
 
     deleted: bool = True
 
 
-AnyView = ClusterView | BrokerView | TopicView | Deleted
+AnyView = ClusterView | BrokerView | TopicView | IncidentsView | RecommendationView | Deleted
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(AnyView)
 
 
-def view_key(view: ClusterView | BrokerView | TopicView) -> str:
+def view_key(
+    view: ClusterView | BrokerView | TopicView | IncidentsView | RecommendationView,
+) -> str:
     """Return the key of a view: `cluster/kind/id`.
 
     >>> view_key(BrokerView(v=1, cluster="prod", as_of=AsOf("l", 1, 1), id=3, live=True))
@@ -293,6 +315,10 @@ def view_key(view: ClusterView | BrokerView | TopicView) -> str:
         return f"{view.cluster}/cluster"
     if isinstance(view, BrokerView):
         return f"{view.cluster}/broker/{view.id}"
+    if isinstance(view, IncidentsView):
+        return f"{view.cluster}/incidents"
+    if isinstance(view, RecommendationView):
+        return f"{view.cluster}/recommendation"
     return topic_key(view.cluster, view.name, view.chunk)
 
 

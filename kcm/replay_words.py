@@ -48,7 +48,7 @@ def event_line(event: AnyEvent) -> str:
     if isinstance(partitions, int):
         facts["partition_count"] = partitions
     elif partitions is not None:
-        facts["partition_count"] = len(partitions)
+        facts.setdefault("partition_count", len(partitions))
         names = _some_partitions(partitions)
     generation, seq = event.position
     return printable(f"{time_text(event.at)}  {generation}:{seq}  {event_words(facts)}{names}")

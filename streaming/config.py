@@ -82,6 +82,13 @@ class StreamSettings(PipelineSettings):
         description="min.insync.replicas that the watched brokers have in their own files, which "
         "ZooKeeper does not show.",
     )
+    assumed_leader_imbalance_percentage: int = Field(
+        10,
+        ge=0,
+        le=100,
+        description="leader.imbalance.per.broker.percentage that the watched brokers have in their "
+        "own files: above it elections are recommended.",
+    )
 
     @field_validator("checkpoint_dir", "java_home")
     @classmethod

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import Row
 
+from controller_model.accounts import Telling
 from controller_model.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
 from controller_model.cluster import (
     Assumed,
@@ -155,7 +156,6 @@ class FoldProcessor(StatefulProcessor):
         state = ClusterState(held.control, topics)
         partition = partition_of(cluster, parameters.partitions)
         happened = _replay_all(state, items, tally)
-        happened += finish_batch(state, at=state.control.now)
         records = number(cluster, parameters.lineage, coalesce(happened), after=held.last_event)
         sent = self._sent_before(cluster, held.folds)
         position = state.control.log.position
@@ -221,11 +221,11 @@ def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[ZnodeC
 def _replay_all(
     state: ClusterState, items: Iterable[ZnodeChange | Unreadable], tally: Tally
 ) -> list[AnyEvent]:
-    happened: list[AnyEvent] = []
+    telling = Telling(state, fatal=_FATAL)
     for item in items:
         if isinstance(item, Unreadable):
             tally.unreadable += item.records
-            happened += count_unreadable(state, item.records, at=item.at, reason=item.reason)
+            telling.add(count_unreadable(state, item.records, at=item.at, reason=item.reason))
             continue
         tally.changes += 1
         try:
@@ -235,5 +235,6 @@ def _replay_all(
         except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is told
             tally.errors += 1
             events = count_error(state, item, f"{type(error).__name__}: {error}")
-        happened += events
-    return happened
+        telling.add(events)
+    telling.add(finish_batch(state, at=state.control.now))
+    return telling.take()

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from controller_model import figures
+from controller_model.accounts import Telling
 from controller_model.changes import (
     ChangeKind,
     SessionState,
@@ -32,7 +33,13 @@ from controller_model.cluster import (
     pack_control,
     unpack_control,
 )
-from controller_model.events import AnyEvent
+from controller_model.events import (
+    AnyEvent,
+    IncidentClosed,
+    IncidentOpened,
+    RecommendationGraded,
+    RecommendationMade,
+)
 from controller_model.ids import AsOf
 from controller_model.packed_topics import PackedTopicStore
 from controller_model.projection import Sent, project
@@ -318,6 +325,10 @@ def small_cluster(**partitions: Mapping[int, Sequence[int]]) -> History:
     return history
 
 
+OF_ACCOUNTS = (IncidentOpened, IncidentClosed, RecommendationMade, RecommendationGraded)
+"""Events that sum up others."""
+
+
 class Fold:
     """A fold of one cluster, and what it has told."""
 
@@ -328,17 +339,22 @@ class Fold:
         )
         self.state = ClusterState(control, store)
         self.events: list[AnyEvent] = []
+        self.accounts: list[AnyEvent] = []
+        """What was told of incidents and recommendations."""
         self.sent: Sent = {}
         self.forgotten: list[str] = []
         """The keys that the last projection wrote tombstones for."""
         self._read = 0
 
     def feed(self, changes: Iterable[ZnodeChange]) -> list[AnyEvent]:
-        """Apply changes as one batch; return what happened."""
-        told: list[AnyEvent] = []
+        """Apply changes as one batch; return what happened, the accounts' own events apart."""
+        telling = Telling(self.state)
         for change in changes:
-            told += replay(self.state, change)[1]
-        told += finish_batch(self.state, at=self.state.control.now)
+            telling.add(replay(self.state, change)[1])
+        telling.add(finish_batch(self.state, at=self.state.control.now))
+        both = telling.take()
+        self.accounts += [event for event in both if isinstance(event, OF_ACCOUNTS)]
+        told: list[AnyEvent] = [e for e in both if not isinstance(e, OF_ACCOUNTS)]
         self.events += told
         return told
 
@@ -364,11 +380,11 @@ class Fold:
         self.state.settle()
         return figures.counts(self.state.control)
 
-    def views(self) -> dict[str, AnyView]:
+    def views(self, *, folded_at: int = 0) -> dict[str, AnyView]:
         """Return the views that changed, in order; the cluster's is the last."""
         self.state.settle()
         place = AsOf("l", *self.state.control.log.position)
-        projected = dict(project(self.state, as_of=place, folded_at=0, sent=self.sent))
+        projected = dict(project(self.state, as_of=place, folded_at=folded_at, sent=self.sent))
         self.forgotten = [key for key, view in projected.items() if view is None]
         return {key: view for key, view in projected.items() if view is not None}
 

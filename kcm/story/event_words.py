@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 LONGEST_REASON = 60  # characters of a reason that fit beside the rest
 NOT_TOLD = {
@@ -35,7 +35,12 @@ def event_words(event: Mapping[str, Any]) -> str:
     'ControllerElected broker 0 -> 1, epoch 2'
     >>> event_words({"kind": "IsrShrunk", "who": [2], "leader": 1, "partition_count": 9})
     'IsrShrunk, who 2, leader 1, 9 partitions'
+    >>> event_words({"kind": "IncidentClosed", "incident": {"number": 3, "summary": "All well."}})
+    'IncidentClosed 3: All well.'
     """
+    summed_up = _SUMMED_UP.get(str(event.get("kind")))
+    if summed_up is not None:
+        return summed_up(event)
     facts = {name: value for name, value in event.items() if name not in NOT_TOLD}
     move = _move(facts.pop("from_broker", None), facts.pop("to_broker", None))
     words = [f"{event.get('kind', '?')}{move}"]
@@ -43,6 +48,40 @@ def event_words(event: Mapping[str, Any]) -> str:
     if count := event.get("partition_count"):
         words.append(f"{count} partition{'' if count == 1 else 's'}")
     return ", ".join(words)
+
+
+def _incident(event: Mapping[str, Any]) -> str:
+    incident = event["incident"]
+    return f"IncidentClosed {incident['number']}: {incident['summary']}"
+
+
+def _recommendation(event: Mapping[str, Any]) -> str:
+    brokers = _value(list(event["brokers"]))
+    count = event["partition_count"]
+    return (
+        f"RecommendationMade {event['number']}: broker {brokers} above "
+        f"{event['threshold_percentage']}% imbalance, {count} "
+        f"partition{'' if count == 1 else 's'} electable (kcm recommend)"
+    )
+
+
+def _grade(event: Mapping[str, Any]) -> str:
+    grade = event["grade"]
+    after_ms = grade["regained_after_ms"]
+    within = "" if after_ms is None else f" within {after_ms / 1000:.1f} s"
+    return (
+        f"RecommendationGraded {grade['number']}: {grade['outcome']}; of {grade['watched']} "
+        f"watched {grade['regained']} regained their leader{within}, {grade['lost_again']} lost it "
+        f"again, {grade['not_regained']} did not"
+    )
+
+
+_SUMMED_UP: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "IncidentClosed": _incident,
+    "RecommendationMade": _recommendation,
+    "RecommendationGraded": _grade,
+}
+"""Events that hold more than fits a line."""
 
 
 def _move(source: int | None, target: int | None) -> str:

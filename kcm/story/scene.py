@@ -131,7 +131,5 @@ class Scene:
             time.sleep(POLL_S)
 
     def _describe_prometheus(self) -> Prometheus:
-        address = self.pipeline.exporter_url.removeprefix("http://")
-        return Prometheus(
-            self.supervisor, self._data_dir / "prometheus", targets={"kcm": [address]}
-        )
+        targets = {"kcm": self.pipeline.metrics_addresses}
+        return Prometheus(self.supervisor, self._data_dir / "prometheus", targets=targets)

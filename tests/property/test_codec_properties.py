@@ -205,6 +205,6 @@ def test_views_round_trip() -> None:
     fold.follow(history)
     shown += fold.views().values()
     assert {type(view).__name__ for view in shown} == {
-        "ClusterView", "BrokerView", "TopicView", "Deleted"
+        "ClusterView", "BrokerView", "TopicView", "IncidentsView", "RecommendationView", "Deleted"
     }  # fmt: skip
     assert [decode_view(encode_view(view)) for view in shown] == shown

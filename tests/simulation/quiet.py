@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller_model.accounts import Telling
 from controller_model.changes import ChangeKind, ZnodeChange, data_fields, digest_text
 from controller_model.cluster import (
     Assumed,
@@ -188,6 +189,8 @@ def check_counters(world: World) -> None:
     for name in ("resyncs", "audits", "holes", "stale", "missed_updates", "rebases"):
         _compare(name, getattr(held.log, name), getattr(control.log, name))
     _compare("brokers", _lives(held), _lives(control))
+    _compare("incidents", held.incidents, control.incidents)
+    _compare("recommendations", held.recommendations, control.recommendations)
     if base is not None and not world.zk.era and world.kafka.controller() is not None:
         elections = base[0] + world.kafka.epoch() - base[1]
         _compare("elections by the epoch", held.controller.elections, elections)
@@ -207,7 +210,8 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 since = change.observed_at
                 control = new_cluster(CLUSTER, assumed=Assumed(), counters_since=since)
                 state = ClusterState(control, MemoryTopicStore())
-            replay(state, change)
+                telling = Telling(state)
+            telling.add(replay(state, change)[1])
             if base is None and state.control.log.baseline:
                 ledger = state.control.controller
                 # /controller was read, and its epoch not yet: one more is on its way.
@@ -218,7 +222,8 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 # Its epoch was read before the baseline, and it itself comes after: it counts.
                 base, awaited = (base[0], base[1] - 1), None
         if state is not None:
-            finish_batch(state, at=state.control.now)
+            telling.add(finish_batch(state, at=state.control.now))
+            telling.take()
     return None if state is None else (state.control, base)
 
 

@@ -11,6 +11,7 @@ from controller_model.changes import (
     Batch,
     ChangeKind,
     ZnodeChange,
+    data_fields,
     decode_message,
     encode_change,
     encode_changes,
@@ -362,7 +363,7 @@ def test_the_cluster_view_comes_last_and_unchanged_brokers_do_not_come() -> None
     history, fold = begun()
     first = list(fold.views())
     assert first[-1] == "prod/cluster"
-    assert len(first) == 5
+    assert len(first) == 7
     history.heartbeat()
     fold.follow(history)
     assert list(fold.views()) == ["prod/cluster"]
@@ -517,3 +518,28 @@ def test_a_watcher_may_begin_another_generation_under_its_own_name() -> None:
     history.heartbeat(dropped=4)
     fold.follow(history)
     assert fold.cluster_view().log.dropped_by_watcher == 4
+
+
+def test_what_a_resync_swept_is_not_brought_back_by_a_server_that_lags() -> None:
+    """A read from before the resync's own state is stale, also for a path that is not held."""
+    history, fold = begun()
+    old = history.znodes["/controller"]
+    before = history.zxid
+    history.delete("/controller", seen=False)
+    history.broker(2, seen=False)
+    history.resync()
+    fold.follow(history)
+    assert fold.cluster_view().controller.id == -1
+    stale = fold.cluster_view().log.stale
+    history.new_generation("w2")
+    history.start_resync()
+    fields = {"czxid": old.czxid, "mzxid": old.mzxid, "version": 0, **data_fields(old.data)}
+    history.record(ChangeKind.SET, path="/controller", read_zxid=before, **fields)
+    fold.follow(history)
+    view = fold.cluster_view()
+    assert view.controller.id == -1
+    assert view.log.stale == stale + 1
+    assert view.controller.elections == 1
+    history.record(ChangeKind.SET, path="/controller", read_zxid=history.zxid, **fields)
+    fold.follow(history)
+    assert fold.cluster_view().controller.id == 0, "a server that has come as far is believed"

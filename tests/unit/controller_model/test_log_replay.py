@@ -24,7 +24,15 @@ from controller_model.log_replay import CUT, END, UNPROVED, LogReplay, Point
 from controller_model.loose_log import LooseChange, decode_line
 from controller_model.replay import replay
 from controller_model.snapshot import Snapshot, encode_snapshot, snapshot
-from tests.histories import Fold, History, controller_payload, kinds, only, small_cluster
+from tests.histories import (
+    OF_ACCOUNTS,
+    Fold,
+    History,
+    controller_payload,
+    kinds,
+    only,
+    small_cluster,
+)
 
 
 def loose(changes: Iterable[ZnodeChange]) -> tuple[LooseChange, ...]:
@@ -38,13 +46,16 @@ def of(*records: dict[str, Any]) -> tuple[LooseChange, ...]:
 
 
 def at_end(changes: Iterable[LooseChange], **options: Any) -> tuple[Snapshot, list[AnyEvent]]:
-    """Replay changes one by one; return the snapshot at the end and all that happened."""
+    """Replay changes one by one; return the snapshot at the end and all that happened.
+
+    What sums up others (incidents, recommendations) is left out.
+    """
     recording = LogReplay(**options)
     events = [event for change in changes for event in recording.take((change,))]
     events += recording.finish()
     told = recording.snapshots[END]
     assert told is not None
-    return told, events
+    return told, [event for event in events if not isinstance(event, OF_ACCOUNTS)]
 
 
 def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:

@@ -9,8 +9,9 @@ import pytest
 from controller_model.changes import SessionState
 from controller_model.completeness import LATE_MS, Reading, Stage, Status, assess, behind_ms
 from controller_model.events import BrokerEnd, LeaderElectionKind
-from controller_model.metric import Metric, MetricType, Sample
+from controller_model.metric import Metric, MetricType, Moment, Sample, TopicTrouble, WorstTopics
 from controller_model.metrics import BROKER_METRICS, CATALOGUE, CLUSTER_METRICS
+from controller_model.metrics_topics import WORST
 from controller_model.views import BrokerView, ClusterView, ControllerView
 from tests.unit.exporter.samples import T0, broker_view, cluster_view, log_view
 
@@ -30,7 +31,8 @@ def of_broker(name: str, view: BrokerView) -> list[Sample]:
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 def test_names_follow_prometheus(metric: Metric[object]) -> None:
     """Prefix, suffix of the type, base unit, a `cluster` label, and HELP that ends a sentence."""
-    assert re.fullmatch(r"(kafka_(controller|cluster|broker)|kcm_cluster)_[a-z0-9_]+", metric.name)
+    prefixes = r"(kafka_(controller|cluster|broker|topic)|kcm_(cluster|broker))"
+    assert re.fullmatch(rf"{prefixes}_[a-z0-9_]+", metric.name)
     assert metric.name.endswith("_total") == (metric.type is MetricType.COUNTER)
     assert metric.name.endswith("_info") == (metric.type is MetricType.INFO)
     assert metric.labels[0] == "cluster"
@@ -64,6 +66,23 @@ def test_exactly_the_controller_is_active() -> None:
     assert sum(value for _, value in of_cluster(name, vacant)) == 0
     stranger = cluster_view(controller=ControllerView(id=9))
     assert (("9",), 1) in of_cluster(name, stranger)
+
+
+def test_only_the_worst_topics_have_series() -> None:
+    """Each has what is wrong with it; before a look there is neither a topic nor a time."""
+    complete = assess(cluster_view(), FRESH, T0)
+    found = WorstTopics(T0, (TopicTrouble("lost", 2, 1, 3),), ((0, 3),))
+    looked = Moment(completeness=complete, behind_ms={}, vacant_ms=None, worst=found)
+    told = {metric.name: list(metric.read(looked)) for metric in WORST}
+    assert told == {
+        "kafka_topic_offline_partitions": [(("lost",), 2)],
+        "kafka_topic_under_min_isr_partitions": [(("lost",), 1)],
+        "kafka_topic_under_replicated_partitions": [(("lost",), 3)],
+        "kafka_broker_under_replicated_led_partitions": [(("0",), 3)],
+        "kafka_cluster_worst_topics_timestamp_seconds": [((), T0 / 1000)],
+    }
+    before = Moment(completeness=complete, behind_ms={}, vacant_ms=None)
+    assert all(not list(metric.read(before)) for metric in WORST)
 
 
 def test_a_broker_is_safe_to_stop_when_nothing_breaks_without_it() -> None:

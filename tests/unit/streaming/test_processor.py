@@ -12,9 +12,28 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from controller_model import replay as replay_module
 from controller_model.changes import ZnodeChange, encode_changes
 from controller_model.cluster import Assumed, UnreadableStateError, unpack_control, unpack_topic
-from controller_model.events import Baseline, EventRecord, IsrShrunk, decode_event
+from controller_model.events import (
+    AnyEvent,
+    Baseline,
+    EventRecord,
+    IncidentClosed,
+    IncidentOpened,
+    IsrShrunk,
+    RecommendationGraded,
+    RecommendationMade,
+    decode_event,
+)
 from controller_model.projection import FORGET_AFTER_MS
-from controller_model.views import AnyView, ClusterView, Deleted, TopicView, decode_view
+from controller_model.recommendations import Outcome
+from controller_model.views import (
+    AnyView,
+    ClusterView,
+    Deleted,
+    IncidentsView,
+    RecommendationView,
+    TopicView,
+    decode_view,
+)
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
 from tests.histories import History, small_cluster
@@ -114,6 +133,8 @@ def test_a_resync_gives_all_views_and_one_baseline(bench: Bench) -> None:
     assert set(bench.views) == {
         "prod/topic/t/0",
         *(f"prod/broker/{broker}" for broker in range(3)),
+        "prod/incidents",
+        "prod/recommendation",
         "prod/cluster",
     }
     assert bench.cluster.counts.partitions == 2
@@ -409,3 +430,62 @@ def test_where_batches_end_does_not_matter(size: int) -> None:
     for field in ("counts", "leader_elections", "isr_shrinks", "isr_expands", "brokers_live"):
         assert getattr(parts.cluster, field) == getattr(whole.cluster, field)
     assert parts.cluster.controller.elections == whole.cluster.controller.elections
+
+
+def test_an_incident_goes_through_batches_and_checkpoints(bench: Bench) -> None:
+    """It is opened in one batch and closed in another, by a processor that Spark made anew."""
+    history = small_cluster()
+    history.heartbeat()
+    bench.follow(history)
+    told: list[AnyEvent] = []
+    history.broker_gone(0)
+    history.elect(1)
+    for _ in range(3):
+        history.heartbeat()
+        bench.again()
+        bench.follow(history)
+        told += [record.event for record in bench.events]
+    shown = bench.views["prod/incidents"]
+    assert isinstance(shown, IncidentsView)
+    assert shown.incidents[0].closed_at is None
+    assert bench.cluster.incidents.open == 1
+    history.broker(0)
+    history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1)
+    for _ in range(8):
+        history.heartbeat()
+        bench.again()
+        bench.follow(history)
+        told += [record.event for record in bench.events]
+    opened, closed = (e for e in told if isinstance(e, IncidentOpened | IncidentClosed))
+    assert isinstance(opened, IncidentOpened)
+    assert isinstance(closed, IncidentClosed)
+    assert opened.opened_by == "ControllerVacated"
+    assert closed.incident.controllers == (0, 1)
+    assert bench.cluster.incidents.total == 1
+    assert bench.cluster.incidents.last_closed_at == closed.incident.closed_at
+
+
+def test_a_recommendation_is_made_and_graded_over_the_state_store(bench: Bench) -> None:
+    """Its partitions come out of the topics that Spark keeps; the view holds what stands."""
+    history = small_cluster(t=dict.fromkeys(range(10), (0, 1, 2)))
+    for partition in (3, 5):
+        history.state("t", partition, leader=1, isr=(0, 1, 2), leader_epoch=1)
+    told: list[AnyEvent] = []
+    for _ in range(5):
+        history.heartbeat()
+        bench.again()
+        bench.follow(history)
+        told += [record.event for record in bench.events]
+    (made,) = (event for event in told if isinstance(event, RecommendationMade))
+    assert [partition.partition for partition in made.partitions] == [3, 5]
+    assert bench.cluster.rebalance.recommendation == 1
+    for partition in (3, 5):
+        history.state("t", partition, leader=0, isr=(0, 1, 2), leader_epoch=2)
+    for _ in range(31):
+        history.heartbeat()
+    bench.follow(history)
+    (graded,) = (r.event for r in bench.events if isinstance(r.event, RecommendationGraded))
+    assert graded.grade.outcome is Outcome.MENDED
+    shown = bench.views["prod/recommendation"]
+    assert isinstance(shown, RecommendationView)
+    assert shown.graded == (graded.grade,)

@@ -1,0 +1,139 @@
+"""Incidents and recommendations over whatever operators and fate do to a cluster.
+
+The clusters are those of the miniature controller: the writes are Kafka's, complete and in order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller_model.changes import ZnodeChange
+from controller_model.events import (
+    IncidentClosed,
+    IncidentOpened,
+    LeaderElectionKind,
+    LeadersElected,
+    RecommendationGraded,
+    RecommendationMade,
+)
+from controller_model.incidents import STANDING_MS
+from controller_model.recommendations import Outcome
+from tests.histories import Fold
+from tests.watched import Watched, cluster, operation
+
+BEAT_MS = 10_000
+SEEDS = st.integers(0, 2**32)
+
+
+def play(seed: int, *, beats: int = 12) -> Watched:
+    """Return a cluster with a life behind it, and heartbeats now and then."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    watched = cluster(draws)
+    for _ in range(draws.randint(1, 25)):
+        watched.simulator.perform(operation(draws))
+        watched.tell(beats=draws.choice((0, 0, 1)))
+        for _ in range(draws.choice((0, 1, 2, beats))):
+            watched.history.heartbeat()
+    watched.fold.follow(watched.history)
+    return watched
+
+
+def cut(changes: Sequence[ZnodeChange], draws: random.Random) -> Iterator[Sequence[ZnodeChange]]:
+    """Yield the changes in batches of any size."""
+    start = 0
+    while start < len(changes):
+        end = start + draws.choice((1, 2, 7, 50))
+        yield changes[start:end]
+        start = end
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_batches_restarts_and_repetitions_change_no_account(seed: int) -> None:
+    """However the log is cut, wherever a fold goes on from bytes, whatever is delivered again."""
+    watched = play(seed)
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    other = Fold(packed=True)
+    for batch in cut(watched.history.changes, draws):
+        other.feed(batch)
+        if draws.random() < 0.1:
+            other.restart()
+        if draws.random() < 0.2:
+            other.feed(batch)
+    assert other.accounts == watched.fold.accounts
+    ours, theirs = other.state.control, watched.fold.state.control
+    assert ours.incidents == theirs.incidents
+    assert ours.recommendations == theirs.recommendations
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_ends_always_come(seed: int) -> None:
+    """An hour after the last thing that happened no incident is open, whatever is left of it."""
+    watched = play(seed)
+    for _ in range(STANDING_MS // BEAT_MS + 1):
+        watched.history.heartbeat()
+    watched.fold.follow(watched.history)
+    assert watched.fold.state.control.incidents.open is None
+    told = [e for e in watched.fold.accounts if isinstance(e, IncidentOpened | IncidentClosed)]
+    assert [type(event) for event in told] == [IncidentOpened, IncidentClosed] * (len(told) // 2)
+    numbers = [e.number for e in told if isinstance(e, IncidentOpened)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    for event in told:
+        if isinstance(event, IncidentClosed):
+            incident = event.incident
+            assert incident.closed_at is not None
+            assert incident.started_at <= incident.last_abnormal_at <= incident.closed_at
+            assert incident.offline_peak >= incident.offline_last
+            assert set(incident.brokers_back) <= set(incident.brokers_lost)
+            assert incident.complete
+            assert incident.summary.endswith(".")
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_nothing_that_a_failure_does_escapes_the_incidents(seed: int) -> None:
+    """Elections by failure are all in one, and none is counted twice."""
+    watched = play(seed)
+    control = watched.fold.state.control
+    assert control.log.errors == 0
+    incidents = [e.incident for e in watched.fold.accounts if isinstance(e, IncidentClosed)]
+    if control.incidents.open is not None:
+        incidents.append(control.incidents.open)
+    for kind in (
+        LeaderElectionKind.OFFLINE,
+        LeaderElectionKind.UNCLEAN,
+        LeaderElectionKind.CONTROLLED_SHUTDOWN,
+    ):
+        counted = sum(incident.leader_elections.get(kind.value, 0) for incident in incidents)
+        assert counted == sum(
+            len(event.partitions)
+            for event in watched.fold.events
+            if isinstance(event, LeadersElected) and event.election is kind
+        )
+    assert sum(incident.isr_shrinks for incident in incidents) <= control.isr_shrinks
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_a_recommendation_is_graded_before_the_next_is_made(seed: int) -> None:
+    """Made and graded take turns under one number, and the grade's counts add up."""
+    watched = play(seed, beats=40)
+    told = [
+        event
+        for event in watched.fold.accounts
+        if isinstance(event, RecommendationMade | RecommendationGraded)
+    ]
+    for made, graded in zip(told[::2], told[1::2], strict=False):
+        assert isinstance(made, RecommendationMade)
+        assert isinstance(graded, RecommendationGraded)
+        grade = graded.grade
+        assert made.number == grade.number
+        assert len(made.partitions) == made.partition_count == grade.watched
+        assert grade.regained + grade.not_regained == grade.watched
+        assert grade.lost_again <= grade.regained
+        assert (grade.outcome is Outcome.WITHDRAWN) == (grade.elected_at is None)

@@ -1,0 +1,191 @@
+"""Incidents: what keeps one open, when it is over, and when nobody can tell."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.changes import SessionState
+from controller_model.completeness import LATE_MS
+from controller_model.events import IncidentClosed
+from controller_model.incidents import (
+    LONGEST_MS,
+    QUIET_MS,
+    STANDING_MS,
+    IncidentEnd,
+    sentence,
+)
+from tests.failing import BEAT_MS, beat, begun, closed, opened, quiet
+
+
+def test_what_was_wrong_before_is_not_of_the_incident() -> None:
+    """Partitions that were offline all the time neither count nor keep it open."""
+    history, fold = begun(t={0: (0, 1, 2)}, single={0: (2,)})
+    history.broker_gone(2)
+    history.state("single", 0, leader=-1, isr=[2], leader_epoch=1)
+    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
+    fold.follow(history)
+    beat(history, fold, STANDING_MS // BEAT_MS + 1)
+    assert closed(fold).end is IncidentEnd.STANDING
+    assert closed(fold).still[0] == "broker 2 is gone"
+    fold.accounts.clear()
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    assert opened(fold).offline_before == 1
+    quiet(history, fold)
+    assert closed(fold).end is IncidentEnd.RECOVERED
+    assert closed(fold).number == 2
+    assert "offline" not in closed(fold).summary
+
+
+def test_the_quiet_time_is_to_the_millisecond() -> None:
+    """One millisecond less leaves it open."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    abnormal = opened(fold).last_abnormal_at
+    for _ in range(5):
+        history.heartbeat()
+    history.heartbeat(after_ms=abnormal + QUIET_MS - 1 - (history.now + 1))
+    fold.follow(history)
+    assert fold.cluster_view().incidents.open == 1
+    history.heartbeat(after_ms=1)
+    fold.follow(history)
+    assert closed(fold).closed_at == abnormal + QUIET_MS
+
+
+def test_a_new_failure_within_the_quiet_time_is_of_the_same_incident() -> None:
+    """A controller that comes and goes is one record with all its elections."""
+    history, fold = begun()
+    for _ in range(4):
+        history.delete("/controller")
+        history.elect(0)
+        fold.follow(history)
+        beat(history, fold, 3)
+    assert opened(fold).controller_elections == 4
+    assert opened(fold).controllers == (0, 0, 0, 0, 0)
+    quiet(history, fold)
+    assert closed(fold).summary == (
+        "Controller 0 in 4 elections, 40 ms without one; over after 1 min 30 s."
+    )
+
+
+def test_a_vacant_controller_keeps_it_open() -> None:
+    """Nobody holds /controller: that is abnormal at every look."""
+    history, fold = begun()
+    history.delete("/controller")
+    fold.follow(history)
+    quiet(history, fold)
+    assert opened(fold).still == ("nobody holds /controller",)
+    assert opened(fold).last_abnormal_at == history.now + 1
+    assert sentence(opened(fold)) == "Going on: nobody holds /controller."
+
+
+def test_an_incident_that_never_ends_is_cut_after_a_day() -> None:
+    """A broker that bounces every half minute: the next bounce opens another one."""
+    history, fold = begun()
+    for _ in range(LONGEST_MS // 40_000 + 2):
+        history.broker_gone(2, seen=False)
+        history.broker(2)
+        for _ in range(4):
+            history.heartbeat()
+    fold.follow(history)
+    first, *_ = [event.incident for event in fold.accounts if isinstance(event, IncidentClosed)]
+    assert first.end is IncidentEnd.CUT
+    assert first.closed_at is not None
+    assert LONGEST_MS <= first.closed_at - first.started_at < LONGEST_MS + 2 * BEAT_MS
+    assert first.broker_ends["bounced"] > 2_000
+    assert "bounced" in first.summary
+    assert "cut after 2" in first.summary
+    assert fold.cluster_view().incidents.total == 2
+
+
+@pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
+def test_nobody_calls_it_over_while_zookeeper_is_out_of_sight(session: SessionState) -> None:
+    """The quiet time begins anew once it is in sight, and the record says that it may lack."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    for _ in range(20):
+        history.heartbeat(session=session)
+    fold.follow(history)
+    assert not opened(fold).complete
+    beat(history, fold, 5)
+    assert fold.cluster_view().incidents.open == 1
+    beat(history, fold, 2)
+    assert not closed(fold).complete
+    assert closed(fold).summary.endswith("(counts are at least).")
+
+
+def test_a_watcher_that_was_away_does_not_prove_quiet() -> None:
+    """Without heartbeats nobody looked: the quiet time begins anew."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    history.heartbeat(after_ms=LATE_MS + QUIET_MS)
+    fold.follow(history)
+    assert fold.cluster_view().incidents.open == 1
+    assert not opened(fold).complete
+    quiet(history, fold)
+    assert closed(fold).end is IncidentEnd.RECOVERED
+
+
+def test_a_resync_inside_an_incident_leaves_its_counts_at_least() -> None:
+    """What happened meanwhile may have been merged; a hole says the same."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    history.resync()
+    beat(history, fold, 1)
+    assert not opened(fold).complete
+    quiet(history, fold)
+    history.delete("/controller")
+    history.seq += 1
+    history.elect(0)
+    fold.follow(history)
+    assert not opened(fold).complete
+    beat(history, fold, 2 * QUIET_MS // BEAT_MS)
+    assert opened(fold).number == 2, "what is incomplete is not over"
+
+
+def test_a_slow_follower_does_not_keep_an_incident_alive() -> None:
+    """Its coming and going is counted, and moves no clock."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    for _ in range(7):
+        history.state("t", 0, leader=0, isr=[0, 1])
+        history.state("t", 0, leader=0, isr=[0, 1, 2])
+        history.heartbeat()
+    fold.follow(history)
+    assert closed(fold).isr_shrinks == 6, "the seventh came after a minute"
+
+
+def test_what_is_counted_out_of_sight_is_not_what_was_before() -> None:
+    """Levels to compare with are taken while ZooKeeper is in sight only."""
+    history, fold = begun(single={0: (2,)})
+    history.heartbeat(session=SessionState.SUSPENDED)
+    fold.follow(history)
+    assert fold.state.control.incidents.unsure_until == history.now + 1
+    assert fold.accounts == []
+
+
+def test_a_clock_that_was_set_back_neither_ends_nor_holds_an_incident() -> None:
+    """Deadlines follow the fold's own time, which never goes back."""
+    history, fold = begun()
+    ahead = history.now + 2 * STANDING_MS
+    history.heartbeat(after_ms=2 * STANDING_MS)
+    history.now -= 2 * STANDING_MS
+    history.delete("/controller")
+    history.heartbeat()
+    fold.follow(history)
+    assert opened(fold).still == ("nobody holds /controller",)
+    history.elect(0)
+    fold.follow(history)
+    history.now = ahead
+    quiet(history, fold)
+    assert closed(fold).end is IncidentEnd.RECOVERED

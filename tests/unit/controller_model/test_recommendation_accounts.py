@@ -1,0 +1,395 @@
+"""Recommendations: when one is made, when it is not told again, and how it is graded."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model import incident_ledger, recommendation_ledger
+from controller_model.accounts import Telling
+from controller_model.cluster import Assumed, ClusterState, TopicState
+from controller_model.events import RecommendationGraded, RecommendationMade
+from controller_model.ids import TopicPartition
+from controller_model.recommendations import (
+    CLEAR_MS,
+    GRADES_KEPT,
+    REPEAT_MS,
+    SETTLE_MS,
+    WATCH_MS,
+    BrokerRatio,
+    Grade,
+    Outcome,
+    RebalanceSummary,
+)
+from controller_model.views import RecommendationView
+from tests.histories import Fold, History, only, small_cluster
+
+BEAT_MS = 10_000
+PARTITIONS = 10
+
+
+def begun() -> tuple[History, Fold]:
+    """Return three brokers; broker 0 is preferred, and leads, everywhere."""
+    history = small_cluster(t=dict.fromkeys(range(PARTITIONS), (0, 1, 2)))
+    fold = Fold()
+    history.heartbeat()
+    fold.follow(history)
+    return history, fold
+
+
+def lead(history: History, leader: int, *partitions: int, isr: tuple[int, ...] = (0, 1, 2)) -> None:
+    """Write another leader."""
+    for partition in partitions:
+        epoch = history.zxid  # any number that grows
+        history.state("t", partition, leader=leader, isr=isr, leader_epoch=epoch)
+
+
+def beat(history: History, fold: Fold, times: int) -> None:
+    """Let heartbeats pass."""
+    for _ in range(times):
+        history.heartbeat()
+    fold.follow(history)
+
+
+def made(fold: Fold) -> list[RecommendationMade]:
+    """Return what was recommended."""
+    return [event for event in fold.accounts if isinstance(event, RecommendationMade)]
+
+
+def graded(fold: Fold) -> list[Grade]:
+    """Return the grades."""
+    return [event.grade for event in fold.accounts if isinstance(event, RecommendationGraded)]
+
+
+def recommended(*partitions: int) -> tuple[History, Fold]:
+    """Return a cluster in which broker 1 leads these, and whose recommendation is made."""
+    history, fold = begun()
+    lead(history, 1, *partitions)
+    beat(history, fold, SETTLE_MS // BEAT_MS + 1)
+    assert len(made(fold)) == 1
+    return history, fold
+
+
+def test_a_broker_above_the_threshold_is_told_once_it_has_stayed_there() -> None:
+    """With the partitions, how many they are, and the exact command."""
+    history, fold = begun()
+    lead(history, 1, 3, 5)
+    beat(history, fold, SETTLE_MS // BEAT_MS)
+    assert made(fold) == []
+    beat(history, fold, 1)
+    told = only(fold.accounts, RecommendationMade)
+    assert told.number == 1
+    assert told.brokers == (0,)
+    assert told.threshold_percentage == 10
+    assert told.partition_count == 2
+    assert told.partitions == (TopicPartition("t", 3), TopicPartition("t", 5))
+    assert told.command == (
+        "kafka-leader-election.sh --bootstrap-server b0:9092 "
+        "--election-type PREFERRED --path-to-json-file election.json"
+    )
+    assert told.at == history.now + 1
+    shown = fold.cluster_view().rebalance
+    assert shown == RebalanceSummary(
+        exceeding=(0,),
+        mendable=(0,),
+        electable=2,
+        blocked={"not_live": 0, "not_in_isr": 0},
+        recommendation=1,
+        recommended_at=told.at,
+        recommended=2,
+        made=1,
+    )
+
+
+def test_at_the_threshold_nothing_is_told() -> None:
+    """Kafka acts above it, strictly: one of ten is not above ten percent."""
+    history, fold = begun()
+    lead(history, 1, 3)
+    beat(history, fold, 20)
+    assert fold.cluster_view().rebalance.exceeding == ()
+    assert made(fold) == []
+
+
+def test_the_threshold_is_what_is_assumed() -> None:
+    """Our option stands for leader.imbalance.per.broker.percentage."""
+    history, fold = begun()
+    fold.state.control.assumed = Assumed(leader_imbalance_per_broker_percentage=5)
+    lead(history, 1, 3)
+    beat(history, fold, 4)
+    assert only(fold.accounts, RecommendationMade).threshold_percentage == 5
+    assert fold.cluster_view().rebalance.threshold_percentage == 5
+
+
+def test_what_no_election_can_mend_is_not_recommended() -> None:
+    """The preferred replica is gone, or out of sync: told as blocked."""
+    history, fold = begun()
+    lead(history, 1, 1, 2, isr=(1, 2))
+    beat(history, fold, 10)
+    assert fold.cluster_view().rebalance.blocked == {"not_live": 0, "not_in_isr": 2}
+    history.broker_gone(0)
+    lead(history, 1, *range(PARTITIONS), isr=(1, 2))
+    beat(history, fold, 10)
+    assert fold.cluster_view().rebalance.blocked == {"not_live": PARTITIONS, "not_in_isr": 0}
+    assert fold.cluster_view().rebalance.exceeding == (0,)
+    assert made(fold) == []
+
+
+def test_one_that_stands_is_not_told_again() -> None:
+    """Not after an hour, and not when more partitions of the same broker join it."""
+    history, fold = recommended(3, 5)
+    lead(history, 1, 7)
+    beat(history, fold, 2 * REPEAT_MS // BEAT_MS)
+    assert len(made(fold)) == 1
+    assert graded(fold) == []
+
+
+def test_a_short_dip_neither_makes_nor_withdraws_one() -> None:
+    """A replica that leaves the ISR for a moment changes nothing."""
+    history, fold = recommended(3, 5)
+    lead(history, 1, 3, 5, isr=(1, 2))
+    beat(history, fold, CLEAR_MS // BEAT_MS)
+    lead(history, 1, 3, 5)
+    beat(history, fold, 10)
+    assert len(made(fold)) == 1
+    assert graded(fold) == []
+
+
+def test_one_of_which_nothing_is_left_is_withdrawn() -> None:
+    """The replicas fell out of sync; when they are back it is told anew."""
+    history, fold = recommended(3, 5)
+    lead(history, 1, 3, 5, isr=(1, 2))
+    beat(history, fold, CLEAR_MS // BEAT_MS + 1)
+    (grade,) = graded(fold)
+    assert grade.outcome is Outcome.WITHDRAWN
+    assert grade.elected_at is None
+    assert (grade.watched, grade.regained, grade.not_regained) == (2, 0, 2)
+    assert grade.regained_after_ms is None
+    assert fold.cluster_view().rebalance.recommendation is None
+    assert fold.state.control.recommendations.watched == {}
+    lead(history, 1, 3, 5)
+    beat(history, fold, SETTLE_MS // BEAT_MS + 1)
+    assert [each.number for each in made(fold)] == [1, 2]
+
+
+def test_another_broker_that_joins_makes_another_one() -> None:
+    """The first is withdrawn; the new one holds both brokers' partitions."""
+    history = small_cluster(
+        t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(5), (2, 1, 0))
+    )
+    fold = Fold()
+    lead(history, 1, 3)
+    beat(history, fold, 5)
+    assert only(fold.accounts, RecommendationMade).brokers == (0,)
+    history.state("u", 1, leader=1, isr=(2, 1, 0), leader_epoch=1)
+    history.state("u", 2, leader=1, isr=(2, 1, 0), leader_epoch=1)
+    beat(history, fold, 5)
+    second = made(fold)[1]
+    assert second.brokers == (2, 0), "worst first"
+    assert second.partition_count == 3
+    assert [grade.outcome for grade in graded(fold)] == [Outcome.WITHDRAWN]
+
+
+def test_elections_are_graded_after_they_were_watched() -> None:
+    """Who regained leadership, after how long."""
+    history, fold = recommended(3, 5)
+    lead(history, 0, 3)
+    first = history.now + 1
+    history.now += 1_500
+    lead(history, 0, 5)
+    last = history.now + 1
+    beat(history, fold, WATCH_MS // BEAT_MS - 1)
+    assert graded(fold) == []
+    beat(history, fold, 1)
+    (grade,) = graded(fold)
+    assert grade.outcome is Outcome.MENDED
+    assert (grade.number, grade.elected_at) == (1, first)
+    assert (grade.partition_count, grade.elections, grade.watched) == (2, 2, 2)
+    assert (grade.regained, grade.lost_again, grade.not_regained) == (2, 0, 0)
+    assert grade.regained_after_ms == last - first
+    assert grade.graded_at - first >= WATCH_MS
+    assert grade.ratios == (BrokerRatio(broker=0, before=0.2, after=0.0),)
+    shown = fold.cluster_view().rebalance
+    assert (shown.recommendation, shown.graded) == (None, {"mended": 1})
+
+
+def test_what_was_not_regained_makes_it_partly() -> None:
+    """It is told again after an hour, if it stands then."""
+    history, fold = recommended(1, 2, 3)
+    lead(history, 0, 1)
+    beat(history, fold, WATCH_MS // BEAT_MS + 1)
+    (grade,) = graded(fold)
+    assert grade.outcome is Outcome.PARTLY
+    assert (grade.regained, grade.not_regained) == (1, 2)
+    assert grade.examples_not_regained == (TopicPartition("t", 2), TopicPartition("t", 3))
+    assert len(made(fold)) == 1
+    beat(history, fold, REPEAT_MS // BEAT_MS)
+    assert [each.partition_count for each in made(fold)] == [3, 2]
+
+
+def test_leaders_that_are_lost_again_make_it_a_relapse() -> None:
+    """To another broker, or to none; partitions that nobody watched do not count."""
+    history, fold = recommended(1, 2, 3, 4)
+    lead(history, 0, 1, 2, 3)
+    lead(history, 1, 1)
+    lead(history, -1, 2, isr=(0,))
+    lead(history, 2, 9)
+    lead(history, 2, 4)
+    beat(history, fold, WATCH_MS // BEAT_MS + 1)
+    (grade,) = graded(fold)
+    assert grade.outcome is Outcome.RELAPSED
+    assert (grade.regained, grade.lost_again, grade.not_regained) == (3, 2, 1)
+    assert grade.examples_lost_again == (TopicPartition("t", 1), TopicPartition("t", 2))
+    assert grade.lost_again_within_ms == WATCH_MS
+
+
+def test_elections_towards_other_brokers_are_not_of_it() -> None:
+    """Only its own brokers' start the watch."""
+    history = small_cluster(
+        t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(20), (2, 1, 0))
+    )
+    fold = Fold()
+    lead(history, 1, 3)
+    history.state("u", 1, leader=1, isr=(2, 1, 0), leader_epoch=1)
+    beat(history, fold, 5)
+    assert len(made(fold)) == 1
+    history.state("u", 1, leader=2, isr=(2, 1, 0), leader_epoch=2)
+    beat(history, fold, 1)
+    standing = recommendation_ledger.standing_now(fold.state.control.recommendations)
+    assert standing is not None
+    assert standing.elected_at is None
+
+
+def test_a_list_is_bounded_and_the_number_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many partitions are listed and watched, out of so many topics that are looked at."""
+    monkeypatch.setattr(recommendation_ledger, "MOST_PARTITIONS", 2)
+    monkeypatch.setattr(recommendation_ledger, "TOPICS_LOOKED_AT", 1)
+    history = small_cluster(
+        a=dict.fromkeys(range(2), (1, 0, 2)), t=dict.fromkeys(range(5), (0, 1, 2))
+    )
+    fold = Fold()
+    lead(history, 1, 1, 2, 3)
+    beat(history, fold, 5)
+    told = only(fold.accounts, RecommendationMade)
+    assert (told.partition_count, told.partitions) == (3, ())
+    monkeypatch.setattr(recommendation_ledger, "TOPICS_LOOKED_AT", 2)
+    fold = Fold()
+    fold.feed(history.changes)
+    told = only(fold.accounts, RecommendationMade)
+    assert (told.partition_count, len(told.partitions)) == (3, 2)
+
+
+def test_topics_that_go_and_new_partitions_are_not_listed() -> None:
+    """Neither can be elected."""
+    history, fold = begun()
+    lead(history, 1, *range(5))
+    history.topic("u", {0: (0, 1), 1: (0, 1)})
+    history.state("u", 0, leader=1, isr=[1, 0], leader_epoch=1)
+    history.set("/admin/delete_topics/u", "")
+    history.topic("v", {0: (0, 1)})
+    history.set("/config/topics/w", {"version": 1, "config": {"min.insync.replicas": "2"}})
+    beat(history, fold, 5)
+    told = only(fold.accounts, RecommendationMade)
+    assert told.partition_count == 5
+    assert {name for name, _ in told.partitions} == {"t"}
+
+
+def test_nothing_is_recommended_out_of_sight() -> None:
+    """Figures that may lack changes are no ground for an election."""
+    history, fold = begun()
+    lead(history, 1, 3, 5)
+    history.seq += 1
+    beat(history, fold, 20)
+    assert made(fold) == []
+
+
+def test_a_cluster_without_addresses_gets_a_command_to_fill_in() -> None:
+    """Brokers that listen nowhere we know of."""
+    _, fold = recommended(3, 5)
+    for record in fold.state.control.brokers.values():
+        record.host = None
+    assert "HOST:PORT" in recommendation_ledger._command(fold.state.control)
+
+
+def test_the_view_holds_the_one_that_stands_and_the_newest_grades() -> None:
+    """The newest first, bounded."""
+    history, fold = begun()
+    for _ in range(GRADES_KEPT + 2):
+        lead(history, 1, 3, 5)
+        beat(history, fold, SETTLE_MS // BEAT_MS + 1)
+        lead(history, 0, 3, 5)
+        beat(history, fold, WATCH_MS // BEAT_MS + 1)
+    lead(history, 1, 3, 5)
+    beat(history, fold, SETTLE_MS // BEAT_MS + 1)
+    view = fold.views()["prod/recommendation"]
+    assert isinstance(view, RecommendationView)
+    assert view.standing is not None
+    assert view.standing.number == GRADES_KEPT + 3
+    assert view.standing.elected_at is None
+    assert view.standing.partitions == (TopicPartition("t", 3), TopicPartition("t", 5))
+    newest = GRADES_KEPT + 2
+    assert [grade.number for grade in view.graded] == list(range(newest, newest - GRADES_KEPT, -1))
+
+
+def test_the_same_log_in_other_batches_recommends_and_grades_the_same() -> None:
+    """Also when it goes on from packed bytes in between."""
+    history, fold = begun()
+    lead(history, 1, 3, 5)
+    beat(history, fold, 5)
+    lead(history, 0, 3, 5)
+    beat(history, fold, WATCH_MS // BEAT_MS + 1)
+    one_by_one, at_once = Fold(packed=True), Fold()
+    for change in history.changes:
+        one_by_one.feed([change])
+        one_by_one.restart()
+    at_once.feed(history.changes)
+    assert one_by_one.accounts == at_once.accounts == fold.accounts
+    ledgers = [each.state.control.recommendations for each in (one_by_one, at_once, fold)]
+    assert ledgers[0] == ledgers[1] == ledgers[2]
+
+
+class BrokenTopics:
+    """A store that fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def get(self, name: str) -> TopicState | None:
+        """Fail."""
+        raise self.error from KeyError(name)
+
+    def put(self, topic: TopicState) -> None:
+        """Keep nothing."""
+
+    def remove(self, name: str) -> None:
+        """Forget nothing."""
+
+    def names(self) -> list[str]:
+        """Fail."""
+        raise self.error
+
+
+def broken(error: Exception, **options: tuple[type[BaseException], ...]) -> Telling:
+    """Return a telling at which a recommendation falls due over a store that fails."""
+    history, fold = begun()
+    lead(history, 1, 3, 5)
+    beat(history, fold, SETTLE_MS // BEAT_MS)
+    state = ClusterState(fold.state.control, BrokenTopics(error))
+    telling = Telling(state, **options)
+    state.control.now += BEAT_MS
+    incident_ledger.look(state)  # as a heartbeat does
+    return telling
+
+
+def test_a_mistake_of_ours_in_an_account_is_told_and_stops_nothing() -> None:
+    """It is counted; what replay told goes out all the same."""
+    telling = broken(ValueError("no such thing"))
+    telling.add([])
+    (told,) = telling.take()
+    assert "an error of the monitor's own in its accounts: ValueError" in str(told)
+    assert telling.state.control.log.errors == 1
+
+
+def test_an_error_of_the_store_is_raised() -> None:
+    """Spark runs such a batch again."""
+    telling = broken(OSError("gone"), fatal=(OSError,))
+    with pytest.raises(OSError, match="gone"):
+        telling.add([])
