@@ -12,9 +12,16 @@ from typing import Any
 import msgspec
 
 from controller_model.completeness import Completeness
-from controller_model.events import BrokerStarted, BrokerStopped, EventId, EventRecord
+from controller_model.events import (
+    BrokerStarted,
+    BrokerStopped,
+    EventId,
+    EventRecord,
+    RecommendationGraded,
+)
 from controller_model.ids import AsOf
 from controller_model.views import BrokerView, ClusterView
+from exporter.account_answers import grade_answer
 from exporter.records import ClusterSnapshot
 
 EVENTS_SHOWN = 50
@@ -44,7 +51,7 @@ def detail(
     snapshot: ClusterSnapshot, completeness: Completeness, events: list[EventRecord]
 ) -> Json:
     """Return all that is known of a cluster, topics apart, and its newest events."""
-    body = _cluster(snapshot.view)
+    body = cluster_answer(snapshot.view)
     return {
         "name": snapshot.name,
         "completeness": msgspec.to_builtins(completeness),
@@ -66,11 +73,14 @@ def event(record: EventRecord) -> Json:
         body["epoch"] = str(fact.epoch)
     partitions = body.get("partitions")
     if isinstance(partitions, list | tuple):
-        body["partition_count"] = len(partitions)
+        # Of what is recommended only the first ones are told, with how many it is about.
+        body.setdefault("partition_count", len(partitions))
         body["partitions"] = [
             {"topic": topic, "partition": partition}
             for topic, partition in partitions[:_PARTITIONS_SHOWN]
         ]
+    if isinstance(fact, RecommendationGraded):
+        body["grade"] = grade_answer(fact.grade)
     return {"id": event_id(record.id), **body}
 
 
@@ -94,7 +104,8 @@ def place(as_of: AsOf) -> Json:
     return {"lineage": as_of.lineage, "generation": str(as_of.generation), "seq": as_of.seq}
 
 
-def _cluster(view: ClusterView) -> Json:
+def cluster_answer(view: ClusterView) -> Json:
+    """Return what is known of a cluster, its brokers and topics apart."""
     body = _plain(view)
     body["as_of"]["generation"] = str(view.as_of.generation)
     body["log"]["read_zxid"] = str(view.log.read_zxid)

@@ -18,11 +18,12 @@ from starlette.responses import Response
 from controller_model.events import EventId
 from controller_model.ids import AsOf
 from exporter import api
+from exporter.account_answers import incidents_answer, triggered_answer
 from exporter.collector import Collector
 from exporter.conditions import Condition
 from exporter.event_store import EventStore
 from exporter.insight_answers import (
-    election_command,
+    command_of,
     loss_of,
     loss_of_each_broker,
     loss_of_each_rack,
@@ -32,6 +33,7 @@ from exporter.insight_answers import (
     recommendation_of,
     safe_to_stop,
 )
+from exporter.maintenance import planned_answer
 from exporter.openapi import document
 from exporter.operations import OPERATIONS, ROOT, Operation
 from exporter.parameters import Query, refuse
@@ -111,7 +113,12 @@ class ApiPages:
         snapshot = self._snapshot(request)
         after = _whole_cursor(query.text("after"))
         shown, next_ = _page(list(snapshot.brokers.values()), query, lambda b: b.id, after)
-        brokers = [api.broker_answer(b) | {"safe_to_stop": safe_to_stop(b)} for b in shown]
+        planned = self._planned(snapshot)
+        brokers = [
+            api.broker_answer(b)
+            | {"safe_to_stop": safe_to_stop(b), "maintenance": planned.get(b.id)}
+            for b in shown
+        ]
         next_id = None if next_ is None else str(next_.id)
         return self._about(snapshot) | {"brokers": brokers, "next": next_id}
 
@@ -165,6 +172,22 @@ class ApiPages:
             "newer": None if page.newer is None else api.event_id(page.newer),
         }
 
+    async def incidents(self, request: Request, query: Query) -> Json:
+        """List the incidents."""
+        snapshot = self._snapshot(request)
+        return self._about(snapshot) | incidents_answer(
+            snapshot.incidents, state=query.text("state"), limit=query.whole("limit") or 1
+        )
+
+    async def maintenance(self, request: Request, _query: Query) -> Json:
+        """List the work that is planned on brokers."""
+        snapshot = self._snapshot(request)
+        written_to = self._reader.collector.planned.written_to
+        return self._about(snapshot) | {
+            "planned": list(self._planned(snapshot).values()),
+            "written_to": None if written_to is None else written_to._asdict(),
+        }
+
     async def recommendations(self, request: Request, query: Query) -> Json:
         """Tell which preferred elections to run."""
         snapshot = self._snapshot(request)
@@ -184,10 +207,11 @@ class ApiPages:
                 limit=query.whole("limit") or 1,
             )
             | {
-                "command": election_command(snapshot.brokers.values()),
+                "command": command_of(snapshot.brokers.values()),
                 "next_rebalance": rebalance_answer(
                     planned.result, elected_at=elected_at, now=self._clock()
                 ),
+                "triggered": triggered_answer(snapshot.recommendation),
             }
         )
 
@@ -213,6 +237,13 @@ class ApiPages:
         if each is None:
             losses = [losses[0] | {"racks": sorted(set(racks))}]
         return self._about(snapshot, told.as_of) | {"losses": losses}
+
+    def _planned(self, snapshot: ClusterSnapshot) -> dict[int, Json]:
+        lasting = self._reader.collector.planned.lasting(snapshot.name, self._clock())
+        return {
+            broker: planned_answer(work, snapshot.brokers.get(broker))
+            for broker, work in lasting.items()
+        }
 
     async def _paged(self, of: str, request: Request, page_of: PageOf, wanted: Wanted) -> Json:
         snapshot = self._snapshot(request)

@@ -12,11 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controller_model.completeness import Completeness, Reading, assess, behind_ms
-from controller_model.metric import Metric, Moment
+from controller_model.insights_rebalance import next_check_at
+from controller_model.metric import Metric, Moment, WorstTopics
 from controller_model.metrics import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
 from controller_model.views import BrokerView, ClusterView
+from exporter.maintenance import PlannedWorkStore
 from exporter.records import ClusterSnapshot
 from exporter.render import NO_LINES, Format, Lines, header, lines
+from exporter.worst_topics import WorstTopicsStore
+from pipeline.maintenance import PlannedWork
 
 Families = tuple[Lines, ...]
 """One Lines per metric, in the order of the catalogue."""
@@ -39,13 +43,23 @@ class _Joined(NamedTuple):
     body: bytes
 
 
-def moment(view: ClusterView, reading: Reading, now: int) -> Moment:
+def moment(
+    view: ClusterView,
+    reading: Reading,
+    now: int,
+    planned: Mapping[int, PlannedWork],
+    worst: WorstTopics,
+) -> Moment:
     """Return what depends on now."""
     since = view.controller.vacant_since
+    elected_at = view.controller.elected_at
     return Moment(
         completeness=assess(view, reading, now),
         behind_ms=behind_ms(view, reading, now),
         vacant_ms=None if since is None else max(0, now - since),
+        planned_until={broker: work.until for broker, work in planned.items()},
+        worst=worst,
+        next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
     )
 
 
@@ -86,6 +100,8 @@ class Collector:
     """The rendered clusters. One thread calls `update`, any thread may call the others."""
 
     def __init__(self, reading_of: Callable[[ClusterSnapshot], Reading]) -> None:
+        self.planned = PlannedWorkStore()
+        self.worst_topics = WorstTopicsStore()
         self._reading_of = reading_of
         self._rendered: Mapping[str, RenderedCluster] = {}
         self._version = 0
@@ -95,6 +111,10 @@ class Collector:
     def clusters(self) -> Mapping[str, RenderedCluster]:
         """The clusters as they are shown, by name; never changed, only replaced."""
         return self._rendered
+
+    def snapshots(self) -> dict[str, ClusterSnapshot]:
+        """Return the clusters as they are shown, by name."""
+        return {name: rendered.snapshot for name, rendered in self._rendered.items()}
 
     def update(self, changed: Iterable[str], clusters: Mapping[str, ClusterSnapshot]) -> None:
         """Render the clusters that changed, and drop those that are gone."""
@@ -109,13 +129,17 @@ class Collector:
         """Return the verdict on a cluster's figures."""
         return assess(snapshot.view, self._reading_of(snapshot), now)
 
+    def reading(self, snapshot: ClusterSnapshot) -> Reading:
+        """Return what our own reading says about a cluster."""
+        return self._reading_of(snapshot)
+
     def scrape(self, format_: Format, now: int) -> bytes:
         """Return all samples about clusters, without the end mark of OpenMetrics."""
         return self._now_lines(format_, now) + self._cached_lines(format_)
 
     def _now_lines(self, format_: Format, now: int) -> bytes:
         moments = [
-            (name, moment(rendered.snapshot.view, self._reading_of(rendered.snapshot), now))
+            (name, self._moment(rendered.snapshot, now))
             for name, rendered in self._rendered.items()
         ]
         parts: list[bytes] = []
@@ -123,6 +147,11 @@ class Collector:
             family = [lines(metric, now_facts, (name,), None).text for name, now_facts in moments]
             parts += _family(metric, format_, family)
         return b"".join(parts)
+
+    def _moment(self, snapshot: ClusterSnapshot, now: int) -> Moment:
+        planned = self.planned.lasting(snapshot.name, now)
+        worst = self.worst_topics.of(snapshot.name)
+        return moment(snapshot.view, self._reading_of(snapshot), now, planned, worst)
 
     def _cached_lines(self, format_: Format) -> bytes:
         # The version is read first: a change meanwhile makes the next scrape join again.

@@ -2,7 +2,8 @@
 
 The rule: ids rise per cluster, so a record that is not above the highest seen is a repetition and
 dropped. Events are kept as bytes, bounded in number and size per cluster, and shown only once the
-views have come as far. One thread applies records, any thread may read.
+views have come as far. A lineage that folds the log again tells again what an older one has told:
+then only its own word is shown. One thread applies records, any thread may read.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ MAX_RING_BYTES = 32 * 1024 * 1024
 
 class _Kept(NamedTuple):
     id: EventId
+    at: int
     value: bytes
 
 
@@ -86,7 +88,7 @@ class EventStore:
                 self.repeated += 1
                 return None
             ring.highest = event.id
-            ring.events.append(_Kept(event.id, record.value))
+            ring.events.append(_Kept(event.id, event.event.at, record.value))
             ring.size_bytes += len(record.value)
             while len(ring.events) > self._kept or (
                 ring.size_bytes > MAX_RING_BYTES and len(ring.events) > 1
@@ -96,11 +98,8 @@ class EventStore:
 
     def newest(self, cluster: str, *, most: int, up_to: AsOf) -> list[EventRecord]:
         """Return the newest events, newest first, of those that the views have come to."""
-        with self._lock:
-            ring = self._rings.get(cluster)
-            kept = list(ring.events) if ring else []
-        shown = [event for event in reversed(kept) if as_of(event.id) <= up_to]
-        return [decode_event(event.value) for event in shown[:most]]
+        shown = self._shown(cluster, up_to)
+        return [decode_event(event.value) for event in reversed(shown[-most:])] if most else []
 
     def search(
         self,
@@ -117,11 +116,7 @@ class EventStore:
 
         No kinds: all of them. What was looked at is bounded by what is kept.
         """
-        with self._lock:
-            ring = self._rings.get(cluster)
-            kept = list(ring.events) if ring else []
-        first = 0 if after is None else bisect_right(kept, after, key=lambda event: event.id)
-        shown = [each for each in kept[first:] if as_of(each.id) <= up_to]
+        shown = self._shown(cluster, up_to, after)
         if before is not None:
             shown = [each for each in shown if each.id < before]
         found: list[EventRecord] = []
@@ -139,7 +134,51 @@ class EventStore:
         is_oldest = not shown or looked_at == shown[0].id
         return EventPage(found, None if is_oldest else looked_at, shown[-1].id if shown else None)
 
+    def _shown(self, cluster: str, up_to: AsOf, after: EventId | None = None) -> list[_Kept]:
+        """Return what may be shown (after one of them), oldest first."""
+        with self._lock:
+            ring = self._rings.get(cluster)
+            kept = list(ring.events) if ring else []
+        first = 0 if after is None else bisect_right(kept, after, key=lambda event: event.id)
+        shown = _told_once([each for each in kept[first:] if as_of(each.id) <= up_to])
+        if after is None or not shown or shown[-1].id.lineage == after.lineage:
+            return shown
+        # Who has followed an older lineage to here has heard what the newer one tells again.
+        is_kept = first > 0 and kept[first - 1].id == after
+        heard_at = kept[first - 1].at if is_kept else None
+        return [each for each in shown if not _was_heard(each, after, heard_at)]
+
     def forget(self, cluster: str) -> None:
         """Drop the events of a cluster that is gone."""
         with self._lock:
             self._rings.pop(cluster, None)
+
+
+def _told_once(kept: list[_Kept]) -> list[_Kept]:
+    """Leave out what the newest lineage has told again: all from its first event on.
+
+    Its time counts as well as its place: in a log that was made anew places begin at the bottom again.
+    """
+    if not kept or kept[0].id.lineage == kept[-1].id.lineage:
+        return kept
+    newest = kept[-1].id.lineage
+    first = next(each for each in kept if each.id.lineage == newest)
+    return [
+        each
+        for each in kept
+        if each.id.lineage == newest or _place(each.id) < _place(first.id) or each.at < first.at
+    ]
+
+
+def _was_heard(told: _Kept, after: EventId, heard_at: int | None) -> bool:
+    """Return whether an event tells again what stands up to a place of an older lineage.
+
+    When that was is not known where the event has been dropped since; then the place alone decides.
+    """
+    if told.id.lineage == after.lineage or _place(told.id) > _place(after):
+        return False
+    return heard_at is None or told.at <= heard_at
+
+
+def _place(id_: EventId) -> tuple[int, int]:
+    return id_.generation, id_.seq

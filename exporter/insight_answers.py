@@ -15,9 +15,11 @@ from controller_model.ids import TopicPartition
 from controller_model.insights import ClusterFacts
 from controller_model.insights_loss import Loss, lose, lose_each, safety
 from controller_model.insights_rebalance import (
+    AutoRebalance,
     Chunk,
     NextRebalance,
     Recommendation,
+    election_command,
     next_check_at,
     next_rebalance,
     recommend,
@@ -28,8 +30,6 @@ from exporter.records import ClusterSnapshot
 
 EXAMPLES = 20
 """Partitions that are named for a reason; the number of all stands beside."""
-ELECTION_FILE = "election.json"
-"""What the command in an answer calls the file that the user makes."""
 
 Json = dict[str, Any]
 
@@ -46,7 +46,10 @@ def recommendation_of(
 
 def rebalance_of(snapshot: ClusterSnapshot, facts: ClusterFacts) -> NextRebalance:
     """Return what the controller's own next check would do."""
-    return next_rebalance(all_partitions(snapshot.topics.values()), facts)
+    assumed = AutoRebalance(
+        leader_imbalance_per_broker_percentage=snapshot.view.rebalance.threshold_percentage
+    )
+    return next_rebalance(all_partitions(snapshot.topics.values()), facts, assumed)
 
 
 def recommendation_answer(
@@ -90,14 +93,10 @@ def rebalance_answer(told: NextRebalance, *, elected_at: int | None, now: int) -
     }
 
 
-def election_command(brokers: Iterable[BrokerView]) -> str:
+def command_of(brokers: Iterable[BrokerView]) -> str:
     """Return the command that runs an election out of a file, by a broker that is there."""
-    servers = [f"{b.host}:{b.port}" for b in brokers if b.live and b.host and b.port]
-    server = servers[0] if servers else "HOST:PORT"
-    return (
-        f"kafka-leader-election.sh --bootstrap-server {server} "
-        f"--election-type PREFERRED --path-to-json-file {ELECTION_FILE}"
-    )
+    servers = (f"{b.host}:{b.port}" for b in brokers if b.live and b.host and b.port)
+    return election_command(next(servers, None))
 
 
 def loss_of(snapshot: ClusterSnapshot, facts: ClusterFacts, brokers: Collection[int]) -> list[Json]:

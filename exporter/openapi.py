@@ -18,8 +18,10 @@ from controller_model.completeness import Completeness
 from controller_model.events import AnyEvent
 from controller_model.insights_loss import StopRisk
 from controller_model.insights_rebalance import AutoRebalance, Blocked
+from controller_model.recommendations import Recommended
 from controller_model.views import BrokerView, ClusterView
 from exporter.conditions import Condition
+from exporter.maintenance import Progress
 from exporter.operations import OPERATIONS, Operation
 from exporter.parameters import Parameter
 
@@ -144,6 +146,13 @@ def _schemas() -> dict[str, Json]:
             older=_maybe({"type": "string", "description": "The `before` of older events."}),
             newer=_maybe({"type": "string", "description": "The `after` of newer events."}),
         ),
+        "Incidents": _object(**_ABOUT, total=_WHOLE, incidents=_list(_ref("Incident"))),
+        "Maintenance": _object(
+            **_ABOUT,
+            planned=_list(_ref("PlannedWork")),
+            written_to=_maybe(_object(bootstrap_servers=_TEXT, topic=_TEXT)),
+        ),
+        "PlannedWork": _planned_work(),
         "Recommendations": _recommendations(),
         "WhatIf": _object(**_ABOUT, losses=_list(_loss())),
     }
@@ -178,6 +187,20 @@ def _partition() -> Json:
         partition_epoch=_maybe(_WHOLE),
         min_isr=_WHOLE,
         conditions=_list({"type": "string", "enum": list(Condition)}),
+    )
+
+
+def _planned_work() -> Json:
+    return _object(
+        broker=_WHOLE,
+        started_at=_WHOLE,
+        until=_WHOLE,
+        reason=_maybe(_TEXT),
+        epoch=_maybe(_LONG),
+        progress=_maybe({"type": "string", "enum": list(Progress)}),
+        since=_maybe(_WHOLE),
+        in_isr=_maybe(_WHOLE),
+        replicas=_maybe(_WHOLE),
     )
 
 
@@ -221,6 +244,7 @@ def _recommendations() -> Json:
         blocked=_blocked(),
         command=_TEXT,
         next_rebalance=rebalance,
+        triggered=_object(standing=_maybe(_ref("Recommended")), graded=_list(_ref("Grade"))),
     )
 
 
@@ -246,7 +270,7 @@ def _of_the_model() -> dict[str, Json]:
     """Return the schemas of the model's records, as the API words them."""
     kinds = AnyEvent.__args__
     _, found = msgspec.json.schema_components(
-        (Completeness, AutoRebalance, ClusterView, BrokerView, *kinds),
+        (Completeness, AutoRebalance, ClusterView, BrokerView, Recommended, *kinds),
         ref_template="#/components/schemas/{name}",
     )
     schemas: dict[str, Json] = dict(found)
@@ -272,7 +296,8 @@ def _reword_event(schema: Json) -> None:
     if properties.get("partitions", {}).get("type") == "array":
         properties["partitions"] = _EXAMPLES
         properties["partition_count"] = _WHOLE
-        schema["required"] = [*schema["required"], "partition_count"]
+        if "partition_count" not in schema["required"]:
+            schema["required"] = [*schema["required"], "partition_count"]
     schema["required"] = [*schema["required"], "id"]
 
 
@@ -294,9 +319,13 @@ def _reword_views(schemas: dict[str, Json]) -> None:
     for name in ("BrokerStarted", "BrokerStopped"):
         schemas[name]["properties"]["epoch"] = _maybe(_LONG)
     schemas["LogView"]["properties"]["read_zxid"] = _LONG
+    schemas["Recommended"]["properties"]["partitions"] = _EXAMPLES
+    for name in ("examples_lost_again", "examples_not_regained"):
+        schemas["Grade"]["properties"][name] = _EXAMPLES
     schemas.pop("AsOf", None)
     safety = _object(safe=_maybe(_YES_NO), offline=_WHOLE, under_min_isr=_WHOLE)
-    with_safety = {**broker["properties"], "safe_to_stop": safety}
+    planned = _maybe(_ref("PlannedWork"))
+    with_safety = {**broker["properties"], "safe_to_stop": safety, "maintenance": planned}
     for name, schema in (
         ("Cluster", cluster),
         ("Broker", broker),

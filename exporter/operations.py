@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from controller_model.events import AnyEvent
+from exporter.account_answers import STATES as INCIDENT_STATES
 from exporter.conditions import Condition
 from exporter.parameters import Parameter
 
@@ -100,6 +101,22 @@ OPERATIONS = (
             Parameter("before", "Older than this event: the `older` of the page before."),
             Parameter("after", "Newer than this event, oldest first: the `newer` of a page."),
         ),
+    ),
+    Operation(
+        f"{CLUSTER}/incidents",
+        "incidents",
+        "The incidents: what failed together, as one record each; the newest first.",
+        "Incidents",
+        (
+            Parameter("state", "Only incidents that are open, or closed.", values=INCIDENT_STATES),
+            _limit(50, 50, "incidents"),
+        ),
+    ),
+    Operation(
+        f"{CLUSTER}/maintenance",
+        "maintenance",
+        "The work that is planned on brokers now (kcm maintenance), and how far it has come.",
+        "Maintenance",
     ),
     Operation(
         f"{CLUSTER}/recommendations",

@@ -1,4 +1,4 @@
-"""The answers to requests: /metrics, /healthz, /readyz, /api/v1, and a plain index of them.
+"""The answers to requests: the live page, /metrics, /healthz, /readyz and /api/v1.
 
 The rule: no request waits for Kafka or for the reading thread; it is answered from what is in
 memory, and says how old that is.
@@ -6,7 +6,6 @@ memory, and says how old that is.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 
 import msgspec
@@ -16,6 +15,7 @@ from starlette.responses import Response
 
 from exporter.api_pages import ApiPages, Facts, Handler
 from exporter.event_store import EventStore
+from exporter.live_page import LivePage
 from exporter.metrics import ExporterMetrics
 from exporter.partitions import PartitionCollector
 from exporter.render import Format, choose_format
@@ -45,33 +45,27 @@ class Pages:
         self._kafka_gone_ms = kafka_gone_s * 1000
         self._api = ApiPages(reader, events, clock=clock)
         self._partitions = PartitionCollector() if partition_metrics else None
+        self.live = LivePage(
+            reader,
+            events,
+            clock=clock,
+            reasons=self._reasons,
+            partition_metrics=partition_metrics,
+        )
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""
         always: dict[str, Handler] = {
-            "/": self.index,
             "/metrics": self.metrics,
             "/healthz": self.health,
             "/readyz": self.readiness,
         }
         return (
-            always
+            self.live.routes()
+            | always
             | self._api.routes()
             | ({"/metrics/partitions": self.partitions} if self._partitions else {})
         )
-
-    async def index(self, _request: Request) -> Response:
-        """List what is served here."""
-        paths = [path for path in self.routes() if "{" not in path and path != "/"]
-        paths += [f"/api/v1/clusters/{name}" for name in self._reader.collector.clusters]
-        items = "".join(
-            f'<li><a href="{html.escape(path)}">{html.escape(path)}</a></li>' for path in paths
-        )
-        page = (
-            '<!doctype html><html lang="en"><meta charset="utf-8">'
-            f"<title>Kafka Controller Monitor</title><h1>Kafka Controller Monitor</h1><ul>{items}</ul>"
-        )
-        return Response(page, media_type="text/html")
 
     async def metrics(self, request: Request) -> Response:
         """Serve all figures."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -138,11 +138,13 @@ def _cannot_fit(view: TopicView, facts: ClusterFacts, wanted: Wanted) -> bool:
     """
     if _OF_PLAIN.issuperset(wanted.conditions) or view.deleting or view.adding or view.removing:
         return False
+    return is_plain(view, facts.live)
+
+
+def is_plain(view: TopicView, live: Container[int]) -> bool:
+    """Tell whether each partition's preferred replica lives and leads, with all replicas in sync."""
     return all(
-        replicas
-        and leader == replicas[0]
-        and leader in facts.live
-        and len(isr or ()) == len(replicas)
+        replicas and leader == replicas[0] and leader in live and len(isr or ()) == len(replicas)
         for leader, isr, replicas in zip(view.leader, view.isr, view.replicas, strict=True)
     )
 

@@ -12,7 +12,14 @@ from typing import NamedTuple
 import msgspec
 
 from controller_model.ids import AsOf
-from controller_model.views import BrokerView, ClusterView, TopicView, decode_view
+from controller_model.views import (
+    BrokerView,
+    ClusterView,
+    IncidentsView,
+    RecommendationView,
+    TopicView,
+    decode_view,
+)
 
 
 class Record(NamedTuple):
@@ -47,7 +54,7 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
         return view
 
 
-Entry = BrokerView | TopicEntry
+Entry = BrokerView | TopicEntry | IncidentsView | RecommendationView
 
 
 class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,3 +68,6 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """By id, in order of ids."""
     topics: Mapping[str, TopicEntry]
     """By view key: all chunks of all topics."""
+    incidents: IncidentsView | None = None
+    recommendation: RecommendationView | None = None
+    """None: the fold has told none yet."""

@@ -34,13 +34,19 @@ def json_response(
 
 def etag_response(request: Request, body: object) -> Response:
     """Return a body as JSON with its ETag; 304 without the body to a client that has it."""
-    content = msgspec.json.encode(body)
+    return kept_response(request, msgspec.json.encode(body), "application/json", {})
+
+
+def kept_response(
+    request: Request, content: bytes, media_type: str, also: dict[str, str]
+) -> Response:
+    """Return bytes with their ETag and more headers; 304 to a client that has them."""
     etag = f'"{hashlib.blake2b(content, digest_size=_ETAG_BYTES).hexdigest()}"'
     # It may be kept, but must be asked about each time.
-    headers = {"etag": etag, "cache-control": "no-cache"}
+    headers = {"etag": etag, "cache-control": "no-cache", **also}
     if _is_known(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type="application/json", headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 def problem_response(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:

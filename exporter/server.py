@@ -7,6 +7,7 @@ anything runs, so that a port in use is one clear line.
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from typing import Self
 
@@ -25,6 +26,8 @@ from pipeline.runtime import ConflictError
 
 _STARTUP_TIMEOUT_S = 5.0
 _SHUTDOWN_TIMEOUT_S = 2
+_UNACKNOWLEDGED_MS = 30_000
+"""How long what was sent may wait for the other side: a phone that is in a tunnel."""
 
 
 def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
@@ -46,19 +49,22 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
         metrics.requests.labels("error", str(status)).inc()
         return problem_response(status, detail, headers)
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route(path, counted(path, handler), methods=["GET"])
             for path, handler in pages.routes().items()
         ],
         exception_handlers={HTTPException: on_error, Exception: on_error},
     )
+    app.state.end_streams = pages.live.end
+    return app
 
 
 class HttpServer:
     """uvicorn on a socket of ours, in a thread; a context manager."""
 
     def __init__(self, app: Starlette, host: str, port: int) -> None:
+        self._app = app
         self._socket = _listen(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
@@ -92,6 +98,8 @@ class HttpServer:
         return self
 
     def __exit__(self, *_exc: object) -> None:
+        # Answers without an end would keep the server until its patience is over.
+        self._app.state.end_streams()
         self._server.should_exit = True
         self._thread.join(_SHUTDOWN_TIMEOUT_S + _STARTUP_TIMEOUT_S)
         self._socket.close()
@@ -104,6 +112,9 @@ def _listen(host: str, port: int) -> socket.socket:
     # connection that is kept open waits 40 ms for the scraper's delayed acknowledgement.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform == "linux":
+        # A viewer whose machine has vanished is noticed by this, not after a quarter of an hour.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
     try:
         listening.bind((host, port))
         listening.listen(128)

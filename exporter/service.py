@@ -13,11 +13,13 @@ from prometheus_client import CollectorRegistry
 
 from exporter.config import ExportSettings
 from exporter.event_store import EventStore
+from exporter.maintenance import MaintenanceReader
 from exporter.metrics import ExporterMetrics
 from exporter.pages import Pages
 from exporter.reader import TopicReader
 from exporter.server import HttpServer, make_app
 from exporter.view_store import ViewStore
+from exporter.worst_topics import WorstTopicsThread
 from pipeline.runtime import KcmError, get_logger
 
 _LOOK_EVERY_S = 0.2
@@ -38,13 +40,17 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
         kafka_gone_s=settings.kafka_gone_s,
         partition_metrics=settings.partition_metrics,
     )
-    with HttpServer(make_app(pages, metrics), settings.host, settings.port) as server:
+    marks = MaintenanceReader(settings, reader.collector.planned, metrics)
+    collector = reader.collector
+    worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, _now_ms)
+    with HttpServer(make_app(pages, metrics), settings.host, settings.port) as server, marks, worst:
         log.info("serving", url=server.url, kafka=settings.bootstrap_servers)
         reader.start()
         try:
             while not stop.wait(_LOOK_EVERY_S):
                 _check(reader, server)
         finally:
+            marks.stop()  # so that the two of them end at once
             reader.close()
     log.info("stopped")
 

@@ -2,8 +2,9 @@
 
 The rule: of two views of one key the newer `as_of` wins, whatever order they come in; views wait
 until their batch's cluster view (the commit mark) is there, then all are swapped at once. A newer
-lineage replaces all of an older one. Garbage is counted and skipped. No clock, no I/O, no lock:
-one thread applies records, any thread may read `clusters`.
+lineage replaces all of an older one, once it has come as far: a fold that reads the whole log again
+passes states of days ago, which nobody must take for now. Garbage is counted and skipped. No clock,
+no I/O, no lock: one thread applies records, any thread may read `clusters`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
+from controller_model.completeness import sign_of_life
 from controller_model.errors import UnreadableRecordError
-from controller_model.ids import AsOf
+from controller_model.ids import AsOf, Position
 from controller_model.views import (
     AnyView,
     BrokerView,
     ClusterView,
     Deleted,
+    IncidentsView,
+    RecommendationView,
     TopicView,
     decode_view,
     view_key,
@@ -26,6 +30,11 @@ from controller_model.views import (
 from exporter.records import ClusterSnapshot, Entry, Record, TopicEntry
 
 E = TypeVar("E", BrokerView, TopicEntry)
+
+UNPROVEN_AT_MOST_MS = 600_000
+"""How long, by the log's clock, a new lineage's first proof is waited for when it has come as far:
+a resync that is asked for takes seconds, minutes where ZooKeeper is sick. Beyond it, figures that
+say that they are incomplete are better than those of before."""
 
 
 class Counts(NamedTuple):
@@ -53,6 +62,8 @@ class ViewStore:
         self.clusters: Mapping[str, ClusterSnapshot] = MappingProxyType({})
         self.counts = Counts()
         self._pending: dict[str, dict[str, _Pending]] = {}
+        self._coming: dict[str, ClusterSnapshot] = {}
+        """Of lineages that have not come as far yet as the one that is shown."""
         self._unconfirmed: set[str] = set()
 
     def apply(self, record: Record) -> str | None:
@@ -75,7 +86,7 @@ class ViewStore:
                 return self._commit(view, record.partition)
             case Deleted():
                 return self._delete(cluster, key, kind, view.as_of)
-            case BrokerView():
+            case BrokerView() | IncidentsView() | RecommendationView():
                 self._wait(cluster, key, _Pending(view.as_of, view))
             case TopicView():
                 entry = TopicEntry(
@@ -103,7 +114,7 @@ class ViewStore:
     def _wait(self, cluster: str, key: str, new: _Pending) -> None:
         waiting = self._pending.setdefault(cluster, {})
         old = waiting.get(key)
-        snapshot = self.clusters.get(cluster)
+        snapshot = self._newest(cluster)
         # A view at or before the last commit is held already, or has been deleted since.
         is_old = snapshot is not None and new.as_of is not None and new.as_of < snapshot.view.as_of
         if is_old or (old and old.as_of and new.as_of and new.as_of < old.as_of):
@@ -115,7 +126,7 @@ class ViewStore:
         if kind != "cluster":
             self._wait(cluster, key, _Pending(as_of, None))
             return None
-        held = self.clusters.get(cluster)
+        held = self._newest(cluster)
         if held is None or (as_of is not None and as_of < held.view.as_of):
             return None
         self._drop_cluster(cluster)
@@ -126,9 +137,14 @@ class ViewStore:
             {name: held for name, held in self.clusters.items() if name != cluster}
         )
         self._pending.pop(cluster, None)
+        self._coming.pop(cluster, None)
+
+    def _newest(self, cluster: str) -> ClusterSnapshot | None:
+        """Return the newest snapshot of a cluster, shown or coming; None: there is none."""
+        return self._coming.get(cluster) or self.clusters.get(cluster)
 
     def _commit(self, view: ClusterView, partition: int) -> str | None:
-        held = self.clusters.get(view.cluster)
+        held = self._newest(view.cluster)
         if held is not None and view.as_of < held.view.as_of:
             self.counts = self.counts._replace(not_newer=self.counts.not_newer + 1)
             return None
@@ -136,7 +152,11 @@ class ViewStore:
         ready = self._take_ready(view)
         brokers: Mapping[str, BrokerView] = {}
         topics: Mapping[str, TopicEntry] = {}
+        incidents = ready.get(f"{view.cluster}/incidents")
+        recommendation = ready.get(f"{view.cluster}/recommendation")
         if held is not None and held.view.as_of.lineage == view.as_of.lineage:
+            incidents = incidents or held.incidents
+            recommendation = recommendation or held.recommendation
             brokers = {f"{view.cluster}/broker/{id_}": b for id_, b in held.brokers.items()}
             topics = held.topics
         brokers = _known(view, _merge(brokers, ready, BrokerView))
@@ -149,9 +169,18 @@ class ViewStore:
             view=view,
             brokers={b.id: b for b in sorted(brokers.values(), key=lambda b: b.id)},
             topics=topics,
+            incidents=incidents if isinstance(incidents, IncidentsView) else None,
+            recommendation=(
+                recommendation if isinstance(recommendation, RecommendationView) else None
+            ),
         )
-        self.clusters = MappingProxyType({**self.clusters, view.cluster: snapshot})
         self.counts = self.counts._replace(commits=self.counts.commits + 1)
+        shown = self.clusters.get(view.cluster)
+        if shown is not None and not _has_come_as_far(view, shown.view):
+            self._coming[view.cluster] = snapshot
+            return None
+        self._coming.pop(view.cluster, None)
+        self.clusters = MappingProxyType({**self.clusters, view.cluster: snapshot})
         return view.cluster
 
     def _take_ready(self, view: ClusterView) -> dict[str, Entry | None]:
@@ -170,6 +199,26 @@ class ViewStore:
             if key not in later
             and (pending.as_of is None or pending.as_of.lineage == view.as_of.lineage)
         }
+
+
+def _has_come_as_far(new: ClusterView, shown: ClusterView) -> bool:
+    """Return whether what is shown may be replaced: always within a lineage.
+
+    Another lineage must have come as far in the log, or, where the log was made anew, as far by the
+    log's clock; and it must have been proven where what is shown was.
+    """
+    if new.as_of.lineage == shown.as_of.lineage:
+        return True
+    ahead_ms = (sign_of_life(new) or 0) - (sign_of_life(shown) or 0)
+    if ahead_ms < 0 and _position(new) < _position(shown):
+        return False
+    if new.log.verified_at is None and shown.log.verified_at is not None:
+        return ahead_ms > UNPROVEN_AT_MOST_MS
+    return True
+
+
+def _position(view: ClusterView) -> Position:
+    return Position(view.as_of.generation, view.as_of.seq)
 
 
 def _known(view: ClusterView, brokers: Mapping[str, BrokerView]) -> Mapping[str, BrokerView]:
@@ -195,9 +244,9 @@ def _without_leftovers(
     left: set[str] = set()
     for key, entry in ready.items():
         root, _, chunk = key.rpartition("/")
-        if chunk != "0" or isinstance(entry, BrokerView) or "/topic/" not in root:
+        if chunk != "0" or "/topic/" not in root:
             continue
-        number = 1 if entry is None else entry.chunks
+        number = entry.chunks if isinstance(entry, TopicEntry) else 1
         while f"{root}/{number}" in topics:
             left.add(f"{root}/{number}")
             number += 1
@@ -225,10 +274,13 @@ def _decode(value: bytes, cluster: str, key: str) -> AnyView:
     return view
 
 
+_KINDS = frozenset({"cluster", "broker", "topic", "incidents", "recommendation"})
+
+
 def _split(key: str) -> tuple[str, str]:
     """Return the cluster and the kind in a key; raise UnreadableRecordError if it is not ours."""
     cluster, slash, rest = key.partition("/")
     kind = rest.partition("/")[0]
-    if not (cluster and slash and kind in {"cluster", "broker", "topic", "recommendation"}):
+    if not (cluster and slash and kind in _KINDS):
         raise UnreadableRecordError(f"{key!r} is not the key of a view")
     return cluster, kind

@@ -1,7 +1,8 @@
 """How a part runs: exit codes, one-line errors, stop signals, logs, its own /metrics.
 
 The rule: what a user must hear is a `KcmError` with one line that names what, where and what to
-do, and an exit code that tells a script which kind of trouble it is.
+do, and an exit code that tells a script which kind of trouble it is. Every command loads this, so
+what only a running part needs (logs, metrics) is loaded when it is used.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import signal
 import sys
 import threading
 from types import FrameType
-from typing import ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-import structlog
-from prometheus_client import CollectorRegistry, start_http_server
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from structlog.typing import FilteringBoundLogger
 
 LogFormat = Literal["auto", "console", "json"]
 
@@ -60,6 +62,8 @@ class MetricsServer(Protocol):
 
 class _HttpMetricsServer:
     def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
+        from prometheus_client import start_http_server  # noqa: PLC0415  # see above
+
         try:
             self._server, self._thread = start_http_server(port, addr=host, registry=registry)
         except OSError as error:
@@ -123,6 +127,8 @@ def install_stop_signal() -> threading.Event:
 
 def configure_logging(level: str, log_format: LogFormat) -> None:
     """Write our logs to standard error: for people on a terminal, as JSON lines elsewhere."""
+    import structlog  # noqa: PLC0415  # see above
+
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
     renderer = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
     structlog.configure(
@@ -140,7 +146,9 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
     )
 
 
-def get_logger(part: str) -> structlog.typing.FilteringBoundLogger:
+def get_logger(part: str) -> FilteringBoundLogger:
     """Return the logger of a part of the pipeline."""
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(part=part)
+    import structlog  # noqa: PLC0415  # see above
+
+    logger: FilteringBoundLogger = structlog.get_logger(part=part)
     return logger

@@ -15,19 +15,33 @@ from hypothesis import strategies as st
 
 from controller_model.events import AnyEvent, EventId, EventRecord
 from controller_model.ids import Position, TopicPartition
+from controller_model.incidents import Incident
+from controller_model.recommendations import Grade
 from controller_model.views import ControllerView, Counts, Failover
 from exporter import api
+from exporter.maintenance import WrittenTo
 from exporter.openapi import document
 from exporter.operations import EVENT_KINDS, OPERATIONS, Operation
 from exporter.server import HttpServer
+from pipeline.maintenance import PlannedWork
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.json_schema import errors
-from tests.unit.exporter.samples import broker_view, cluster_view, elected, topic_view
+from tests.unit.exporter.samples import (
+    T0,
+    broker_view,
+    cluster_view,
+    elected,
+    incident,
+    incidents_view,
+    recommendation_view,
+    topic_view,
+)
 
 QUERIES: dict[str, tuple[str, ...]] = {
     "partitions": ("", "filter=offline", "filter=not-preferred&filter=electable", "limit=1"),
     "topics": ("", "contains=t", "filter=offline", "limit=1"),
     "events": ("", "limit=1", "kind=ControllerElected", "after=L1/1/0/0", "since=0"),
+    "incidents": ("", "state=open", "state=closed", "limit=1"),
     "recommendations": ("", "broker=1", "limit=1"),
     "what_if": ("each=broker", "each=rack", "lose_broker=0", "lose_broker=0&lose_rack=b"),
 }
@@ -70,12 +84,19 @@ def server() -> Iterator[Server]:
         broker_view(2, live=False, host=None, port=None, epoch=None, since=None),
         topic_view("t", leader=(0, 0), adding={1: (2,)}, topic_id="x"),
         topic_view("u", leader=(-1, None), isr=((0,), None), min_isr=2, unclean=True),
+        incidents_view(incident(8, closed_at=None, end=None), incident(7)),
+        recommendation_view(),
         cluster_view(
             counts=Counts(offline=1, preferred_imbalance=3, preferred_electable=1),
             controller=ControllerView(id=0, epoch=7, elected_at=1, failover=Failover.DONE),
             leader_elections={"preferred": 3},
         ),
     )
+    planned = PlannedWork(
+        v=1, cluster="prod", broker=1, started_at=T0, until=T0 + 1000, reason="3.9.1", epoch=2**60
+    )
+    served.collector.planned.show({("prod", 1): planned})
+    served.collector.planned.written_to = WrittenTo("kafka:9092", "kcm.maintenance")
     served.tell(elected(1))
     with HttpServer(served.app, "127.0.0.1", 0) as http:
         yield Server(http.url, served)
@@ -135,6 +156,7 @@ def test_a_refusal_is_the_problem_that_the_document_tells(server: Server, path: 
 COUNTING = {"TopicCreated", "TopicExpanded", "FailoverWork"}
 """Kinds that count their partitions and do not name them."""
 LONG = st.integers(0, 2**62)
+COUNTS = st.dictionaries(st.text(), st.integers(0, 9), max_size=3)
 
 
 @st.composite
@@ -149,6 +171,8 @@ def events(draw: st.DrawFn, kind: str) -> EventRecord:
         "partitions": st.integers(0, 9)
         if kind in COUNTING
         else st.lists(st.builds(TopicPartition, st.text(), st.integers(0, 9))).map(tuple),
+        "incident": st.builds(Incident, broker_ends=COUNTS, leader_elections=COUNTS),
+        "grade": st.builds(Grade),
     }
     fields = {name: s for name, s in known.items() if name in made.__struct_fields__}
     event = draw(st.builds(made, **fields))

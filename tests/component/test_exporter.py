@@ -219,7 +219,7 @@ def test_errors_are_problem_json_and_only_get_and_head_are_served(shared: Export
     head = shared.get("/metrics", method="HEAD")
     assert (head.status, head.body) == (200, b"")
     assert shared.get("/healthz").status == 200
-    assert b"/metrics" in shared.get("/").body
+    assert b'href="metrics"' in shared.get("/").body
 
 
 def test_garbage_is_counted_and_skipped(shared: Exporter) -> None:

@@ -14,7 +14,9 @@ from controller_model.events import (
     EventRecord,
     encode_event,
 )
-from controller_model.ids import AsOf, Position
+from controller_model.ids import AsOf, Position, TopicPartition
+from controller_model.incidents import Incident, IncidentEnd
+from controller_model.recommendations import BrokerRatio, Grade, Outcome, Recommended
 from controller_model.views import (
     VERSION,
     AnyView,
@@ -23,8 +25,10 @@ from controller_model.views import (
     ControllerView,
     Counts,
     Deleted,
+    IncidentsView,
     LogView,
     Pending,
+    RecommendationView,
     TopicView,
     encode_view,
     view_key,
@@ -117,6 +121,71 @@ def topic_view(
         leader_recovery_state=(None, None),
     )
     return msgspec.structs.replace(well, **fields)
+
+
+def incident(number: int, **fields: Any) -> Incident:
+    """Return a closed incident, but for these fields."""
+    over = Incident(
+        number=number,
+        started_at=T0,
+        last_abnormal_at=T0 + 1,
+        closed_at=T0 + 60_001,
+        end=IncidentEnd.RECOVERED,
+        opened_by="BrokerStopped",
+        summary="Broker 1 crashed and came back.",
+        brokers_lost=(1,),
+        brokers_back=(1,),
+        broker_ends={"crashed": 1},
+        leader_elections={"offline": 2},
+    )
+    return msgspec.structs.replace(over, **fields)
+
+
+def incidents_view(*incidents: Incident, at: AsOf | None = None, total: int = 7) -> IncidentsView:
+    """Return the incidents of a cluster, the newest first."""
+    return IncidentsView(
+        v=VERSION, cluster="prod", as_of=at or as_of(1), total=total, incidents=incidents
+    )
+
+
+def recommendation_view(at: AsOf | None = None) -> RecommendationView:
+    """Return a recommendation that stands, and a grade of the one before it."""
+    ratio = BrokerRatio(broker=1, before=0.5, after=0.25)
+    partitions = (TopicPartition("t", 1),)
+    return RecommendationView(
+        v=VERSION,
+        cluster="prod",
+        as_of=at or as_of(1),
+        standing=Recommended(
+            number=2,
+            made_at=T0,
+            brokers=(1,),
+            threshold_percentage=10,
+            partition_count=1,
+            partitions=partitions,
+            command="kafka-leader-election.sh",
+            ratios=(msgspec.structs.replace(ratio, after=None),),
+        ),
+        graded=(
+            Grade(
+                number=1,
+                made_at=T0,
+                elected_at=T0,
+                graded_at=T0,
+                outcome=Outcome.RELAPSED,
+                partition_count=3,
+                elections=2,
+                watched=3,
+                regained=2,
+                lost_again=1,
+                not_regained=1,
+                regained_after_ms=5,
+                examples_lost_again=partitions,
+                examples_not_regained=partitions,
+                ratios=(ratio,),
+            ),
+        ),
+    )
 
 
 def deleted(at: AsOf, cluster: str = "prod") -> Deleted:

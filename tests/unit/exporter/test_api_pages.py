@@ -18,6 +18,9 @@ from tests.unit.exporter.samples import (
     broker_view,
     cluster_view,
     elected,
+    incident,
+    incidents_view,
+    recommendation_view,
     topic_view,
 )
 
@@ -224,6 +227,49 @@ def test_a_recommendation_is_the_file_of_kafkas_tool(served: Served) -> None:
     assert "--bootstrap-server kafka0:9092" in told["command"]
     assert served.json(f"{PROD}/recommendations", broker=0)["chunks"] == []
     assert served.json(f"{PROD}/recommendations", broker=1)["partition_count"] == 1
+
+
+def test_incidents_are_the_newest_first_and_can_be_chosen(served: Served) -> None:
+    """The open one is in front; older ones than are kept are counted."""
+    path = f"{PROD}/incidents"
+    assert served.json(path)["incidents"] == []
+    assert served.json(path)["total"] == 0
+    is_open = incident(9, closed_at=None, end=None)
+    served.write(
+        incidents_view(is_open, incident(8), incident(7), at=as_of(2), total=9),
+        cluster_view(at=as_of(2)),
+    )
+    told = served.json(path)
+    assert told["total"] == 9
+    assert [each["number"] for each in told["incidents"]] == [9, 8, 7]
+    assert told["incidents"][1]["broker_ends"] == {"crashed": 1}
+    assert told["completeness"]["status"] == "live"
+    assert [i["number"] for i in served.json(path, state="open")["incidents"]] == [9]
+    assert [i["number"] for i in served.json(path, state="closed")["incidents"]] == [8, 7]
+    assert [i["number"] for i in served.json(path, limit=1)["incidents"]] == [9]
+    served.write(cluster_view(at=as_of(3)))
+    assert served.json(path)["total"] == 9, "what did not change stands"
+
+
+def test_what_was_triggered_stands_beside_what_can_be_elected_now(served: Served) -> None:
+    """The recommendation as it was made, and the grades of those before it."""
+    path = f"{PROD}/recommendations"
+    assert served.json(path)["triggered"] == {"standing": None, "graded": []}
+    served.write(recommendation_view(as_of(2)), cluster_view(at=as_of(2)))
+    told = served.json(path)["triggered"]
+    assert told["standing"]["partitions"] == [{"topic": "t", "partition": 1}]
+    assert told["standing"]["brokers"] == [1]
+    (grade,) = told["graded"]
+    assert grade["outcome"] == "relapsed"
+    assert grade["examples_lost_again"] == [{"topic": "t", "partition": 1}]
+
+
+def test_what_another_lineage_told_is_not_of_this_one(served: Served) -> None:
+    """Incidents are counted within a lineage, and go with it."""
+    served.write(incidents_view(incident(7), at=as_of(2)), cluster_view(at=as_of(2)))
+    newer = as_of(3, lineage="L2")
+    served.write(cluster_view(at=newer))
+    assert served.json(f"{PROD}/incidents")["total"] == 0
 
 
 def test_a_loss_tells_what_would_break(served: Served) -> None:

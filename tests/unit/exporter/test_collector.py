@@ -12,13 +12,23 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from controller_model.completeness import LATE_MS, Reading
+from controller_model.incidents import IncidentsSummary
 from controller_model.metrics import CATALOGUE
 from controller_model.predictions import WritesDue
-from controller_model.views import AnyView, ControllerView
+from controller_model.recommendations import RebalanceSummary
+from controller_model.views import AnyView, ControllerView, Counts
 from exporter.collector import Collector, render_cluster
 from exporter.render import Format, choose_format
 from exporter.view_store import ViewStore
-from tests.unit.exporter.samples import T0, as_of, broker_view, cluster_view, record
+from pipeline.maintenance import PlannedWork
+from tests.unit.exporter.samples import (
+    T0,
+    as_of,
+    broker_view,
+    cluster_view,
+    record,
+    topic_view,
+)
 
 END = b"# EOF\n"
 
@@ -156,8 +166,10 @@ def test_the_age_of_everything_is_told_at_the_scrape() -> None:
 
 def test_every_metric_of_the_catalogue_can_be_served() -> None:
     """A cluster that knows everything shows every metric of the catalogue."""
+    lost = topic_view("lost", leader=(-1, -1), isr=((1,), (1,)))
     full = cluster_view(
         cluster_id="abc",
+        counts=Counts(topics=1, partitions=2, offline=2),
         controller=ControllerView(
             id=0,
             epoch=1,
@@ -175,8 +187,13 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
             cluster_view().log, last_change_mtime=T0, divergent_since=T0, incomplete_since=T0
         ),
         writes_due=WritesDue(counts={"new_leader": 1}, oldest_at=T0, owed_since=T0),
+        incidents=IncidentsSummary(total=2, open=2, last_started_at=T0, last_closed_at=T0),
+        rebalance=RebalanceSummary(recommendation=1, recommended_at=T0),
     )
-    collector = collector_of(ViewStore(), broker_view(0, leader_skew=0.5), full)
+    collector = collector_of(ViewStore(), broker_view(0, leader_skew=0.5), lost, full)
+    collector.worst_topics.look(collector.snapshots(), T0)
+    planned = PlannedWork(v=1, cluster="prod", broker=0, started_at=T0, until=T0 + 1)
+    collector.planned.show({("prod", 0): planned})
     found = families(collector, Format.TEXT)
     served = {sample.name for family in found.values() for sample in family.samples}
     assert served == {metric.name for metric in CATALOGUE}

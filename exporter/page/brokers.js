@@ -1,0 +1,106 @@
+// The brokers: who leads how much, who leads too little, and who may be stopped.
+
+import { $, el, setText, since, Table } from "./dom.js";
+import { clock, count, number, percent, words } from "./format.js";
+
+let table = null;
+
+const COLUMNS = [
+  { head: "Broker", row: true, cell: name },
+  { head: "State", cell: state },
+  { head: "Rack", cell: (b) => b.rack ?? "–" },
+  { head: "Leaders", number: true, cell: leaders },
+  { head: "Replicas", number: true, cell: (b) => number(b.replicas) },
+  {
+    head: "In sync",
+    number: true,
+    cell: (b) => (b.in_isr < b.replicas ? strong(number(b.in_isr)) : number(b.in_isr)),
+  },
+  { head: "Imbalance", number: true, cell: imbalance },
+  { head: "Safe to stop", cell: safety },
+];
+
+function name(broker) {
+  const parts = [String(broker.id)];
+  if (broker.host) parts.push(el("small", {}, ` ${broker.host}`));
+  if (broker.isController) parts.push(el("span", { class: "tag" }, "controller"));
+  return parts;
+}
+
+function state(broker) {
+  const planned = broker.maintenance
+    ? el(
+        "span",
+        { class: "tag", title: broker.maintenance.reason ?? "" },
+        `planned work until ${clock(broker.maintenance.until)}: ${words(broker.maintenance.progress ?? "marked")}`,
+      )
+    : null;
+  if (broker.live)
+    return [broker.since === null ? "registered" : since(broker.since, "up "), planned].filter(
+      Boolean,
+    );
+  if (!broker.replicas) return [el("span", { class: "muted" }, "gone, and holds nothing")];
+  return [
+    el("strong", {}, "✖ gone"),
+    broker.since === null ? "" : since(broker.since, " for "),
+    planned,
+  ].filter(Boolean);
+}
+
+function leaders(broker) {
+  const bar = el("span", { class: "bar", "aria-hidden": "true" }, el("span", {}));
+  bar.firstChild.style.width = `${broker.share}%`;
+  return el("span", { class: "leaders" }, bar, number(broker.leaders));
+}
+
+function imbalance(broker) {
+  if (!broker.preferred) return "–";
+  const text = percent(broker.imbalance_ratio);
+  if (!broker.preferred_not_led) return text;
+  const detail = `${number(broker.preferred_not_led)} of ${number(broker.preferred)} not led`;
+  const shown = broker.isAbove ? el("strong", { class: "warning" }, `▲ ${text}`) : text;
+  return [shown, el("small", {}, ` ${detail}`)];
+}
+
+function safety(broker) {
+  const safe = broker.safe_to_stop;
+  if (safe.safe === null) return "–";
+  if (safe.safe) return "✔ yes";
+  const parts = [];
+  if (safe.offline) parts.push(`${number(safe.offline)} would be offline`);
+  if (safe.under_min_isr) parts.push(`${number(safe.under_min_isr)} would be under min ISR`);
+  return [el("strong", { class: "warning" }, "✖ no"), el("small", {}, `: ${parts.join(", ")}`)];
+}
+
+function strong(text) {
+  return el("strong", { class: "warning" }, text);
+}
+
+export function showBrokers(told, planned) {
+  table ??= new Table(
+    $("broker-table"),
+    "Brokers: who leads how much, and who may be stopped",
+    COLUMNS,
+  );
+  const most = Math.max(1, ...told.brokers.map((broker) => broker.leaders));
+  const threshold = (told.rebalance?.threshold_percentage ?? 10) / 100;
+  const live = told.brokers.filter((broker) => broker.live);
+  const unsafe = live.filter((broker) => broker.safe_to_stop.safe === false).length;
+  const gone = told.brokers.filter((broker) => !broker.live && broker.replicas).length;
+  const stop = unsafe === 0 ? "any one of them may be stopped" : `${unsafe} may not be stopped now`;
+  setText(
+    $("brokers-lead"),
+    `${count(live.length, "broker")} registered${gone ? `, ${gone} gone` : ""}; ${stop}.`,
+  );
+  table.update(
+    told.brokers.map((broker) => ({
+      ...broker,
+      key: broker.id,
+      share: Math.round((broker.leaders / most) * 100),
+      maintenance: planned.find((work) => work.broker === broker.id),
+      isController: broker.id === told.controller.id,
+      isAbove: broker.imbalance_ratio > threshold,
+      class: broker.live || !broker.replicas ? "" : "is-critical",
+    })),
+  );
+}

@@ -1,0 +1,81 @@
+// What happened last, in a line each.
+
+import { $, at, el, setChildren } from "./dom.js";
+import { clusterPath } from "./ask.js";
+import { count, kindWords, words } from "./format.js";
+
+const UNTOLD = new Set([
+  "kind",
+  "at",
+  "id",
+  "partitions",
+  "partition_count",
+  "controller_epoch",
+  "from_broker",
+  "to_broker",
+  "vacancy_ms",
+  "vacancy_min_ms",
+  "vacancy_max_ms",
+  "command",
+  "threshold_percentage",
+  "port",
+]);
+
+export function showEvents(told) {
+  setChildren(
+    $("events-list"),
+    told.events.map((event) => el("li", {}, at(event.at), ` ${eventWords(event)}`)),
+  );
+  if (told.events.length === 0)
+    setChildren($("events-list"), [el("li", { class: "muted" }, "None is kept.")]);
+  $("events-more").href = clusterPath(told.name, "/events?limit=1000");
+}
+
+function eventWords(event) {
+  if (event.kind === "IncidentClosed")
+    return `Incident ${event.incident.number} closed: ${event.incident.summary}`;
+  if (event.kind === "RecommendationGraded") return graded(event.grade);
+  if (event.kind === "IncidentOpened")
+    return `Incident ${event.number} opened: ${kindWords(event.opened_by).toLowerCase()}`;
+  const parts = [`${kindWords(event.kind)}${move(event)}`];
+  for (const [name, value] of Object.entries(event)) {
+    if (!UNTOLD.has(name) && value !== null && value !== undefined)
+      parts.push(...field(name, value));
+  }
+  if (event.partition_count !== undefined) parts.push(partitions(event));
+  else if (typeof event.partitions === "number") parts.push(count(event.partitions, "partition"));
+  return parts.join(", ");
+}
+
+function graded(grade) {
+  const back =
+    grade.outcome === "withdrawn"
+      ? ""
+      : `: ${count(grade.regained, "leader")} regained of ${grade.watched}`;
+  return `Recommendation ${grade.number} ${grade.outcome}${back}`;
+}
+
+function field(name, value) {
+  if (Array.isArray(value))
+    return value.every((each) => typeof each !== "object")
+      ? [`${words(name)} ${value.join("+")}`]
+      : [];
+  if (typeof value === "object") return [];
+  if (typeof value === "boolean") return [`${words(name)}: ${value ? "yes" : "no"}`];
+  return [
+    `${words(name)} ${name === "election" || name === "cause" || name === "end" ? words(String(value)) : value}`,
+  ];
+}
+
+function move(event) {
+  const { from_broker: from, to_broker: to } = event;
+  if (from === undefined && to === undefined) return "";
+  if (to === undefined) return ` from broker ${from}`;
+  return from === undefined ? ` to broker ${to}` : `, broker ${from} → ${to}`;
+}
+
+function partitions(event) {
+  const named = event.partitions.map((each) => `${each.topic}-${each.partition}`).join(", ");
+  const more = event.partition_count > event.partitions.length ? ", …" : "";
+  return `${count(event.partition_count, "partition")}${named ? `: ${named}${more}` : ""}`;
+}

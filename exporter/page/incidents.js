@@ -1,0 +1,57 @@
+// What went wrong together: the open incident first, then those that are over.
+
+import { $, at, el, setChildren, setText, sign, since } from "./dom.js";
+import { ask, Asking, clusterPath } from "./ask.js";
+import { count, duration } from "./format.js";
+
+const LISTED = 10;
+
+let cluster = null;
+let known = null;
+
+const asking = new Asking(async () => {
+  try {
+    const told = await ask(clusterPath(cluster.name, "/incidents"), { limit: LISTED });
+    list(told);
+  } catch (error) {
+    setText($("incidents-lead"), `They cannot be told: ${error.message}.`);
+    known = null;
+  }
+});
+
+export function showIncidents(told) {
+  cluster = told;
+  const incidents = told.incidents ?? null;
+  if (incidents === null) {
+    setText($("incidents-lead"), "None is told by this pipeline.");
+    return;
+  }
+  // An open one changes with its cluster; closed ones stay what they are.
+  const state = JSON.stringify([incidents, incidents.open === null ? null : told.as_of]);
+  if (state === known) return;
+  known = state;
+  asking.want();
+}
+
+function list(told) {
+  const open = told.incidents.find((each) => each.closed_at === null);
+  const ever = `${count(told.total, "incident")} since this pipeline began`;
+  setText($("incidents-lead"), `${open ? "One is open" : "None is open"}; ${ever}.`);
+  setChildren($("incidents-list"), told.incidents.map(item));
+}
+
+function item(incident) {
+  const isOpen = incident.closed_at === null;
+  const lasted = incident.last_abnormal_at - incident.started_at;
+  const part = incident.complete ? "" : " The log had a hole in it: counts are at least.";
+  return el(
+    "li",
+    { class: isOpen ? "is-critical" : null },
+    isOpen ? sign("critical") : "",
+    el("strong", {}, isOpen ? " Open" : `Incident ${incident.number}`),
+    " ",
+    at(incident.started_at),
+    isOpen ? since(incident.started_at, ", for ") : `, ${duration(lasted)}`,
+    `: ${incident.summary}${part}`,
+  );
+}

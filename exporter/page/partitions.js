@@ -1,0 +1,258 @@
+// The partitions: how many are what, and which, in pages. A page is asked for when the figures that
+// it depends on have changed, never for each change of the cluster.
+
+import { $, el, setChildren, setText, show, Table } from "./dom.js";
+import { ask, Asking, clusterPath } from "./ask.js";
+import { count, list, number, words } from "./format.js";
+
+const ROWS = 50;
+const MOST_PAGES_SEARCHED = 40; // the API reads 20,000 partitions for a page: 800,000 in all, then we ask
+const TYPING_MS = 250;
+
+// name in the API, name in the counts, words, whether any is a problem
+const CONDITIONS = [
+  ["offline", "offline", "Offline", "critical"],
+  ["under-min-isr", "under_min_isr", "Under min ISR", "critical"],
+  ["under-replicated", "under_replicated", "Under-replicated", "warning"],
+  ["at-min-isr", "at_min_isr", "At min ISR", null],
+  ["not-preferred", "preferred_imbalance", "Not led by the preferred replica", null],
+  ["electable", "preferred_electable", "Electable", null],
+  ["reassigning", "reassigning", "Reassigning", null],
+  ["without-state", "without_state", "Without a state", null],
+  ["single-replica", "replication_factor_1", "With a single replica", null],
+  ["deleting", null, "Of topics being deleted", null],
+];
+
+const COLUMNS = [
+  { head: "Partition", row: true, cell: (p) => `${p.topic}-${p.partition}` },
+  {
+    head: "What it is",
+    cell: (p) => (p.conditions.length ? p.conditions.map(words).join(", ") : "well"),
+  },
+  { head: "Leader", cell: leader },
+  { head: "In sync", cell: inSync },
+  { head: "Missing", cell: missing },
+  { head: "Replicas", cell: replicas },
+  { head: "Min ISR", number: true, cell: (p) => String(p.min_isr) },
+];
+
+const table = new Table($("partition-table"), "Partitions, by topic and number", COLUMNS);
+const initial = new URLSearchParams(location.search);
+const wanted = {
+  filter: initial.get("filter"),
+  contains: initial.get("contains") ?? "",
+  broker: initial.get("broker") ?? "",
+  after: null,
+  chosen: initial.has("filter"),
+};
+let cluster = null;
+let known = null;
+let search = 0;
+let next = null;
+
+function leader(p) {
+  if (p.leader === null) return "no state yet";
+  if (p.leader < 0) return el("strong", {}, "✖ nobody");
+  if (p.conditions.includes("offline")) return el("strong", {}, `✖ ${p.leader}, gone`);
+  return p.leader === p.preferred ? String(p.leader) : `${p.leader}, preferred is ${p.preferred}`;
+}
+
+// A leaderless partition keeps its last member in the ISR, whether that one lives or not.
+function inSync(p) {
+  if (p.isr === null) return "–";
+  return p.isr.map((id) => (p.gone.includes(id) ? `${id} (gone)` : `${id}`)).join(", ") || "nobody";
+}
+
+function missing(p) {
+  if (p.isr === null) return "–";
+  const out = p.replicas.filter((id) => !p.isr.includes(id) && !p.adding.includes(id));
+  return out.length ? el("strong", {}, out.join(", ")) : "–";
+}
+
+function replicas(p) {
+  const moves = [
+    p.adding.length ? `adding ${p.adding.join(", ")}` : "",
+    p.removing.length ? `removing ${p.removing.join(", ")}` : "",
+  ];
+  const told = moves.filter(Boolean).join("; ");
+  return `${p.replicas.join(", ")}${told ? ` (${told})` : ""}`;
+}
+
+export function showPartitions(told) {
+  const isFirst = cluster === null;
+  cluster = told;
+  const { counts } = told;
+  setText(
+    $("totals"),
+    `${count(counts.partitions, "partition")} in ${count(counts.topics, "topic")}${counts.deleting_topics ? `, ${count(counts.deleting_topics, "topic")} being deleted` : ""}.`,
+  );
+  setChildren($("tiles"), tiles(counts));
+  if (!wanted.chosen) wanted.filter = worst(counts);
+  options(counts, told.brokers);
+  const relevant = JSON.stringify([wanted.filter, counts, told.brokers_live]);
+  const isQuiet = relevant === known && none(counts);
+  known = relevant;
+  if (isFirst || !isQuiet) asking.want();
+}
+
+// What is worst is what is listed, until somebody chooses.
+function worst(counts) {
+  const found = CONDITIONS.slice(0, 3).find(([, name]) => counts[name] > 0);
+  if (found) return found[0];
+  return counts.preferred_imbalance > 0 ? "not-preferred" : "offline";
+}
+
+function number_(counts, filter) {
+  const name = CONDITIONS.find(([each]) => each === filter)?.[1];
+  return name ? counts[name] : null;
+}
+
+function none(counts) {
+  return number_(counts, wanted.filter) === 0;
+}
+
+function tiles(counts) {
+  return CONDITIONS.slice(0, 7).map(([filter, name, text, severity]) => {
+    const value = counts[name];
+    const kind = value > 0 && severity ? severity : "none";
+    const mark = value > 0 && severity ? `${severity === "critical" ? "✖" : "▲"} ` : "";
+    return el(
+      "li",
+      { data: { severity: kind } },
+      el(
+        "button",
+        { type: "button", data: { filter }, "aria-pressed": String(wanted.filter === filter) },
+        el("b", {}, `${mark}${number(value)}`),
+        ` ${text}`,
+      ),
+    );
+  });
+}
+
+function options(counts, brokers) {
+  const all = [el("option", { value: "" }, "All")];
+  for (const [filter, name, text] of CONDITIONS) {
+    all.push(
+      el("option", { value: filter }, name === null ? text : `${text} (${number(counts[name])})`),
+    );
+  }
+  choose($("partition-filter"), all, wanted.filter ?? "");
+  const ids = [
+    el("option", { value: "" }, "Any"),
+    ...brokers.map((b) => el("option", { value: b.id }, String(b.id))),
+  ];
+  choose($("partition-broker"), ids, wanted.broker);
+  if (document.activeElement !== $("partition-topic")) $("partition-topic").value = wanted.contains;
+}
+
+// A list that is open under somebody's finger is left alone.
+function choose(select, made, value) {
+  if (document.activeElement !== select || select.options.length !== made.length)
+    setChildren(select, made);
+  if (select.value !== value) select.value = value;
+}
+
+const asking = new Asking(async () => {
+  const mine = ++search;
+  const { name } = cluster;
+  if (none(cluster.counts)) return put([], null, 0, mine);
+  const found = [];
+  let after = wanted.after;
+  try {
+    for (let pages = 1; ; pages += 1) {
+      const told = await ask(clusterPath(name, "/partitions"), {
+        filter: wanted.filter,
+        contains: wanted.contains.trim(),
+        broker: wanted.broker,
+        limit: ROWS - found.length,
+        after,
+      });
+      if (mine !== search) return;
+      found.push(...told.partitions);
+      after = told.next;
+      if (after === null || found.length >= ROWS || pages >= MOST_PAGES_SEARCHED)
+        return put(found, after, pages, mine);
+      // What comes late is shown as it comes.
+      setText(
+        $("partition-note"),
+        `Searching: ${count(found.length, "partition")} found up to ${after} …`,
+      );
+    }
+  } catch (error) {
+    if (mine === search)
+      setText($("partition-note"), `The partitions cannot be listed: ${error.message}.`);
+  }
+});
+
+function put(found, after, pages, mine) {
+  if (mine !== search) return;
+  next = after;
+  const gone = (p) => (p.isr ?? []).filter((id) => !cluster.brokers_live.includes(id));
+  table.update(
+    found.map((p) => ({
+      ...p,
+      gone: gone(p),
+      key: `${p.topic}/${p.partition}`,
+      class: p.conditions.includes("offline") ? "is-critical" : "",
+    })),
+  );
+  show($("partition-table"), found.length > 0);
+  setText($("partition-note"), note(found, after));
+  show($("partition-next"), after !== null);
+  show($("partition-first"), wanted.after !== null);
+}
+
+function note(found, after) {
+  const title = CONDITIONS.find(([each]) => each === wanted.filter)?.[2];
+  const what = title && title[0].toLowerCase() + title.slice(1);
+  const narrowed = [
+    wanted.contains ? `topic holds “${wanted.contains}”` : "",
+    wanted.broker ? `replica on broker ${wanted.broker}` : "",
+  ].filter(Boolean);
+  const by = [what, ...narrowed].filter(Boolean).join(", ");
+  const all = number_(cluster.counts, wanted.filter);
+  if (found.length === 0)
+    return after === null
+      ? `No partition${by ? `: ${by}` : ""}.`
+      : `None found up to ${after}; the search goes on with the next page.`;
+  const of = all !== null && narrowed.length === 0 ? ` of ${number(all)}` : "";
+  return `${wanted.after === null ? "" : `After ${wanted.after}: `}${number(found.length)}${of} shown${by ? `: ${by}` : ""}.`;
+}
+
+function change(changes, { chosen = true } = {}) {
+  Object.assign(wanted, { after: null, chosen: wanted.chosen || chosen }, changes);
+  const query = new URLSearchParams(location.search);
+  if (wanted.chosen) query.set("filter", wanted.filter ?? "");
+  for (const name of ["contains", "broker"])
+    wanted[name] ? query.set(name, wanted[name]) : query.delete(name);
+  history.replaceState(null, "", `?${query}${location.hash}`);
+  search += 1;
+  if (cluster === null) return;
+  setChildren($("tiles"), tiles(cluster.counts));
+  options(cluster.counts, cluster.brokers);
+  asking.want({ now: true });
+}
+
+let typing = 0;
+$("partition-form").addEventListener("submit", (event) => event.preventDefault());
+$("partition-filter").addEventListener("change", (event) => change({ filter: event.target.value }));
+$("partition-broker").addEventListener("change", (event) =>
+  change({ broker: event.target.value }, { chosen: false }),
+);
+$("partition-topic").addEventListener("input", (event) => {
+  clearTimeout(typing);
+  typing = setTimeout(() => change({ contains: event.target.value }, { chosen: false }), TYPING_MS);
+});
+$("partition-first").addEventListener("click", () => turn(null));
+$("partition-next").addEventListener("click", () => turn(next));
+$("tiles").addEventListener("click", (event) => pick(event.target.closest("[data-filter]")));
+$("problems").addEventListener("click", (event) => pick(event.target.closest("[data-filter]")));
+
+function pick(element) {
+  if (element) change({ filter: element.dataset.filter });
+}
+
+function turn(after) {
+  change({ after });
+  $("partition-table").scrollIntoView({ block: "nearest" });
+}

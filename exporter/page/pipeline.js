@@ -1,0 +1,107 @@
+// How far the figures can be trusted: the verdict, who was heard of when, what the log went through.
+
+import { $, at, el, setChildren, since } from "./dom.js";
+import { age, clock, count, duration, list, number } from "./format.js";
+
+const MEANS = {
+  behind: (stage) =>
+    `Behind: the ${stage} gives no sign of life. The figures are what was true then`,
+  incomplete: () => "Incomplete: changes may be missing until a resync has ended",
+  divergent: () => "Divergent: an audit proved that the figures are not what ZooKeeper holds",
+  blind: () => "Blind: the watcher has no ZooKeeper session, so nobody sees what happens there",
+};
+
+export function trustText(trust, told, reasons) {
+  const proven =
+    trust.verified_at === null ? "not proven yet" : `verified as of ${clock(trust.verified_at)}`;
+  const doubts = reasons.length ? ` The exporter is not ready: ${reasons.join("; ")}.` : "";
+  const delay =
+    told.delay_ms === null
+      ? ""
+      : `, and the newest change took ${duration(told.delay_ms)} to get here`;
+  if (trust.status === "live") return `The figures follow ZooKeeper, ${proven}${delay}.${doubts}`;
+  const told_ = (MEANS[trust.status] ?? (() => trust.status))(trust.stage);
+  const why =
+    told.log.incomplete_reason && trust.status === "incomplete"
+      ? ` (${told.log.incomplete_reason})`
+      : "";
+  const from = trust.since === null ? "" : ` since ${clock(trust.since)}`;
+  return `${told_}${why}${from}; ${proven}.${doubts}`;
+}
+
+export function showPipeline(told, trust) {
+  const { log } = told;
+  const heard = trust.heard_at;
+  setChildren($("pipeline-facts"), [
+    fact(
+      "Verified",
+      trust.verified_at === null ? "never yet" : since(trust.verified_at, "", " ago"),
+    ),
+    fact(
+      "ZooKeeper",
+      `${log.session === null ? "not known" : log.session.toLowerCase()}${log.zookeeper ? `, ${log.zookeeper}` : ""}`,
+    ),
+    fact("Watcher heard", ago(heard.watcher)),
+    fact("Fold heard", ago(heard.fold)),
+    fact("Exporter read", ago(heard.exporter)),
+    fact("Last change", lastChange(log)),
+    fact(
+      "Delay",
+      told.delay_ms === null
+        ? "not measured yet"
+        : `${duration(told.delay_ms)} from the watcher to this page`,
+    ),
+    fact(
+      "Held",
+      `${count(log.znodes, "znode")}, up to change ${told.as_of.generation}:${told.as_of.seq}`,
+    ),
+    fact("Resyncs, audits", `${number(log.resyncs)}, ${number(log.audits)}`),
+  ]);
+  setChildren(
+    $("pipeline-notes"),
+    notes(log).map((text) => el("li", {}, text)),
+  );
+}
+
+function ago(ms) {
+  return ms === null ? "never" : `${age(ms)} ago`;
+}
+
+function lastChange(log) {
+  if (log.last_change_at === null) return "none yet";
+  const took = log.last_change_mtime === null ? null : log.last_change_at - log.last_change_mtime;
+  // ZooKeeper's clock and the watcher's are two: a difference below zero is theirs, not a delay.
+  const seen =
+    took !== null && took >= 0 && took < 60_000
+      ? `, seen ${duration(took)} after it was written`
+      : "";
+  return [at(log.last_change_at), seen];
+}
+
+function notes(log) {
+  const told = [];
+  if (log.resync_under_way) told.push("A resync is under way.");
+  if (log.denied.length)
+    told.push(`ZooKeeper denies the watcher ${list(log.denied)}: what stands there is not known.`);
+  const counted = [
+    [log.holes, "hole in the log", "holes in the log"],
+    [log.dropped_by_watcher, "change dropped by the watcher", "changes dropped by the watcher"],
+    [
+      log.missed_updates,
+      "update merged before it could be read",
+      "updates merged before they could be read",
+    ],
+    [log.unreadable, "payload that cannot be read", "payloads that cannot be read"],
+    [log.anomalies, "anomaly", "anomalies"],
+    [log.errors, "error of ours", "errors of ours"],
+  ].filter(([value]) => value > 0);
+  if (counted.length)
+    told.push(
+      `Since the counters began: ${counted.map(([value, one, many]) => count(value, one, many)).join(", ")}.`,
+    );
+  return told;
+}
+
+function fact(name, text) {
+  return el("div", {}, el("dt", {}, name), el("dd", {}, ...(Array.isArray(text) ? text : [text])));
+}

@@ -1,0 +1,105 @@
+// The stream from the exporter: opened, watched, opened again. When it is silent the page is not
+// live, and says so: old figures that look fresh are worse than none.
+
+import { now } from "./format.js";
+
+const SILENT_MS = 4_000; // beats come every second
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 10_000;
+
+export class Stream {
+  // on: { beat(data), fleet(data), brokers(data), cluster(data), live(), lost({ since, retryAt, reason }) }
+  constructor(url, on) {
+    this.url = url;
+    this.on = on;
+    this.source = null;
+    this.heardAt = 0; // by a clock that nobody sets
+    this.since = null; // the same for people
+    this.tries = 0;
+    this.retry = 0;
+    this.retryAt = null;
+    this.isLive = false;
+    setInterval(() => this.watch(), 1000);
+    // A tab that nobody looks at holds no connection: browsers have six for a host.
+    document.addEventListener("visibilitychange", () =>
+      document.hidden ? this.pause() : this.open(),
+    );
+    window.addEventListener("online", () => this.open());
+    if (!document.hidden) this.open();
+  }
+
+  open() {
+    this.close();
+    clearTimeout(this.retry);
+    this.heardAt = performance.now();
+    this.source = new EventSource(this.url);
+    for (const kind of ["beat", "fleet", "brokers", "cluster"]) {
+      this.source.addEventListener(kind, (event) => this.take(kind, event.data));
+    }
+    this.source.addEventListener("error", () => this.fail());
+  }
+
+  take(kind, text) {
+    this.heardAt = performance.now();
+    this.since = now();
+    this.tries = 0;
+    if (!this.isLive) {
+      this.isLive = true;
+      this.on.live();
+    }
+    this.on[kind](JSON.parse(text));
+  }
+
+  // An EventSource does not tell why: asking the same once more does.
+  async fail() {
+    this.lose("the exporter does not answer");
+    const tries = this.tries;
+    const reason = await refusal(this.url);
+    if (reason !== null && this.tries === tries && !this.isLive)
+      this.on.lost({ since: this.since, retryAt: this.retryAt, reason });
+  }
+
+  watch() {
+    if (this.source && performance.now() - this.heardAt > SILENT_MS)
+      this.lose("the exporter is silent");
+  }
+
+  pause() {
+    this.close();
+    clearTimeout(this.retry);
+    this.isLive = false;
+    this.on.lost({ since: this.since, retryAt: null, reason: "this page was hidden" });
+  }
+
+  close() {
+    this.source?.close();
+    this.source = null;
+  }
+
+  lose(reason) {
+    this.close();
+    this.isLive = false;
+    const wait = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.tries);
+    // Two hundred pages must not all come back in one moment.
+    const retryIn = wait * (0.75 + Math.random() / 2);
+    this.tries += 1;
+    clearTimeout(this.retry);
+    this.retry = setTimeout(() => this.open(), retryIn);
+    this.retryAt = Date.now() + retryIn;
+    this.on.lost({ since: this.since, retryAt: this.retryAt, reason });
+  }
+}
+
+// Why the stream is refused, in the exporter's words; null when it is not, or nobody answers.
+async function refusal(url) {
+  const asking = new AbortController();
+  try {
+    const answer = await fetch(url, { signal: asking.signal });
+    if (answer.ok) return null;
+    return (await answer.json()).detail ?? null;
+  } catch {
+    return null;
+  } finally {
+    asking.abort();
+  }
+}

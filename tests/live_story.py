@@ -1,0 +1,166 @@
+"""A bad hour of a cluster, for the live page: the miniature controller's writes, folded, as views.
+
+The rule: nothing that the page shows is made up. The writes are those of the simulated controller,
+the figures and events those of the fold; only the times are set, and hosts and racks added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from controller_model.events import EventId, EventRecord, coalesce, number
+from controller_model.simulator import Simulator
+from controller_model.simulator_operations import (
+    BounceBroker,
+    CreateTopic,
+    DeleteController,
+    KillBroker,
+    Operation,
+    StartBroker,
+)
+from controller_model.simulator_settings import NoChance
+from controller_model.views import AnyView
+from controller_model.znode_commits import Committed, Created, Removed
+from controller_model.znodes import is_published
+from tests.histories import Fold, History
+from tests.unit.exporter.api_server import Served
+
+HEARTBEAT_MS = 10_000
+MINUTE_MS = 60_000
+BROKERS = range(6)
+TOPICS = {"audit": 6, "clicks": 48, "orders": 24, "payments": 12, "shipments": 24}
+LONE = "legacy-export"
+"""A topic with a single replica."""
+_IDS = "/brokers/ids/"
+
+
+def assignment(partitions: int, first: int) -> tuple[tuple[int, ...], ...]:
+    """Return three replicas for each partition, around the brokers."""
+    brokers = len(BROKERS)
+    return tuple(
+        tuple((first + partition + step) % brokers for step in (0, 1, 3))
+        for partition in range(partitions)
+    )
+
+
+TOPICS_MADE = tuple(
+    CreateTopic(topic, assignment(partitions, index))
+    for index, (topic, partitions) in enumerate(TOPICS.items())
+)
+QUIET_HOUR: tuple[tuple[int, Operation], ...] = (
+    *((60, StartBroker(broker)) for broker in BROKERS),
+    *((59, made) for made in TOPICS_MADE),
+)
+"""Operations, and how many minutes ago they were."""
+BAD_HOUR: tuple[tuple[int, Operation], ...] = (
+    *QUIET_HOUR,
+    (58, CreateTopic(LONE, ((2,), (2,)))),
+    (44, DeleteController()),
+    (31, BounceBroker(1)),
+    (18, DeleteController()),
+    (17, BounceBroker(4)),
+    (2, KillBroker(2)),
+)
+
+
+class _TakingTurns(NoChance):
+    """The next broker in the row wins /controller, so that elections can be told apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = -1
+
+    def first(self, candidates: tuple[int, ...]) -> int:
+        """Return the first above the winner before."""
+        above = [broker for broker in candidates if broker > self._last]
+        self._last = min(above or candidates)
+        return self._last
+
+
+class LiveStory:
+    """A cluster that lives through operations, and what is told of it."""
+
+    def __init__(self, *, until: int) -> None:
+        """Begin an hour before `until`, in milliseconds since 1970."""
+        self.until = until
+        self._simulator = Simulator(chance=_TakingTurns())
+        self._history = History(now=until - 61 * MINUTE_MS)
+        self._history.resync()
+        self._fold = Fold(min_isr=2)
+        self._told = 0
+        self._accounts = 0
+        self._last: EventId | None = None
+        self.events: list[EventRecord] = []
+
+    def play(self, script: Iterable[tuple[int, Operation]]) -> None:
+        """Let operations happen, each so many minutes before the end."""
+        for minutes, operation in script:
+            self.beat(self.until - minutes * MINUTE_MS)
+            self._simulator.tree.time_ms = self._history.now
+            self._simulator.perform(operation)
+            self._tell()
+        self.beat(self.until)
+
+    def beat(self, until: int) -> None:
+        """Let heartbeats pass; an audit proves the figures now and then."""
+        while self._history.now + HEARTBEAT_MS <= until:
+            self._history.heartbeat(after_ms=HEARTBEAT_MS)
+            if self._history.seq % 30 == 0:
+                self._history.reconciled()
+            self._feed()
+
+    def views(self) -> Sequence[AnyView]:
+        """Return the views that changed since the last time, the cluster's last."""
+        return list(self._fold.views(folded_at=self.until).values())
+
+    def _tell(self) -> None:
+        commits = self._simulator.commits[self._told :]
+        self._told = len(self._simulator.commits)
+        for commit in commits:
+            self._history.now = max(self._history.now, commit.time_ms)
+            writes = [write for write in commit.writes if is_published(write.path)]
+            with self._history.transaction():
+                for write in writes:
+                    self._make(write)
+            for path in dict.fromkeys(write.path for write in writes):
+                self._history.tell(path)
+        self._feed()
+
+    def _make(self, write: Committed) -> None:
+        if isinstance(write, Removed):
+            self._history.delete(write.path, seen=False)
+            return
+        owner = write.owner if isinstance(write, Created) else 0
+        data = _placed(write.path, write.data) if write.path.startswith(_IDS) else write.data
+        self._history.set(write.path, data, ephemeral_owner=owner, seen=False)
+
+    def _feed(self) -> None:
+        told = self._fold.follow(self._history)
+        told += self._fold.accounts[self._accounts :]
+        self._accounts = len(self._fold.accounts)
+        records = number("prod", "l", coalesce(told), after=self._last)
+        self.events += records
+        if records:
+            self._last = records[-1].id
+
+
+def _placed(path: str, data: str) -> str:
+    """Return a broker's registration with a host and a rack of its own; no JSON: as it is."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return data
+    broker = int(path.removeprefix(_IDS))
+    host, rack = f"kafka-{broker}.example.net", "abc"[broker % 3]
+    endpoints = [f"PLAINTEXT://{host}:9092"]
+    return json.dumps({**content, "host": host, "rack": rack, "port": 9092, "endpoints": endpoints})
+
+
+def served(story: LiveStory, script: Iterable[tuple[int, Operation]]) -> Served:
+    """Play a script; return an exporter that has read what was told of it."""
+    story.play(script)
+    exporter = Served()
+    exporter.write(*story.views())
+    exporter.tell(*story.events)
+    return exporter

@@ -1,0 +1,82 @@
+"""`python -m tests.screenshots [FOLDER]`: the pictures of the live page in docs/screenshots, made anew.
+
+The rule: a picture shows what the page shows, of a cluster whose every write the miniature
+controller made and the fold folded; nothing in it is drawn or typed.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, expect
+
+from exporter.server import HttpServer
+from tests.component.chromium import chromium, watched
+from tests.live_story import BAD_HOUR, QUIET_HOUR, LiveStory, served
+from tests.unit.exporter.samples import T0
+
+FOLDER = Path(__file__).parent.parent / "docs" / "screenshots"
+QUALITY = 85
+"""Of WebP: text stays sharp, at a third of what a PNG takes."""
+MOST_BYTES = 150_000
+"""A picture is looked at in a README, over any line."""
+
+PICTURES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "live-light": (
+        BAD_HOUR,
+        {"viewport": {"width": 1280, "height": 1000}, "color_scheme": "light"},
+    ),
+    "live-dark": (
+        QUIET_HOUR,
+        {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
+    ),
+    "live-phone": (
+        BAD_HOUR,
+        {"viewport": {"width": 360, "height": 780}, "color_scheme": "dark"},
+    ),
+}
+"""By name: the script that is played, and how the browser is set."""
+
+
+def take(browser: Browser, name: str, folder: Path) -> int:
+    """Take a picture; return its size in bytes."""
+    script, context = PICTURES[name]
+    exporter = served(LiveStory(until=T0), script)
+    path = folder / f"{name}.webp"
+    with (
+        HttpServer(exporter.app, "127.0.0.1", 0) as server,
+        watched(browser, server.url, **context) as one,
+    ):
+        page = one.open()
+        # What is asked for beside the stream has come.
+        expect(page.locator("#partition-note")).not_to_be_empty()
+        expect(page.locator("#advice-lead")).not_to_be_empty()
+        expect(page.locator("#incidents-lead")).not_to_be_empty()
+        size = page.viewport_size
+        assert size is not None
+        clip = {"x": 0, "y": 0, **size, "scale": 2 if name == "live-phone" else 1}
+        taken = page.context.new_cdp_session(page).send(
+            "Page.captureScreenshot", {"format": "webp", "quality": QUALITY, "clip": clip}
+        )
+        path.write_bytes(base64.b64decode(taken["data"]))
+    return path.stat().st_size
+
+
+def main(arguments: list[str]) -> int:
+    """Take all pictures; return 1 when one is too large."""
+    folder = Path(arguments[0]) if arguments else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    too_large = 0
+    with chromium() as browser:
+        for name in PICTURES:
+            size = take(browser, name, folder)
+            sys.stdout.write(f"{folder / name}.webp: {size:,} bytes\n")
+            too_large += size > MOST_BYTES
+    return 1 if too_large else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
