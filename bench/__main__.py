@@ -9,15 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import delay, fleet, replay, resync
+from bench import commands, delay, fleet, replay, resync, scrape
 from kcm.stack.errors import StackError
 from pipeline.runtime import KcmError
 
 SCENARIOS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
+    "commands": (commands.SUMMARY, commands.measure),
     "delay": (delay.SUMMARY, delay.measure),
     "fleet": (fleet.SUMMARY, fleet.measure),
     "replay": (replay.SUMMARY, replay.measure),
     "resync": (resync.SUMMARY, resync.measure),
+    "scrape": (scrape.SUMMARY, scrape.measure),
 }
 
 

@@ -6,10 +6,12 @@ the same for all of them (see `exits`).
 
 from __future__ import annotations
 
+import ast
 import importlib
-import importlib.metadata
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,6 +25,9 @@ VERBS = {
     "events": "kcm.events:events",
     "recommend": "kcm.recommend:recommend",
     "what-if": "kcm.what_if:what_if",
+    "elect": "kcm.elect:elect",
+    "maintenance": "kcm.maintenance:app",
+    "doctor": "kcm.doctor:doctor",
     "watch": "kcm.watch:watch",
     "stream": "kcm.stream:stream",
     "export": "kcm.export:export",
@@ -49,23 +54,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _app(given: Sequence[str]) -> typer.Typer:
     """Return the command line: with the verb that is asked for, or, to choose from, with all.
 
-    A verb's module is loaded only for one of them: others bring what takes a second to load.
+    A verb's module is loaded only to run or to complete it: some bring what takes a second to load.
     """
     app = typer.Typer(
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # plain help: whole option names, and a [default] is no markup
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    for verb in [given[0]] if given and given[0] in VERBS else VERBS:
+    words = given or completed_words(os.environ)
+    if words and words[0] in VERBS:
+        verb = words[0]
         module, _, function = VERBS[verb].partition(":")
-        app.command(name=verb)(getattr(importlib.import_module(module), function))
+        found = getattr(importlib.import_module(module), function)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=verb)
+        else:
+            app.command(name=verb)(found)
+        return app
+    for verb in VERBS:
+        app.command(name=verb, help=summary(verb))(_listed)
     return app
+
+
+def completed_words(environ: Mapping[str, str]) -> list[str]:
+    """Return the words that a shell wants completed, without our name; empty if none does.
+
+    >>> completed_words({"_KCM_COMPLETE": "complete_bash", "COMP_WORDS": "kcm status --wa"})
+    ['status', '--wa']
+    """
+    if "_KCM_COMPLETE" not in environ:
+        return []
+    words = environ.get("COMP_WORDS") or environ.get("_TYPER_COMPLETE_ARGS") or ""
+    return words.split()[1:]
+
+
+def summary(verb: str) -> str:
+    """Return the first line of a verb's help, read from its source: to load all takes a second."""
+    name = VERBS[verb].partition(":")[0].removeprefix("kcm.")
+    folder, function = Path(__file__).parent, verb.replace("-", "_")
+    body = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8")).body
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
+
+
+def _listed() -> None:
+    """Stand in the list of verbs; whoever names a verb gets the verb itself."""
 
 
 def _show_version(*, value: bool) -> None:
     if value:
+        import importlib.metadata  # noqa: PLC0415  # takes longer than all else that a verb needs
+
         typer.echo(f"kcm {importlib.metadata.version(DISTRIBUTION)}")
         raise typer.Exit
 
@@ -83,6 +125,8 @@ def _root(
     On one machine, for your own cluster: kcm up --zookeeper zk1:2181/kafka --cluster prod
 
     To see it at work on a cluster that it starts and breaks: kcm demo
+
+    To complete verbs and options by the Tab key: kcm --install-completion
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

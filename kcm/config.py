@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from annotated_types import Ge, Gt, Le
+from pydantic.fields import FieldInfo
 
 from kcm.options import Options, SettingsClass, default_text, option_name, placeholder, with_options
 from kcm.parts import PARTS, TITLED, all_names, load_all, suspicious_variables
@@ -72,12 +74,30 @@ def reference() -> str:
     return "\n\n".join(tables)
 
 
+def bounds(field: FieldInfo) -> str:
+    """Return between which values a number must be; empty when nothing bounds it.
+
+    >>> bounds(PARTS[0].settings.model_fields["heartbeat_s"])
+    'above 0, at most 20'
+    """
+    parts = []
+    for bound in field.metadata:
+        match bound:
+            case Ge(ge=least):
+                parts.append(f"at least {least}")
+            case Gt(gt=above):
+                parts.append(f"above {above}")
+            case Le(le=most):
+                parts.append(f"at most {most}")
+    return ", ".join(parts)
+
+
 def _table(title: str, settings_class: SettingsClass, without: set[str]) -> str:
     lines = [
-        f"### {title}",
+        f"## {title}",
         "",
-        "| Setting | Option, variable | Default | Meaning |",
-        "|---|---|---|---|",
+        "| Setting | Option, variable | Default | Takes | Meaning |",
+        "|---|---|---|---|---|",
     ]
     for name, field in settings_class.model_fields.items():
         if name in without:
@@ -88,6 +108,7 @@ def _table(title: str, settings_class: SettingsClass, without: set[str]) -> str:
         # outside of code, Markdown takes <these> for HTML
         meaning = (field.description or "").replace("|", "\\|").replace("<", "&lt;")
         lines.append(
-            f"| `{name}` | {option}<br>`{ENV_PREFIX}{name.upper()}` | {shown} | {meaning} |"
+            f"| `{name}` | {option}<br>`{ENV_PREFIX}{name.upper()}` | {shown} "
+            f"| {bounds(field)} | {meaning} |"
         )
     return "\n".join(lines)

@@ -2,7 +2,8 @@
 
 The rule: a user never sees a stack trace unless they asked for it, and a script never has to parse
 what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 the answer
-to a question that was asked with --check is no, 1 ours.
+to a question that was asked (--check, kcm doctor) is no, 7 nothing was done for want of --confirm, 8 stopped
+before all was done, 1 ours.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ UNEXPECTED = 1
 BAD_USE = 2
 NOT_SO = 6
 """A command was asked to check something, and it is not so."""
+NOT_CONFIRMED = 7
+"""A command told what it would do, and was not told --confirm."""
+STOPPED = 8
+"""A command stopped before all was done, and told what was and what was not."""
 INTERRUPTED = 130
 """What a shell reports of a program that Ctrl-C ended."""
 

@@ -88,6 +88,15 @@ class Pipeline:
         host = self._options.get("host", HOST)
         return f"http://{_EVERY_ADDRESS.get(host, host)}:{self._options['port']}"
 
+    @property
+    def metrics_addresses(self) -> list[str]:
+        """Where the parts serve their metrics, `host:port`, the exporter first."""
+        addresses = []
+        for _, port, host_option in _PORTS:
+            host = self._options.get(host_option, HOST)
+            addresses.append(f"{_EVERY_ADDRESS.get(host, host)}:{self._options[port]}")
+        return addresses
+
     def start(self, *, wait_broker: bool = True) -> Self:
         """Start everything at once: the parts wait for their Kafka themselves, which saves time.
 

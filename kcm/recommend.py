@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from rich.text import Text
 from kcm.api_client import ExporterApi, cluster_path
 from kcm.asking import DEFAULT_URL, Cluster, Exporter, console, print_json, printing
 from kcm.status_words import plain_table
+from kcm.story.event_words import event_words
 from kcm.written import printable, time_text
 from pipeline.runtime import UsageError
 
@@ -41,7 +43,7 @@ def recommend(
 
     Examples: kcm recommend, kcm recommend --broker 3 --json > election.json
 
-    Only partitions are named whose preferred replica is live and in sync now. Then run:
+    Only partitions are named whose preferred replica is live and in sync now. Then run kcm elect, which watches what they do, or
     kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type PREFERRED --path-to-json-file election.json
     """
     api = ExporterApi(exporter)
@@ -94,6 +96,7 @@ def words(told: dict[str, Any]) -> RenderableType:
         line = f"cannot be   {blocked['partition_count']}: preferred replica {reason} ({names})"
         parts.append(Text(printable(line), style="bold yellow"))
     parts.append(Text(_next(told["next_rebalance"])))
+    parts += map(Text, _triggered(told.get("triggered")))
     if count:
         parts.append(
             Text(
@@ -141,6 +144,24 @@ def _next(planned: dict[str, Any]) -> str:
         f"rebalance   the controller checks next not before {time_text(planned['at_earliest'])} "
         f"and {what} (threshold {percentage}%, assumed)"
     )
+
+
+def _triggered(triggered: dict[str, Any] | None) -> Iterator[str]:
+    """Yield what the monitor has told of its own accord, and how the last election did.
+
+    None: an exporter of before that.
+    """
+    if triggered is None:
+        return
+    standing = triggered["standing"]
+    if standing is not None:
+        brokers = ", ".join(map(str, standing["brokers"]))
+        elected = standing["elected_at"]
+        begun = "" if elected is None else f"; elections began {time_text(elected)}"
+        yield f"recommended {time_text(standing['made_at'])}, for broker {brokers}{begun}"
+    if triggered["graded"]:
+        last = {"kind": "RecommendationGraded", "grade": triggered["graded"][0]}
+        yield f"last time   {event_words(last)}"
 
 
 def _check_chunk(chunk: int | None, told: dict[str, Any]) -> None:

@@ -121,7 +121,21 @@ def _head(told: Json, now_ms: int) -> Text:
         text.append(f" ({printable(reason)})" if reason else "")
     text.append(f", last proven {ago(verdict['verified_at'], now_ms)} ago\ncontroller  ")
     _controller(text, told, now_ms)
+    _incident(text, told.get("incidents") or {}, now_ms)
     return text
+
+
+def _incident(text: Text, incidents: Json, now_ms: int) -> None:
+    """Add the incident that is open, or how long ago the last one was closed; none: nothing."""
+    if incidents.get("open") is not None:
+        since = ago(incidents["open_since"], now_ms)
+        text.append(f"\nincident    number {incidents['open']}, open for {since}", style=_BAD)
+        text.append(f", since {incidents['opened_by']}")
+    elif incidents.get("last_closed_at") is not None:
+        closed = ago(incidents["last_closed_at"], now_ms)
+        text.append(
+            f"\nincident    none; {incidents['total']} before, the last closed {closed} ago"
+        )
 
 
 def _controller(text: Text, told: Json, now_ms: int) -> None:
@@ -165,7 +179,7 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> Table:
     for broker in order[:MOST_BROKERS]:
         table.add_row(
             f"{broker['id']} {printable(broker['host'] or '')}",
-            "yes" if broker["live"] else "NO",
+            _live(broker),
             ago(broker["since"], now_ms),
             printable(broker["rack"] or "-"),
             str(broker["leaders"]),
@@ -173,11 +187,17 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> Table:
             str(broker["preferred_not_led"]),
             f"{broker['imbalance_ratio']:.0%}",
             _safety(broker["safe_to_stop"]),
-            style="" if broker["live"] else _BAD,
+            style="" if broker["live"] or broker["maintenance"] else _BAD,
         )
     if len(order) > MOST_BROKERS:
         table.add_row("...", f"{len(order) - MOST_BROKERS} more")
     return table
+
+
+def _live(broker: Json) -> str:
+    """Return whether a broker is there, and whether somebody works on it (kcm maintenance)."""
+    there = "yes" if broker["live"] else "NO"
+    return f"{there}, planned work" if broker["maintenance"] else there
 
 
 def _safety(safety: Json) -> Text:

@@ -84,12 +84,20 @@ def read_jars(folder: Path) -> Jars | None:
     return None if found is None else Jars(**found)
 
 
+def find_jars(cache: Path | None = None) -> Jars | None:
+    """Return the jars of this release if all are here; None if not. Downloads nothing."""
+    return read_jars(_folder(default_cache() if cache is None else cache, IVY_FILE))
+
+
+def _folder(root: Path, ivy_file: Path) -> Path:
+    return root / "jars" / hashlib.sha256(ivy_file.read_bytes()).hexdigest()[:16]
+
+
 def _ensure(
     ivy_file: Path, counts: Mapping[str, int], cache: Path | None, *, progress: bool
 ) -> dict[str, list[Path]]:
     root = default_cache() if cache is None else cache
-    ivy_hash = hashlib.sha256(ivy_file.read_bytes()).hexdigest()[:16]
-    folder = root / "jars" / ivy_hash
+    folder = _folder(root, ivy_file)
     if (jars := _read(folder, counts)) is not None:
         return jars
     try:

@@ -112,9 +112,11 @@ class ZooKeeper(Server):
         return f"{self.connect_string} answered srvr with {answer.strip()[:200]!r}"
 
 
-def four_letter_word(host: str, port: int, word: str) -> str:
+def four_letter_word(
+    host: str, port: int, word: str, *, deadline_s: float = ANSWER_DEADLINE_S
+) -> str:
     """Return a server's answer to an administrator's word such as `mntr`; OSError if none."""
-    with socket.create_connection((host, port), ANSWER_DEADLINE_S) as connection:
+    with socket.create_connection((host, port), deadline_s) as connection:
         connection.sendall(word.encode())
         chunks = []
         while chunk := connection.recv(65536):

@@ -18,7 +18,7 @@ from kcm.stack.errors import JavaError, MissingJarsError, PortInUseError
 from pipeline.runtime import ConflictError, EnvironmentProblemError, UnreachableError, UsageError
 from pipeline.settings import PipelineSettings
 
-VERBS = ("up", "watch", "stream", "export", "config", "replay", "bundle", "demo")
+VERBS = ("up", "watch", "stream", "export", "config", "replay", "bundle", "demo", "doctor", "elect")
 ASKING = ("status", "events", "recommend", "what-if")
 SECRET = "hunter2"  # noqa: S105  # the password that must show nowhere
 
@@ -200,7 +200,7 @@ def test_the_reference_holds_every_setting_once(capsys: pytest.CaptureFixture[st
     everything = {name for part in PARTS for name in part.settings.model_fields}
     assert len(names) == len(set(names))
     assert set(names) == everything
-    assert all(row.replace("\\|", "").count("|") == 5 for row in rows)
+    assert all(row.replace("\\|", "").count("|") == 6 for row in rows)
 
 
 @pytest.mark.parametrize(

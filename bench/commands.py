@@ -1,0 +1,179 @@
+"""The commands that ask an exporter, from the key to the last line: what a person waits for.
+
+Each is a new process, as a shell starts it, against the exporter's real server over a cluster of
+20,000 partitions. A warm run precedes: Python writes its byte code then, and the exporter keeps its
+insights.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from bench import machine
+from controller_model.changes import SessionState
+from controller_model.completeness import Reading
+from controller_model.ids import AsOf
+from controller_model.views import (
+    VERSION,
+    BrokerView,
+    ClusterView,
+    ControllerView,
+    Counts,
+    LogView,
+    Pending,
+    TopicView,
+    encode_view,
+    view_key,
+)
+from exporter.collector import Collector
+from exporter.event_store import EventStore
+from exporter.metrics import ExporterMetrics
+from exporter.pages import Pages
+from exporter.records import Record
+from exporter.server import HttpServer, make_app
+from exporter.status import ReadingStatus
+from exporter.view_store import ViewStore
+
+SUMMARY = "kcm --help, status, events, recommend, what-if: seconds from start to end"
+
+CLUSTER = "bench"
+AT = AsOf("bench", 1, 1)
+BROKERS = 12
+TOPICS = 1_000
+PARTITIONS = 20
+RUNS = 11
+COMMANDS = (
+    ("--help",),
+    ("status",),
+    ("events",),
+    ("recommend",),
+    ("what-if",),
+    ("what-if", "--lose-broker", "3"),
+    ("maintenance", "status"),
+)
+
+
+def measure() -> dict[str, Any]:
+    """Serve a cluster and time each command; return median and worst in seconds."""
+    reader = _Reader(time.time_ns() // 1_000_000)
+    metrics = ExporterMetrics(CollectorRegistry())
+    pages = Pages(
+        reader,
+        EventStore(kept=1),
+        metrics,
+        clock=lambda: reader.now,
+        kafka_gone_s=15,
+        partition_metrics=False,
+    )
+    with HttpServer(make_app(pages, metrics), "127.0.0.1", 0) as server:
+        took = {" ".join(words): _time(words, server.url) for words in COMMANDS}
+    return {
+        "scenario": "commands",
+        "partitions": TOPICS * PARTITIONS,
+        "runs": RUNS,
+        "seconds": {
+            words: {
+                "p50": round(machine.percentile([each.wall_s for each in runs], 50), 3),
+                "max": round(max(each.wall_s for each in runs), 3),
+                "cpu_p50": round(machine.percentile([each.cpu_s for each in runs], 50), 3),
+            }
+            for words, runs in took.items()
+        },
+        "machine": machine.describe(),
+    }
+
+
+class _Took(NamedTuple):
+    wall_s: float
+    cpu_s: float
+    """Of the command alone: what it takes on a machine that has nothing else to do."""
+
+
+def _time(words: tuple[str, ...], url: str) -> list[_Took]:
+    where = () if words == ("--help",) else ("--exporter", url)
+    command = [sys.executable, "-P", "-m", "kcm", *words, *where]
+    took = []
+    for _ in range(RUNS + 1):
+        began = time.perf_counter()
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:  # noqa: S603  # our own program
+            _, status, used = os.wait4(process.pid, 0)
+            wall_s = time.perf_counter() - began
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        took.append(_Took(wall_s, used.ru_utime + used.ru_stime))
+    return took[1:]
+
+
+class _Reader:
+    """What the reader of the topics holds, without the topics."""
+
+    alive = True
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=now)
+        self.collector = Collector(lambda _snapshot: Reading(read_at=now))
+        views = ViewStore()
+        for view in _views(now):
+            key, value = view_key(view).encode(), encode_view(view)
+            views.apply(Record("kcm.views", 0, 0, key, value, now))
+        self.collector.update([CLUSTER], views.clusters)
+
+
+def _views(now: int) -> list[BrokerView | TopicView | ClusterView]:
+    """Return a cluster in which every tenth partition is not led by its preferred replica."""
+    ids = tuple(range(BROKERS))
+    brokers = [
+        BrokerView(
+            v=VERSION, cluster=CLUSTER, as_of=AT, id=id_, live=True, since=now, host="k", port=9092
+        )
+        for id_ in ids
+    ]
+    wrong = TOPICS * PARTITIONS // 10
+    cluster = ClusterView(
+        v=VERSION,
+        cluster=CLUSTER,
+        as_of=AT,
+        counters_since=now,
+        folded_at=now,
+        controller=ControllerView(id=0, epoch=1, elected_at=now, elections=1),
+        counts=Counts(
+            topics=TOPICS,
+            partitions=TOPICS * PARTITIONS,
+            preferred_imbalance=wrong,
+            preferred_electable=wrong,
+        ),
+        pending=Pending(),
+        log=LogView(session=SessionState.CONNECTED, heartbeat_at=now, verified_at=now),
+        brokers_live=ids,
+        brokers_known=ids,
+    )
+    return [*brokers, *map(_topic, range(TOPICS)), cluster]
+
+
+def _topic(number: int) -> TopicView:
+    count = range(PARTITIONS)
+    replicas = tuple(tuple((number + p + i) % BROKERS for i in range(3)) for p in count)
+    return TopicView(
+        v=VERSION,
+        cluster=CLUSTER,
+        as_of=AT,
+        name=f"topic-{number}",
+        chunk=0,
+        chunks=1,
+        partitions=tuple(count),
+        replicas=replicas,
+        leader=tuple(replicas[p][int(p % 10 == 0)] for p in count),
+        isr=replicas,
+        leader_epoch=(0,) * PARTITIONS,
+        controller_epoch=(1,) * PARTITIONS,
+        partition_epoch=(0,) * PARTITIONS,
+        leader_recovery_state=(0,) * PARTITIONS,
+    )

@@ -1,0 +1,156 @@
+"""`kcm maintenance`, `kcm doctor` and `kcm elect` on the story's cluster, its pipeline and brokers."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcm.__main__ import main
+from kcm.api_client import ExporterApi, cluster_path
+from kcm.story.comparison import Outcome
+from kcm.story.scene import CLUSTER_NAME, Scene
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(600)
+
+PARTITIONS = 12
+BACK_IN_SYNC_S = 90.0
+CLUSTER = cluster_path(CLUSTER_NAME)
+
+
+class Moved:
+    """The story's cluster after a broker was stopped and started again: others lead its partitions."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.api = ExporterApi(scene.pipeline.exporter_url)
+        self.broker = next(b for b in (2, 1) if b != self.told()["controller"]["id"])
+        self.topic = f"elect-{uuid.uuid4().hex[:6]}"
+        scene.cluster.create_topic(self.topic, partitions=PARTITIONS, replication_factor=3)
+        url = scene.pipeline.exporter_url
+        marked = ("--broker", str(self.broker), "--for", "30m", "--exporter", url)
+        assert main(["maintenance", "start", *marked]) == 0
+        self.progress = [self.planned()]
+        server = scene.cluster.brokers[self.broker]
+        server.stop()
+        wait_until(
+            lambda: self.told()["brokers_live"], lambda live: self.broker not in live, deadline_s=60
+        )
+        self.progress.append(self.planned())
+        server.start()
+        self.wanted = wait_until(
+            self.electable, lambda n: n >= PARTITIONS // 3, deadline_s=BACK_IN_SYNC_S
+        )
+
+    def planned(self) -> str:
+        """Return how far the restart that was marked has come."""
+        (mark,) = self.api.get(f"{CLUSTER}/maintenance")["planned"]
+        return str(mark["progress"])
+
+    def told(self) -> Any:
+        """Return the cluster as the monitor shows it."""
+        return self.api.get(CLUSTER)
+
+    def electable(self) -> int:
+        """Return how many partitions the broker could get back now."""
+        if self.broker not in self.told()["brokers_live"]:
+            return 0
+        path = f"{CLUSTER}/recommendations"
+        count: int = self.api.get(path, broker=self.broker)["partition_count"]
+        return count
+
+    def run(
+        self, capsys: pytest.CaptureFixture[str], *arguments: str, code: int
+    ) -> tuple[str, str]:
+        """Run the command, which must end so; return what it printed on both streams."""
+        capsys.readouterr()
+        given = ("--exporter", self.scene.pipeline.exporter_url, *arguments)
+        ended = main(["elect", *given])
+        captured = capsys.readouterr()
+        assert ended == code, captured
+        return captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def moved(scene: Scene, outcomes: list[Outcome]) -> Moved:
+    """A cluster in which one broker leads less than it should."""
+    assert outcomes
+    return Moved(scene)
+
+
+def test_planned_work_follows_the_restart(moved: Moved) -> None:
+    """Marked without an address of Kafka, the broker is told as down, and as done once it is in sync."""
+    assert moved.progress == ["waiting", "down"]
+    wait_until(moved.planned, lambda progress: progress == "caught_up", deadline_s=BACK_IN_SYNC_S)
+    url = moved.scene.pipeline.exporter_url
+    assert main(["maintenance", "end", "--exporter", url]) == 0
+
+
+def test_the_doctor_finds_nothing_that_fails(
+    scene: Scene, moved: Moved, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a real cluster every check is made, and the two clusters are told apart."""
+    zookeeper = scene.cluster.zookeeper.connect_string
+    url = scene.pipeline.exporter_url
+    assert moved.told()
+    capsys.readouterr()
+    code = main(["doctor", "--json", "--zookeeper", zookeeper, "--exporter", url])
+    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
+    assert [each for each in found.values() if each["level"] == "fail"] == []
+    assert code == 0
+    assert found["apart"]["level"] == "ok"
+    assert found["permissions"]["level"] == "ok"
+    assert "migration" not in found
+    assert f"clock, ZooKeeper of {CLUSTER_NAME}" in found
+
+
+def test_another_cluster_is_never_elected_on(
+    moved: Moved, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pipeline's own Kafka is not the cluster that is shown: that is found by the cluster id."""
+    servers = moved.scene.pipeline.bootstrap_servers
+    out, err = moved.run(capsys, "--bootstrap-servers", servers, "--confirm", code=2)
+    assert out == ""
+    assert "correct --bootstrap-servers" in err
+
+
+def test_without_confirm_nothing_is_done(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan is told, with an exit code of its own, and no leader moves."""
+    before = moved.electable()
+    servers = moved.scene.cluster.bootstrap_servers
+    out, err = moved.run(
+        capsys, "--bootstrap-servers", servers, "--broker", str(moved.broker), code=7
+    )
+    assert err == ""
+    assert out.endswith("nothing was done: say --confirm to do it\n")
+    assert moved.electable() == before
+
+
+def test_elections_move_the_leaders_back_and_the_monitor_sees_it(
+    moved: Moved, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A file is elected first, then the rest in chunks; what was told is what is shown afterwards."""
+    servers = moved.scene.cluster.bootstrap_servers
+    broker = str(moved.broker)
+    url = moved.scene.pipeline.exporter_url
+    assert main(["recommend", "--exporter", url, "--broker", broker, "--json"]) == 0
+    two = json.loads(capsys.readouterr().out)["partitions"][:2]
+    path = tmp_path / "election.json"
+    path.write_text(json.dumps({"partitions": two}))
+    common = ("--bootstrap-servers", servers, "--confirm", "--pause", "0")
+    out, err = moved.run(capsys, *common, "--file", str(path), code=0)
+    assert err == ""
+    assert "done        2 of 2 elected, 0 did not need it" in out
+    out, err = moved.run(capsys, *common, "--broker", broker, "--chunk", "3", code=0)
+    assert err == ""
+    assert "chunk 2 of " in out
+    assert moved.electable() == 0
+    brokers = moved.api.get(f"{CLUSTER}/brokers")["brokers"]
+    (shown,) = [each for each in brokers if each["id"] == moved.broker]
+    assert shown["preferred_not_led"] == 0
+    out, _ = moved.run(capsys, *common, "--broker", broker, code=0)
+    assert "nothing to elect" in out

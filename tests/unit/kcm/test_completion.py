@@ -1,0 +1,138 @@
+"""The Tab key, and how little is loaded for it: verbs and options are completed, and help is quick."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs.commands_page import command_of, subcommands
+from kcm.__main__ import VERBS, completed_words, summary
+
+HEAVY = ("structlog", "prometheus_client", "confluent_kafka", "kazoo", "pyspark", "starlette")
+
+
+def run(*words: str, **environment: str) -> str:
+    """Run `kcm` as a shell does, and return what it printed."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("KCM_")}
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "kcm", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**own, **environment},
+    )
+    return ended.stdout
+
+
+def completed(line: str) -> list[str]:
+    """Return what bash is offered at the end of a line."""
+    words = line.split(" ")
+    return run(
+        _KCM_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1)
+    ).split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("kcm ", list(VERBS)),
+        ("kcm st", ["status", "stream"]),
+        ("kcm maintenance ", ["start", "end", "status"]),
+        ("kcm maintenance start --f", ["--for"]),
+        ("kcm recommend --j", ["--json"]),
+        ("kcm nonsense", []),
+    ],
+)
+def test_bash_completes_verbs_and_options(line: str, offered: list[str]) -> None:
+    """What fits is offered, of subcommands too, and nothing that does not."""
+    assert completed(line) == offered
+
+
+def test_zsh_is_told_what_a_verb_does() -> None:
+    """Shells that show descriptions get the first line of the help."""
+    told = run(_KCM_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="kcm stat")
+    assert '"status":"Show how a cluster is' in told
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_takes_the_script_that_is_shown(tmp_path: Path) -> None:
+    """Sourced in a real bash, the script completes through the program itself."""
+    script = tmp_path / "completion.sh"
+    script.write_text(run("--show-completion", "bash"))
+    program = tmp_path / "kcm"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m kcm "$@"\n')
+    program.chmod(0o755)
+    line = (
+        f". {script}; COMP_WORDS=(kcm what); COMP_CWORD=1; _kcm_completion {program}; "
+        "echo ${COMPREPLY[@]}"
+    )
+    ended = subprocess.run(
+        ["bash", "--norc", "-c", line],  # noqa: S607  # whichever bash the user has
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout == "what-if\n"
+
+
+def test_completion_is_installed_for_the_users_shell(tmp_path: Path) -> None:
+    """The script stands in the user's own folder and is sourced by their shell's start file."""
+    told = run("--install-completion", "bash", HOME=str(tmp_path))
+    assert "bash completion installed in" in told
+    (script,) = tmp_path.rglob("kcm.sh")
+    assert "_KCM_COMPLETE=complete_bash" in script.read_text()
+    assert str(script) in (tmp_path / ".bashrc").read_text()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_list_of_verbs_tells_what_each_verb_tells(verb: str) -> None:
+    """The line that is read from the source is the first of the verb's own help."""
+    assert summary(verb)
+    assert command_of(verb).help.splitlines()[0] == summary(verb)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_command_shows_an_example(verb: str) -> None:
+    """The help of each verb, and of each command of a verb that has some, shows how it is used."""
+    command = command_of(verb)
+    for words, each in {verb: command, **subcommands(command)}.items():
+        assert "Example" in each.help, words
+
+
+def test_nothing_is_completed_unless_a_shell_asks() -> None:
+    """Left-over words in the environment do not matter."""
+    assert completed_words({"COMP_WORDS": "kcm status"}) == []
+    assert completed_words({"_KCM_COMPLETE": "complete_bash"}) == []
+
+
+@pytest.mark.parametrize("verb", ["status", "events", "recommend", "what-if"])
+def test_a_command_that_asks_loads_nothing_heavy(verb: str) -> None:
+    """An answer within a moment needs no client of Kafka, no logs and no metrics."""
+    code = (
+        "import sys; from kcm.__main__ import main; "
+        f"main(['{verb}', '--exporter', 'http://127.0.0.1:1']); "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "[]\n"
+
+
+def test_help_loads_no_verb() -> None:
+    """The list of verbs is there before a single verb is loaded."""
+    code = (
+        "import sys; from kcm.__main__ import main; main(['--help']); "
+        "print(sorted(name for name in sys.modules if name.startswith('kcm.')))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.splitlines()[-1] == (
+        "['kcm.__main__', 'kcm.exits', 'kcm.stack', 'kcm.stack.errors']"
+    )
