@@ -1,0 +1,128 @@
+"""What a scrape costs, and what it weighs: the exporter over HTTP, with views of large clusters.
+
+The views are those that the model makes of a cluster's log. Kafka is not needed for that: a scrape
+does not wait for it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from bench import machine
+from bench.load import LogLoad, messages
+from controller_model.changes import decode_message
+from controller_model.cluster import Assumed, ClusterState, new_cluster
+from controller_model.completeness import Reading
+from controller_model.ids import AsOf
+from controller_model.packed_topics import PackedTopicStore
+from controller_model.projection import project
+from controller_model.replay import finish_batch, replay
+from controller_model.views import encode_view
+from exporter.collector import Collector
+from exporter.event_store import EventStore
+from exporter.metrics import ExporterMetrics
+from exporter.pages import Pages
+from exporter.records import Record
+from exporter.server import HttpServer, make_app
+from exporter.status import ReadingStatus
+from exporter.view_store import ViewStore
+
+SUMMARY = "a scrape of /metrics and of /metrics/partitions, at 10,000 and 200,000 partitions"
+
+CLUSTER = "bench"
+SIZES = (
+    {"topics": 1_000, "partitions": 10, "brokers": 3},
+    {"topics": 2_000, "partitions": 100, "brokers": 100},
+)
+SCRAPES = 200
+LARGE_SCRAPES = 5  # of /metrics/partitions: tens of megabytes each
+
+
+class _Shown:
+    """What a reader of the topics would hold."""
+
+    def __init__(self) -> None:
+        self.views = ViewStore()
+        self.status = ReadingStatus(read_to_end_once=True, read_at=_now_ms())
+        self.alive = True
+        self.collector = Collector(lambda _snapshot: Reading(read_at=_now_ms()))
+
+    def take(self, key: str, value: bytes) -> None:
+        """Take a view in, and show what it completes."""
+        name = self.views.apply(Record("kcm.views", 0, 0, key.encode(), value, _now_ms()))
+        if name is not None:
+            self.collector.update([name], self.views.clusters)
+
+
+def measure() -> dict[str, Any]:
+    """Scrape a cluster of each size; times in milliseconds, on a connection that stays open."""
+    return {
+        "scenario": "scrape",
+        "clusters": [_measure(**size) for size in SIZES],
+        "peak_memory_mib_with_the_model": machine.peak_memory_mib(os.getpid()),
+        "machine": machine.describe(),
+    }
+
+
+def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
+    shown = _Shown()
+    _fill(shown, LogLoad(CLUSTER, topics=topics, partitions=partitions, brokers=brokers))
+    metrics = ExporterMetrics(CollectorRegistry())
+    pages = Pages(
+        shown,
+        EventStore(kept=1),
+        metrics,
+        clock=_now_ms,
+        kafka_gone_s=15,
+        partition_metrics=True,
+    )
+    with HttpServer(make_app(pages, metrics), "127.0.0.1", 0) as server:
+        return {
+            "partitions": topics * partitions,
+            "brokers": brokers,
+            "/metrics": _scrape(server, "/metrics", SCRAPES),
+            "/metrics/partitions": _scrape(server, "/metrics/partitions", LARGE_SCRAPES),
+        }
+
+
+def _fill(shown: _Shown, load: LogLoad) -> None:
+    """Fold a resync as the fold does, and hand on the views."""
+    state = ClusterState(
+        new_cluster(CLUSTER, assumed=Assumed(), counters_since=0), PackedTopicStore()
+    )
+    for message in messages(load.resync()):
+        for change in decode_message(message).changes:
+            replay(state, change)
+    finish_batch(state, at=state.control.now)
+    as_of = AsOf(CLUSTER, *state.control.log.position)
+    for key, view in project(state, as_of=as_of, folded_at=_now_ms(), sent={}):
+        if view is not None:
+            shown.take(key, encode_view(view))
+
+
+def _scrape(server: HttpServer, path: str, times: int) -> dict[str, Any]:
+    client = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    took_ms = []
+    body = b""
+    for _ in range(times):
+        began = time.perf_counter()
+        client.request("GET", path)
+        body = client.getresponse().read()
+        took_ms.append((time.perf_counter() - began) * 1000)
+    client.close()
+    series = sum(1 for line in body.splitlines() if line and not line.startswith(b"#"))
+    return {
+        "p50_ms": round(machine.percentile(took_ms, 50), 2),
+        "p99_ms": round(machine.percentile(took_ms, 99), 2),
+        "series": series,
+        "bytes": len(body),
+    }
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,138 @@
+"""The reference of commands: docs/commands.md.
+
+The rule: verbs, options and examples are read from the command line itself; an option that is a
+setting is named here and told in the configuration reference, once.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import typer
+
+from docs.markdown import code, page, plain, shell, table
+from kcm import exits
+from kcm.__main__ import VERBS
+from kcm.options import default_text
+from kcm.parts import PARTS
+from pipeline.runtime import KcmError
+
+ABOUT = """What `kcm --help` and `kcm VERB --help` tell. Commands that ask (`status`, `events`, `recommend`, `what-if` and
+the like) talk to the exporter's [HTTP API](http-api.md) and to nothing else. In a terminal they print tables, in a pipe plain
+text, with `--json` what a program can read. `kcm --install-completion` teaches your shell to complete verbs and options. Settings are options of the commands that run a part: [configuration](configuration.md)."""
+_EXAMPLES = re.compile(r"^Examples?: ")
+_NEXT_EXAMPLE = re.compile(r", (?=kcm )")
+_EVERYWHERE = {"help", "install_completion", "show_completion"}
+
+
+def commands_page() -> str:
+    """Return the page."""
+    blocks = [ABOUT, _contents()]
+    for words, command in commands().items():
+        blocks += _command(words, command)
+    return page("Commands", *blocks, "## Exit codes", exit_codes())
+
+
+def exit_codes() -> str:
+    """Return the table of exit codes, from the errors that carry them and the constants beside them."""
+    kinds = {
+        0: "Ended as asked.",
+        KcmError.exit_code: "An unexpected error; of `kcm demo`: a figure that differed.",
+        **{kind.exit_code: (kind.__doc__ or "").strip() for kind in KcmError.__subclasses__()},
+        **dict(_told_constants()),
+    }
+    rows = ((str(number), plain(text)) for number, text in sorted(kinds.items()))
+    return table(("Code", "Means"), rows)
+
+
+def _told_constants() -> Iterator[tuple[int, str]]:
+    """Yield the exit codes that have a sentence below them in their module's source."""
+    body = ast.parse(inspect.getsource(exits)).body
+    for node, below in pairwise(body):
+        match node, below:
+            case (
+                ast.Assign(value=ast.Constant(value=int(number))),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                yield number, text
+
+
+def commands() -> dict[str, Any]:
+    """Return every command by its words, such as `maintenance start`, in the order of the help."""
+    found = {}
+    for verb in VERBS:
+        command = command_of(verb)
+        found[verb] = command
+        found |= {f"{verb} {name}": each for name, each in subcommands(command).items()}
+    return found
+
+
+def subcommands(command: Any) -> dict[str, Any]:
+    """Return the commands of a verb that has some; empty for a verb that does something itself."""
+    held: dict[str, Any] = getattr(command, "commands", {})
+    return held
+
+
+@functools.cache
+def command_of(verb: str) -> Any:
+    """Return a verb as the command line has it."""
+    module, _, function = VERBS[verb].partition(":")
+    found = getattr(importlib.import_module(module), function)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name=verb)(found)
+    return typer.main.get_command(app)
+
+
+def _contents() -> str:
+    rows = (
+        (f"[`kcm {words}`](#kcm-{words.replace(' ', '-')})", plain(_paragraphs(command)[0]))
+        for words, command in commands().items()
+    )
+    return table(("Command", "Does"), rows)
+
+
+def _command(words: str, command: Any) -> Iterator[str]:
+    yield f"## kcm {words}"
+    for paragraph in _paragraphs(command):
+        if _EXAMPLES.match(paragraph):
+            yield shell(*_NEXT_EXAMPLE.split(_EXAMPLES.sub("", paragraph)))
+        else:
+            yield plain(paragraph)
+    context = typer.Context(command, info_name=f"kcm {words}")
+    parameters = [each for each in command.get_params(context) if each.name not in _EVERYWHERE]
+    settings = [each for each in parameters if each.help == _told_as_settings().get(each.name)]
+    own = [each for each in parameters if each not in settings]
+    if own:
+        yield table(("Option", "Does"), (_option(each, context) for each in own))
+    if settings:
+        names = ", ".join(f"`{each.opts[0]}`" for each in settings)
+        yield f"Settings, told in [configuration](configuration.md): {names}."
+
+
+def _option(parameter: Any, context: typer.Context) -> tuple[str, str]:
+    options, text = parameter.get_help_record(context)
+    return code(options), plain(text)
+
+
+@functools.cache
+def _told_as_settings() -> dict[str, str]:
+    """Return the help of every setting that a part has; a verb with another default tells it itself."""
+    fields = {name: field for part in PARTS for name, field in part.settings.model_fields.items()}
+    defaults = {name: default_text(field) for name, field in fields.items()}
+    return {
+        name: f"{field.description}{f' [default: {defaults[name]}]' if defaults[name] else ''}"
+        for name, field in fields.items()
+    }
+
+
+def _paragraphs(command: Any) -> list[str]:
+    return [" ".join(each.split()) for each in (command.help or "").split("\n\n")]

@@ -1,0 +1,124 @@
+"""The reference of settings: docs/configuration.md.
+
+The rule: settings come from the classes that check them, and what a bad value is told comes from
+giving them one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, get_origin
+
+from annotated_types import Ge, Gt, Le
+from pydantic.fields import FieldInfo
+
+from docs.markdown import code, page, plain, table
+from kcm.config import reference
+from kcm.options import Options, option_name
+from kcm.parts import PARTS, Part, load_part
+from pipeline.runtime import UsageError
+from pipeline.settings import ENV_PREFIX, PipelineSettings
+
+ABOUT = """Options win over environment variables, these over the file that `--config` or `KCM_CONFIG`
+names (TOML, `log_level = "info"`), that over the defaults. `kcm config` prints what is in
+effect and where it came from, without secrets. One file may hold the settings of all parts: each
+takes its own. An empty variable counts as not given. Properties in mappings (`kafka_properties`,
+`spark_conf`) are merged by key over all of these places, so that a password can stay out of the file.
+
+Units stand in the names: `_s` seconds, `_ms` milliseconds, `_mib` MiB, `_per_s` a second."""
+
+OTHERS = """## Other variables
+
+| Variable | Means |
+|---|---|
+| `KCM_CONFIG` | The configuration file, as `--config`. |
+| `KCM_EXPORTER` | The exporter that commands ask, as their `--exporter`. |
+| `KCM_IVY_SETTINGS` | An Ivy settings file: where jars are downloaded from, such as a mirror of yours. |
+| `JAVA_HOME` | Java 17 or newer, where `java_home` does not say. |
+| `XDG_STATE_HOME`, `XDG_CACHE_HOME` | Where `kcm up` keeps its data (`~/.local/state`) and jars (`~/.cache`). |
+
+A variable that begins with `KCM_`, is no setting, and looks like one is warned of at start."""
+
+REFUSED = """## What a bad value is told
+
+Every value is checked before anything starts; each bad one is a line on standard error, and the exit code is 2. A line names
+the place that the value came from: the option, the variable or the file. The values of secrets are not repeated. These lines are
+what the program says, of one bad value each:"""
+
+_CANDIDATES = ("often", "", "a b", "no-port", "/brokers")
+"""Values that some text must not be."""
+
+
+def configuration_page() -> str:
+    """Return the page."""
+    refused = table(("Given", "Told"), _refusals())
+    return page("Configuration", ABOUT, reference(), OTHERS, REFUSED, refused)
+
+
+def _refusals() -> Iterator[tuple[str, str]]:
+    """Yield a bad value of each setting that refuses any, and the line about it."""
+    shared = set(PipelineSettings.model_fields)
+    with _no_variables_of_ours():
+        for part in PARTS:
+            for name, field in part.settings.model_fields.items():
+                if (part is PARTS[0]) is (name in shared) or name not in shared:
+                    yield from _refusal(part, name, field)
+        yield _told(PARTS[0], "kafka_properties", {"bootstrap.servers": "k1:9092"})
+        for variable, value in (("KCM_HEARTBEAT_S", "often"), ("KCM_KAFKA_PROPERTIES", "often")):
+            os.environ[variable] = value
+            yield code(f"{variable}={value}"), _line_about(PARTS[0], {})
+            del os.environ[variable]
+
+
+def _refusal(part: Part, name: str, field: FieldInfo) -> Iterator[tuple[str, str]]:
+    for value in _bad_values(field):
+        told = _told(part, name, value)
+        if told[1]:
+            yield told
+            return
+
+
+def _told(part: Part, name: str, value: Any) -> tuple[str, str]:
+    """Return the option as it was given, and what was told of it."""
+    shown = value or '""'
+    if isinstance(value, dict):
+        shown = " ".join(f"{key}={item}" for key, item in value.items())
+    return code(f"{option_name(name)} {shown}"), _line_about(part, {name: value})
+
+
+def _line_about(part: Part, options: Options) -> str:
+    """Return what is told when a part is given these options; empty when they are taken."""
+    try:
+        load_part(part, None, options)
+    except UsageError as error:
+        return plain(str(error))
+    return ""
+
+
+def _bad_values(field: FieldInfo) -> Iterator[str]:
+    """Yield values that a setting may refuse, those just outside of its bounds first."""
+    if get_origin(field.annotation) is dict:
+        return
+    for bound in field.metadata:
+        match bound:
+            case Le(le=most):
+                yield f"{float(str(most)) + 1:.0f}"
+            case Ge(ge=least):
+                yield f"{float(str(least)) - 1:.0f}"
+            case Gt(gt=above):
+                yield str(above)
+    yield from _CANDIDATES
+
+
+@contextmanager
+def _no_variables_of_ours() -> Iterator[None]:
+    """Let the page be the same wherever it is made."""
+    held = {name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX)}
+    for name in held:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(held)

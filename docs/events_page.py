@@ -1,0 +1,51 @@
+"""The reference of events: docs/events.md.
+
+The rule: kinds, their meaning and their fields are those of the records and of the API's document.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller_model.events import AnyEvent
+from docs.markdown import code, page, plain, table
+from exporter.openapi import document
+
+ABOUT = """What happened, as [`kcm events`](commands.md#kcm-events) shows it and [the API](http-api.md#apiv1clustersnameevents) gives it: one event for
+each cause, with the partitions that it moved. The topic `<prefix>.events` keeps them for 30 days, the exporter the newest (`events_kept`).
+
+Every event has `kind`, `id` (rises within a cluster), `at` (milliseconds since 1970), `position` (its place in the log) and, where one transaction was its
+cause, `zxid`. Of many partitions the API lists the first 20 and gives `partition_count`. What ZooKeeper does not tell is left out."""
+_EVERYWHERE = {"kind", "id", "at", "position", "zxid"}
+
+
+def events_page() -> str:
+    """Return the page."""
+    rows = (
+        (
+            code(kind.__name__),
+            plain((kind.__doc__ or "").partition("\n")[0]),
+            _fields(kind.__name__),
+        )
+        for kind in AnyEvent.__args__
+    )
+    return page("Events", ABOUT, table(("Kind", "Means", "Fields"), rows))
+
+
+def _fields(kind: str) -> str:
+    properties: dict[str, Any] = document()["components"]["schemas"][kind]["properties"]
+    shown = (
+        f"{code(name)}{_values(schema)}"
+        for name, schema in properties.items()
+        if name not in _EVERYWHERE
+    )
+    return ", ".join(shown)
+
+
+def _values(schema: dict[str, Any]) -> str:
+    """Return the values of a field that has a few; empty for one that is open."""
+    schemas = document()["components"]["schemas"]
+    each = [schema, *schema.get("anyOf", [])]
+    found = [schemas[ref["$ref"].rpartition("/")[2]] for ref in each if "$ref" in ref]
+    values = [str(value) for enum in found for value in enum.get("enum", [])]
+    return f" ({', '.join(values)})" if values else ""

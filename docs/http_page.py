@@ -1,0 +1,98 @@
+"""The reference of the HTTP API: docs/http-api.md.
+
+The rule: paths, parameters and fields are read from the table and the document that the exporter
+itself uses; the examples are commands that a test runs against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from docs.markdown import code, page, plain, shell, table
+from exporter.openapi import document
+from exporter.operations import EVENT_KINDS, OPERATIONS, Operation
+from exporter.parameters import Parameter
+
+HOST = "http://localhost:9640"
+CLUSTER_NAME = "prod"
+"""The cluster of the examples."""
+
+ABOUT = f"""The exporter serves this at `/api/v1`; `{OPERATIONS[1].path}` is the same as an OpenAPI 3.1 document, made from the same
+table. Only GET and HEAD; no password: open it only to a network that you trust.
+
+- **How far an answer is true** stands in each answer about a cluster: `completeness` has `status` (`live`, `behind`, `incomplete`,
+  `divergent`, `blind`), `since`, the `stage` to blame, and `verified_at`. `as_of` is the place in the log that the answer holds for.
+- **Numbers of 64 bits** (zxids, generations, broker epochs) are text, because many JSON readers round them. Times are milliseconds since 1970.
+- **Pages.** `next` is the `after` of the next page, null at the end.
+- **ETag.** Give it back as `If-None-Match`: the answer is 304 without a body while nothing has changed.
+- **Errors** are `application/problem+json` (RFC 9457) with a `detail` that says what to do: 400 for a parameter that is not known or not
+  possible, 404 for a cluster that is not shown, 503 while the exporter cannot answer.
+- Within v1, fields may be added to answers; none is renamed or taken away."""
+
+OUTSIDE = f"""## Outside of /api/v1
+
+| Path | Serves |
+|---|---|
+| `/` | The live page, for those who have no Grafana at hand. |
+| `/metrics` | All [metrics](metrics.md), for Prometheus, as text or OpenMetrics. |
+| `/metrics/partitions` | Five series for every partition in kafka_exporter's names, where `partition_metrics` is set. |
+| `/healthz` | 200 while the exporter's reading thread runs. |
+| `/readyz` | 200 once both topics were read to their ends and while the pipeline's Kafka answers; 503 with `reasons` else. |
+
+```
+curl -s {HOST}/readyz
+curl -s {HOST}/metrics
+```"""
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "topics": ("filter=under-replicated&limit=10",),
+    "partitions": ("filter=offline", "filter=not-preferred&filter=electable&broker=1"),
+    "events": ("since=2026-11-21T03:00:00Z&kind=ControllerElected&kind=BrokerStopped",),
+    "recommendations": ("", "broker=1"),
+    "what_if": ("each=broker", "lose_broker=1&lose_broker=2", "lose_rack=r1"),
+}
+"""What each operation is asked in its examples; those that are not here: nothing."""
+
+
+def http_page() -> str:
+    """Return the page."""
+    operations = [block for operation in OPERATIONS for block in _operation(operation)]
+    return page("HTTP API", ABOUT, *operations, OUTSIDE)
+
+
+def _operation(operation: Operation) -> Iterator[str]:
+    yield f"## {operation.path}"
+    yield plain(operation.summary)
+    yield shell(*map(_curl, _addresses(operation)))
+    if operation.parameters:
+        rows = ((code(each.name), _takes(each), plain(each.text)) for each in operation.parameters)
+        yield table(("Parameter", "Takes", "Does"), rows)
+    fields = document()["components"]["schemas"][operation.answer].get("properties", {})
+    if fields:
+        yield f"The answer: {', '.join(code(name) for name in fields)}."
+
+
+def _addresses(operation: Operation) -> Iterator[str]:
+    path = operation.path.replace("{name}", CLUSTER_NAME)
+    for query in EXAMPLES.get(operation.handler, ("",)):
+        yield f"{HOST}{path}{'?' if query else ''}{query}"
+
+
+def _curl(address: str) -> str:
+    return f"curl -s '{address}'" if "&" in address or "?" in address else f"curl -s {address}"
+
+
+def _takes(parameter: Parameter) -> str:
+    schema: dict[str, Any] = parameter.schema()
+    one = schema.get("items", schema)
+    if parameter.values == EVENT_KINDS:
+        text = "a kind of [event](events.md)"
+    elif "enum" in one:
+        text = ", ".join(map(code, one["enum"]))
+    elif one["type"] == "integer":
+        default = f"; {one['default']} if not given" if "default" in one else ""
+        text = f"{one['minimum']} to {one['maximum']}{default}"
+    else:
+        text = "a time" if parameter.is_time else "text"
+    return f"{text}; repeatable" if parameter.many else text

@@ -1,0 +1,59 @@
+"""The reference of metrics: docs/metrics.md.
+
+The rule: it lists what the catalogue and the parts' own instruments hold, in their order and words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller_model.metrics import CATALOGUE
+from docs.markdown import page, plain, table
+from docs.parts_metrics import OwnMetric, exporter_metrics, fold_metrics, watcher_metrics
+
+ABOUT = """What the exporter serves at `/metrics` about each watched cluster. A figure that is not known
+has no sample: it is never 0 instead. What each part tells of itself stands below."""
+
+_HEAD = ("Metric", "Type", "Labels", "What to expect")
+
+PARTS = (
+    (
+        "The watcher about itself",
+        "On its own port (`watcher_metrics_port`), one series for each cluster that it watches.",
+        watcher_metrics,
+    ),
+    ("The fold about itself", "On its own port (`stream_metrics_port`).", fold_metrics),
+    (
+        "The exporter about itself",
+        "On the same port as the clusters.",
+        exporter_metrics,
+    ),
+)
+
+
+def metrics_page() -> str:
+    """Return the page."""
+    rows = (
+        (
+            f"`{metric.name}`",
+            str(metric.type),
+            ", ".join(f"`{label}`" for label in metric.labels),
+            plain(metric.help),
+        )
+        for metric in CATALOGUE
+    )
+    parts = (_part(title, where, metrics()) for title, where, metrics in PARTS)
+    return page("Metrics", ABOUT, table(_HEAD, rows), *parts)
+
+
+def _part(title: str, where: str, metrics: Iterable[OwnMetric]) -> str:
+    rows = (
+        (
+            f"`{metric.name}`",
+            metric.type,
+            ", ".join(f"`{label}`" for label in metric.labels),
+            plain(metric.help),
+        )
+        for metric in metrics
+    )
+    return f"## {title}\n\n{where}\n\n{table(_HEAD, rows)}"

@@ -1,0 +1,69 @@
+"""The metrics that each part serves about itself, read from the instruments that serve them.
+
+The rule: an instrument tells its own name, type, labels and help, so the page cannot tell others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from exporter.metrics import ExporterMetrics
+from streaming.metrics import FoldMetrics
+from streaming.progress import BatchReport
+from zk_source.metrics import WatcherMetrics
+from zk_source.report import GAUGES, TOTALS
+
+_SUFFIXES = {"counter": "_total", "info": "_info"}
+"""What samples have behind the family's name."""
+
+ANY_CLUSTER = "kafka"
+
+
+class OwnMetric(NamedTuple):
+    """One metric of a part about itself."""
+
+    name: str
+    """As it stands in samples; of a histogram without _bucket, _sum and _count."""
+    type: str
+    labels: tuple[str, ...]
+    help: str
+
+
+def watcher_metrics() -> tuple[OwnMetric, ...]:
+    """Return what the watcher serves on its own port."""
+    registry = CollectorRegistry()
+    metrics = WatcherMetrics(registry, ANY_CLUSTER)
+    for gauge in GAUGES:
+        metrics.gauge(gauge.name, gauge.help, 0)
+    for total in TOTALS:
+        metrics.total(total.name, total.help, 1)
+    return tuple(_described(registry))
+
+
+def fold_metrics() -> tuple[OwnMetric, ...]:
+    """Return what the fold serves on its own port."""
+    registry = CollectorRegistry()
+    metrics = FoldMetrics(registry)
+    metrics.observe(BatchReport(batch=0, took_ms=0))
+    metrics.measure_lag(0)
+    return tuple(_described(registry))
+
+
+def exporter_metrics() -> tuple[OwnMetric, ...]:
+    """Return what the exporter serves about itself, beside the clusters."""
+    registry = CollectorRegistry()
+    ExporterMetrics(registry)
+    return tuple(_described(registry))
+
+
+def _described(registry: CollectorRegistry) -> Iterator[OwnMetric]:
+    # Neither the registry's list nor an instrument's labels are public, and nothing public has both.
+    for instrument in list(registry._collector_to_names):  # noqa: SLF001  # see above
+        for family in instrument.describe():  # type: ignore[attr-defined]  # each of ours has it
+            has_labels = instrument if hasattr(instrument, "_labelnames") else family
+            labels: tuple[str, ...] = tuple(getattr(has_labels, "_labelnames", ()))
+            suffix = _SUFFIXES.get(family.type, "")
+            yield OwnMetric(family.name + suffix, family.type, labels, family.documentation)

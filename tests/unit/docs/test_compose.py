@@ -1,0 +1,151 @@
+"""The compose file, held against all that it names: no container engine is needed for that."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kcm.parts import PARTS, load_part
+from pipeline.settings import ENV_PREFIX
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "docker"
+PROMTOOL = shutil.which("promtool")
+VERBS = {part.verb: part for part in PARTS}
+OURS = ("watcher", "stream", "exporter")
+METRICS_PORTS = {"exporter": 9640, "watcher": 9641, "stream": 9642}
+_REQUIRED = re.compile(r"\$\{(\w+):\?[^}]*\}")
+_WITH_DEFAULT = re.compile(r"\$\{(\w+):-([^}]*)\}")
+
+Yaml = dict[str, Any]
+
+
+def read(path: Path) -> Yaml:
+    """Return what a YAML file holds."""
+    held: Yaml = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return held
+
+
+@pytest.fixture
+def compose() -> Yaml:
+    """The compose file."""
+    return read(FOLDER / "compose.yaml")
+
+
+def filled_in(text: str) -> str:
+    """Return a value as compose makes it of a user who gives only what must be given."""
+    return _WITH_DEFAULT.sub(r"\2", _REQUIRED.sub("zk1:2181/kafka", text))
+
+
+def mounts(service: Yaml) -> list[tuple[Path, str]]:
+    """Return the mounted files of ours, and where they stand in the container."""
+    split = [each.split(":") for each in service.get("volumes", [])]
+    return [(FOLDER / parts[0], parts[1]) for parts in split if parts[0].startswith(".")]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_part_starts_with_settings_that_it_takes(
+    compose: Yaml, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each variable of a service is a setting of the part that its command runs, and none is bad."""
+    for variable in [each for each in os.environ if each.startswith(ENV_PREFIX)]:
+        monkeypatch.delenv(variable)
+    service = compose["services"][name]
+    (verb,) = service["command"]
+    given = {key: filled_in(str(value)) for key, value in service["environment"].items()}
+    for variable, value in given.items():
+        assert variable.removeprefix(ENV_PREFIX).lower() in VERBS[verb].settings.model_fields
+        monkeypatch.setenv(variable, value)
+    settings = load_part(VERBS[verb], None, {})
+    assert settings.bootstrap_servers == "kafka:9092"
+    assert settings.metrics_host == "0.0.0.0"  # noqa: S104  # what it must listen on to be scraped
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_part_is_built_from_a_target_of_the_dockerfile(compose: Yaml, name: str) -> None:
+    """What `build` names is there, and what the fold must keep lies on a volume."""
+    build = compose["services"][name]["build"]
+    assert (FOLDER / build["context"]).resolve() == ROOT
+    text = (ROOT / build["dockerfile"]).read_text(encoding="utf-8")
+    stage = text.partition(f" AS {build['target']}\n")[2].partition("\nFROM ")[0]
+    assert 'ENTRYPOINT ["kcm"]' in stage
+    kept = compose["services"][name].get("volumes", [])
+    assert [f"VOLUME {each.split(':')[1]}\n" in stage for each in kept] == [True] * len(kept)
+    assert bool(kept) is (name == "stream")
+
+
+def test_every_volume_is_declared_and_every_mounted_file_is_there(compose: Yaml) -> None:
+    """Nothing is mounted that is missing: compose would make an empty folder in its place."""
+    declared = set(compose["volumes"])
+    for service in compose["services"].values():
+        assert all(path.exists() for path, _ in mounts(service))
+        named = {each.split(":")[0] for each in service.get("volumes", []) if each[0] not in "./"}
+        assert named <= declared
+        declared -= named
+    assert declared == set()
+
+
+def test_only_this_machine_may_reach_the_ports(compose: Yaml) -> None:
+    """A port is bound to the loopback address, because the monitor asks for no password."""
+    ports = [port for each in compose["services"].values() for port in each.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_prometheus_scrapes_every_part_and_loads_the_rules(compose: Yaml) -> None:
+    """All three parts are targets on their ports, and the folder of rules is the chart's."""
+    config = read(FOLDER / "compose" / "prometheus.yaml")
+    (job,) = config["scrape_configs"]
+    targets = [target for each in job["static_configs"] for target in each["targets"]]
+    assert sorted(targets) == sorted(f"{name}:{port}" for name, port in METRICS_PORTS.items())
+    assert job["honor_labels"] is True
+    held = {inside: path for path, inside in mounts(compose["services"]["prometheus"])}
+    (pattern,) = config["rule_files"]
+    folder = held[str(Path(pattern).parent)]
+    assert list(folder.glob(Path(pattern).name))
+    assert "/etc/prometheus/prometheus.yaml" in held
+
+
+@pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not installed (Debian: apt-get install prometheus)"
+)
+def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
+    """Prometheus' own tool finds nothing wrong with it, nor with the rules that it names."""
+    assert PROMTOOL is not None
+    rules = ROOT / "helm" / "kafka-controller-monitor" / "files" / "rules"
+    text = (FOLDER / "compose" / "prometheus.yaml").read_text(encoding="utf-8")
+    config = tmp_path / "prometheus.yaml"
+    config.write_text(text.replace("/etc/prometheus/rules", str(rules)), encoding="utf-8")
+    done = subprocess.run(
+        [PROMTOOL, "check", "config", str(config)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rules found" in done.stdout
+
+
+def test_grafana_finds_its_data_source_and_the_boards(compose: Yaml) -> None:
+    """The data source is the Prometheus of this file, and the boards lie where Grafana looks."""
+    held = {inside: path for path, inside in mounts(compose["services"]["grafana"])}
+    (source,) = read(held["/etc/grafana/provisioning/datasources/kcm.yaml"])["datasources"]
+    assert (source["type"], source["isDefault"]) == ("prometheus", True)
+    assert source["url"].removeprefix("http://").split(":")[0] in compose["services"]
+    (provider,) = read(held["/etc/grafana/provisioning/dashboards/kcm.yaml"])["providers"]
+    assert list(held[provider["options"]["path"]].glob("*.json"))
+
+
+def test_the_pipelines_kafka_has_a_name_that_kafka_takes(compose: Yaml) -> None:
+    """A cluster's id is 16 bytes in URL-safe base64 without padding."""
+    text = compose["services"]["kafka"]["environment"]["CLUSTER_ID"]
+    assert len(base64.urlsafe_b64decode(f"{text}==")) == 16

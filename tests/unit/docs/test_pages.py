@@ -1,0 +1,218 @@
+"""What the pages say, held against the program: links, commands, metrics, messages, requests."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller_model.metrics import CATALOGUE
+from docs.__main__ import PAGES as MADE
+from docs.__main__ import main
+from docs.commands_page import command_of, exit_codes, subcommands
+from docs.http_page import CLUSTER_NAME, HOST
+from exporter.openapi import document
+from exporter.operations import OPERATIONS
+from kcm.__main__ import VERBS
+from tests.unit.docs.pages import ROOT, Found, anchors, code, commands, links, split
+from tests.unit.exporter.api_server import Served
+from tests.unit.exporter.samples import broker_view, cluster_view, topic_view
+
+PLACEHOLDERS = {"N": "3", "TIME": "1h"}
+"""What stands for a value that an option checks."""
+OF_THE_WHOLE = {"--help", "--version", "--install-completion", "--show-completion"}
+"""Options that stand before any verb."""
+RULES = ROOT / "helm/kafka-controller-monitor/files/rules/kafka-controller-monitor.yaml"
+PACKAGES = ("controller_model", "exporter", "kcm", "pipeline", "streaming", "zk_source")
+_METRIC = re.compile(
+    r"\b(?:kafka_(?:cluster|controller|broker)|kcm_(?:cluster|broker|watcher|fold|exporter))"
+    r"_[a-z0-9_]*[a-z0-9]\b(?!_|\*|…)"
+)
+OF_OTHERS = {"kafka_cluster_state"}
+"""Names on the page that compares us with others: a path of Cruise Control."""
+_LEAST_TELLING = 9
+"""Characters of a message that are enough to find it by."""
+
+
+@pytest.mark.parametrize("link", links(), ids=str)
+def test_a_link_leads_somewhere(link: Found) -> None:
+    """A relative link names a file, and a heading of it; others are whole addresses."""
+    address, _, anchor = link.text.partition("#")
+    if "://" in address:
+        assert address.startswith("https://")
+        return
+    target = (link.page.parent / urllib.parse.unquote(address)).resolve() if address else link.page
+    assert target.exists()
+    assert target.is_relative_to(ROOT)
+    if anchor:
+        assert anchor in anchors(target)
+
+
+@pytest.mark.parametrize(
+    ("found", "arguments"), [*commands("kcm")], ids=lambda each: str(each) if each else ""
+)
+def test_a_command_is_one_that_the_program_takes(found: Found, arguments: list[str]) -> None:
+    """The verb is there, and takes these options and values."""
+    assert_taken(arguments, found.text)
+
+
+def assert_taken(arguments: list[str], shown: str) -> None:
+    """Hold a command against the verb that it names; `kcm VERB` stands for any."""
+    if not arguments or arguments[0] in {"VERB", "..."} | OF_THE_WHOLE:
+        return
+    verb, *rest = arguments
+    assert verb in VERBS, shown
+    command: Any = command_of(verb)
+    if rest and rest[0] in subcommands(command):
+        command = subcommands(command)[rest.pop(0)]
+    if rest == ["--help"]:
+        return
+    values = [PLACEHOLDERS.get(each, each) for each in rest if each != "..."]
+    required = any(each.required for each in command.params)
+    if required and not any(each.startswith("-") for each in values):
+        return  # it is only named
+    command.make_context(f"kcm {verb}", values)
+
+
+def test_the_commands_of_alerts_are_taken() -> None:
+    """What an alert tells the operator to run is what the program takes."""
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    told = [
+        line.removeprefix("Command: ")
+        for group in groups
+        for rule in group["rules"]
+        for line in rule.get("annotations", {}).get("description", "").splitlines()
+        if line.startswith("Command: ")
+    ]
+    assert told
+    for line in told:
+        filled = re.sub(r"\{\{.*?\}\}", "3", line).replace("; then ", "; ")
+        for words in split(filled):
+            if words and words[0] == "kcm":
+                assert_taken(words[1:], line)
+
+
+def test_every_metric_that_is_named_exists() -> None:
+    """A metric on a page is one that the reference of metrics lists."""
+    reference = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"^\| `(\w+)` \|", reference, re.MULTILINE))
+    assert {metric.name for metric in CATALOGUE} <= known
+    named = {(found.page.name, name) for found in code() for name in _METRIC.findall(found.text)}
+    assert len(named) > len(known)
+    assert {(page, name) for page, name in named if name not in known | OF_OTHERS} == set()
+
+
+def test_every_message_of_the_trouble_table_is_one_of_ours() -> None:
+    """Each piece of a line in the table stands in the source, so a user can find it there."""
+    text = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    table = text.partition("| Line begins | Code | Do |\n")[2].partition("\n\n")[0]
+    lines = [row.split(" | ")[0].removeprefix("| ") for row in table.splitlines()[1:]]
+    source = re.sub(
+        r'"\s*\n\s*f?"',
+        "",
+        "\n".join(
+            path.read_text(encoding="utf-8")
+            for package in PACKAGES
+            for path in (ROOT / package).rglob("*.py")
+        ),
+    )
+    assert len(lines) > 15
+    missing = [
+        piece
+        for line in lines
+        for piece in re.split(r" ?… ?| / |:$", line)
+        if len(piece) >= _LEAST_TELLING and piece.strip(" :/") not in source
+    ]
+    assert missing == []
+
+
+def test_the_exit_codes_are_told_once_each() -> None:
+    """Each kind of error has a code of its own, and a meaning."""
+    rows = [row.split(" | ") for row in exit_codes().splitlines()[2:]]
+    codes = [int(row[0].removeprefix("| ")) for row in rows]
+    assert codes == sorted(set(codes))
+    assert {0, 1, 2, 3, 4, 5} <= set(codes)
+    assert all(len(row[1]) > len(" |") for row in rows)
+
+
+@pytest.fixture(scope="module")
+def served() -> Served:
+    """An exporter of a cluster that the examples can be asked about."""
+    served = Served()
+    served.write(
+        broker_view(0, rack="r0"),
+        broker_view(1, rack="r1"),
+        broker_view(2, rack="r1"),
+        topic_view("t"),
+        cluster_view(CLUSTER_NAME, brokers_live=(0, 1, 2), brokers_known=(0, 1, 2)),
+    )
+    return served
+
+
+REQUESTS = [
+    (found, word.removeprefix(HOST))
+    for found, words in commands("curl")
+    for word in words
+    if word.startswith(HOST)
+]
+
+
+@pytest.mark.parametrize(("found", "path"), REQUESTS, ids=str)
+def test_a_request_of_the_pages_is_answered(served: Served, found: Found, path: str) -> None:
+    """What a page lets the reader ask is answered, not refused."""
+    answer = served.get(path)
+    assert answer.status_code == 200, f"{found}: {answer.text}"
+
+
+def test_an_example_of_each_operation_is_answered_as_the_page_says(served: Served) -> None:
+    """Every operation has an example, and its answer has the fields that the page lists."""
+    made = (found_path for found, found_path in REQUESTS if found.page.name == "http-api.md")
+    paths = {path.partition("?")[0]: path for path in made}
+    for operation in OPERATIONS:
+        path = paths[operation.path.replace("{name}", CLUSTER_NAME)]
+        schema = document()["components"]["schemas"][operation.answer]
+        if "properties" in schema:
+            assert set(served.get(path).json()) == set(schema["properties"])
+
+
+def test_the_other_paths_of_the_http_page_are_served(served: Served) -> None:
+    """What the page tells of outside of the API has a route, but for what a setting opens."""
+    text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `(/[^`]*)` \|", text.partition("## Outside of /api/v1")[2], re.MULTILINE
+    )
+    assert "/metrics" in rows
+    for path in set(rows) - {"/metrics/partitions"}:
+        assert served.get(path).status_code == 200, path
+
+
+def test_pages_are_written_and_then_in_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command writes what is missing; the check passes then, and fails for a changed page."""
+    assert main(["--check"], tmp_path) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert main([], tmp_path) == 0
+    assert {path.name for path in tmp_path.iterdir()} == set(MADE)
+    assert main(["--check"], tmp_path) == 0
+    (tmp_path / "commands.md").write_text("# Commands\n", encoding="utf-8")
+    capsys.readouterr()
+    assert main(["--check"], tmp_path) == 1
+    assert capsys.readouterr().err == "docs/commands.md is out of step; run `make generate`\n"
+
+
+def test_the_configuration_page_shows_what_a_bad_value_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every bounded setting is refused on the page, whatever this machine's variables say."""
+    before = MADE["configuration.md"]()
+    monkeypatch.setenv("KCM_HEARTBEAT_S", "11")
+    assert MADE["configuration.md"]() == before
+    refused = before.partition("## What a bad value is told")[2]
+    for option in ("--heartbeat-s 0", "--port -1", "--election-path often"):
+        assert f"`{option}` | option {option.split()[0]}: " in refused
+    assert "KCM_HEARTBEAT_S=often` | environment variable KCM_HEARTBEAT_S: " in refused
