@@ -3,7 +3,8 @@
 The rule: checkpoint and topics are one store. If a topic is gone or was made anew, or the state is
 of another format, the old offsets and counts mean nothing: a new checkpoint under a new name reads
 the log from its earliest record, and readers of the views take the newer name. Names begin with
-the time they were made, and rise even if the clock does not.
+the time they were made, and rise even if the clock does not. Since readers never go back to an older
+name, a checkpoint is of no use once the views were written under a newer one: it was restored.
 """
 
 from __future__ import annotations
@@ -52,22 +53,27 @@ class Lineages:
         self._now_ms = now_ms
         self._token = token
 
-    def open(self, topics: EnsuredTopics) -> Opened:
-        """Return the lineage that fits these topics: the one on disk, or a new one."""
+    def open(self, topics: EnsuredTopics, *, told: str | None = None) -> Opened:
+        """Return the lineage that fits these topics: the one on disk, or a new one.
+
+        `told` is the newest lineage that wrote to them; None: none did.
+        """
         found = self._read()
         if isinstance(found, str):
-            return Opened(self._begin(topics, None), found)
+            return Opened(self._begin(topics, told), found)
         misfit = _misfit(found, topics)
         if misfit is None and not self.checkpoint(found).is_dir():
             misfit = "the checkpoint is gone"
+        if misfit is None and told is not None and told > found.name:
+            misfit = f"the checkpoint is older than the views, which lineage {told} has written"
         if misfit is None:
             return Opened(found, None)
-        return Opened(self._begin(topics, found), misfit)
+        return Opened(self._begin(topics, max(found.name, told or "")), misfit)
 
     def begin_anew(self, topics: EnsuredTopics) -> Lineage:
         """Give the current lineage up and return a new one."""
         found = self._read()
-        return self._begin(topics, None if isinstance(found, str) else found)
+        return self._begin(topics, None if isinstance(found, str) else found.name)
 
     def checkpoint(self, lineage: Lineage) -> Path:
         """Return the folder of a lineage's checkpoint."""
@@ -90,7 +96,7 @@ class Lineages:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return f"{_FILE} is damaged: {error}"
 
-    def _begin(self, topics: EnsuredTopics, before: Lineage | None) -> Lineage:
+    def _begin(self, topics: EnsuredTopics, before: str | None) -> Lineage:
         created_ms = max(self._now_ms(), _created_ms(before) + 1)
         lineage = Lineage(
             name=f"{created_ms:013d}-{self._token()}",
@@ -133,8 +139,8 @@ def _misfit(lineage: Lineage, topics: EnsuredTopics) -> str | None:
     return topics_changed(lineage, topics.ids)
 
 
-def _created_ms(lineage: Lineage | None) -> int:
+def _created_ms(name: str | None) -> int:
     try:
-        return int(lineage.name.split("-")[0]) if lineage else 0
+        return int(name.split("-")[0]) if name else 0
     except ValueError:
         return 0

@@ -49,7 +49,10 @@ def start_query(
         views_topic=topics.names.views,
         events_topic=topics.names.events,
         partitions=topics.partitions,
-        assumed=Assumed(min_insync_replicas=settings.assumed_min_insync_replicas),
+        assumed=Assumed(
+            min_insync_replicas=settings.assumed_min_insync_replicas,
+            leader_imbalance_per_broker_percentage=settings.assumed_leader_imbalance_percentage,
+        ),
     )
     records = source(spark, settings, topics.names.changes)
     if topics.partitions == 1:

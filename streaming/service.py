@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import msgspec
+from confluent_kafka import KafkaException
 from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -33,11 +34,13 @@ from streaming import failures
 from streaming.config import StreamSettings
 from streaming.failures import Failure, FailureKind
 from streaming.lineage import Lineage, Lineages, topics_changed
+from streaming.lost_tail import lost_tail
 from streaming.metrics import FoldMetrics
 from streaming.processor import now_ms
 from streaming.progress import read_progress
 from streaming.query import TALLY, failure_text, start_query
 from streaming.session import Session
+from streaming.told_lineage import told_lineage
 from streaming.topic_watch import TopicWatch
 from streaming.workspace import Workspace, disk_problem
 
@@ -118,7 +121,10 @@ class _Fold:
 
     def _run_query(self, topics: EnsuredTopics) -> Failure | None:
         """Run one query to its end; return why it failed, None when it should go on or stop."""
-        lineage = self._lineage(topics)
+        try:
+            lineage = self._lineage(topics)
+        except KafkaException as error:
+            return Failure(FailureKind.KAFKA, error.args[0].str())
         query: StreamingQuery | None = None
         try:
             spark = self._spark()
@@ -140,13 +146,19 @@ class _Fold:
             self._end(query)
 
     def _lineage(self, topics: EnsuredTopics) -> Lineage:
+        told = told_lineage(self._settings, topics)
         try:
-            opened = self._lineages.open(topics)
+            lineage, because = self._lineages.open(topics, told=told)
+            if because is None:
+                checkpoint = self._lineages.checkpoint(lineage)
+                because = lost_tail(self._settings, topics, checkpoint)
+                if because is not None:
+                    lineage = self._lineages.begin_anew(topics)
         except OSError as error:
             raise disk_problem(self._workspace.root, error) from None
-        if opened.new_because is not None:
-            self._began(opened.lineage, opened.new_because)
-        return opened.lineage
+        if because is not None:
+            self._began(lineage, because)
+        return lineage
 
     def _began(self, lineage: Lineage, reason: str) -> None:
         self._metrics.lineages.inc()

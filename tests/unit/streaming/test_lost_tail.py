@@ -1,0 +1,41 @@
+"""How far a checkpoint has folded the log, read off Spark's own files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streaming.lost_tail import folded_to
+
+METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795296813809,"conf":{"a":"b"}}'
+
+
+def batch(checkpoint: Path, number: int, *lines: str) -> None:
+    """Write the offsets of a batch as Spark does."""
+    (checkpoint / "offsets").mkdir(exist_ok=True)
+    (checkpoint / "offsets" / str(number)).write_text("\n".join(("v1", METADATA, *lines)))
+
+
+def test_the_newest_batch_tells(tmp_path: Path) -> None:
+    """Batches are numbered; 10 is after 9. Other files in the folder are not batches."""
+    batch(tmp_path, 9, '{"kcm.changes":{"0":23,"1":4}}')
+    batch(tmp_path, 10, '{"kcm.changes":{"0":25,"1":4}}')
+    (tmp_path / "offsets" / ".11.tmp").write_text("half")
+    assert folded_to(tmp_path, "kcm.changes") == {0: 25, 1: 4}
+
+
+@pytest.mark.parametrize(
+    "line", ["-", "", "null", '{"kcm.changes":7}', '{"other":{"0":1}}', "\udcff"]
+)
+def test_what_is_not_known_is_not_guessed(tmp_path: Path, line: str) -> None:
+    """A batch without offsets of this topic, or in another form, tells nothing."""
+    batch(tmp_path, 0)
+    with (tmp_path / "offsets" / "0").open("ab") as file:
+        file.write(b"\n" + line.encode(errors="surrogateescape"))
+    assert folded_to(tmp_path, "kcm.changes") == {}
+
+
+def test_a_checkpoint_without_a_batch_tells_nothing(tmp_path: Path) -> None:
+    """A lineage that has just begun has folded nothing."""
+    assert folded_to(tmp_path, "kcm.changes") == {}

@@ -1,0 +1,51 @@
+"""The state's format has a version: what a checkpoint holds never changes under the same one."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from controller_model.cluster import STATE_VERSION, ControlPlane, TopicState
+from streaming.schemas import CONTROL, LAYOUT_VERSION, TOPIC, TOPIC_KEY
+
+FINGERPRINTS = {(3, 1): "2740786fe7049448"}
+"""By STATE_VERSION and LAYOUT_VERSION: of the layouts that a checkpoint of that format holds. Another
+layout needs another version, or a fold of the next release would misread the checkpoint of this one;
+before a release has shipped with a version, its fingerprint may be replaced."""
+
+
+def layout(type_: msgspec.inspect.Type, *, seen: tuple[type, ...] = ()) -> Any:
+    """Return how values of a type are packed: names, order, defaults and kinds of all fields."""
+    if isinstance(type_, msgspec.inspect.StructType):
+        if type_.cls in seen:
+            return type_.cls.__name__
+        return [
+            [field.encode_name, field.required, layout(field.type, seen=(*seen, type_.cls))]
+            for field in type_.fields
+        ]
+    if isinstance(type_, msgspec.inspect.EnumType):
+        return [str(member.value) for member in type_.cls]
+    parts = {name: getattr(type_, name) for name in type_.__struct_fields__}
+    inner = {
+        name: [layout(each, seen=seen) for each in (part if isinstance(part, tuple) else (part,))]
+        for name, part in parts.items()
+        if isinstance(part, msgspec.inspect.Type)
+        or (isinstance(part, tuple) and all(isinstance(p, msgspec.inspect.Type) for p in part))
+    }
+    if isinstance(type_, msgspec.inspect.NamedTupleType):
+        inner = {"fields": [[f.name, layout(f.type, seen=seen)] for f in type_.fields]}
+    return [type(type_).__name__, inner]
+
+
+def fingerprint() -> str:
+    """Return what tells one format of the state from another."""
+    packed = [layout(msgspec.inspect.type_info(each)) for each in (ControlPlane, TopicState)]
+    spark = [each.json() for each in (CONTROL, TOPIC_KEY, TOPIC)]
+    return hashlib.sha256(repr((packed, spark)).encode()).hexdigest()[:16]
+
+
+def test_another_layout_has_another_version() -> None:
+    """A change of what a checkpoint holds raises STATE_VERSION (or LAYOUT_VERSION) with it."""
+    assert FINGERPRINTS.get((STATE_VERSION, LAYOUT_VERSION)) == fingerprint()
