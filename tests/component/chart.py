@@ -11,7 +11,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kcm.stack.jars import Jars
 from kcm.stack.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,11 +32,12 @@ VALUE_SETS = sorted((CHART / "ci").glob("*-values.yaml"))
 HELM = shutil.which("helm")
 NEEDS_HELM = pytest.mark.skipif(
     HELM is None,
-    reason="helm is not installed (go install helm.sh/helm/v3/cmd/helm@latest)",
+    reason="helm is not installed (go install helm.sh/helm/v3/cmd/helm@v3.22.0)",
 )
 KUBERNETES = "1.31.0"
 """What helm is to render for; a helm that Go built from its module names a far older one."""
 HELM_DEADLINE_S = 60
+ANSWER_S = 5.0
 NAMESPACE = "monitoring"
 
 Manifest = dict[str, Any]
@@ -135,7 +140,7 @@ def localize(
         else:
             environment[name] = _moved(value, mounted)
     program, *arguments = container["command"]
-    (port,) = container["ports"]
+    (port,) = [each for each in container["ports"] if each["name"] == "metrics"]
     local_port = free_port()
     port_names = [name for name in environment if name.endswith("_PORT")]
     assert [environment[name] for name in port_names] == [str(port["containerPort"])]
@@ -203,3 +208,31 @@ def _moved(text: str, mounted: Mapping[str, Path]) -> str:
     return re.sub(
         rf"(?<![\w./-])({paths})(?=/|$)", lambda found: str(mounted[found.group(1)]), text
     )
+
+
+def image(jars: Jars) -> dict[str, str]:
+    """Return the variables that the image with Spark sets, with the jars where they are here."""
+    return {"KCM_CONNECTOR_JARS": ",".join(map(str, jars.connector))}
+
+
+@contextmanager
+def running(local: Local, output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a container until the block ends."""
+    process = local.start(output)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def answer(url: str) -> tuple[int, bytes]:
+    """Return what a probe gets: status and body; 0 while nobody listens."""
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWER_S) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+    except OSError as error:
+        return 0, str(error).encode()

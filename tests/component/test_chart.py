@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -126,6 +127,7 @@ def test_the_schemas_refuse_what_kubernetes_would() -> None:
         *("", "image.", "kafka.", "kafka.propertiesSecret.", "settings.", "election."),
         *("clusters.prod.", "clusters.prod.tls.", "clusters.prod.settings.", "watcher."),
         *("watcher.settings.", "stream.", "stream.settings.", "stream.persistence."),
+        "stream.executors.",
         *("exporter.", "exporter.settings.", "exporter.service.", "networkPolicy."),
         *("serviceMonitor.", "prometheusRule.", "dashboards.", "serviceAccount."),
     ],
@@ -240,12 +242,14 @@ def test_no_secret_is_in_the_manifests() -> None:
 @NEEDS_HELM
 @each_set
 def test_pods_keep_to_the_restricted_standard(values: Path) -> None:
-    """Pods run as nobody in particular, write only to their volumes, and know no token and no service."""
+    """Pods run as nobody in particular, write only to their volumes, and know of no service."""
     user = re.search(r"^USER (\d+):(\d+)$", DOCKERFILE.read_text(), re.MULTILINE)
     assert user
     for workload in workloads(render(values)):
         pod, container = pod_of(workload), container_of(workload)
-        assert pod["automountServiceAccountToken"] is False
+        # Spark's driver makes pods, where executors are asked for; nothing else talks to Kubernetes.
+        drives = str(variables(container).get("KCM_SPARK_MASTER", "")).startswith("k8s:")
+        assert pod["automountServiceAccountToken"] is drives
         assert pod["enableServiceLinks"] is False
         context = pod["securityContext"]
         assert context["runAsNonRoot"] is True
@@ -362,3 +366,13 @@ def test_the_images_copy_every_package_that_the_wheel_needs() -> None:
     assert {f"!{name}" for name in packages} <= set(seen)
     text = DOCKERFILE.read_text()
     assert all(f"--extra {part.extra}" in text for part in (WATCH, STREAM, EXPORT))
+
+
+def test_the_image_with_spark_has_what_executors_run() -> None:
+    """The template's command is a program that the image gets, and that may be run."""
+    given = re.search(
+        r"^COPY (docker/\S+) /opt/kcm/bin/spark-executor$", DOCKERFILE.read_text(), re.MULTILINE
+    )
+    assert given
+    assert os.access(ROOT / given.group(1), os.X_OK)
+    assert f"!{given.group(1)}" in (ROOT / "docker" / "Dockerfile.dockerignore").read_text().split()

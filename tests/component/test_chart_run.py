@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,14 +18,18 @@ from kcm.stack.jars import Jars
 from kcm.stack.java import find_java
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.ports import free_port
+from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from tests.component.chart import (
     CHART,
     NEEDS_HELM,
     Local,
+    answer,
+    image,
     localize,
     pod_of,
     render,
+    running,
     workloads,
 )
 from tests.waiting import wait_until
@@ -39,7 +41,6 @@ READY_S = 180.0
 """Spark starts in 10 s; on a machine that does much else at once, in minutes."""
 REFUSED_S = 60.0
 """A part that is to fail fast waits 5 s for Kafka."""
-ANSWER_S = 5.0
 GRACE_S = 30
 """Kubernetes' own terminationGracePeriodSeconds."""
 UNREACHABLE = 3
@@ -69,34 +70,6 @@ TREE = {
     },
 }
 """One broker, one topic: enough to be told apart from nothing."""
-
-
-def image(jars: Jars) -> dict[str, str]:
-    """Return the variables that the image with Spark sets, with the jars where they are here."""
-    return {"KCM_CONNECTOR_JARS": ",".join(map(str, jars.connector))}
-
-
-@contextmanager
-def running(local: Local, output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a container until the block ends."""
-    process = local.start(output)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-def answer(url: str) -> tuple[int, bytes]:
-    """Return what a probe gets: status and body; 0 while nobody listens."""
-    try:
-        with urllib.request.urlopen(url, timeout=ANSWER_S) as response:
-            return response.status, response.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
-    except OSError as error:
-        return 0, str(error).encode()
 
 
 def ca_certificate(folder: Path) -> str:
@@ -147,6 +120,84 @@ def test_kcm_takes_all_that_the_chart_can_give_it(tmp_path: Path, jars: Jars) ->
             assert code == UNREACHABLE, f"{name}: {code}: {said}"
             assert said.count("kcm: ") == 1, f"{name}: {said}"
             assert f"kcm: the pipeline's Kafka at {nobody} does not answer" in said
+
+
+def test_who_waits_is_alive_and_ends_when_told(tmp_path: Path, jars: Jars) -> None:
+    """Without Kafka and ZooKeeper no part is restarted: each waits, says so, and ends in good time.
+
+    The exporter alone is not ready then, because it has nothing to show.
+    """
+    nobody = f"127.0.0.1:{free_port()}"
+    overrides = {
+        "kafka.bootstrapServers": nobody,
+        f"clusters.{CLUSTER}.zookeeper": nobody,
+        "watcher.replicas": 1,
+        "exporter.replicas": 1,
+        "listenAddress": "127.0.0.1",
+    }
+    manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+    pods = {each["metadata"]["name"]: each for each in workloads(manifests)}
+    with ExitStack() as stack:
+        running_pods: dict[str, tuple[Local, subprocess.Popen[bytes]]] = {}
+        for name, workload in pods.items():
+            local = localize(workload, manifests, tmp_path / name, image=image(jars))
+            process = stack.enter_context(running(local, tmp_path / f"{name}.out"))
+            running_pods[name] = (local, process)
+        for name, (local, _) in running_pods.items():
+            output = tmp_path / f"{name}.out"
+            wait_until(output.read_text, lambda said: "trying again" in said, deadline_s=REFUSED_S)
+            liveness = local.probes["liveness"]
+            wait_until(
+                lambda url=liveness: answer(url)[0],  # type: ignore[misc]  # lambdas have no types
+                lambda status: status == 200,
+                deadline_s=REFUSED_S,
+            )
+            is_exporter = local.probes["readiness"].endswith("/readyz")
+            assert answer(local.probes["readiness"])[0] == (503 if is_exporter else 200), name
+        for name, (_, process) in running_pods.items():
+            took_s = _end(process, tmp_path / f"{name}.out")
+            assert took_s < GRACE_S / 2, name
+
+
+def test_a_fold_that_lost_its_kafka_ends_well_within_its_grace_period(
+    tmp_path: Path, jars: Jars
+) -> None:
+    """Spark, which waits for a dead broker, is not waited for: the pod is never killed in the middle."""
+    with Supervisor(tmp_path / "stack", kill_on_exit=True) as supervisor:
+        broker = KraftBroker(supervisor, jars, tmp_path / "kafka")
+        broker.start()
+        overrides = {
+            "kafka.bootstrapServers": broker.bootstrap_servers,
+            "settings.replication_factor": 1,
+            "stream.settings.driver_memory": "512m",
+            "listenAddress": "127.0.0.1",
+        }
+        manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+        (workload,) = [each for each in workloads(manifests) if each["kind"] == "StatefulSet"]
+        local = localize(workload, manifests, tmp_path / "stream", image=image(jars))
+        output = tmp_path / "stream.out"
+        with running(local, output) as process:
+
+            def up() -> str:
+                assert process.poll() is None, output.read_text()
+                return answer(local.probes["liveness"])[1].decode()
+
+            wait_until(up, lambda said: "kcm_fold_up 1.0" in said, deadline_s=READY_S)
+            broker.kill()
+            wait_until(
+                output.read_text, lambda said: "the fold waits for it" in said, deadline_s=READY_S
+            )
+            assert answer(local.probes["liveness"])[0] == 200
+            took_s = _end(process, output)
+        assert took_s < pod_of(workload)["terminationGracePeriodSeconds"] / 2
+
+
+def _end(process: subprocess.Popen[bytes], output: Path) -> float:
+    """Tell a part to end; return how long it took."""
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(GRACE_S) == 0, output.read_text()
+    return time.monotonic() - began
 
 
 @pytest.fixture

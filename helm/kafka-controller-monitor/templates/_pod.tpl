@@ -101,10 +101,11 @@ capabilities:
     - ALL
 {{- end }}
 
-{{/* dict root, part (its values), labels (its selector); fields of the pod that come before its containers */}}
+{{/* dict root, part (its values), labels (its selector), account (with a token; empty: the common one, without); fields
+of the pod that come before its containers */}}
 {{- define "kcm.podFields" -}}
-serviceAccountName: {{ include "kcm.serviceAccountName" .root }}
-automountServiceAccountToken: false
+serviceAccountName: {{ default (include "kcm.serviceAccountName" .root) .account }}
+automountServiceAccountToken: {{ not (empty .account) }}
 # A service called kcm would set KCM_PORT, which is a setting.
 enableServiceLinks: false
 securityContext:
