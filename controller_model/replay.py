@@ -345,6 +345,9 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     log = state.control.log
     log.heartbeat_at = change.observed_at
     log.zookeeper = change.zookeeper
+    if log.resync is None:
+        # A right may be taken, or given, at any time; a resync's end tells what it was denied.
+        log.denied = change.denied
     if change.session is not None:
         log.session = change.session
         log.session_since = change.session_since

@@ -126,6 +126,23 @@ def test_what_the_watcher_may_not_read_is_named() -> None:
     assert (facts["denied"], facts["complete"]) == (["/config/brokers"], True)
 
 
+def test_a_right_that_is_taken_between_resyncs_is_told_by_the_next_heartbeat() -> None:
+    """And one that is given; within a resync the watcher does not know yet, and its end tells."""
+    history = small_cluster()
+    history.heartbeat(denied=("/brokers/topics",))
+    assert told(history)["denied"] == ["/brokers/topics"]
+    history.start_resync()
+    history.heartbeat()
+    assert told(history)["denied"] == ["/brokers/topics"]
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync()
+    assert told(history)["denied"] == []
+    history.heartbeat(denied=("/admin",))
+    history.heartbeat()
+    assert told(history)["denied"] == []
+
+
 def test_a_bare_controller_of_old_is_read() -> None:
     """The 0.8 betas' /controller is an id like any other, and id 0 is an id."""
     history = small_cluster()
