@@ -9,6 +9,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from controller_model.changes import ChangeKind, SessionState
+from zk_source.server_health import ServerMetrics
 
 _DELAY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -19,6 +20,7 @@ class WatcherMetrics:
     def __init__(self, registry: CollectorRegistry, cluster: str) -> None:
         self._registry = registry
         self._cluster = cluster
+        self.zookeeper = ServerMetrics(registry, cluster)
         self._totals: dict[str, float] = {}
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}

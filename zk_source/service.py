@@ -43,6 +43,7 @@ from zk_source.protocol import BadReplyError, Err, Result
 from zk_source.publisher import Limits, Publisher
 from zk_source.readback import Readback
 from zk_source.report import report_figures
+from zk_source.server_health import watched_health
 from zk_source.watcher import Watcher
 
 MOST_ITEMS_AT_ONCE = 500
@@ -158,12 +159,18 @@ class WatcherService:
             self._readback.follow(self._inbox)
             self._ensemble.connect()
             self._log.info("watching", zookeeper=self._settings.zookeeper)
-            while not stop.is_set():
-                self._turn()
+            with watched_health(self._server, self._metrics.zookeeper):
+                while not stop.is_set():
+                    self._turn()
             self._watcher.on_stop(_now_ms())
             self._carry_out()
         finally:
             self._close()
+
+    def _server(self) -> str:
+        """Return the server that may be asked how it is: not by TLS, not without a session."""
+        sight = self._watcher.sight
+        return sight.server if sight.connected and not self._settings.zk_tls else ""
 
     def _close(self) -> None:
         self._ensemble.close()
@@ -244,6 +251,9 @@ class WatcherService:
     def _carry_out(self) -> None:
         for command in self._watcher.commands():
             self._do(command)
+        # What the producer takes at once does not wait: a resync's replies alone must not overflow.
+        if self._may_publish():
+            self._publisher.pump()
         if self._publisher.overflowing() and not self._muted:
             self._muted = True
             dropped = self._publisher.drop_waiting()
@@ -253,8 +263,6 @@ class WatcherService:
                 else "the pipeline's Kafka did not take changes"
             )
             self._watcher.on_dropped(dropped, f"{reason} in time", _now_ms())
-        if self._may_publish():
-            self._publisher.pump()
 
     def _may_publish(self) -> bool:
         """Say whether the lead allows it now; raises LeadLostError when it is gone."""

@@ -103,6 +103,24 @@ def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it
     assert last == tree
 
 
+def test_a_resync_of_more_than_may_wait_loses_nothing(
+    zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
+) -> None:
+    """What a Kafka that is there takes at once never waited: one resync brings the whole tree."""
+    with kazoo_client(zookeeper) as client:
+        fill(client, zk_chroot, topics=400)
+        settings = settings_for(
+            zookeeper.connect_string + zk_chroot, pipeline_broker, buffer_changes=50
+        )
+        with LogReader(settings) as log:
+            with watching(settings):
+                log.wait_for(ChangeKind.RESYNC_FINISHED)
+                log.wait_for_tree(published_tree(client, zk_chroot))
+            goodbye = log.wait_for_goodbye()
+    assert goodbye.dropped == 0
+    assert len([c for c in log.changes if c.kind is ChangeKind.RESYNC_STARTED]) == 1
+
+
 def test_topics_that_were_deleted_are_made_again_and_filled(
     zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
 ) -> None:

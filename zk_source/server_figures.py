@@ -1,0 +1,86 @@
+"""A ZooKeeper server's answers to administrators' words, as figures.
+
+The rule: what a server does not tell is None, never 0; an answer in another form is no answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerFigures:
+    """What a server told; None where it did not."""
+
+    server: str
+    role: str
+    version: str
+    latency_avg_ms: float | None = None
+    latency_max_ms: float | None = None
+    connections: float | None = None
+    sessions: float | None = None
+    outstanding: float | None = None
+    answered_s: float | None = None
+    """How long it took to answer."""
+
+
+def read_mntr(server: str, answer: str) -> ServerFigures | None:
+    r"""Return the figures of an answer to `mntr`; None when it is a refusal or something else.
+
+    >>> read_mntr("zk1:2181", "zk_version\t3.8.4-x, built\nzk_server_state\tfollower\n").role
+    'follower'
+    """
+    told = dict(line.split("\t", 1) for line in answer.splitlines() if "\t" in line)
+    if "zk_server_state" not in told:
+        return None
+    return ServerFigures(
+        server=server,
+        role=told["zk_server_state"],
+        version=_version(told.get("zk_version", "")),
+        latency_avg_ms=_number(told.get("zk_avg_latency")),
+        latency_max_ms=_number(told.get("zk_max_latency")),
+        connections=_number(told.get("zk_num_alive_connections")),
+        sessions=_number(told.get("zk_global_sessions")),
+        outstanding=_number(told.get("zk_outstanding_requests")),
+    )
+
+
+def read_srvr(server: str, answer: str) -> ServerFigures | None:
+    r"""Return the figures of an answer to `srvr`; None when it is a refusal or something else.
+
+    >>> read_srvr("zk1:2181", "Latency min/avg/max: 0/0.5/20\nMode: leader\n").latency_max_ms
+    20.0
+    """
+    told = dict(line.split(": ", 1) for line in answer.splitlines() if ": " in line)
+    if "Mode" not in told:
+        return None
+    latency = told.get("Latency min/avg/max", "").split("/")
+    _, average, most = latency if len(latency) == len(("min", "avg", "max")) else ("", "", "")
+    return ServerFigures(
+        server=server,
+        role=told["Mode"],
+        version=_version(told.get("Zookeeper version", "")),
+        latency_avg_ms=_number(average),
+        latency_max_ms=_number(most),
+        connections=_number(told.get("Connections")),
+        outstanding=_number(told.get("Outstanding")),
+    )
+
+
+def _number(text: str | None) -> float | None:
+    """Return a figure; None when there is none, or it is not one."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _version(text: str) -> str:
+    """Return the release without its build.
+
+    >>> _version("3.8.4-9316c2a7a97e1666d8f4593f34dd6fc36ecc436c, built on 2024-02-12")
+    '3.8.4'
+    """
+    return text.split(",", maxsplit=1)[0].split("-", maxsplit=1)[0].strip()
