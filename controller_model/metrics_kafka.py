@@ -99,7 +99,8 @@ CONTROLLER: tuple[Metric[ClusterView], ...] = (
     labelled(
         "kafka_controller_failover",
         "1 for the state of the controller's failover work as far as leader writes show it: "
-        "not_needed or done in a healthy cluster; under_way for seconds after a broker was lost.",
+        "not_needed or done in a healthy cluster; under_way for seconds after an election that found "
+        "leaders gone.",
         ("state",),
         lambda view: state_of(Failover, view.controller.failover),
     ),

@@ -1,13 +1,15 @@
 """Alerts about single brokers: who comes and goes, falls behind, or does not lead its share.
 
-The rule: each names the broker, so that the person who is called knows where to look.
+The rule: each names the broker, so that the person who is called knows where to look. Work that is
+planned on the broker mutes them; but for a failed disk, which no restart brings about.
 """
 
 from __future__ import annotations
 
 from dashboards import signals_brokers as signals
 from dashboards.alert import Alert, Severity
-from dashboards.rows import BOUNCES, IMBALANCE_RATIO, RESTLESS_MINUTES, SKEW_RATIO
+from dashboards.rows import BOUNCES, RESTLESS_MINUTES, SKEW_RATIO
+from dashboards.signals_planned import Mute
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
@@ -26,6 +28,7 @@ ALERTS: tuple[Alert, ...] = (
         action="Look at the end of its server.log before each restart; if it cannot be healed now, "
         "leave it down until it can.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",
+        mute=Mute(window=signals.BOUNCE_WINDOW),
     ),
     Alert(
         name="KafkaIsrFlapping",
@@ -42,6 +45,7 @@ ALERTS: tuple[Alert, ...] = (
         "leader or the network is the cause.",
         action="Compare disk latency, network and GC of this broker with those of its peers.",
         command="kcm events --cluster {{ $labels.cluster }} --since 30m --kind IsrShrunk",
+        mute=Mute(window=signals.RESTLESS_WINDOW),
     ),
     Alert(
         name="KafkaLogDirFailed",
@@ -61,7 +65,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaLeadersImbalanced",
         signal=signals.BROKER_MENDABLE,
-        condition=f"> {IMBALANCE_RATIO}",
+        condition="",
         hold="10m",
         severity=Severity.WARNING,
         summary="Others lead {{ $value | humanizePercentage }} of the partitions that broker {{ "
@@ -75,11 +79,12 @@ ALERTS: tuple[Alert, ...] = (
         command="kcm recommend --cluster {{ $labels.cluster }} --broker {{ $labels.broker }} --json "
         "> election.json && kafka-leader-election --bootstrap-server BROKER:9092 "
         "--election-type preferred --path-to-json-file election.json",
+        mute=Mute(),
     ),
     Alert(
         name="KafkaLeadersCannotReturn",
         signal=signals.BROKER_UNMENDABLE,
-        condition=f"> {IMBALANCE_RATIO}",
+        condition="",
         hold="30m",
         severity=Severity.WARNING,
         summary="Others lead {{ $value | humanizePercentage }} of the partitions that broker {{ "
@@ -92,6 +97,7 @@ ALERTS: tuple[Alert, ...] = (
         action="If it is down, start it; if it is up, see on the board Balance whether its "
         "replicas are in sync; if it will not come back, reassign its replicas.",
         command="kcm what-if --cluster {{ $labels.cluster }} --lose-broker {{ $labels.broker }}",
+        mute=Mute(),
     ),
     Alert(
         name="KafkaLeadersSkewed",
@@ -111,5 +117,6 @@ ALERTS: tuple[Alert, ...] = (
         "moves no data.",
         command="kafka-reassign-partitions --bootstrap-server BROKER:9092 --generate "
         "--topics-to-move-json-file topics.json --broker-list IDS",
+        mute=Mute(),
     ),
 )

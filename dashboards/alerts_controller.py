@@ -8,6 +8,7 @@ from __future__ import annotations
 from dashboards import signals_controller as signals
 from dashboards.alert import Alert, Severity
 from dashboards.rows import FLAPPING_ELECTIONS, FLAPPING_LONG_ELECTIONS, SLOW_FAILOVER_SECONDS
+from dashboards.signals_planned import Mute
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
@@ -43,6 +44,8 @@ ALERTS: tuple[Alert, ...] = (
         action="See on the board Controller whether one broker or several lose the office; look in "
         "its server.log for expired sessions and in its GC log for pauses at those times.",
         command="kcm events --cluster {{ $labels.cluster }} --since 15m",
+        # A rolling restart may move the controller once with each broker.
+        mute=Mute(window=signals.FLAPPING_WINDOW, of_cluster=True),
     ),
     Alert(
         name="KafkaControllerFlappingSlowly",
@@ -85,8 +88,8 @@ ALERTS: tuple[Alert, ...] = (
         severity=Severity.WARNING,
         summary="Kafka cluster {{ $labels.cluster }} has been in failover for {{ $value | "
         "humanizeDuration }}.",
-        meaning="A broker was lost, and the controller has not yet given all of its partitions a "
-        "new leader: those are offline until it does.",
+        meaning="A controller was elected while partitions had lost their leader, and it has not yet "
+        "given each a new one: those are offline until it does.",
         cause="Very many partitions, a slow ZooKeeper (each leader is a write), a controller that "
         "is short of CPU, or one that was elected again in the middle.",
         action="See on the board Controller whether the writes due fall. If they fall, wait; if "

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dashboards import panels
 from dashboards import signals_brokers as signals
+from dashboards import signals_incidents as incidents
 from dashboards.panels import Column, bars, figure, heat, lines
 from dashboards.panels import rows as table_of
 from dashboards.rows import IMBALANCE_RATIO, SKEW_RATIO, YES_IS_GOOD, Row, trust
 from dashboards.signals_partitions import BROKERS_DOWN, IMBALANCE, PARTITIONS
+from dashboards.signals_planned import PLANNED_CAUGHT_UP, PLANNED_LEFT
 
 _RATIO = ((None, "green"), (IMBALANCE_RATIO, "red"))
 
 
 def rows() -> tuple[Row, ...]:
     """Return the rows, from who leads what to whether that can be trusted."""
-    return (_leaders(), _over_time(), _mending(), _skew(), _stopping(), trust())
+    return (_leaders(), _over_time(), _mending(), _next(), _skew(), _stopping(), trust())
 
 
 def _leaders() -> Row:
@@ -62,6 +64,33 @@ def _mending() -> Row:
                 steps=_RATIO,
                 most=1,
             ),
+            figure("Recommended now", incidents.RECOMMENDED, span=6, steps=best),
+            figure(
+                "Brokers above the threshold",
+                incidents.IMBALANCED_BROKERS,
+                incidents.MENDABLE_BROKERS,
+                span=6,
+                steps=best,
+            ),
+            figure("Threshold, assumed", incidents.THRESHOLD, span=4),
+            figure("What became of recommendations, last day", incidents.GRADED_DAY, span=8),
+        ),
+    )
+
+
+def _next() -> Row:
+    return Row(
+        title="What will the controller do by itself?",
+        panels=(
+            figure("Looks at the balance next", incidents.NEXT_REBALANCE, span=6, no_value="-"),
+            figure("Would elect then", incidents.NEXT_ELECTED, span=6),
+            lines(
+                "Would elect, over time",
+                incidents.NEXT_ELECTED,
+                incidents.NEXT_BLOCKED,
+                span=12,
+                decimals=0,
+            ).height(panels.STAT_HEIGHT),
         ),
     )
 
@@ -104,6 +133,8 @@ def _stopping() -> Row:
                     signal=signals.BROKER_UNDER_MIN_IF_LOST,
                     steps=panels.ZERO_IS_BEST,
                 ),
+                Column(title="Work planned for", signal=PLANNED_LEFT),
+                Column(title="Caught up", signal=PLANNED_CAUGHT_UP),
                 Column(title="Leaders", signal=signals.BROKER_LEADERS),
                 Column(title="Replicas", signal=signals.BROKER_REPLICAS),
                 Column(title="In sync", signal=signals.BROKER_IN_SYNC),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dashboards import panels
 from dashboards import signals_controller as signals
+from dashboards import signals_zookeeper as zookeeper
 from dashboards.panels import Texts, bars, figure, lines, timeline, word
 from dashboards.rows import (
     FLAPPING_ELECTIONS,
@@ -14,6 +15,7 @@ from dashboards.rows import (
     trust,
 )
 from dashboards.signals_brokers import BROKER_IMBALANCE, BROKER_LEADERS
+from dashboards.signals_incidents import INCIDENT, INCIDENT_AGE, INCIDENTS_DAY
 from dashboards.signals_partitions import IMBALANCE, OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
 
 _NOBODY: Texts = {"-1": ("nobody", "red")}
@@ -43,6 +45,9 @@ def _who() -> Row:
             figure(
                 "Vacant now", signals.VACANT_NOW, span=6, steps=((None, "green"), (0.001, "red"))
             ),
+            word("Incident that is open", INCIDENT, span=12, no_value="none"),
+            figure("Incidents, last day", INCIDENTS_DAY, span=6),
+            figure("The last one began", INCIDENT_AGE, span=6, no_value="never"),
             timeline("Controller over time", signals.CONTROLLER_ID, span=24, texts=_NOBODY),
         ),
     )
@@ -151,7 +156,18 @@ def _zookeeper() -> Row:
     return Row(
         title="ZooKeeper",
         panels=(
-            word("The server that we are on", signals.ZOOKEEPER_SERVER, span=12),
-            figure("Session as it is since", signals.SESSION_AGE, span=12),
+            word("The server that we are on", zookeeper.SERVER, span=6, no_value="none"),
+            figure("Session as it is since", zookeeper.SESSION_AGE, span=6),
+            word("Its role and release", zookeeper.ROLE, span=6, no_value="not told"),
+            figure("Sessions", zookeeper.SESSIONS, span=3, no_value="not told"),
+            figure("Connections", zookeeper.CONNECTIONS, span=3, no_value="not told"),
+            lines(
+                "How fast it answers",
+                zookeeper.ANSWER,
+                zookeeper.LATENCY,
+                zookeeper.LATENCY_MOST,
+                span=12,
+            ),
+            lines("Requests that wait in it", zookeeper.OUTSTANDING, span=12, decimals=0),
         ),
     )

@@ -8,6 +8,7 @@ from dashboards.panels import Column, figure, lines
 from dashboards.panels import rows as table_of
 from dashboards.rows import FLAPPING_ELECTIONS, YES_IS_GOOD, Row
 from dashboards.signals_controller import CONTROLLER_ID, ELECTIONS_HOUR
+from dashboards.signals_incidents import INCIDENT_OPEN
 from dashboards.signals_partitions import (
     BROKERS_DOWN,
     IMBALANCE,
@@ -47,6 +48,7 @@ def _how_many() -> Row:
 def _which() -> Row:
     good = panels.ZERO_IS_GOOD
     best = panels.ZERO_IS_BEST
+    incident = {"0": ("none", "text"), "1": ("open", "red")}
     nobody = {"-1": ("nobody", "red")}
     elections = ((None, "green"), (1, "orange"), (FLAPPING_ELECTIONS, "red"))
     return Row(
@@ -57,6 +59,7 @@ def _which() -> Row:
                 Column(title="Trouble", signal=signals.TROUBLE.for_fleet(), steps=good),
                 Column(title="Followed", signal=FOLLOWED.for_fleet(), texts=YES_IS_GOOD),
                 Column(title="Controller", signal=CONTROLLER_ID.for_fleet(), texts=nobody),
+                Column(title="Incident", signal=INCIDENT_OPEN.for_fleet(), texts=incident),
                 Column(title="Elections, 1 h", signal=ELECTIONS_HOUR.for_fleet(), steps=elections),
                 Column(title="Brokers down", signal=BROKERS_DOWN.for_fleet(), steps=best),
                 Column(title="Offline", signal=OFFLINE.for_fleet(), steps=good),

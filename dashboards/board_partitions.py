@@ -5,13 +5,24 @@ from __future__ import annotations
 from dashboards import panels
 from dashboards import signals_brokers as brokers
 from dashboards import signals_partitions as signals
-from dashboards.panels import bars, figure, heat, lines
+from dashboards import signals_topics as topics
+from dashboards.panels import Column, bars, figure, heat, lines
+from dashboards.panels import rows as table_of
 from dashboards.rows import BOUNCES, RESTLESS_MINUTES, Row, trust
 
 
 def rows() -> tuple[Row, ...]:
     """Return the rows, from what is lost to whether that can be trusted."""
-    return (_lost(), _shrinking(), _blame(), _elections(), _risks(), _under_way(), trust())
+    return (
+        _lost(),
+        _worst(),
+        _shrinking(),
+        _blame(),
+        _elections(),
+        _risks(),
+        _under_way(),
+        trust(),
+    )
 
 
 def _lost() -> Row:
@@ -45,6 +56,31 @@ def _lost() -> Row:
     )
 
 
+def _worst() -> Row:
+    good = panels.ZERO_IS_GOOD
+    return Row(
+        title="Which topics?",
+        panels=(
+            table_of(
+                "The topics that are worst off",
+                Column(title="Offline", signal=topics.TOPIC_OFFLINE, steps=good),
+                Column(title="Under min ISR", signal=topics.TOPIC_UNDER_MIN_ISR, steps=good),
+                Column(
+                    title="Under-replicated",
+                    signal=topics.TOPIC_UNDER_REPLICATED,
+                    steps=panels.ZERO_IS_BEST,
+                ),
+                span=20,
+                key="topic",
+                worst_by="Offline",
+            ),
+            figure("List made, ago", topics.WORST_TOPICS_AGE, span=4, no_value="not yet").height(
+                panels.GRAPH_HEIGHT
+            ),
+        ),
+    )
+
+
 def _shrinking() -> Row:
     return Row(
         title="Do ISRs shrink?",
@@ -71,6 +107,18 @@ def _blame() -> Row:
     return Row(
         title="Which broker is to blame?",
         panels=(
+            bars(
+                "Absent from ISRs now",
+                brokers.BROKER_ABSENT,
+                span=12,
+                steps=panels.ZERO_IS_BEST,
+            ),
+            bars(
+                "Leads ISRs that are not whole",
+                brokers.BROKER_LED_SHORT,
+                span=12,
+                steps=panels.ZERO_IS_BEST,
+            ),
             bars(
                 "Left an ISR, last hour",
                 brokers.BROKER_ISR_LEAVES_HOUR,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dashboards import panels
+from dashboards import signals_delay as delay
 from dashboards import signals_pipeline as signals
-from dashboards.panels import figure, lines, timeline
+from dashboards.panels import Steps, figure, lines, timeline
 from dashboards.rows import YES_IS_GOOD, Row, trust
 
 
 def rows() -> tuple[Row, ...]:
     """Return the rows; the first is what other boards end with."""
-    return (_followed(), _proof(), _damage(), trust())
+    return (_followed(), _delay(), _proof(), _damage(), trust())
 
 
 def _followed() -> Row:
@@ -23,6 +24,32 @@ def _followed() -> Row:
             figure("Last change", signals.LAST_CHANGE_AGE, span=6),
             figure("Znodes", signals.ZNODES, span=6),
             timeline("Status over time", signals.STATUS, span=24, texts=colours),
+        ),
+    )
+
+
+def _delay() -> Row:
+    late: Steps = ((None, "transparent"), (1, "red"))
+    return Row(
+        title="How late is it, and where?",
+        panels=(
+            lines(
+                "99 of 100 took at most",
+                delay.WATCHER_DELAY,
+                delay.FOLD_DELAY,
+                delay.EXPORTER_DELAY,
+                delay.WHOLE_DELAY,
+                span=12,
+                steps=late,
+            ),
+            lines(
+                "Waits for its turn",
+                delay.BUFFERED,
+                delay.FOLD_LAG,
+                delay.EXPORTER_LAG,
+                span=12,
+                decimals=0,
+            ),
         ),
     )
 

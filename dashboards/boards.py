@@ -26,7 +26,9 @@ from dashboards import (
 from dashboards.rows import Row
 from dashboards.signals_brokers import BROKER_SINCE
 from dashboards.signals_controller import CONTROLLER_ELECTED_AT
+from dashboards.signals_incidents import INCIDENT
 from dashboards.signals_partitions import UNCLEAN_MINUTE
+from dashboards.signals_planned import PLANNED
 
 TAG = "kafka-controller-monitor"
 """By it the boards find each other."""
@@ -164,6 +166,8 @@ _ANNOTATIONS = (
     ("Controller elected", CONTROLLER_ELECTED_AT, "blue", True),
     ("Broker came or went", BROKER_SINCE, "orange", True),
     ("Unclean election", UNCLEAN_MINUTE, "red", False),
+    ("Work planned", PLANNED, "purple", False),
+    ("Incident", INCIDENT, "dark-red", False),
 )
 """Name, signal, colour, and whether its value is the time to mark (in ms)."""
 
@@ -184,7 +188,7 @@ def _annotations() -> dict[str, object]:
                 "step": "10s",
                 "titleFormat": name,
                 "textFormat": signal.legend,
-                "tagKeys": "cluster,broker",
+                "tagKeys": "cluster,broker,number",
                 "useValueForTime": "on" if is_time else False,
             }
             for name, signal, colour, is_time in _ANNOTATIONS

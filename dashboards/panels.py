@@ -26,7 +26,7 @@ from grafana_foundation_sdk.models import common as options
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from dashboards.signal import Signal
+from dashboards.signal import DemoStep, DrillStep, Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
 """From which value on which colour; None is the lowest."""
@@ -59,15 +59,10 @@ PLAIN: Steps = ((None, "text"),)
 ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
 ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
 
-NOT_IN_THE_DEMO = (
-    "Nothing in the demo moves it, or not for long enough to be scraped: it tells of what should "
-    "not last, or not happen at all."
-)
-
 _LETTERS = "ABCDEFGHIJKL"
 """Names of a panel's queries."""
 
-_STAT_HEIGHT = 4
+STAT_HEIGHT = 4
 """Grid rows: one figure is readable from a distance."""
 _CELLS = 100
 """Of a row of cells: more are too narrow to be seen, and Grafana refuses to draw them."""
@@ -88,7 +83,7 @@ def figure(
     several = len(signals) > 1 or "{{" in signals[0].legend
     return (
         _common(stat.Panel(), title, signals, instant=True)
-        .height(_STAT_HEIGHT)
+        .height(STAT_HEIGHT)
         .span(span)
         .no_value(no_value)
         .thresholds(_thresholds(steps))
@@ -274,11 +269,16 @@ def _lettered(columns: tuple[Column, ...]) -> list[tuple[str, Column]]:
 
 
 def _described(signals: tuple[Signal, ...]) -> str:
-    """Return what the signals tell, and which steps of the demo move them."""
-    steps = dict.fromkeys(signal.moved_by for signal in signals if signal.moved_by is not None)
-    named = ", ".join(f"\u201c{step}\u201d" for step in steps)
-    demo = f"In the demo it moves when: {named}." if steps else NOT_IN_THE_DEMO
-    return "\n\n".join((*dict.fromkeys(signal.description for signal in signals), demo))
+    """Return what the signals tell, and which steps of the demo and the drill move them."""
+    said = [signal.description for signal in signals]
+    for where, steps in (("demo", DemoStep), ("drill of the system tests", DrillStep)):
+        moved = [signal.moved_by for signal in signals if isinstance(signal.moved_by, steps)]
+        if moved:
+            named = ", ".join(f"\u201c{step}\u201d" for step in dict.fromkeys(moved))
+            said.append(f"In the {where} it moves when: {named}.")
+    return "\n\n".join(
+        dict.fromkeys((*said, *(signal.unmoved for signal in signals if signal.unmoved)))
+    )
 
 
 def _common(

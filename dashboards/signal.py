@@ -32,6 +32,29 @@ class DemoStep(enum.StrEnum):
     ELECT = "the preferred election restores the balance"
 
 
+class DrillStep(enum.StrEnum):
+    """What the drill does to real servers, for what is too rare, too long or too rude for the demo."""
+
+    INVITE = "topics are created that invite trouble"
+    VACATE = "all brokers hang and /controller is gone"
+    FLAP = "/controller is deleted six times in a row"
+    BOUNCE = "a broker loses its session three times"
+    RESTLESS = "a follower falls behind twice"
+    PLAN = "work on a broker is planned, and the broker restarts"
+    HOLD_UP = "a broker hangs while its replicas are moved and deleted"
+    UNCLEAN = "the last in-sync replica dies and an older one takes over"
+    GHOST = "the controller hangs while a broker dies"
+    IDLE = "a controller is elected that does not begin its work"
+    DISK = "a log directory is lost"
+    BLIND = "ZooKeeper is killed"
+    UNWATCHED = "the watcher is killed while elections pass"
+    MEDDLE = "somebody writes into ZooKeeper by hand"
+    DENY = "the right to read a path is taken"
+    FLOOD = "the pipeline's Kafka hangs under a burst"
+    HOLE = "the fold is killed and the log loses records"
+    UNSERVED = "the exporter is killed"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Signal:
     """One query and all that a reader must know about its figure."""
@@ -45,8 +68,10 @@ class Signal:
     """What it tells and what a healthy cluster shows."""
     legend: str
     """Grafana's template for the name of a series."""
-    moved_by: DemoStep | None
-    """The step of the demo that must move it; None: nothing in the demo does."""
+    moved_by: DemoStep | DrillStep | None
+    """The step of the demo, or of the drill, that must move it; None: none can, see `unmoved`."""
+    unmoved: str = ""
+    """Why no step can move it; empty where one does."""
     of_all: bool = False
     """Whether a board shows it for all clusters that its variable chooses."""
 

@@ -5,7 +5,7 @@ The rule: one series per broker, kept under the label `broker` alone.
 
 from __future__ import annotations
 
-from dashboards.signal import DemoStep, Signal, grown, highest
+from dashboards.signal import DemoStep, DrillStep, Signal, grown, highest
 
 BOUNCE_WINDOW = "1h"
 """A broker that comes and goes needs minutes to start."""
@@ -78,21 +78,27 @@ BROKER_NOT_ELECTABLE = Signal(
     legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
+_ABOVE = (
+    f"({BROKER_IMBALANCE.expr} > on (cluster) group_left () "
+    f"{highest('kafka_cluster_imbalance_threshold_ratio')})"
+)
+"""The imbalance ratio of brokers above the threshold: an option of ours, as ZooKeeper has none."""
+
 BROKER_MENDABLE = Signal(
     name="broker_mendable",
-    expr=f"{BROKER_IMBALANCE.expr} and on (cluster, broker) ({BROKER_ELECTABLE.expr} > 0)",
+    expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} > 0)",
     unit="percentunit",
-    description="The imbalance ratio of brokers for which a preferred election would mend "
-    "something now; nothing in a balanced cluster.",
+    description="The imbalance ratio of brokers above the threshold for which a preferred election "
+    "would mend something now; nothing in a balanced cluster.",
     legend="broker {{broker}}",
     moved_by=DemoStep.BRING_BACK,
 )
 BROKER_UNMENDABLE = Signal(
     name="broker_unmendable",
-    expr=f"{BROKER_IMBALANCE.expr} and on (cluster, broker) ({BROKER_ELECTABLE.expr} == 0)",
+    expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} == 0)",
     unit="percentunit",
-    description="The imbalance ratio of brokers for which no preferred election would mend "
-    "anything now: they are down or not in sync; 0 for each broker in a balanced cluster.",
+    description="The imbalance ratio of brokers above the threshold for which no preferred election "
+    "would mend anything now: they are down or not in sync; nothing in a balanced cluster.",
     legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
@@ -115,7 +121,7 @@ BROKER_SKEW_LARGE = Signal(
     description=f"The same without its sign, in clusters with {SKEW_PARTITIONS} partitions a "
     "broker at least: fewer cannot be spread evenly.",
     legend="broker {{broker}}",
-    moved_by=None,
+    moved_by=DrillStep.INVITE,
 )
 BROKER_COORDINATES = Signal(
     name="broker_coordinates",
@@ -125,7 +131,7 @@ BROKER_COORDINATES = Signal(
     "that each broker leads, so that it coordinates what is kept in them; about equal over "
     "brokers.",
     legend="broker {{broker}}: {{coordinator}}",
-    moved_by=None,
+    moved_by=DrillStep.INVITE,
 )
 BROKER_ISR_LEAVES_HOUR = Signal(
     name="broker_isr_leaves_hour",
@@ -143,7 +149,26 @@ BROKER_ISR_RESTLESS = Signal(
     description=f"In how many minutes of {RESTLESS_WINDOW} replicas of each broker left an ISR; "
     "a restart makes one or two, a replica that falls behind again and again many.",
     legend="broker {{broker}}",
-    moved_by=None,
+    moved_by=DrillStep.RESTLESS,
+)
+BROKER_ABSENT = Signal(
+    name="broker_absent",
+    expr=f"{highest('kafka_broker_replicas', 'broker')} - "
+    f"{highest('kafka_broker_in_sync_replicas', 'broker')}",
+    unit="none",
+    description="Replicas of each broker that are not in their ISR now. One broker far above the "
+    "others: it is down, slow, or catching up.",
+    legend="broker {{broker}}",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+BROKER_LED_SHORT = Signal(
+    name="broker_led_short",
+    expr=highest("kafka_broker_under_replicated_led_partitions", "broker"),
+    unit="none",
+    description="Partitions that each broker leads and that lack a replica in their ISR. One leader "
+    "far above the others, and absent replicas on all of them: the leader or its network is to blame.",
+    legend="broker {{broker}}",
+    moved_by=DrillStep.GHOST,
 )
 BROKER_REGISTRATIONS_HOUR = Signal(
     name="broker_registrations_hour",
@@ -170,7 +195,7 @@ BROKER_LOG_DIRS = Signal(
     description="Failed log directories that each broker told of within an hour; 0 in a healthy "
     "cluster.",
     legend="broker {{broker}}",
-    moved_by=None,
+    moved_by=DrillStep.DISK,
 )
 BROKER_OFFLINE_IF_LOST = Signal(
     name="broker_offline_if_lost",
@@ -187,7 +212,7 @@ BROKER_UNDER_MIN_IF_LOST = Signal(
     unit="none",
     description="Partitions that fall below min.insync.replicas if the broker dies now.",
     legend="broker {{broker}}",
-    moved_by=None,
+    moved_by=DrillStep.INVITE,
 )
 BROKER_SAFE_TO_STOP = Signal(
     name="broker_safe_to_stop",

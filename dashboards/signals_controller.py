@@ -6,7 +6,7 @@ no series and is never shown as 0.
 
 from __future__ import annotations
 
-from dashboards.signal import DemoStep, Signal, age, grown, highest, selected
+from dashboards.signal import DemoStep, DrillStep, Signal, age, grown, highest
 
 FLAPPING_WINDOW = "10m"
 """Long enough to hold several elections of a flapping controller, short enough to end with them."""
@@ -76,7 +76,7 @@ VACANT_NOW = Signal(
     unit="s",
     description="For how long nobody has held /controller, now; 0 while somebody does.",
     legend="vacant now",
-    moved_by=None,
+    moved_by=DrillStep.VACATE,
 )
 VACANCY_HOUR = Signal(
     name="vacancy_hour",
@@ -115,8 +115,9 @@ FAILOVER = Signal(
     name="failover",
     expr=f"{highest('kafka_controller_failover', 'state')} == 1",
     unit="none",
-    description="How far the controller's failover work is, as leader writes show it: not_needed "
-    "or done in a healthy cluster, under_way for seconds after a broker was lost.",
+    description="How far the work is that the controller found when it was elected, as leader writes "
+    "show it: not_needed or done in a healthy cluster, under_way for seconds after its predecessor "
+    "was lost.",
     legend="{{state}}",
     moved_by=DemoStep.KILL_CONTROLLER,
 )
@@ -136,7 +137,7 @@ LEADER_WRITES_DUE = Signal(
     description="Partitions whose leader is gone, so that the controller owes a new one; 0 in a "
     "healthy cluster. Staying above 0: a controller that does not do its work.",
     legend="writes due",
-    moved_by=None,
+    moved_by=DrillStep.GHOST,
 )
 ELECTIONS_LONG = Signal(
     name="elections_long",
@@ -155,7 +156,7 @@ MISSED_ELECTIONS_HOUR = Signal(
     description="The part of them that nobody saw live: only the epoch's jump tells of it. 0 "
     "while the monitor follows.",
     legend="missed",
-    moved_by=None,
+    moved_by=DrillStep.UNWATCHED,
 )
 VERDICT = Signal(
     name="verdict",
@@ -164,7 +165,7 @@ VERDICT = Signal(
     description="What the holder of /controller is worth: not_needed in a quiet cluster, working "
     "for seconds after a failure; ghost: it owes writes and nobody writes under its epoch.",
     legend="{{verdict}}",
-    moved_by=None,
+    moved_by=DrillStep.GHOST,
 )
 GHOST = Signal(
     name="ghost",
@@ -173,7 +174,7 @@ GHOST = Signal(
     description="1 while the holder of /controller does not do the work that it owes; 0 in a "
     "healthy cluster.",
     legend="ghost",
-    moved_by=None,
+    moved_by=DrillStep.GHOST,
 )
 WRITES_DUE = Signal(
     name="writes_due",
@@ -182,7 +183,7 @@ WRITES_DUE = Signal(
     description="Writes that the controller owes, by kind; 0 in a healthy cluster but for "
     "seconds after a failure or a request.",
     legend="{{kind}}",
-    moved_by=None,
+    moved_by=DrillStep.GHOST,
 )
 OLDEST_WRITE_DUE = Signal(
     name="oldest_write_due",
@@ -190,7 +191,7 @@ OLDEST_WRITE_DUE = Signal(
     unit="s",
     description="For how long the oldest write has been due; empty when nothing is due.",
     legend="oldest due",
-    moved_by=None,
+    moved_by=DrillStep.GHOST,
 )
 FAILOVER_AGE = Signal(
     name="failover_age",
@@ -200,7 +201,7 @@ FAILOVER_AGE = Signal(
     description="For how long the failover work has been under way; empty while there is none. "
     "Seconds; up to about 15 with 10,000 partitions.",
     legend="under way",
-    moved_by=None,
+    moved_by=DrillStep.IDLE,
 )
 STALE_WRITES_HOUR = Signal(
     name="stale_writes_hour",
@@ -209,25 +210,7 @@ STALE_WRITES_HOUR = Signal(
     description="Leaders written within an hour under an older controller epoch than the "
     "current; 0 with Kafka 2.1 and newer, which fences them.",
     legend="stale writes",
-    moved_by=None,
-)
-ZOOKEEPER_SERVER = Signal(
-    name="zookeeper_server",
-    expr=f"max by (cluster, zookeeper) ({selected('kcm_cluster_watcher_info')})",
-    unit="none",
-    description="The ZooKeeper server that the watcher's session is on; it changes when that "
-    "server goes.",
-    legend="{{zookeeper}}",
-    moved_by=None,
-)
-SESSION_AGE = Signal(
-    name="session_age",
-    expr=age("kcm_cluster_watcher_session_since_timestamp_seconds"),
-    unit="dtdurations",
-    description="For how long the watcher's ZooKeeper session has been as it is; short again and "
-    "again: the ensemble or the network is shaky.",
-    legend="as it is",
-    moved_by=DemoStep.CREATE,
+    moved_by=DrillStep.MEDDLE,
 )
 CONTROLLER_ELECTED_AT = Signal(
     name="controller_elected_at",

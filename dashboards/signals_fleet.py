@@ -6,7 +6,7 @@ outweighs all lesser ones together, and the number tells which ones there are.
 
 from __future__ import annotations
 
-from dashboards.signal import DemoStep, Signal
+from dashboards.signal import DemoStep, DrillStep, Signal
 from dashboards.signals_controller import CONTROLLER_ID
 from dashboards.signals_partitions import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
 from dashboards.signals_pipeline import FOLLOWED
@@ -41,7 +41,7 @@ CLUSTERS = Signal(
     unit="none",
     description="Clusters that are served by the exporters that are scraped.",
     legend="clusters",
-    moved_by=None,
+    moved_by=DrillStep.UNSERVED,
 )
 CLUSTERS_IN_TROUBLE = Signal(
     name="clusters_in_trouble",
@@ -57,7 +57,7 @@ CLUSTERS_NOT_FOLLOWED = Signal(
     unit="none",
     description="Clusters whose figures do not follow ZooKeeper now; 0 in good order.",
     legend="not followed",
-    moved_by=None,
+    moved_by=DrillStep.BLIND,
 )
 CLUSTERS_WITHOUT_CONTROLLER = Signal(
     name="clusters_without_controller",
@@ -65,5 +65,5 @@ CLUSTERS_WITHOUT_CONTROLLER = Signal(
     unit="none",
     description="Clusters in which nobody holds /controller; 0 in a healthy fleet.",
     legend="no controller",
-    moved_by=None,
+    moved_by=DrillStep.VACATE,
 )

@@ -6,7 +6,7 @@ together.
 
 from __future__ import annotations
 
-from dashboards.signal import DemoStep, Signal, age, grown, highest, selected
+from dashboards.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
 
 UNCLEAN_WINDOW = "1h"
 """For so long an unclean election is told: a person must look for what was lost."""
@@ -41,7 +41,7 @@ UNDER_MIN_ISR = Signal(
     description="Partitions below min.insync.replicas; 0 in a healthy cluster: producers with "
     "acks=all are refused.",
     legend="under min ISR",
-    moved_by=None,
+    moved_by=DrillStep.RESTLESS,
 )
 IMBALANCE = Signal(
     name="imbalance",
@@ -77,7 +77,7 @@ WITHOUT_STATE = Signal(
     description="Partitions that the controller has not brought up yet; above 0 for moments "
     "after a topic was created.",
     legend="without state",
-    moved_by=None,
+    moved_by=DrillStep.GHOST,
 )
 PARTITIONS = Signal(
     name="partitions",
@@ -120,7 +120,7 @@ UNCLEAN_HOUR = Signal(
     description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}; 0 in a healthy "
     "cluster: each one may have lost records.",
     legend="unclean",
-    moved_by=None,
+    moved_by=DrillStep.UNCLEAN,
 )
 LEADER_ELECTIONS_HOUR = Signal(
     name="leader_elections_hour",
@@ -138,7 +138,7 @@ REPLICATION_FACTOR_1 = Signal(
     description="Partitions with a single replica: offline as soon as its broker is; 0 is "
     "advisable.",
     legend="single replica",
-    moved_by=None,
+    moved_by=DrillStep.INVITE,
 )
 MIN_ISR_BLOCKING = Signal(
     name="min_isr_blocking",
@@ -147,7 +147,7 @@ MIN_ISR_BLOCKING = Signal(
     description="Partitions whose min.insync.replicas is not below their replication factor: "
     "none of their brokers can stop without refusing producers with acks=all; 0 is advisable.",
     legend="block restarts",
-    moved_by=None,
+    moved_by=DrillStep.INVITE,
 )
 ON_GONE_BROKERS = Signal(
     name="on_gone_brokers",
@@ -164,7 +164,7 @@ REASSIGNING = Signal(
     unit="none",
     description="Partitions being reassigned; above 0 only while you move replicas.",
     legend="reassigning",
-    moved_by=None,
+    moved_by=DrillStep.HOLD_UP,
 )
 REASSIGNMENT_STALLED = Signal(
     name="reassignment_stalled",
@@ -177,7 +177,7 @@ REASSIGNMENT_STALLED = Signal(
     description="How long ago the oldest reassignment was started, while not one of them ended "
     f"within {STALL_WINDOW}; empty while they proceed.",
     legend="stalled",
-    moved_by=None,
+    moved_by=DrillStep.HOLD_UP,
 )
 DELETING = Signal(
     name="deleting",
@@ -186,7 +186,7 @@ DELETING = Signal(
     description="Topics waiting for deletion; above 0 for long means that a broker with their "
     "replicas is down.",
     legend="deleting",
-    moved_by=None,
+    moved_by=DrillStep.HOLD_UP,
 )
 DELETION_AGE = Signal(
     name="deletion_age",
@@ -195,7 +195,7 @@ DELETION_AGE = Signal(
     description="How long ago the oldest pending deletion of a topic was asked for; seconds in a "
     "healthy cluster, empty when none is.",
     legend="oldest deletion",
-    moved_by=None,
+    moved_by=DrillStep.HOLD_UP,
 )
 UNCLEAN_MINUTE = Signal(
     name="unclean_minute",
@@ -203,5 +203,5 @@ UNCLEAN_MINUTE = Signal(
     unit="none",
     description="Leaders elected from outside the ISR within a minute; 0 in a healthy cluster.",
     legend="unclean",
-    moved_by=None,
+    moved_by=DrillStep.UNCLEAN,
 )

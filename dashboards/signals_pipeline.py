@@ -5,7 +5,7 @@ The rule: silence is told. A cluster that is not served any more is missed, not 
 
 from __future__ import annotations
 
-from dashboards.signal import DemoStep, Signal, age, grown, highest, selected
+from dashboards.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
 
 SEEN_WINDOW = "6h"
 """For how long a cluster that is served no more is missed: a night shift notices, and one taken
@@ -20,7 +20,7 @@ STATUS = Signal(
     description="What the figures are worth: live; behind (a stage is late), incomplete (changes "
     "may lack), divergent (proven wrong), blind (no ZooKeeper session): what was true then.",
     legend="{{status}}",
-    moved_by=None,
+    moved_by=DrillStep.BLIND,
 )
 FOLLOWED = Signal(
     name="followed",
@@ -29,7 +29,7 @@ FOLLOWED = Signal(
     description="Whether the figures follow ZooKeeper now; if not, they are what was true when "
     "they last did. Not served: no exporter that serves the cluster is scraped.",
     legend="followed",
-    moved_by=None,
+    moved_by=DrillStep.BLIND,
 )
 DOUBTFUL = Signal(
     name="doubtful",
@@ -38,7 +38,7 @@ DOUBTFUL = Signal(
     description="Whether changes may lack (incomplete) or an audit proved a difference to "
     "ZooKeeper (divergent); neither in good order, incomplete for seconds while a resync runs.",
     legend="incomplete or divergent",
-    moved_by=None,
+    moved_by=DrillStep.HOLE,
 )
 VERIFIED_AGE = Signal(
     name="verified_age",
@@ -69,7 +69,7 @@ BLIND = Signal(
     "watcher has no ZooKeeper session, or no exporter is scraped that serves it. Nothing in "
     "good order.",
     legend="blind",
-    moved_by=None,
+    moved_by=DrillStep.BLIND,
 )
 WATCHER_CONNECTED = Signal(
     name="watcher_connected",
@@ -78,7 +78,7 @@ WATCHER_CONNECTED = Signal(
     description="1 while the watcher's ZooKeeper session is CONNECTED; at 0 the figures stand "
     "still.",
     legend="connected",
-    moved_by=None,
+    moved_by=DrillStep.BLIND,
 )
 RESYNCS_HOUR = Signal(
     name="resyncs_hour",
@@ -87,7 +87,7 @@ RESYNCS_HOUR = Signal(
     description="Finished readings of the whole tree within an hour; 0 in good order but for one "
     "a day, one after each start, reconnect or request.",
     legend="resyncs",
-    moved_by=None,
+    moved_by=DrillStep.BLIND,
 )
 AUDITS_HOUR = Signal(
     name="audits_hour",
@@ -96,7 +96,7 @@ AUDITS_HOUR = Signal(
     description="Finished audits of the figures against ZooKeeper within an hour; one every few "
     "minutes.",
     legend="audits",
-    moved_by=None,
+    moved_by=DrillStep.INVITE,
 )
 RESYNC_WANTED = Signal(
     name="resync_wanted",
@@ -104,7 +104,7 @@ RESYNC_WANTED = Signal(
     unit="none",
     description="1 while the fold asks the watcher for a resync; 0 in good order.",
     legend="resync wanted",
-    moved_by=None,
+    moved_by=DrillStep.HOLE,
 )
 RESYNC_UNDER_WAY = Signal(
     name="resync_under_way",
@@ -113,7 +113,7 @@ RESYNC_UNDER_WAY = Signal(
     description="1 while the watcher reads the whole tree; for seconds after a start or a "
     "reconnect.",
     legend="resync under way",
-    moved_by=None,
+    moved_by=DrillStep.FLOOD,
 )
 LOG_HOLES_HOUR = Signal(
     name="log_holes_hour",
@@ -122,7 +122,7 @@ LOG_HOLES_HOUR = Signal(
     description="Holes in the log of changes within an hour; 0 in good order, each asks for a "
     "resync.",
     legend="holes",
-    moved_by=None,
+    moved_by=DrillStep.HOLE,
 )
 DROPPED_HOUR = Signal(
     name="dropped_hour",
@@ -131,7 +131,7 @@ DROPPED_HOUR = Signal(
     description="Changes that the watcher could not buffer and threw away within an hour; 0 in "
     "good order.",
     legend="dropped",
-    moved_by=None,
+    moved_by=DrillStep.FLOOD,
 )
 UNREADABLE_HOUR = Signal(
     name="unreadable_hour",
@@ -140,7 +140,7 @@ UNREADABLE_HOUR = Signal(
     description="Payloads of znodes and records of the log within an hour that could not be "
     "read; 0 in good order.",
     legend="unreadable",
-    moved_by=None,
+    moved_by=DrillStep.MEDDLE,
 )
 ERRORS_HOUR = Signal(
     name="errors_hour",
@@ -150,6 +150,7 @@ ERRORS_HOUR = Signal(
     "otherwise.",
     legend="errors",
     moved_by=None,
+    unmoved="Nothing in the demo or the drill moves it: only an error in the monitor's own code does.",
 )
 ANOMALIES_HOUR = Signal(
     name="anomalies_hour",
@@ -158,7 +159,7 @@ ANOMALIES_HOUR = Signal(
     description="Things within an hour that Kafka does not write or that cannot be; 0 in good "
     "order, see the events.",
     legend="anomalies",
-    moved_by=None,
+    moved_by=DrillStep.MEDDLE,
 )
 MISSED_UPDATES_HOUR = Signal(
     name="missed_updates_hour",
@@ -167,7 +168,7 @@ MISSED_UPDATES_HOUR = Signal(
     description="Updates within an hour that ZooKeeper merged before they could be read: the "
     "last value is right. A few under load.",
     legend="merged",
-    moved_by=None,
+    moved_by=DrillStep.MEDDLE,
 )
 DENIED_PATHS = Signal(
     name="denied_paths",
@@ -176,7 +177,7 @@ DENIED_PATHS = Signal(
     description="Paths that the watcher may not read, so that what depends on them is unknown; 0 "
     "when it may read all.",
     legend="denied",
-    moved_by=None,
+    moved_by=DrillStep.DENY,
 )
 LAST_CHANGE_AGE = Signal(
     name="last_change_age",

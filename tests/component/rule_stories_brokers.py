@@ -136,10 +136,15 @@ LOG_DIRS = (
 )
 
 
+_WHOLE_STORY = 1000
+"""Scrapes: what stays as it is while a story lasts."""
+
+
 def _balance(ratio: str, electable: str) -> dict[str, str]:
     return {
         f'kafka_broker_imbalance_ratio{{{EXPORTER}, broker="2"}}': ratio,
         f'kafka_broker_preferred_electable{{{EXPORTER}, broker="2"}}': electable,
+        f"kafka_cluster_imbalance_threshold_ratio{{{EXPORTER}}}": f"0.1x{_WHOLE_STORY}",
     }
 
 

@@ -19,10 +19,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
 
 from controller_model.changes import SessionState
 from controller_model.completeness import Reading
+from controller_model.incidents import IncidentsSummary
 from controller_model.predictions import Due, Verdict, WritesDue
+from controller_model.recommendations import RebalanceSummary
 from controller_model.views import (
     BrokerView,
     ClusterView,
@@ -31,16 +35,24 @@ from controller_model.views import (
     Failover,
     Pending,
     ResyncWanted,
+    TopicView,
+    encode_view,
 )
 from dashboards.boards import BOARDS, Board, render
 from dashboards.signal import Signal
 from dashboards.signals import SIGNALS
 from exporter.collector import Collector
-from exporter.records import ClusterSnapshot
+from exporter.metrics import ExporterMetrics
+from exporter.records import ClusterSnapshot, TopicEntry
 from exporter.render import Format
 from kcm.stack.prometheus import Prometheus, find_prometheus
 from kcm.stack.supervisor import Supervisor
-from tests.unit.exporter.samples import T0, broker_view, cluster_view, log_view
+from pipeline.maintenance import PlannedWork
+from streaming.metrics import FoldMetrics
+from streaming.progress import BatchReport
+from tests.unit.exporter.samples import T0, broker_view, cluster_view, log_view, topic_view
+from zk_source.metrics import WatcherMetrics
+from zk_source.server_figures import ServerFigures
 
 PROMTOOL = shutil.which("promtool")
 
@@ -92,6 +104,21 @@ _ILL_CONTROLLER = ControllerView(
     failover_last_ms=4000,
     stale_writes=1,
 )
+_INCIDENT = IncidentsSummary(
+    open=3, open_since=T0, opened_by="BrokerStopped", total=3, last_started_at=T0, total_ms=60_000
+)
+_RECOMMENDING = RebalanceSummary(
+    threshold_percentage=20,
+    exceeding=(0, 1),
+    mendable=(0,),
+    electable=4,
+    blocked={"not_live": 7, "not_in_isr": 1},
+    recommendation=2,
+    recommended_at=T0,
+    recommended=4,
+    made=2,
+    graded={"mended": 1},
+)
 _OWED = WritesDue(counts={str(Due.NEW_LEADER): 5}, oldest_at=T0 + 1000, verdict=Verdict.GHOST)
 
 
@@ -131,6 +158,8 @@ def ill() -> dict[str, ClusterSnapshot]:
         isr_shrinks=20,
         isr_expands=5,
         resync_wanted=ResyncWanted(number=1, reason="a test"),
+        incidents=_INCIDENT,
+        rebalance=_RECOMMENDING,
     )
     troubled = _broker(
         0,
@@ -150,9 +179,14 @@ def ill() -> dict[str, ClusterSnapshot]:
         since=T0 + 3000,
         coordinated={"group": 50},
     )
-    gone = _broker(1, live=False, leaders=0, in_isr=0, leader_skew=None)
+    gone = _broker(1, live=False, leaders=0, in_isr=0, leader_skew=None, imbalance_ratio=0.9)
     other = cluster_view("other", controller=_WELL_CONTROLLER, counts=_WELL_COUNTS)
-    return {"prod": _snapshot(view, troubled, gone), "other": _snapshot(other)}
+    lost = topic_view("orders", leader=(1, -1), isr=((1,), (1,)), min_isr=2)
+    behind = topic_view("payments", leader=(0, 0), isr=((0,), (0,)), min_isr=2)
+    return {
+        "prod": _snapshot(view, troubled, gone, topics=(lost, behind)),
+        "other": _snapshot(other),
+    }
 
 
 _LOG_COUNTERS = (
@@ -173,22 +207,94 @@ def _broker(id_: int, **fields: Any) -> BrokerView:
     return broker_view(id_, rack=f"r{id_}", **{**usual, **fields})
 
 
-def _snapshot(view: ClusterView, *brokers: BrokerView) -> ClusterSnapshot:
+def _snapshot(
+    view: ClusterView, *brokers: BrokerView, topics: tuple[TopicView, ...] = ()
+) -> ClusterSnapshot:
     return ClusterSnapshot(
         name=view.cluster,
         partition=0,
         view=view,
         brokers={broker.id: msgspec.structs.replace(broker) for broker in brokers},
-        topics={},
+        topics={
+            topic.name: TopicEntry(
+                as_of=topic.as_of, name=topic.name, chunk=0, chunks=1, value=encode_view(topic)
+            )
+            for topic in topics
+        },
     )
 
 
 def _samples(clusters: dict[str, ClusterSnapshot]) -> list[str]:
-    """Return the lines that the exporter serves about these clusters."""
+    """Return the lines that the exporter serves about these clusters, and the parts about us."""
+    is_ill = "other" in clusters
     collector = Collector(lambda _snapshot: Reading(read_at=T0 + 5000))
+    if is_ill:
+        work = PlannedWork(v=1, cluster="prod", broker=0, started_at=T0, until=T0 + 600_000)
+        collector.planned.show({("prod", 0): work})
     collector.update(clusters, clusters)
+    collector.worst_topics.look(collector.snapshots(), T0 + 4000 if is_ill else T0)
     text = collector.scrape(Format.TEXT, T0 + 5000).decode()
-    return [line for line in text.splitlines() if not line.startswith("#")]
+    lines = (*text.splitlines(), *_own_samples(is_ill=is_ill))
+    return [line for line in lines if not line.startswith("#")]
+
+
+def _own_samples(*, is_ill: bool) -> list[str]:
+    """Return what the parts serve about themselves: the same kinds of series in both states."""
+    registry = CollectorRegistry()
+    watcher = WatcherMetrics(registry, "prod")
+    watcher.gauge("buffer_changes", "h", 90 if is_ill else 0)
+    watcher.zookeeper.show(_ILL_SERVER if is_ill else _WELL_SERVER)
+    fold, exporter = FoldMetrics(registry), ExporterMetrics(registry)
+    fold.observe(BatchReport(batch=0, took_ms=300))
+    fold.measure_lag(90 if is_ill else 0)
+    exporter.lag.labels("kcm.views").set(90 if is_ill else 0)
+    return generate_latest(registry).decode().splitlines()
+
+
+_WELL_SERVER = ServerFigures(
+    server="zk1:2181",
+    role="follower",
+    version="3.8.4",
+    latency_avg_ms=0.5,
+    latency_max_ms=20,
+    connections=6,
+    sessions=5,
+    outstanding=0,
+    answered_s=0.001,
+)
+_ILL_SERVER = ServerFigures(
+    server="zk2:2181",
+    role="leader",
+    version="3.8.4",
+    latency_avg_ms=90,
+    latency_max_ms=4000,
+    connections=7,
+    sessions=9,
+    outstanding=40,
+    answered_s=0.4,
+)
+
+
+def _delays(at: int, *, is_ill: bool) -> list[str]:
+    """Return histograms of delays after so many seconds: 0.3 s each when well, 3 s when ill."""
+    return [
+        f'{name}_bucket{{{labels}le="{limit}"}} {count}'
+        for name, labels in _HISTOGRAMS.items()
+        for limit, count in (
+            ("0.5", min(at, _WELL_S) if is_ill else at),
+            ("5", at),
+            ("+Inf", at),
+        )
+    ]
+
+
+_HISTOGRAMS = {
+    "kcm_watcher_change_delay_seconds": 'cluster="prod",',
+    "kcm_fold_batch_seconds": "",
+    "kcm_exporter_record_delay_seconds": "",
+    "kcm_exporter_change_delay_seconds": "",
+}
+"""Their names, and the labels besides the limit."""
 
 
 class Asked:
@@ -240,7 +346,11 @@ def asked(supervisor: Supervisor, tmp_path_factory: pytest.TempPathFactory) -> I
     with history.open("w") as file:
         for state, start, end in ((well(), 0, _WELL_S), (ill(), _WELL_S, _WELL_S + _ILL_S)):
             for line in _samples(state):
+                if line.partition("_bucket")[0] in _HISTOGRAMS:
+                    continue
                 file.writelines(f"{line} {began + at}\n" for at in range(start, end, _INTERVAL_S))
+        for at in range(0, _WELL_S + _ILL_S, _INTERVAL_S):
+            file.writelines(f"{line} {began + at}\n" for line in _delays(at, is_ill=at >= _WELL_S))
         file.write("# EOF\n")
     assert PROMTOOL is not None
     database = folder / "tsdb"
@@ -326,6 +436,6 @@ def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
 
 def test_all_that_is_asked_for_is_served() -> None:
     """The exporter's own rendering of the two states holds every metric that a signal names."""
-    served = {line.partition("{")[0] for state in (well(), ill()) for line in _samples(state)}
+    served = {re.split("[{ ]", line)[0] for state in (well(), ill()) for line in _samples(state)}
     asked_for = {name for s in SIGNALS for name in re.findall(r"\b(?:kafka|kcm)_\w+", s.expr)}
     assert asked_for <= served

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import yaml
 from controller_model.metric import MetricType
 from controller_model.metrics import CATALOGUE
 from dashboards.__main__ import FOLDER
+from dashboards.alert import Severity
 from dashboards.alerts import ALERTS
 from dashboards.recordings import RECORDED
 from dashboards.signals import SIGNALS
@@ -24,7 +26,7 @@ from tests.component import (
     rule_stories_monitor,
     rule_stories_partitions,
 )
-from tests.component.rule_stories import INTERVAL_S, Proves, Story
+from tests.component.rule_stories import EXPORTER, INTERVAL_S, Proves, Story, one
 
 PROMTOOL = shutil.which("promtool")
 RULES = FOLDER / "rules" / "kafka-controller-monitor.yaml"
@@ -45,6 +47,52 @@ STORIES = (
 )
 
 _ALERTS = {alert.name: alert for alert in ALERTS}
+
+_BROKER = "1"
+_LONGEST = 6000
+"""Scrapes: longer than any story."""
+
+
+def _with_work_on(story: Story, *brokers: str) -> Story:
+    """Return the story with planned work on these brokers from its beginning to its end."""
+    marks = {
+        f'kcm_broker_maintenance{{{EXPORTER}, broker="{broker}"}}': f"1x{_LONGEST}"
+        for broker in brokers
+    }
+    told = f"{story.told}, with work planned on broker {' and '.join(brokers)}"
+    return dataclasses.replace(story, told=told, series={**story.series, **marks})
+
+
+def _silent(story: Story) -> Story:
+    return dataclasses.replace(story, moments=dict.fromkeys(story.moments))
+
+
+def _planned() -> Iterator[Story]:
+    """Yield each story of a failure with planned work beside it, and what must come of it."""
+    for story in (each for each in STORIES if each.proves is Proves.FIRES):
+        mute = _ALERTS[story.alert].mute
+        mine, another = story.labels.get("broker", _BROKER), "77"
+        if mute is None:
+            yield _with_work_on(story, mine, another)
+        elif mute.of_cluster:
+            yield _silent(_with_work_on(story, another))
+        else:
+            yield _silent(_with_work_on(story, mine))
+            yield _with_work_on(story, another)
+
+
+PLANNED = tuple(_planned())
+NEVER_MUTED = {
+    "KafkaControllerMissing",
+    "KafkaControllerGhost",
+    "KafkaPartitionsOffline",
+    "KafkaPartitionsUnderMinIsr",
+    "KafkaUncleanLeaderElection",
+    "KafkaLogDirFailed",
+    "KcmBlind",
+    "KcmBehind",
+}
+"""What clients feel, what loses data, and what makes the silence of the others worthless."""
 _COUNTERS = {metric.name for metric in CATALOGUE if metric.type is MetricType.COUNTER}
 _COUNTERS |= {"kafka_controller_epoch"}  # counts elections, and starts again with an ensemble
 
@@ -145,6 +193,60 @@ def test_an_alert_fires_when_it_should_and_only_then(story: Story, tmp_path: Pat
     """At each moment of the story the alert fires, with its texts filled in, or it is silent."""
     done = _played(tmp_path, story)
     assert done.returncode == 0, f"{story.told}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("name", _ALERTS)
+def test_planned_work_mutes_its_own_broker_and_nothing_else(name: str, tmp_path: Path) -> None:
+    """A marked broker is silent, its peers are not, and what clients feel is told all the same."""
+    stories = [story for story in PLANNED if story.alert == name]
+    assert stories
+    done = _played(tmp_path, *stories)
+    told = "\n".join(story.told for story in stories)
+    assert done.returncode == 0, f"{told}\n{done.stdout}{done.stderr}"
+
+
+def test_what_clients_feel_is_never_muted() -> None:
+    """No mark keeps these silent, and every rule that one does is a warning."""
+    muted = {alert.name for alert in ALERTS if alert.mute is not None}
+    assert not muted & NEVER_MUTED
+    assert all(_ALERTS[name].severity is Severity.WARNING for name in muted)
+
+
+def test_a_broker_whose_work_is_over_is_told_of_again(tmp_path: Path) -> None:
+    """With the end of the mark the rule begins to wait anew, and then fires."""
+    over = Story(
+        alert="KafkaLeadersCannotReturn",
+        told="fires 30 min after the end of the work",
+        proves=Proves.FIRES,
+        series={
+            **one("kafka_broker_imbalance_ratio", (0.5, 200), broker="2"),
+            **one("kafka_broker_preferred_electable", (0, 200), broker="2"),
+            **one("kafka_cluster_imbalance_threshold_ratio", (0.1, 200)),
+            **one("kcm_broker_maintenance", (1, 40), ("stale", 1), broker="2"),
+        },
+        moments={1800: None, 2385: None, 2400: 0.5},
+        labels={"broker": "2"},
+    )
+    done = _played(tmp_path, over)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+
+
+def test_what_planned_work_left_behind_counts_for_nothing(tmp_path: Path) -> None:
+    """Restarts of an hour with a mark in it are not told after the mark; later ones are."""
+    restarts = ((1, 4), (2, 4), (3, 4), (4, 288), (5, 4), (6, 4), (7, 20))
+    traces = Story(
+        alert="KafkaBrokerBouncing",
+        told="fires on the restarts that nobody planned",
+        proves=Proves.FIRES,
+        series={
+            **one("kafka_broker_registrations_total", *restarts, broker="2"),
+            **one("kcm_broker_maintenance", (1, 20), ("stale", 1), broker="2"),
+        },
+        moments={285: None, 600: None, 3600: None, 4605: None, 4620: 3},
+        labels={"broker": "2"},
+    )
+    done = _played(tmp_path, traces)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("name", _ALERTS)

@@ -55,7 +55,7 @@ def test_an_alert_uses_labels_that_it_has(alert: Alert) -> None:
     """A label in a text is one that the expression keeps."""
     kept = {
         label
-        for group in re.findall(r"by \(([a-z, ]+)\)", alert.expr)
+        for group in re.findall(r"by \(([a-z_, ]+)\)", alert.expr)
         for label in group.split(", ")
     }
     text = f"{alert.summary} {alert.command} {alert.meaning}"
@@ -78,6 +78,13 @@ def test_an_alert_has_a_page(alert: Alert) -> None:
     assert lines[0] == f"# {alert.name}"
     assert [line for line in lines if line.startswith("## ")] == SECTIONS
     assert len(lines) <= _MOST_LINES
+
+
+@_each_alert
+def test_a_page_says_whether_planned_work_mutes_its_alert(alert: Alert) -> None:
+    """Who planned the work knows from the page what stays silent, and what does not."""
+    page = (ROOT / RUNBOOKS / f"{alert.name}.md").read_text()
+    assert ("`kcm maintenance`" in page) == (alert.mute is not None)
 
 
 def test_every_page_belongs_to_an_alert_and_is_listed() -> None:

@@ -16,14 +16,21 @@ from dashboards.boards import BOARDS, render
 from dashboards.recordings import RECORDED
 from dashboards.signal import BROKER_MARK, CLUSTER_MARK, Signal, grown, highest
 from dashboards.signals import SIGNALS
+from docs.parts_metrics import exporter_metrics, fold_metrics, watcher_metrics
 
 _METRIC = re.compile(r"\b(?:kafka|kcm)_[a-z0-9_]+|[a-zA-Z_:][a-zA-Z0-9_:]*(?=\s*\{)")
 """A name of ours, or whatever stands before a selector."""
 
-_GROUPED = re.compile(r"by \(([a-z, ]+)\) \((?:\w+\()?(\w+)\{(.*?)\}")
+_GROUPED = re.compile(r"by \(([a-z_, ]+)\) \((?:\w+\()?(\w+)\{(.*?)\}")
 """What is kept of a metric, the metric, and its selector."""
 
-_LABELS = {metric.name: set(metric.labels) for metric in CATALOGUE}
+_OWN = (*watcher_metrics(), *fold_metrics(), *exporter_metrics())
+_LABELS = {metric.name: set(metric.labels) for metric in CATALOGUE} | {
+    metric.name + "_bucket" * (metric.type == "histogram"): {*metric.labels}
+    | ({"le"} if metric.type == "histogram" else set())
+    for metric in _OWN
+}
+"""Of clusters, and of the parts themselves."""
 
 _each_signal = pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.name)
 
@@ -58,7 +65,7 @@ def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -
     selectors = re.findall(r"(\w+)\{(.*?)\}", signal.expr)
     assert len(selectors) == len(_METRIC.findall(signal.expr))
     for metric, selector in selectors:
-        assert selector.startswith(CLUSTER_MARK)
+        assert selector.startswith(CLUSTER_MARK) == ("cluster" in _LABELS[metric])
         assert (BROKER_MARK in selector) == ("broker" in _LABELS[metric])
 
 
@@ -66,7 +73,10 @@ def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -
 def test_a_signal_aggregates_the_scrapes_own_labels_away(signal: Signal) -> None:
     """Each metric is grouped by labels that it has, so two exporters make one series."""
     grouped = _GROUPED.findall(signal.expr)
-    assert len(grouped) == len(_METRIC.findall(signal.expr))
+    of_all = [name for name in _METRIC.findall(signal.expr) if not _LABELS[name]]
+    assert len(grouped) == len(_METRIC.findall(signal.expr)) - len(of_all)
+    for name in of_all:
+        assert f"max({name}{{}})" in signal.expr
     for kept, metric, selector in grouped:
         assert set(kept.split(", ")) <= _LABELS[metric]
         for label in re.findall(r", (\w+)=", selector):

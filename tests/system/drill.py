@@ -1,0 +1,264 @@
+"""A cluster and a monitor to be maltreated: what the demo's story has no time or no heart for.
+
+The rule: real servers, real failures. Broker 0 keeps its ZooKeeper session for long, so that it may
+hang and stay what it is; broker 1 for half a minute; broker 2 loses it within seconds. The monitor
+looks more often than it is shipped to, and holds back less, so that what takes it minutes shows
+within seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import NewTopic
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from kcm.pipeline_processes import Pipeline
+from kcm.stack.jars import Jars
+from kcm.stack.kafka import ZooKeeperModeBroker
+from kcm.stack.ports import HOST
+from kcm.stack.prometheus import Prometheus
+from kcm.stack.supervisor import Supervisor
+from kcm.stack.zookeeper import ZooKeeper, four_letter_word
+from kcm.story.cluster import BROKER_PROPERTIES, WatchedCluster, watchers
+from tests.system.hasty_rules import write_rules
+from tests.system.prometheus_answers import ask, firing
+from tests.waiting import wait_until
+
+CLUSTER_NAME = "drill"
+
+SESSION_MS = {0: 100_000, 1: 30_000, 2: 4_000}
+"""Broker 0 hangs for longer than a ghost needs to be told; broker 2 is the one that dies."""
+
+TWO_DISKS = 2
+"""The broker with two log directories, of which it may lose one."""
+
+SCRAPE_S = 0.5
+DEADLINE_S = 60.0
+READY_DEADLINE_S = 240.0
+"""On two idle cores everything is up in about 30 s, on busy ones in 120."""
+
+OPTIONS = {
+    "audit_s": "5",
+    "heartbeat_s": "3",
+    "resync_reads_per_s": "60",
+    "buffer_changes": "60",
+}
+"""A resync of 150 znodes takes seconds and can be seen; a burst while Kafka is away overflows."""
+
+
+class Drill:
+    """The servers, and the means to let things happen to them; everything is the supervisor's."""
+
+    def __init__(self, supervisor: Supervisor, jars: Jars) -> None:
+        """Describe the servers; nothing is started yet."""
+        self.supervisor = supervisor
+        folder = supervisor.folder
+        self.cluster = WatchedCluster(supervisor, jars, folder / "data")
+        self.cluster.zookeeper = ZooKeeper(
+            supervisor,
+            jars,
+            folder / "data" / "zookeeper",
+            port=self.cluster.zookeeper.port,
+            properties={"maxSessionTimeout": "120000"},
+        )
+        for broker_id, described in self.cluster.brokers.items():
+            data_dir = folder / "data" / f"kafka-{broker_id}"
+            self.cluster.brokers[broker_id] = ZooKeeperModeBroker(
+                broker_id,
+                supervisor,
+                jars,
+                data_dir,
+                zookeeper_connect=self.cluster.zookeeper.connect_string,
+                port=described.port,
+                session_timeout_ms=SESSION_MS[broker_id],
+                properties=_properties(broker_id, data_dir),
+            )
+        self.pipeline = Pipeline(
+            supervisor=supervisor,
+            jars=jars,
+            data_dir=folder / "data" / "pipeline",
+            cluster=CLUSTER_NAME,
+            zookeeper=self.cluster.zookeeper.connect_string,
+            options=OPTIONS,
+        )
+        self.prometheus = Prometheus(
+            supervisor,
+            folder / "data" / "prometheus",
+            targets={"kcm": self.pipeline.metrics_addresses},
+            rule_files=[write_rules(folder / "rules")],
+            scrape_interval_s=SCRAPE_S,
+        )
+
+    @property
+    def brokers(self) -> dict[int, ZooKeeperModeBroker]:
+        """The watched brokers by id."""
+        return self.cluster.brokers
+
+    @property
+    def zookeeper(self) -> KazooClient:
+        """A client of the watched ZooKeeper."""
+        return self.cluster.truth.client
+
+    def start(self) -> None:
+        """Start everything, broker 0 first, and wait until Prometheus sees the cluster."""
+        self.cluster.zookeeper.start()
+        self.pipeline.start(wait_broker=False)
+        self.brokers[0].start()
+        for broker_id in (1, 2):
+            self.brokers[broker_id].start(wait=False)
+        for broker in self.brokers.values():
+            broker.wait_ready()
+        self.zookeeper.start(timeout=20)
+        self.prometheus.start()
+        self.pipeline.wait_ready(READY_DEADLINE_S)
+        self.await_true("kcm_cluster_up == 1 and on (cluster) kafka_cluster_brokers == 3")
+
+    def close(self) -> None:
+        """Stop our own clients."""
+        self.cluster.load.close()
+        self.zookeeper.stop()
+        self.zookeeper.close()
+
+    def seen(self, query: str) -> list[str]:
+        """Return what Prometheus answers now, one line for each series."""
+        found = ask(self.prometheus.url, "query", query=query)
+        return [f"{each['metric']} {each['value'][1]}" for each in found]
+
+    def await_true(self, query: str, *, deadline_s: float = DEADLINE_S) -> None:
+        """Wait until the query has an answer."""
+        try:
+            wait_until(lambda: self.seen(query), deadline_s=deadline_s)
+        except AssertionError as error:
+            raise AssertionError(f"{query}: {error}") from error
+
+    def await_firing(self, *alerts: str, deadline_s: float = DEADLINE_S) -> None:
+        """Wait until each of the alerts has been seen firing."""
+        for alert in alerts:
+            self.await_true(firing(alert), deadline_s=deadline_s)
+
+    def await_well(self) -> None:
+        """Wait until the monitor follows and has nothing to say but what lasts for a window."""
+        self.await_true(
+            "kcm_cluster_up == 1 and on (cluster) kcm_cluster_incomplete == 0 and on (cluster) "
+            "kcm_cluster_divergent == 0 and on (cluster) kafka_cluster_offline_partitions == 0 "
+            "and on (cluster) kafka_cluster_under_replicated_partitions == 0",
+            deadline_s=2 * DEADLINE_S,
+        )
+
+    def create_topic(
+        self,
+        name: str,
+        assignment: Sequence[Sequence[int]],
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic with these replicas for its partitions, and write to it."""
+        new = NewTopic(
+            name,
+            num_partitions=len(assignment),
+            replica_assignment=[list(replicas) for replicas in assignment],
+            config=dict(config or {}),
+        )
+        self.cluster.kafka.admin.create_topics([new], request_timeout=15)[name].result()
+        self.cluster.load.write_to(name, len(assignment))
+
+    def controller(self) -> int:
+        """Return who holds /controller; -1 for nobody."""
+        try:
+            data, _ = self.zookeeper.get("/controller")
+        except NoNodeError:
+            return -1
+        return int(json.loads(data)["brokerid"])
+
+    def isr(self, topic: str, partition: int = 0) -> list[int]:
+        """Return the ISR as it is written."""
+        data, _ = self.zookeeper.get(f"/brokers/topics/{topic}/partitions/{partition}/state")
+        members: list[int] = json.loads(data)["isr"]
+        return members
+
+    def registered(self, broker_id: int) -> bool:
+        """Tell whether the broker's znode is there."""
+        return self.zookeeper.exists(f"/brokers/ids/{broker_id}") is not None
+
+    def delete_controller(self) -> None:
+        """Delete /controller once every live broker watches it: else nobody would be elected."""
+        wait_until(self._watched_by_all, deadline_s=DEADLINE_S)
+        self.zookeeper.delete("/controller")
+
+    def depose(self) -> None:
+        """Delete /controller and wait until a broker has taken it again."""
+        self.delete_controller()
+        wait_until(self.controller, lambda now: now >= 0, deadline_s=DEADLINE_S)
+
+    def elect_preferred(self) -> None:
+        """Give leaders back to their preferred replicas; the client asks who is controller first."""
+        self.cluster.kafka.read()
+        self.cluster.elect_preferred()
+
+    def seat(self, broker_id: int) -> None:
+        """Make a broker the controller: it alone is awake when the office is free."""
+        if self.controller() == broker_id:
+            return
+        with self.paused(*(set(self.brokers) - {broker_id})):
+            self.delete_controller()
+            wait_until(self.controller, lambda now: now == broker_id)
+
+    @contextmanager
+    def paused(self, *broker_ids: int) -> Iterator[None]:
+        """Let brokers hang (SIGSTOP), and go on afterwards."""
+        for broker_id in broker_ids:
+            self.brokers[broker_id].pause()
+        try:
+            yield
+        finally:
+            for broker_id in broker_ids:
+                self.brokers[broker_id].resume()
+
+    @contextmanager
+    def taken_office(self, broker_id: int) -> Iterator[None]:
+        """Hold /controller in a broker's name, in the transaction that Kafka takes it with.
+
+        For what no broker can be made to do on time: to hang right after its election.
+        """
+        usurper = KazooClient(hosts=self.cluster.zookeeper.connect_string)
+        usurper.start(timeout=20)
+        epoch = int(usurper.get("/controller_epoch")[0])
+        held = {"version": 1, "brokerid": broker_id, "timestamp": str(round(time.time() * 1000))}
+        taking = usurper.transaction()
+        taking.delete("/controller")
+        taking.create("/controller", json.dumps(held).encode(), ephemeral=True)
+        taking.set_data("/controller_epoch", str(epoch + 1).encode())
+        try:
+            done = taking.commit()
+            assert not any(isinstance(each, Exception) for each in done), done
+            yield
+        finally:
+            usurper.stop()
+            usurper.close()
+
+    def _watched_by_all(self) -> bool:
+        """Tell whether each live broker watches /controller; not while one comes or goes."""
+        client = self.zookeeper
+        paths = [f"/brokers/ids/{broker}" for broker in client.get_children("/brokers/ids")]
+        stats = [client.exists(path) for path in ("/controller", *paths)]
+        if None in stats:
+            return False
+        answer = four_letter_word(HOST, self.cluster.zookeeper.port, "wchp")
+        owners = {stat.ephemeralOwner for stat in stats[1:]}
+        return owners <= watchers(answer, "/controller")
+
+
+def _properties(broker_id: int, data_dir: Path) -> dict[str, str | int]:
+    if broker_id != TWO_DISKS:
+        return BROKER_PROPERTIES
+    return {**BROKER_PROPERTIES, "log.dirs": ",".join(map(str, disks(data_dir)))}
+
+
+def disks(data_dir: Path) -> list[Path]:
+    """Return the log directories of the broker that has two."""
+    return [data_dir / "disk-a", data_dir / "disk-b"]

@@ -1,0 +1,310 @@
+"""The steps of the drill: what is done to the servers, and the alerts that must tell of it.
+
+The rule: each step brings a failure about, waits until Prometheus has seen what it is about, and
+ends the failure again; the next begins with a cluster that is well.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
+
+from dashboards.signal import DrillStep
+from tests.system.drill import CLUSTER_NAME, DEADLINE_S, TWO_DISKS, Drill, disks
+from tests.waiting import wait_until
+
+CHANGES = "kcm.changes"
+GHOST_DEADLINE_S = 120.0
+"""45 s of patience, and heartbeats; Spark may be slow on busy cores."""
+
+FLAPS = 6
+BOUNCES = 3
+BURST = 700
+"""Changes one by one: more than the producer takes in 32 messages, and than may wait; and more
+znodes than a resync reads at once."""
+
+
+EMPTY_CONFIG = b'{"version":1,"config":{}}'
+
+
+class Step(NamedTuple):
+    """One step, and the alerts that must fire while it goes on."""
+
+    title: DrillStep
+    act: Callable[[Drill], None]
+    fires: tuple[str, ...] = ()
+
+
+def invite(drill: Drill) -> None:
+    """Create topics that invite trouble, and let a group of consumers commit."""
+    drill.create_topic("orders", [[(n + i) % 3 for i in range(3)] for n in range(6)])
+    drill.create_topic("single", [[0]])
+    drill.create_topic("strict", [[0, 1, 2]], {"min.insync.replicas": "3"})
+    drill.create_topic("moved", [[0, 2]])
+    drill.create_topic("doomed", [[0, 1]])
+    drill.create_topic("risky", [[2, 1]], {"unclean.leader.election.enable": "true"})
+    drill.create_topic("lopsided", [[0, 2]] * 24)
+    group = Consumer({"bootstrap.servers": drill.cluster.bootstrap_servers, "group.id": "drill"})
+    group.subscribe(["orders"])
+    wait_until(lambda: group.poll(0.2), deadline_s=DEADLINE_S)
+    group.close()
+    drill.await_true("sum(kafka_broker_coordinated_partitions) > 0")
+    drill.await_firing("KafkaLeadersSkewed")
+    drill.cluster.kafka.admin.delete_topics(["lopsided"])["lopsided"].result()
+    drill.await_true("kafka_cluster_deleting_topics == 0 and kafka_cluster_partitions < 30")
+
+
+def vacate(drill: Drill) -> None:
+    """Delete /controller while nobody can take it."""
+    with drill.paused(1, 2):
+        with drill.paused(0):
+            drill.delete_controller()
+            drill.await_firing("KafkaControllerMissing")
+        wait_until(drill.controller, lambda now: now == 0)
+
+
+def flap(drill: Drill) -> None:
+    """Depose the controller again and again."""
+    for _ in range(FLAPS):
+        drill.depose()
+    drill.await_firing("KafkaControllerFlapping", "KafkaControllerFlappingSlowly")
+
+
+def bounce(drill: Drill) -> None:
+    """Let broker 2 hang until its session is over, and come back."""
+    for _ in range(BOUNCES):
+        with drill.paused(2):
+            wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
+        wait_until(lambda: drill.registered(2), deadline_s=DEADLINE_S)
+    drill.await_firing("KafkaBrokerBouncing", "KafkaLeadersImbalanced")
+    drill.await_true("kafka_cluster_recommendation_standing == 1", deadline_s=2 * DEADLINE_S)
+    drill.elect_preferred()
+
+
+def fall_behind(drill: Drill) -> None:
+    """Let broker 1 hang until it has left the ISRs, and catch up."""
+    drill.seat(0)
+    for _ in range(2):
+        with drill.paused(1):
+            wait_until(lambda: drill.isr("strict"), lambda isr: 1 not in isr, deadline_s=20)
+            drill.await_firing("KafkaPartitionsUnderMinIsr")
+        wait_until(lambda: drill.isr("strict"), lambda isr: 1 in isr, deadline_s=DEADLINE_S)
+    drill.await_firing("KafkaIsrFlapping")
+
+
+def hold_up(drill: Drill) -> None:
+    """Move a replica to a broker that hangs, and delete a topic that it has."""
+    drill.seat(0)
+    moves = {"topic": "moved", "partition": 0, "replicas": [0, 1]}
+    with drill.paused(1):
+        drill.zookeeper.create(
+            "/admin/reassign_partitions",
+            json.dumps({"version": 1, "partitions": [moves]}).encode(),
+        )
+        drill.zookeeper.create("/admin/delete_topics/doomed")
+        drill.await_firing("KafkaReassignmentStuck", "KafkaTopicDeletionStuck", deadline_s=20)
+    drill.await_true("kafka_cluster_reassigning_partitions + kafka_cluster_deleting_topics == 0")
+
+
+def lose_records(drill: Drill) -> None:
+    """Let the only in-sync replica die while the other one, which lags, lives."""
+    drill.seat(0)
+    wait_until(lambda: drill.isr("risky"), lambda isr: len(isr) == 2)
+    drill.elect_preferred()
+    with drill.paused(1):
+        wait_until(lambda: drill.isr("risky"), lambda isr: isr == [2], deadline_s=20)
+        drill.brokers[2].kill()
+    drill.await_firing("KafkaUncleanLeaderElection")
+    drill.brokers[2].start()
+    drill.elect_preferred()
+
+
+def haunt(drill: Drill) -> None:
+    """Let the controller hang while it owes leaders and first states."""
+    drill.seat(0)
+    with drill.paused(0):
+        drill.brokers[2].kill()
+        wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=20)
+        drill.zookeeper.create("/brokers/topics/by-hand", b'{"version":1,"partitions":{"0":[1]}}')
+        drill.await_firing("KafkaControllerGhost", deadline_s=GHOST_DEADLINE_S)
+    drill.brokers[2].start()
+
+
+def idle(drill: Drill) -> None:
+    """Take the office as Kafka does while leaders are owed, and do nothing with it."""
+    drill.seat(0)
+    with drill.paused(0, 1):
+        drill.brokers[2].kill()
+        wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=20)
+        with drill.taken_office(1):
+            drill.await_firing("KafkaControllerFailoverSlow")
+    drill.brokers[2].start()
+    drill.elect_preferred()
+
+
+def plan(drill: Drill) -> None:
+    """Plan work on broker 2, restart it cleanly, and end the work."""
+    url = drill.pipeline.exporter_url
+    kcm = [sys.executable, "-P", "-m", "kcm", "maintenance"]
+    one = ["--exporter", url, "--cluster", CLUSTER_NAME, "--broker", "2"]
+    subprocess.run([*kcm, "start", *one, "--for", "10m"], check=True, timeout=DEADLINE_S)
+    drill.await_true('kcm_broker_maintenance{broker="2"} == 1')
+    drill.brokers[2].stop()
+    drill.await_true('max_over_time(kafka_broker_live{broker="2"}[5s]) == 0')
+    drill.brokers[2].start()
+    drill.await_well()
+    drill.elect_preferred()
+    drill.await_true('kafka_broker_imbalance_ratio{broker="2"} == 0')
+    subprocess.run([*kcm, "end", *one], check=True, timeout=DEADLINE_S)
+    drill.await_true('absent(kcm_broker_maintenance{broker="2"})')
+
+
+def lose_disk(drill: Drill) -> None:
+    """Take one of two log directories away from a broker that runs."""
+    broker = drill.brokers[TWO_DISKS]
+    lost = disks(broker.data_dir)[1]
+    shutil.rmtree(lost)
+    drill.await_firing("KafkaLogDirFailed")
+    broker.stop()
+    broker.start()
+    drill.elect_preferred()
+
+
+def blind(drill: Drill) -> None:
+    """Kill ZooKeeper, and start it again."""
+    drill.cluster.zookeeper.kill()
+    drill.await_firing("KcmBlind")
+    drill.cluster.zookeeper.start()
+
+
+def unwatched(drill: Drill) -> None:
+    """Let elections pass that no watcher sees."""
+    drill.pipeline.kill_part("watcher")
+    for _ in range(2):
+        drill.depose()
+    drill.pipeline.start_part("watcher")
+    drill.await_true("increase(kafka_controller_missed_elections_total[30s]) > 0")
+
+
+def meddle(drill: Drill) -> None:
+    """Write what Kafka does not: nonsense, very often, and a leader under an old epoch."""
+    zookeeper = drill.zookeeper
+    zookeeper.create("/config/topics/by-hand", b"not JSON")
+    drill.await_true("increase(kcm_cluster_unreadable_records_total[30s]) > 0")
+    written = [zookeeper.set_async("/config/topics/by-hand", b"%d" % n) for n in range(BURST)]
+    for each in written:
+        each.get()
+    path = "/brokers/topics/single/partitions/0/state"
+    state = json.loads(zookeeper.get(path)[0])
+    stale = {
+        **state,
+        "controller_epoch": state["controller_epoch"] - 1,
+        "leader_epoch": state["leader_epoch"] + 1,
+    }
+    zookeeper.set(path, json.dumps(stale).encode())
+    zookeeper.delete("/config/topics/by-hand")
+    drill.await_true("increase(kafka_controller_stale_writes_total[30s]) > 0")
+    drill.await_true("increase(kcm_cluster_missed_updates_total[30s]) > 0")
+
+
+def deny(drill: Drill) -> None:
+    """Take the right to read a path from all but one, and give it back; resyncs see both."""
+    zookeeper = drill.zookeeper
+    zookeeper.add_auth("digest", "admin:secret")
+    zookeeper.set_acls("/config/brokers", [make_digest_acl("admin", "secret", all=True)])
+    drill.pipeline.restart_part("watcher")
+    drill.await_true("kcm_cluster_denied_paths > 0")
+    zookeeper.set_acls("/config/brokers", OPEN_ACL_UNSAFE)
+    drill.pipeline.restart_part("watcher")
+    drill.await_true("kcm_cluster_denied_paths == 0")
+
+
+def flood(drill: Drill) -> None:
+    """Change more than may wait while the pipeline's Kafka hangs; the resync after it is long."""
+    own = drill.pipeline.broker
+    assert own is not None
+    own.pause()
+    numbers = iter(range(BURST))
+
+    def one_more_waits() -> list[str]:
+        drill.zookeeper.create(f"/config/topics/flood-{next(numbers)}", EMPTY_CONFIG)
+        return drill.seen("kcm_watcher_buffer_changes > 0")
+
+    wait_until(one_more_waits)
+    drill.await_true("min_over_time(kcm_watcher_buffer_changes[2s]) > 0")
+    for number in numbers:
+        drill.zookeeper.create(f"/config/topics/flood-{number}", EMPTY_CONFIG)
+    drill.await_true("kcm_watcher_dropped_changes_total > 0")
+    own.resume()
+    drill.await_true("kcm_cluster_resync_under_way == 1")
+    drill.await_true("increase(kcm_cluster_dropped_changes_total[30s]) > 0")
+    drill.await_well()
+    for number in range(BURST):
+        drill.zookeeper.delete(f"/config/topics/flood-{number}")
+
+
+def tear(drill: Drill) -> None:
+    """Let the log lose records that were not folded, while nobody answers the fold."""
+    pipeline = drill.pipeline
+    pipeline.kill_part("stream")
+    for _ in range(2):
+        drill.depose()
+    drill.await_firing("KcmBehind")
+    watcher = pipeline.processes["watcher"]
+    watcher.pause()
+    _forget_all_but_the_last(pipeline.bootstrap_servers)
+    pipeline.start_part("stream")
+    drill.await_firing("KcmIncompleteOrDivergent", deadline_s=GHOST_DEADLINE_S)
+    watcher.resume()
+
+
+def _forget_all_but_the_last(bootstrap_servers: str) -> None:
+    reader = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "drill"})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    for partition in reader.list_topics(CHANGES, timeout=10).topics[CHANGES].partitions:
+        _, end = reader.get_watermark_offsets(TopicPartition(CHANGES, partition), timeout=10)
+        asked = admin.delete_records([TopicPartition(CHANGES, partition, max(0, end - 1))])
+        for answer in asked.values():
+            answer.result()
+    reader.close()
+
+
+def unserve(drill: Drill) -> None:
+    """Kill the only exporter, and start it again."""
+    drill.pipeline.kill_part("exporter")
+    drill.await_firing("KcmBlind")
+    drill.pipeline.start_part("exporter")
+
+
+STEPS = (
+    Step(DrillStep.INVITE, invite, ("KafkaLeadersSkewed",)),
+    Step(DrillStep.VACATE, vacate, ("KafkaControllerMissing",)),
+    Step(DrillStep.FLAP, flap, ("KafkaControllerFlapping", "KafkaControllerFlappingSlowly")),
+    Step(
+        DrillStep.BOUNCE,
+        bounce,
+        ("KafkaBrokerBouncing", "KafkaLeadersCannotReturn", "KafkaLeadersImbalanced"),
+    ),
+    Step(DrillStep.RESTLESS, fall_behind, ("KafkaIsrFlapping", "KafkaPartitionsUnderMinIsr")),
+    Step(DrillStep.PLAN, plan),
+    Step(DrillStep.HOLD_UP, hold_up, ("KafkaReassignmentStuck", "KafkaTopicDeletionStuck")),
+    Step(DrillStep.UNCLEAN, lose_records, ("KafkaUncleanLeaderElection",)),
+    Step(DrillStep.GHOST, haunt, ("KafkaControllerGhost", "KafkaPartitionsOffline")),
+    Step(DrillStep.IDLE, idle, ("KafkaControllerFailoverSlow",)),
+    Step(DrillStep.DISK, lose_disk, ("KafkaLogDirFailed",)),
+    Step(DrillStep.BLIND, blind, ("KcmBlind",)),
+    Step(DrillStep.UNWATCHED, unwatched),
+    Step(DrillStep.MEDDLE, meddle),
+    Step(DrillStep.DENY, deny),
+    Step(DrillStep.FLOOD, flood),
+    Step(DrillStep.HOLE, tear, ("KcmBehind", "KcmIncompleteOrDivergent")),
+    Step(DrillStep.UNSERVED, unserve, ("KcmBlind",)),
+)

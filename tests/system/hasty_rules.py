@@ -1,0 +1,55 @@
+"""The shipped rules in a hurry: the same expressions, with seconds in place of minutes and hours.
+
+The rule: only waiting times, windows of time and limits that are times or counts over time are
+made smaller. What a rule looks at, and how it compares, stays as it is shipped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import yaml
+
+from dashboards.alert import Alert
+from dashboards.alerts import ALERTS
+from dashboards.signal import Signal
+
+WINDOW = "60s"
+"""Longer than any failure of the drill needs to be counted, short enough to see it forgotten."""
+
+HASTY_LIMITS = {
+    "KafkaControllerFailoverSlow": "> 3",
+    "KafkaReassignmentStuck": "> 3",
+    "KafkaTopicDeletionStuck": "> 2",
+    "KafkaIsrFlapping": ">= 2",
+    "KcmBehind": "> 15",
+}
+"""Limits that are a time, or a count over a window; 15 s is above what a quiet cluster shows."""
+
+
+STANDSTILL = {"reassignment_stalled": "5s"}
+"""Signals that tell of a window in which nothing happened: it must fit into the failure."""
+
+
+def hasty(signal: Signal, expr: str) -> str:
+    """Return an expression of the signal with each window of time made short."""
+    window = STANDSTILL.get(signal.name, WINDOW)
+    short = re.sub(r"\[\d+[a-z]\]", f"[{window}]", expr)
+    return re.sub(r"\[\w+:\w+\]", f"[{window}:1s]", short)
+
+
+def write_rules(folder: Path) -> Path:
+    """Write all alerts, in a hurry, as a file of rules; return it."""
+    written = [_hasty(alert) for alert in ALERTS]
+    folder.mkdir(exist_ok=True)
+    path = folder / "rules.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "hasty", "rules": written}]}))
+    return path
+
+
+def _hasty(alert: Alert) -> dict[str, object]:
+    condition = HASTY_LIMITS.get(alert.name, alert.condition)
+    rule = dataclasses.replace(alert, condition=condition, hold="1s").rule()
+    return {**rule, "expr": hasty(alert.signal, str(rule["expr"])), "keep_firing_for": "1s"}

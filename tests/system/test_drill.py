@@ -1,0 +1,126 @@
+"""The drill, scraped by a real Prometheus with the shipped rules in a hurry.
+
+The rule: what the demo does not move moves here, every alert fires on its real failure, and each
+ends when that is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from dashboards.alerts import ALERTS
+from dashboards.signal import DrillStep, Signal
+from dashboards.signals import SIGNALS
+from dashboards.signals_brokers import BROKER_UNMENDABLE
+from kcm.stack.jars import Jars
+from kcm.stack.prometheus import find_prometheus
+from kcm.stack.supervisor import Supervisor
+from tests.system.drill import CLUSTER_NAME, Drill
+from tests.system.drill_steps import STEPS
+from tests.system.hasty_rules import hasty
+from tests.system.prometheus_answers import Told, chosen
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(find_prometheus() is None, reason="the program prometheus is not installed"),
+    pytest.mark.timeout(1500),
+]
+
+MOVED = [signal for signal in SIGNALS if isinstance(signal.moved_by, DrillStep)]
+FIRED = [(alert, step.title) for step in STEPS for alert in step.fires]
+FORGOTTEN_S = 180.0
+"""The hasty window, and what a busy machine takes to become well."""
+
+SETTLED = 8
+"""Scrapes with the mark, of twelve: what fired before it has ended by then."""
+
+_FILL = chosen(CLUSTER_NAME)
+
+
+class Done(NamedTuple):
+    """The drill as Prometheus saw it, and what went wrong in which step."""
+
+    told: Told
+    problems: dict[str, str]
+    left: list[str]
+    """Alerts that still fired at the end."""
+
+
+@pytest.fixture(scope="module")
+def done(jars: Jars, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+    """The drill, done once; Prometheus stays to be asked."""
+    with Supervisor(tmp_path_factory.mktemp("drill"), kill_on_exit=True) as supervisor:
+        drill = Drill(supervisor, jars)
+        try:
+            drill.start()
+            yield _do(drill)
+        finally:
+            drill.close()
+
+
+def _do(drill: Drill) -> Done:
+    began: dict[str, float] = {}
+    problems: dict[str, str] = {}
+    for step in STEPS:
+        began[step.title] = time.time()
+        try:
+            step.act(drill)
+            drill.await_well()
+        except Exception as problem:  # noqa: BLE001  # told by the tests; the next step goes on
+            problems[step.title] = f"{type(problem).__name__}: {problem}"
+    ended = time.time()
+    told = Told(drill.prometheus.url, began, ended)
+    try:
+        firing = 'ALERTS{alertstate="firing"}'
+        wait_until(lambda: drill.seen(firing), lambda seen: seen == [], deadline_s=FORGOTTEN_S)
+    except AssertionError:
+        return Done(told, problems, drill.seen(firing))
+    return Done(told, problems, [])
+
+
+@pytest.mark.parametrize("title", [step.title for step in STEPS], ids=lambda title: title.name)
+def test_a_failure_is_brought_about_seen_and_ended(done: Done, title: DrillStep) -> None:
+    """The step came to what it is about, and the cluster and the monitor became well again."""
+    assert done.problems.get(title, "") == ""
+
+
+@pytest.mark.parametrize("signal", MOVED, ids=lambda signal: signal.name)
+def test_a_signal_moves_in_the_step_of_the_drill_that_it_names(done: Done, signal: Signal) -> None:
+    """Within the step there is more than one answer."""
+    assert isinstance(signal.moved_by, DrillStep)
+    seen = done.told.values(_FILL(hasty(signal, signal.on_board())), signal.moved_by)
+    assert len(seen) > 1, f"{signal.name}: {seen}"
+
+
+@pytest.mark.parametrize(("alert", "title"), FIRED)
+def test_an_alert_fires_on_its_real_failure(done: Done, alert: str, title: DrillStep) -> None:
+    """While the failure lasts, or as soon as it is counted, the alert fires."""
+    assert done.told.fired(alert, title)
+
+
+def test_planned_work_keeps_the_rules_about_its_broker_silent(done: Done) -> None:
+    """The broker is down and its leaders cannot return, as everybody sees, and nobody is called."""
+    shown = _FILL(BROKER_UNMENDABLE.on_board())
+    assert any("('broker', '2')" in seen for seen in done.told.values(shown, DrillStep.PLAN))
+    marked = f"on (cluster, broker) count_over_time(kcm_broker_maintenance[6s]) >= {SETTLED}"
+    called = f'ALERTS{{broker="2", alertstate="firing"}} and {marked}'
+    assert done.told.values(called, DrillStep.PLAN) == {""}
+
+
+def test_every_alert_ends_after_its_failure(done: Done) -> None:
+    """Once all failures are over and forgotten, nothing fires."""
+    assert done.left == []
+
+
+def test_every_alert_is_fired_by_a_real_failure() -> None:
+    """No rule is known by written-out series alone."""
+    assert {alert for alert, _ in FIRED} == {alert.name for alert in ALERTS}
+
+
+def test_the_steps_are_those_that_panels_name() -> None:
+    """Each step that a panel could name is done, in that order."""
+    assert [step.title for step in STEPS] == list(DrillStep)
