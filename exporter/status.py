@@ -45,7 +45,8 @@ def reasons_not_ready(status: ReadingStatus, now: int, *, kafka_gone_ms: float) 
     if not status.read_to_end_once:
         left = f": {status.records_left} records left" if status.records_left else ""
         reasons.append(f"{status.stage}{left}")
-    answered = status.kafka_answered_at
+    # Records are answers as well: a Kafka that went before the first question was answered is gone.
+    answered = status.read_at if status.kafka_answered_at is None else status.kafka_answered_at
     if answered is not None and now - answered > kafka_gone_ms:
         why = f": {status.kafka_failure}" if status.kafka_failure else ""
         waited_s = (now - answered) // 1000

@@ -29,6 +29,14 @@ def test_ready_until_kafka_has_been_silent_for_too_long() -> None:
     assert "16 s" in reason
 
 
+def test_a_kafka_that_went_before_it_answered_a_question_is_told_as_well() -> None:
+    """What was read came from it, and tells until when it was there."""
+    read = ReadingStatus(read_to_end_once=True, read_at=T0)
+    assert reasons_not_ready(read, T0 + GONE_MS, kafka_gone_ms=GONE_MS) == []
+    (reason,) = reasons_not_ready(read, T0 + GONE_MS + 1000, kafka_gone_ms=GONE_MS)
+    assert "16 s" in reason
+
+
 def test_a_topic_that_is_gone_is_named() -> None:
     """A deleted topic makes the exporter not ready, by name."""
     status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0, topics_gone=("kcm.views",))
