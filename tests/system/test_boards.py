@@ -124,7 +124,7 @@ def test_a_signal_moves_in_the_step_of_the_demo_that_it_names(told: Told, signal
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("alert", FIRED)
 def test_an_alert_fires_on_its_real_failure(told: Told, alert: str) -> None:
-    """By the end of the step that brings the failure, or as soon as it was evaluated, the alert fires."""
+    """By the end of the step that brings the failure, or once it was evaluated, the alert fires."""
     assert told.fired(alert, FIRED[alert])
 
 
