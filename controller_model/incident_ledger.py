@@ -2,8 +2,9 @@
 
 The rule: the account follows from the events in the order in which replay tells them, and from
 looks at the totals, which stand at places of the log: where a broker or /controller changes, at
-the end of a resync that is proved, and at each heartbeat. So an incident does not depend on where a batch ends. Nothing is done per
-change: looks are rare, and events are walked through once, after they were told.
+the end of a resync that is proved, and at each heartbeat. So an incident does not depend on where
+a batch ends. Nothing is done per change: looks are rare, and events are walked through once, after
+they were told.
 """
 
 from __future__ import annotations
