@@ -142,6 +142,11 @@ class Drill:
         for alert in alerts:
             self.await_true(firing(alert), deadline_s=deadline_s)
 
+    def await_silent(self, *alerts: str, deadline_s: float) -> None:
+        """Wait until none of the alerts fires: what an earlier failure lit proves nothing."""
+        for alert in alerts:
+            self.await_true(f"absent({firing(alert)})", deadline_s=deadline_s)
+
     def await_well(self) -> None:
         """Wait until the monitor follows and has nothing to say but what lasts for a window."""
         self.await_true(

@@ -66,11 +66,13 @@ def _do(drill: Drill) -> Done:
     began: dict[str, float] = {}
     problems: dict[str, str] = {}
     for step in STEPS:
-        began[step.title] = time.time()
         try:
+            drill.await_silent(*step.fires, deadline_s=FORGOTTEN_S)
+            began[step.title] = time.time()
             step.act(drill)
             drill.await_well()
         except Exception as problem:  # noqa: BLE001  # told by the tests; the next step goes on
+            began.setdefault(step.title, time.time())
             problems[step.title] = f"{type(problem).__name__}: {problem}"
     ended = time.time()
     told = Told(drill.prometheus.url, began, ended)
