@@ -11,8 +11,9 @@ from bench import machine
 from bench.load import LogLoad, messages
 from controller_model.accounts import Telling
 from controller_model.changes import decode_message
-from controller_model.cluster import Assumed, ClusterState, TopicStore, new_cluster
+from controller_model.cluster import ClusterState, TopicStore
 from controller_model.contribution import Contribution
+from controller_model.control_plane import Assumed, new_cluster
 from controller_model.ids import AsOf
 from controller_model.packed_topics import PackedTopicStore
 from controller_model.projection import project

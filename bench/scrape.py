@@ -16,8 +16,9 @@ from prometheus_client import CollectorRegistry
 from bench import machine
 from bench.load import LogLoad, messages
 from controller_model.changes import decode_message
-from controller_model.cluster import Assumed, ClusterState, new_cluster
+from controller_model.cluster import ClusterState
 from controller_model.completeness import Reading
+from controller_model.control_plane import Assumed, new_cluster
 from controller_model.ids import AsOf
 from controller_model.packed_topics import PackedTopicStore
 from controller_model.projection import project

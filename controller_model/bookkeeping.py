@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 
 from controller_model.changes import ZnodeChange, moved_digest, znode_digest
-from controller_model.cluster import UNKNOWN_VERSION, LogLedger, Mark
+from controller_model.control_plane import UNKNOWN_VERSION, LogLedger, Mark
 
 
 class Verdict(enum.Enum):

@@ -7,7 +7,7 @@ called inferred where others would fit the same znodes.
 from __future__ import annotations
 
 from controller_model.broker_states import BrokerState, generated_ids, infer_state
-from controller_model.cluster import BrokerRecord, ControlPlane
+from controller_model.control_plane import BrokerRecord, ControlPlane
 from controller_model.coordinators import COORDINATOR_OF, Coordinator
 from controller_model.znodes import ZnodeKind
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from controller_model import election_ledger
 from controller_model.broker_inference import is_drained
-from controller_model.changes import ChangeKind, ZnodeChange
-from controller_model.cluster import BrokerRecord, ClusterState
+from controller_model.changes import ChangeKind, ZnodeChange, differ
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import BrokerRecord
 from controller_model.events import (
     Anomaly,
     AnyEvent,
@@ -34,7 +35,7 @@ def set_broker(
     broker = int(znode.name)
     record = state.control.brokers.setdefault(broker, BrokerRecord())
     events: list[AnyEvent] = []
-    new_registration = not record.live or record.epoch != change.czxid
+    new_registration = not record.live or differ(record.epoch, change.czxid)
     if record.live and new_registration:
         events += _end(state, broker, record, change, BrokerEnd.BOUNCED)
         election_ledger.holder_died(state, broker, change)
@@ -48,8 +49,10 @@ def set_broker(
     if before not in {None, address}:
         record.former_address = before
     if not new_registration:
+        record.epoch = change.czxid if record.epoch is None else record.epoch
         return events
-    record.registrations += record.epoch != change.czxid
+    # Without a czxid it is another one than before by the end that was seen.
+    record.registrations += change.czxid is None or record.epoch != change.czxid
     record.epoch = change.czxid
     record.since = change.ctime
     record.drained = 0
@@ -110,7 +113,7 @@ def set_log_dir_event(
 def _how_it_ended(
     state: ClusterState, broker: int, record: BrokerRecord, change: ZnodeChange
 ) -> BrokerEnd:
-    """Infer the end: the controller empties a broker that shuts down before its znode goes."""
+    """Infer the end: the controller first empties a broker that shuts down, then its znode goes."""
     if state.control.log.resync is not None or change.kind is not ChangeKind.DELETED:
         return BrokerEnd.UNKNOWN  # found by a resync: what came before it was not seen
     state.settle()

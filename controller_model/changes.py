@@ -142,6 +142,15 @@ _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _change_decoder = msgspec.json.Decoder(ZnodeChange)
 
 
+def differ(known: int | str | None, told: int | str | None) -> bool:
+    """Tell whether a record contradicts what is known; what is absent on either side is not checked.
+
+    >>> differ(7, 8), differ(7, None)
+    (True, False)
+    """
+    return known is not None and told is not None and known != told
+
+
 def data_fields(payload: bytes) -> dict[str, str]:
     """Return the field that carries a payload: text where it is UTF-8, base64 where not.
 

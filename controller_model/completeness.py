@@ -27,7 +27,7 @@ class Status(enum.StrEnum):
     BEHIND = "behind"
     """A stage gave no sign of life for too long: they are what was true then."""
     INCOMPLETE = "incomplete"
-    """They may lack changes until a resync has ended."""
+    """They may lack changes until a resync has ended, or what the watcher may not read."""
     DIVERGENT = "divergent"
     """An audit proved that they are not what ZooKeeper holds."""
     BLIND = "blind"
@@ -106,6 +106,8 @@ def assess(view: ClusterView, reading: Reading, now: int) -> Completeness:
         verdict = (Status.INCOMPLETE, log.incomplete_since, Stage.FOLD)
     elif log.verified_at is None:
         verdict = (Status.INCOMPLETE, view.counters_since, Stage.FOLD)
+    elif log.incomplete:
+        verdict = (Status.INCOMPLETE, None, Stage.WATCHER)
     else:
         verdict = (Status.LIVE, None, None)
     status, since, stage_to_blame = verdict

@@ -23,8 +23,8 @@ _HIDDEN = frozenset({"users", "clients", "ips"})
 
 
 class _ConfigLayout(msgspec.Struct, frozen=True):
-    version: Annotated[int, msgspec.Meta(ge=1, le=1)]
     config: dict[str, Any]
+    version: Annotated[int, msgspec.Meta(ge=1, le=1)] = 1
 
 
 class _ConfigChangeLayout(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ _config_change = msgspec.json.Decoder(_ConfigChangeLayout | str)
 def decode_config(payload: bytes) -> dict[str, str]:
     """Return the part of a topic's or broker's configuration that the model needs.
 
-    An empty znode is no configuration (kafka.zk.ConfigEntityZNode).
+    An empty znode is no configuration, and no version is asked for (ConfigEntityZNode.decode).
     """
     if not payload:
         return {}
@@ -56,7 +56,8 @@ def decode_config_change(payload: bytes) -> str:
     """Return whose configuration changed, as the path below /config: "topics/t".
 
     Version 2 (Kafka 0.10.1) has the path, version 1 (0.9) type and name; 0.8.1 and 0.8.2 wrote
-    nothing but the topic's name as a JSON text (DynamicConfigManager, TopicConfigManager).
+    nothing but the topic's name as a JSON text (DynamicConfigManager, TopicConfigManager). Without
+    a version nobody reads it (ZkConfigManager.processNotification).
 
     >>> decode_config_change(b'"t"'), decode_config_change(b'{"version":2,"entity_path":"brokers/0"}')
     ('topics/t', 'brokers/0')

@@ -3,16 +3,17 @@
 The rule: the controller epoch grows by one per election, so the count follows the epoch, and an
 election that nobody watched is still counted. Since Kafka 2.1 /controller and /controller_epoch
 change in one transaction (KafkaZkClient.registerControllerAndIncrementControllerEpoch) but are
-read one after the other: the count never runs ahead of the epoch by more than the election whose
-/controller has been read, and never falls.
+read one after the other: the count runs ahead of the epoch by the elections whose /controller has
+been read and whose epoch has not, and never falls.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from controller_model.changes import ChangeKind, ZnodeChange
-from controller_model.cluster import ClusterState, ControllerLedger
+from controller_model.changes import ChangeKind, ZnodeChange, differ
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import ControllerLedger
 from controller_model.events import (
     AnyEvent,
     ControllerElected,
@@ -24,7 +25,12 @@ from controller_model.events import (
 from controller_model.figures import leader_writes_due
 from controller_model.ids import NO_CONTROLLER
 from controller_model.views import Failover
-from controller_model.znodes import Znode, decode_controller, decode_controller_epoch
+from controller_model.znodes import (
+    ControllerZnode,
+    Znode,
+    decode_controller,
+    decode_controller_epoch,
+)
 
 UNTOLD_FOR_AT_MOST_MS = 2_000
 """How long an election waits for its epoch to be read before it is told without."""
@@ -40,13 +46,10 @@ def set_controller(
     ledger.migrating = holder.kraft_controller_epoch is not None and (
         holder.kraft_controller_epoch >= 0
     )
-    # A cluster that was built anew may come to the same zxids, at another time.
-    same_znode = ledger.czxid == change.czxid and change.ctime in {None, ledger.elected_at}
-    # Without a czxid on either side there is no sign of another election by the same broker.
-    if same_znode and holder.brokerid == ledger.id:
+    if _is_known(ledger, holder, change):
         return []
     if not state.control.log.baseline:
-        _hold(state, change, holder.brokerid)
+        _hold(state, change, holder)
         return []
     told = _tell(ledger)
     vacancy_ms = _close_vacancy(state, change)
@@ -59,10 +62,11 @@ def set_controller(
     unsure = ledger.id != NO_CONTROLLER or state.control.log.resync is not None
     cause = ElectionCause.MIGRATION
     if ledger.migrating is was_migrating:
-        cause = _cause(state, before, unsure=unsure)
+        cause = _cause(state, before, change, unsure=unsure)
     ledger.unsure_of = before if unsure and cause is ElectionCause.UNKNOWN else NO_CONTROLLER
     ledger.last_id = before
-    _hold(state, change, holder.brokerid)
+    _hold(state, change, holder)
+    ledger.unread = ledger.unread + 1 if _epoch_is_behind(ledger) else 0
     ledger.untold_after = ledger.epoch
     ledger.untold = ControllerElected(
         at=change.observed_at,
@@ -92,6 +96,7 @@ def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> l
     ledger.id = NO_CONTROLLER
     ledger.czxid = None
     ledger.elected_at = None
+    ledger.timestamp = None
     ledger.failover = Failover.UNKNOWN
     if not state.control.log.baseline:
         return told
@@ -115,6 +120,7 @@ def set_epoch(
     ledger = state.control.controller
     before, ledger.epoch = ledger.epoch, epoch
     ledger.epoch_zxid = change.mzxid or 0
+    ledger.unread = int(_epoch_is_behind(ledger))
     if not log.baseline:
         return []
     both_read = ledger.czxid == ledger.epoch_zxid
@@ -133,9 +139,8 @@ def set_epoch(
 def baseline(state: ClusterState, change: ZnodeChange) -> None:
     """Start counting: a present controller stands for one election."""
     ledger = state.control.controller
-    ledger.base_epoch = ledger.epoch
-    if ledger.epoch is not None and _epoch_is_behind(ledger):
-        ledger.base_epoch = ledger.epoch + 1
+    ledger.unread = int(_epoch_is_behind(ledger))
+    ledger.base_epoch = None if ledger.epoch is None else ledger.epoch + ledger.unread
     ledger.base_elections = int(ledger.id != NO_CONTROLLER)
     ledger.elections = ledger.base_elections
     ledger.seen = 0
@@ -163,11 +168,12 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 def account(ledger: ControllerLedger) -> tuple[int, int]:
     """Return (elections, missed ones) if the log ends here.
 
-    An epoch that jumped is then not going to be explained by a /controller that is read after it.
+    No /controller is then going to be read after the epoch: what only the epoch tells of is missed.
     """
     settled = msgspec.structs.replace(ledger)
     _count(settled)
-    return settled.elections, ledger.missed + settled.elections - ledger.elections
+    _count_missed(settled)
+    return settled.elections, settled.missed
 
 
 def holder_registered(state: ClusterState, broker: int, epoch: int | None) -> None:
@@ -236,21 +242,46 @@ def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
     ]
 
 
-def _hold(state: ClusterState, change: ZnodeChange, broker: int) -> None:
+def _is_known(ledger: ControllerLedger, holder: ControllerZnode, change: ZnodeChange) -> bool:
+    """Tell whether this is the /controller that is held; take what was not known of it.
+
+    What a record lacks is not checked.
+    """
+    if holder.brokerid != ledger.id:
+        return False
+    # A cluster that was built anew may come to the same zxids, at another time.
+    if differ(ledger.czxid, change.czxid) or differ(ledger.elected_at, change.ctime):
+        return False
+    timestamp = _timestamp(holder)
+    # Kafka never rewrites the payload: without a czxid, its time tells the next election.
+    if None in {ledger.czxid, change.czxid} and differ(ledger.timestamp, timestamp):
+        return False
+    ledger.czxid = change.czxid if ledger.czxid is None else ledger.czxid
+    ledger.elected_at = change.ctime if ledger.elected_at is None else ledger.elected_at
+    ledger.timestamp = timestamp if ledger.timestamp is None else ledger.timestamp
+    return True
+
+
+def _timestamp(holder: ControllerZnode) -> str | None:
+    return None if holder.timestamp is None else str(holder.timestamp)
+
+
+def _hold(state: ClusterState, change: ZnodeChange, holder: ControllerZnode) -> None:
     ledger = state.control.controller
-    ledger.id = broker
+    ledger.id = holder.brokerid
     ledger.czxid = change.czxid
     ledger.elected_at = change.ctime
+    ledger.timestamp = _timestamp(holder)
     ledger.vacant_since = None
     ledger.held_until = change.observed_at
-    record = state.control.brokers.get(broker)
+    record = state.control.brokers.get(holder.brokerid)
     ledger.last_holder_epoch = record.epoch if record and record.live else None
 
 
-def _cause(state: ClusterState, before: int, *, unsure: bool) -> ElectionCause:
+def _cause(state: ClusterState, before: int, change: ZnodeChange, *, unsure: bool) -> ElectionCause:
     ledger = state.control.controller
     if before == NO_CONTROLLER:
-        return ElectionCause.FIRST
+        return ElectionCause.FIRST if _is_first(state, change) else ElectionCause.UNKNOWN
     if ledger.migrating or ledger.last_holder_epoch is None:
         return ElectionCause.UNKNOWN
     record = state.control.brokers.get(before)
@@ -260,22 +291,37 @@ def _cause(state: ClusterState, before: int, *, unsure: bool) -> ElectionCause:
     return ElectionCause.UNKNOWN if unsure else ElectionCause.DELETED
 
 
+def _is_first(state: ClusterState, change: ZnodeChange) -> bool:
+    """Tell whether nobody was elected before: found vacant, and under no epoch but this one's."""
+    ledger = state.control.controller
+    if ledger.vacant_since is None:
+        return False
+    if ledger.epoch is None:
+        return "/controller_epoch" not in state.control.marks
+    is_its_own = ledger.epoch_zxid == change.czxid
+    return ledger.epoch <= is_its_own
+
+
 def _close_vacancy(state: ClusterState, change: ZnodeChange) -> int | None:
     """Add the vacancy that this election ends; return it when both its ends were seen."""
     ledger = state.control.controller
     seen_live = ledger.vacant_since is not None and state.control.log.resync is None
     # Nobody held it for at least as long as that was seen, and at most since it was last known
-    # to be held: the same, where both its ends were seen as they happened.
-    began = ledger.held_until if ledger.held_until is not None else ledger.vacant_since
-    most_ms = max(0, change.observed_at - (change.observed_at if began is None else began))
-    least_ms = 0
-    if seen_live and ledger.vacant_since is not None:
-        least_ms = min(most_ms, max(0, change.observed_at - ledger.vacant_since))
+    # to be held: the same, where both its ends were seen as they happened. Of one that began
+    # before anybody looked nobody knows the most; the sums are of the time that is watched.
+    known_ms = _since(ledger.vacant_since, change)
+    most_ms = None if ledger.held_until is None else _since(ledger.held_until, change)
+    counted_ms = known_ms if most_ms is None else most_ms
+    least_ms = min(counted_ms, known_ms) if seen_live else 0
     ledger.vacancy_last_min_ms = least_ms
     ledger.vacancy_last_max_ms = most_ms
     ledger.vacancy_total_min_ms += least_ms
-    ledger.vacancy_total_max_ms += most_ms
+    ledger.vacancy_total_max_ms += counted_ms
     return most_ms if seen_live and least_ms == most_ms else None
+
+
+def _since(began: int | None, change: ZnodeChange) -> int:
+    return 0 if began is None else max(0, change.observed_at - began)
 
 
 def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
@@ -294,7 +340,7 @@ def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
 def _count(ledger: ControllerLedger) -> None:
     by_epoch = 0
     if ledger.epoch is not None and ledger.base_epoch is not None:
-        by_epoch = ledger.epoch - ledger.base_epoch + _epoch_is_behind(ledger)
+        by_epoch = ledger.epoch - ledger.base_epoch + ledger.unread
     counted = ledger.base_elections + max(by_epoch, ledger.seen)
     ledger.elections = max(ledger.elections, counted)
     if ledger.czxid is not None and ledger.czxid == ledger.epoch_zxid:
@@ -326,7 +372,7 @@ def _count_missed(ledger: ControllerLedger) -> None:
 
 def _epoch_is_behind(ledger: ControllerLedger) -> bool:
     """Tell whether /controller is newer than the epoch: its election's epoch is not read yet."""
-    return ledger.czxid is not None and ledger.czxid > ledger.epoch_zxid
+    return ledger.czxid is not None and 0 < ledger.epoch_zxid < ledger.czxid
 
 
 def _tell_if_epoch_is_read(ledger: ControllerLedger) -> list[AnyEvent]:

@@ -1,30 +1,21 @@
-"""What happened: the events that replay tells, and the records of `kcm.events`.
+"""What happened: the events that replay tells.
 
-The rule: one event per cause. An event says what was seen; what is inferred carries the word, and
-what cannot be known is "unknown". Times are milliseconds since 1970 by the watcher's clock unless
-a field says otherwise.
+The rule: one event per cause. It says what was seen; what is inferred carries the word, what cannot
+be known is "unknown". Times are milliseconds since 1970 by the watcher's clock, unless a field says so.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 import msgspec
 
 from controller_model.changes import ZnodeChange
 from controller_model.coordinators import Coordinator
-from controller_model.errors import UnreadableRecordError
-from controller_model.ids import NOWHERE, AsOf, Position, TopicPartition
+from controller_model.ids import Position, TopicPartition
 from controller_model.incidents import Incident
 from controller_model.recommendations import Grade
-
-VERSION = 1
-"""The version that we write; a reader counts and skips any other."""
-
-MAX_PARTITIONS_PER_EVENT = 10_000
-"""Partitions that one event lists; a wider cause is told in several, so that no record is huge."""
 
 
 class LeaderElectionKind(enum.StrEnum):
@@ -37,6 +28,8 @@ class LeaderElectionKind(enum.StrEnum):
     PREFERRED = "preferred"
     REASSIGNMENT = "reassignment"
     CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    """The leader was moved off a broker that was registered and left the ISR with it, and no failed
+    log directory was told: only the end of its registration would prove it."""
     UNKNOWN = "unknown"
 
 
@@ -55,6 +48,7 @@ class ElectionCause(enum.StrEnum):
     """Why /controller changed hands."""
 
     FIRST = "first"
+    """Nobody was elected before, as far as the epoch tells."""
     SESSION_LOST = "session_lost"
     """The old controller's own registration vanished with it."""
     DELETED = "deleted"
@@ -118,7 +112,8 @@ class ControllerElected(Event, frozen=True, kw_only=True):
     """For how long nobody held /controller, by the watcher's clock; None where it was not seen."""
     vacancy_min_ms: int | None = None
     vacancy_max_ms: int | None = None
-    """For how long at least and at most, by the same clock: equal where both ends were seen."""
+    """For how long at least and at most, by the same clock: equal where both ends were seen. None
+    at most where nobody looked yet when it began."""
     cause: ElectionCause = ElectionCause.UNKNOWN
 
 
@@ -166,7 +161,7 @@ class LogDirFailed(Event, frozen=True, kw_only=True):
 
 
 class LeadersElected(Event, frozen=True, kw_only=True):
-    """Partitions got a new leader by one kind of election."""
+    """Partitions got a new leader; `election`, which kind of election chose it, is inferred."""
 
     election: LeaderElectionKind
     from_broker: int
@@ -333,8 +328,9 @@ class RecommendationMade(Event, frozen=True, kw_only=True):
     partition_count: int
     """What can be elected back to them."""
     partitions: tuple[TopicPartition, ...]
-    """The first of them (recommendations.MOST_PARTITIONS)."""
+    """Those of the first recommendations.TOPICS_LOOKED_AT topics, at most MOST_PARTITIONS."""
     command: str
+    """Asks the monitor for all of them, and elects them."""
 
 
 class RecommendationGraded(Event, frozen=True, kw_only=True):
@@ -403,119 +399,3 @@ AnyEvent = (
     | Verified
 )
 """Every kind of event; `kind` in the JSON is the class's name."""
-
-
-class EventId(msgspec.Struct, frozen=True, order=True, array_like=True):
-    """An event's name; ids rise per cluster, so a reader drops what is not above its highest."""
-
-    lineage: str
-    generation: int
-    seq: int
-    index: int
-
-
-class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it stands in kcm.events."""
-
-    v: int
-    cluster: str
-    id: EventId
-    event: AnyEvent
-
-
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(EventRecord)
-
-
-def coalesce(events: Iterable[AnyEvent]) -> list[AnyEvent]:
-    """Join events of one cause: same kind and same facts, differing only in their partitions.
-
-    The joined event keeps the first one's time and zxid and takes the last one's position, so
-    positions still rise. Events without partitions are never joined.
-    """
-    groups: dict[object, list[AnyEvent]] = {}
-    for index, event in enumerate(events):
-        groups.setdefault(_cause(event, index), []).append(event)
-    joined = [part for group in groups.values() for part in _join(group)]
-    return sorted(joined, key=lambda event: event.position)
-
-
-def _cause(event: AnyEvent, index: int) -> object:
-    if isinstance(event, ReassignmentStarted | ReassignmentCompleted):
-        return index
-    facts: tuple[object, ...]
-    match event:
-        case LeadersElected():
-            facts = (event.election, event.from_broker, event.to_broker, event.controller_epoch)
-        case PartitionsOffline():
-            facts = (event.from_broker,)
-        case PartitionsOnline():
-            facts = (event.to_broker,)
-        case IsrShrunk():
-            facts = (event.who, event.leader, event.by_controller)
-        case IsrExpanded():
-            facts = (event.who, event.leader)
-        case CoordinatorsMoved():
-            facts = (event.coordinator, event.from_broker, event.to_broker)
-        case StaleControllerWrite():
-            facts = (event.controller_epoch, event.current_epoch)
-        case _:
-            return index
-    return (type(event), facts)
-
-
-def _join(group: Sequence[AnyEvent]) -> list[AnyEvent]:
-    if len(group) == 1:
-        return [group[0]]
-    partitions = [p for event in group for p in event.partitions]  # type: ignore[union-attr]  # only kinds with partitions share a group
-    starts = range(0, len(partitions), MAX_PARTITIONS_PER_EVENT)
-    return [
-        msgspec.structs.replace(
-            group[0],
-            position=group[-1].position,
-            partitions=tuple(partitions[start : start + MAX_PARTITIONS_PER_EVENT]),
-        )
-        for start in starts
-    ]
-
-
-def number(
-    cluster: str, lineage: str, events: Iterable[AnyEvent], *, after: EventId | None = None
-) -> list[EventRecord]:
-    """Return the records of one batch's events, with ids that rise, also above the one before.
-
-    An event may be told after later ones: an election waits for its epoch. Its id is then the next
-    one after theirs, since readers drop what does not rise.
-    """
-    records: list[EventRecord] = []
-    last = after
-    for event in events:
-        before = NOWHERE if last is None else Position(last.generation, last.seq)
-        generation, seq = max(event.position, before)
-        index = 0
-        if (generation, seq) == before:
-            index = last.index + 1 if last else 1  # what is told of garbage before any change
-        last = EventId(lineage, generation, seq, index)
-        records.append(EventRecord(v=VERSION, cluster=cluster, id=last, event=event))
-    return records
-
-
-def encode_event(record: EventRecord) -> bytes:
-    """Return an event's record as JSON."""
-    return _encoder.encode(record)
-
-
-def decode_event(data: bytes) -> EventRecord:
-    """Return the record; raises UnreadableRecordError when it is not one of this version."""
-    try:
-        record = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableRecordError(f"not an event: {error}") from None
-    if record.v != VERSION:
-        raise UnreadableRecordError(f"an event of version {record.v}; this release reads {VERSION}")
-    return record
-
-
-def as_of(record_id: EventId) -> AsOf:
-    """Return up to where the log must be folded for this event to be shown."""
-    return AsOf(record_id.lineage, record_id.generation, record_id.seq)

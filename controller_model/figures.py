@@ -8,9 +8,10 @@ its target replicas; a topic that is being deleted counts in neither.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from controller_model.cluster import ControlPlane
 from controller_model.contribution import NO_MIN_ISR, Contribution
+from controller_model.control_plane import ControlPlane
 from controller_model.views import Counts
 
 SKEW_DIGITS = 3
@@ -126,21 +127,46 @@ def known_brokers(control: ControlPlane) -> set[int]:
     return set(control.brokers) | set(control.totals.replicas) | set(control.totals.preferred)
 
 
-def lost_with(control: ControlPlane) -> dict[int, tuple[int, int, int]]:
-    """Return for each broker: ISR memberships, partitions offline, under min ISR if it is lost."""
-    result: dict[int, tuple[int, int, int]] = {}
+class LostWith(NamedTuple):
+    """What the loss of one broker would do, as far as totals tell."""
+
+    in_isr: int = 0
+    """ISRs that it is a member of."""
+    offline: int = 0
+    """Led partitions that it alone keeps in sync."""
+    under_min_isr: int = 0
+    """Led partitions at their min.insync.replicas of which it is a member, if not the last."""
+    unsure: bool = False
+    """More may break than is counted."""
+
+
+def lost_with(control: ControlPlane) -> dict[int, LostWith]:
+    """Return for each broker what its loss would do.
+
+    Totals know how large an ISR is, not who else is in it. So while the controller owes a leader,
+    or the removal of members that are gone, the counts are the least that would break. The same
+    where brokers differ in min.insync.replicas: another leader's may ask for more.
+    """
     live = control.live_brokers()
+    behind = leader_writes_due(control) > 0
+    differing = len({control.min_isr_for(broker) for broker in live}) > 1
+    found: dict[int, LostWith] = {}
     for member, count in control.totals.members.items():
-        in_isr, offline, under_min = result.get(member.broker, (0, 0, 0))
-        in_isr += count
-        if member.leader in live:
-            least = min(member.min_isr or control.min_isr_for(member.leader), member.replicas)
+        broker, leader = member.broker, member.leader
+        in_isr, offline, under_min, unsure = found.get(broker, LostWith())
+        if leader in live:
+            behind = behind or broker not in live
+            least = min(member.min_isr or control.min_isr_for(leader), member.replicas)
             if member.isr == 1:
                 offline += count
             elif member.isr == least:
                 under_min += count
-        result[member.broker] = (in_isr, offline, under_min)
-    return result
+            unsure = unsure or (differing and leader == broker and not member.min_isr)
+        else:
+            # It can lead this partition again, and may be the only one that can.
+            unsure = unsure or broker in live
+        found[broker] = LostWith(in_isr + count, offline, under_min, unsure)
+    return {broker: lost._replace(unsure=behind or lost.unsure) for broker, lost in found.items()}
 
 
 def _of(table: dict[int, int], brokers: Iterable[int]) -> Iterable[int]:

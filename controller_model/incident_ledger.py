@@ -9,40 +9,28 @@ they were told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
 from controller_model import figures
 from controller_model.changes import SessionState
-from controller_model.cluster import ClusterState, ControlPlane
+from controller_model.cluster import ClusterState
 from controller_model.completeness import LATE_MS
+from controller_model.control_plane import ControlPlane
 from controller_model.events import (
     AnyEvent,
-    BrokerStarted,
-    BrokerStopped,
     ControllerElected,
     ControllerVacated,
     Divergent,
-    ElectionCause,
-    FailoverWork,
     IncidentClosed,
     IncidentOpened,
     Incomplete,
-    IsrExpanded,
-    IsrShrunk,
-    LeaderElectionKind,
-    LeadersElected,
-    LogDirFailed,
-    PartitionsOffline,
-    PartitionsOnline,
-    PredictionFailed,
-    StaleControllerWrite,
+    Verified,
 )
 from controller_model.ids import NO_CONTROLLER
+from controller_model.incident_rules import RULES, Rule, opens
 from controller_model.incidents import (
-    CONTROLLERS_KEPT,
     INCIDENTS_KEPT,
     LONGEST_MS,
     QUIET_MS,
@@ -51,15 +39,14 @@ from controller_model.incidents import (
     IncidentEnd,
     IncidentLedger,
     IncidentsSummary,
+    LastIncident,
     Look,
     counted,
     sentence,
 )
 
-# Python 3.11 finds a member of an Enum, and its hash, by running Python code: a failover has
-# thousands of events.
-_OFFLINE, _UNCLEAN = LeaderElectionKind.OFFLINE, LeaderElectionKind.UNCLEAN
-_SHUTDOWN = LeaderElectionKind.CONTROLLED_SHUTDOWN
+_TURNS = frozenset({ControllerElected, ControllerVacated, Incomplete, Divergent, Verified})
+"""What the ledger itself takes note of."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Incident)
@@ -69,46 +56,64 @@ def look(state: ClusterState) -> None:
     """Count what is abnormal now, for `account`; not in a resync, which shows two times at once."""
     control = state.control
     log = control.log
-    if not log.baseline or log.resync is not None:
+    if not log.baseline:
+        return
+    if log.resync is not None:
+        ledger = control.incidents
+        if control.now - ledger.watched_at <= LATE_MS:
+            ledger.watched_at = control.now
         return
     state.settle()
     state.look = _count(control)
 
 
 def _count(control: ControlPlane) -> Look:
-    log = control.log
     counts = figures.counts(control)
-    connected = log.session in {None, SessionState.CONNECTED}
+    controller = control.controller
+    is_vacant = controller.id == NO_CONTROLLER
+    least_ms = most_ms = 0
+    if is_vacant and controller.vacant_since is not None:
+        held_until = controller.held_until
+        least_ms = max(0, control.now - controller.vacant_since)
+        most_ms = least_ms if held_until is None else max(least_ms, control.now - held_until)
     return Look(
         at=control.now,
         offline=counts.offline,
         under_replicated=counts.under_replicated,
-        is_vacant=control.controller.id == NO_CONTROLLER,
+        is_vacant=is_vacant,
+        vacancy_min_ms=least_ms,
+        vacancy_max_ms=most_ms,
         is_ghost=control.predictions.told,
-        resyncs=log.resyncs,
-        is_sure=connected and log.incomplete_since is None and log.divergent_since is None,
+        live=tuple(sorted(control.live_brokers())),
+        unsure_since=_unsure_since(control),
     )
+
+
+def _unsure_since(control: ControlPlane) -> int | None:
+    log = control.log
+    out_of_sight = None
+    if log.session not in {None, SessionState.CONNECTED}:
+        out_of_sight = control.now if log.session_since is None else log.session_since
+    troubles = (out_of_sight, log.incomplete_since, log.divergent_since)
+    return min((since for since in troubles if since is not None), default=None)
 
 
 def account(state: ClusterState, events: Sequence[AnyEvent]) -> list[AnyEvent]:
     """Take what replay has told, and then the look of the last change; tell what that opens or ends."""
     ledger = state.control.incidents
-    rules = _RULES
+    rules = RULES
     told: list[AnyEvent] = []
     for event in events:
-        rule = rules.get(type(event))
-        if rule is None or (ledger.open is None and not _opens(event)):
-            continue
-        incident = ledger.open
-        if incident is None:
-            incident = ledger.open = _begin(ledger, event)
-            told.append(_opened(incident, event))
-        ledger.revision += 1
-        if rule(incident, event):
-            incident.last_abnormal_at = max(incident.last_abnormal_at, event.at)
-            # A watcher's clock may be set back; the fold's time is that of the last look at least.
-            ledger.moved_at = max(ledger.moved_at, event.at, ledger.looked_at)
-            ledger.abnormal_at = max(ledger.abnormal_at, ledger.moved_at)
+        kind = type(event)
+        rule = rules.get(kind)
+        if rule is not None:
+            if ledger.open is None and opens(ledger, event):
+                ledger.open = _begin(ledger, event)
+                told.append(_opened(ledger.open, event))
+            if ledger.open is not None:
+                _add(ledger, ledger.open, rule, event)
+        if kind in _TURNS:
+            _turn(ledger, event)
     if state.look is not None:
         told += _take_look(state.control, state.look)
     return told
@@ -118,14 +123,32 @@ def summary(control: ControlPlane) -> IncidentsSummary:
     """Return what the cluster's view says of its incidents."""
     ledger = control.incidents
     incident = ledger.open
+    last = _decoder.decode(ledger.closed[-1]) if ledger.closed else None
+    latest = incident or last
     return IncidentsSummary(
         total=ledger.total,
         open=incident.number if incident else None,
         open_since=incident.started_at if incident else None,
         opened_by=incident.opened_by if incident else None,
         last_started_at=ledger.last_started_at,
+        last_abnormal_at=latest.last_abnormal_at if latest else None,
         last_closed_at=ledger.last_closed_at,
         total_ms=ledger.total_ms,
+        last_closed=_in_short(last) if last else None,
+    )
+
+
+def _in_short(incident: Incident) -> LastIncident:
+    return LastIncident(
+        number=incident.number,
+        opened_by=incident.opened_by,
+        end=incident.end,
+        last_abnormal_at=incident.last_abnormal_at,
+        lasted_ms=incident.lasted_ms,
+        brokers_lost=len(incident.brokers_lost),
+        controller_elections=incident.controller_elections,
+        leaders_moved=incident.leaders_moved,
+        offline=incident.offline,
     )
 
 
@@ -141,23 +164,33 @@ def newest(control: ControlPlane) -> tuple[Incident, ...]:
     # The account itself moves at its looks only; what is shown is no older than the view.
     shown = msgspec.structs.replace(ledger.open)
     if control.log.resync is None:
-        _note(shown, _count(control))
+        _note(ledger, shown, _count(control))
+    else:
+        shown.unsure_since = _unsure_since(control)
     shown.summary = sentence(shown)
     return (shown, *closed)
 
 
-def _opens(event: AnyEvent) -> bool:
+def _add(ledger: IncidentLedger, incident: Incident, rule: Rule, event: AnyEvent) -> None:
+    ledger.revision += 1
+    if rule(ledger, incident, event):
+        incident.last_abnormal_at = max(incident.last_abnormal_at, event.at)
+        # A watcher's clock may be set back; the fold's time is that of the last look at least.
+        ledger.moved_at = max(ledger.moved_at, event.at, ledger.looked_at)
+        ledger.abnormal_at = max(ledger.abnormal_at, ledger.moved_at)
+
+
+def _turn(ledger: IncidentLedger, event: AnyEvent) -> None:
+    """Note what is another way from here on, whether or not an incident is open."""
     match event:
-        case LeadersElected():
-            return _is_by_failure(event.election)
-        case ControllerElected():
-            return event.cause is not ElectionCause.FIRST
-    return type(event) in _OPENERS
-
-
-def _is_by_failure(election: LeaderElectionKind) -> bool:
-    """Tell whether a failure or a stop made it; others move leaders because somebody wants it."""
-    return election is _OFFLINE or election is _SHUTDOWN or election is _UNCLEAN
+        case ControllerElected() | ControllerVacated():
+            ledger.vacant_before = False
+            ledger.vacancy_min_ms = ledger.vacancy_max_ms = 0
+        case Verified():
+            ledger.is_unsure = False
+            ledger.unsure_until = max(ledger.unsure_until, event.at, ledger.looked_at)
+        case _:
+            ledger.is_unsure = True
 
 
 def _begin(ledger: IncidentLedger, event: AnyEvent) -> Incident:
@@ -170,6 +203,7 @@ def _begin(ledger: IncidentLedger, event: AnyEvent) -> Incident:
         started_at=event.at,
         last_abnormal_at=event.at,
         opened_by=type(event).__name__,
+        complete=not ledger.is_unsure,
         offline_before=ledger.offline_before,
         offline_peak=ledger.offline_before,
         offline_last=ledger.offline_before,
@@ -191,21 +225,23 @@ def _opened(incident: Incident, event: AnyEvent) -> IncidentOpened:
 
 def _take_look(control: ControlPlane, seen: Look) -> list[AnyEvent]:
     ledger = control.incidents
-    before, ledger.looked_at = ledger.looked_at, seen.at
-    resyncs, ledger.resyncs = ledger.resyncs, seen.resyncs
-    unwatched = before > 0 and (seen.at - before > LATE_MS or resyncs != seen.resyncs)
+    unwatched = ledger.watched_at > 0 and seen.at - ledger.watched_at > LATE_MS
+    ledger.looked_at = ledger.watched_at = seen.at
+    ledger.live = seen.live
     is_sure = seen.is_sure and not unwatched
     incident = ledger.open
     if not is_sure:
         ledger.unsure_until = seen.at
     if incident is None:
+        _remember_vacancy(ledger, seen)
         if seen.is_sure:
-            ledger.offline_before = seen.offline
-            ledger.under_replicated_before = seen.under_replicated
+            _remember(ledger, seen)
         return []
     ledger.revision += 1
     incident.complete = incident.complete and is_sure
-    _note(incident, seen)
+    ledger.ghost_before = ledger.ghost_before and seen.is_ghost
+    _note(ledger, incident, seen)
+    _count_vacancy(ledger, seen)
     if incident.still:
         incident.last_abnormal_at = max(incident.last_abnormal_at, seen.at)
         ledger.abnormal_at = seen.at
@@ -213,19 +249,52 @@ def _take_look(control: ControlPlane, seen: Look) -> list[AnyEvent]:
     return [] if end is None else [_close(control, incident, seen, end)]
 
 
-def _note(incident: Incident, seen: Look) -> None:
+def _remember(ledger: IncidentLedger, seen: Look) -> None:
+    """Keep what is wrong while no incident is open, to compare with."""
+    ledger.offline_before = seen.offline
+    ledger.under_replicated_before = seen.under_replicated
+    ledger.ghost_before = seen.is_ghost
+
+
+def _remember_vacancy(ledger: IncidentLedger, seen: Look) -> None:
+    """Keep that nobody holds /controller, although no incident is open that began with it.
+
+    An election that is seen and not told yet ends it as it is told.
+    """
+    ledger.vacant_before = ledger.vacant_before or seen.is_vacant
+
+
+def _note(ledger: IncidentLedger, incident: Incident, seen: Look) -> None:
     """Put what was counted into an incident."""
     incident.offline_last = seen.offline
     incident.offline_peak = max(incident.offline_peak, seen.offline)
     incident.under_replicated_last = seen.under_replicated
     incident.under_replicated_peak = max(incident.under_replicated_peak, seen.under_replicated)
-    incident.still = _still(incident, seen)
+    incident.unsure_since = seen.unsure_since
+    incident.still = _still(ledger, incident, seen)
+    if not ledger.vacant_before:
+        least_ms, most_ms = _uncounted(ledger, seen)
+        incident.vacancy_min_ms += least_ms
+        incident.vacancy_max_ms += most_ms
 
 
-def _still(incident: Incident, seen: Look) -> tuple[str, ...]:
+def _uncounted(ledger: IncidentLedger, seen: Look) -> tuple[int, int]:
+    """Return by how much the vacancy under way has grown; what nobody saw may be none."""
+    least_ms = max(0, seen.vacancy_min_ms - ledger.vacancy_min_ms) if seen.is_sure else 0
+    return least_ms, max(0, seen.vacancy_max_ms - ledger.vacancy_max_ms)
+
+
+def _count_vacancy(ledger: IncidentLedger, seen: Look) -> None:
+    least_ms, most_ms = _uncounted(ledger, seen)
+    ledger.vacancy_min_ms += least_ms
+    ledger.vacancy_max_ms += most_ms
+
+
+def _still(ledger: IncidentLedger, incident: Incident, seen: Look) -> tuple[str, ...]:
     """Return what is abnormal that was not before the incident."""
-    found = ["nobody holds /controller"] if seen.is_vacant else []
-    if seen.is_ghost:
+    is_vacant = seen.is_vacant and not ledger.vacant_before
+    found = ["nobody holds /controller"] if is_vacant else []
+    if seen.is_ghost and not ledger.ghost_before:
         found.append("the controller does not do its work")
     found += [f"broker {broker} is gone" for broker in incident.missing]
     offline = seen.offline - incident.offline_before
@@ -260,131 +329,6 @@ def _close(
     del ledger.closed[:-INCIDENTS_KEPT]
     ledger.last_closed_at = seen.at
     ledger.total_ms += incident.lasted_ms
-    ledger.offline_before = seen.offline
-    ledger.under_replicated_before = seen.under_replicated
+    _remember(ledger, seen)
+    _remember_vacancy(ledger, seen)
     return IncidentClosed(at=seen.at, position=control.log.position, incident=incident)
-
-
-Rule = Callable[[Incident, Any], bool]
-"""Adds an event to an incident; tells whether something was abnormal up to it."""
-
-
-def _broker_stopped(incident: Incident, event: BrokerStopped) -> bool:
-    broker = event.broker
-    if broker not in incident.brokers_lost:
-        incident.brokers_lost += (broker,)
-    incident.brokers_back = tuple(b for b in incident.brokers_back if b != broker)
-    ends, end = incident.broker_ends, str(event.end)
-    ends[end] = ends.get(end, 0) + 1
-    return True
-
-
-def _broker_started(incident: Incident, event: BrokerStarted) -> bool:
-    if event.broker not in incident.missing:
-        return False
-    incident.brokers_back += (event.broker,)
-    return True
-
-
-def _controller_vacated(incident: Incident, event: ControllerVacated) -> bool:
-    _hold(incident, event.from_broker)
-    return True
-
-
-def _controller_elected(incident: Incident, event: ControllerElected) -> bool:
-    if event.from_broker != NO_CONTROLLER and not incident.controllers:
-        _hold(incident, event.from_broker)
-    incident.controllers += (event.to_broker,)
-    incident.controllers = incident.controllers[-CONTROLLERS_KEPT:]
-    incident.controller_elections += 1 + event.missed_elections
-    incident.vacancy_min_ms += event.vacancy_min_ms or 0
-    incident.vacancy_max_ms += event.vacancy_max_ms or 0
-    return True
-
-
-def _hold(incident: Incident, broker: int) -> None:
-    if not incident.controllers:
-        incident.controllers = (broker,)
-
-
-def _failover_work(incident: Incident, event: FailoverWork) -> bool:
-    incident.failover_ms += event.took_ms
-    # Its end may show at the end of a batch only: the writes themselves tell when work was done.
-    return False
-
-
-def _leaders_elected(incident: Incident, event: LeadersElected) -> bool:
-    count = len(event.partitions)
-    incident.leaders_moved += count
-    election = event.election
-    kinds, kind = incident.leader_elections, str(election)
-    kinds[kind] = kinds.get(kind, 0) + count
-    if election is _UNCLEAN:
-        incident.unclean_elections += count
-    return _is_by_failure(election)
-
-
-def _partitions_offline(incident: Incident, event: PartitionsOffline) -> bool:
-    incident.leaderless += len(event.partitions)
-    return True
-
-
-def _isr_shrunk(incident: Incident, event: IsrShrunk) -> bool:
-    incident.isr_shrinks += len(event.partitions)
-    # A leader that drops a slow replica may do so for days: the looks tell whether it matters.
-    return event.by_controller
-
-
-def _isr_expanded(incident: Incident, event: IsrExpanded) -> bool:
-    incident.isr_expands += len(event.partitions)
-    return not set(event.who).isdisjoint(incident.brokers_lost)
-
-
-def _log_dir_failed(incident: Incident, _event: LogDirFailed) -> bool:
-    incident.log_dir_failures += 1
-    return True
-
-
-def _ghost(incident: Incident, _event: PredictionFailed) -> bool:
-    incident.ghost = True
-    return True
-
-
-def _stale_write(incident: Incident, event: StaleControllerWrite) -> bool:
-    incident.stale_writes += len(event.partitions)
-    return True
-
-
-def _not_whole(incident: Incident, _event: Incomplete | Divergent) -> bool:
-    incident.complete = False
-    return False
-
-
-_RULES: dict[type[Any], Rule] = {
-    BrokerStopped: _broker_stopped,
-    BrokerStarted: _broker_started,
-    ControllerVacated: _controller_vacated,
-    ControllerElected: _controller_elected,
-    FailoverWork: _failover_work,
-    LeadersElected: _leaders_elected,
-    PartitionsOffline: _partitions_offline,
-    PartitionsOnline: lambda _incident, _event: True,
-    IsrShrunk: _isr_shrunk,
-    IsrExpanded: _isr_expanded,
-    LogDirFailed: _log_dir_failed,
-    PredictionFailed: _ghost,
-    StaleControllerWrite: _stale_write,
-    Incomplete: _not_whole,
-    Divergent: _not_whole,
-}
-_OPENERS = frozenset(
-    {
-        BrokerStopped,
-        ControllerVacated,
-        PartitionsOffline,
-        LogDirFailed,
-        PredictionFailed,
-        StaleControllerWrite,
-    }
-)
-"""What opens an incident whatever it says; of elections it depends on which (`_opens`)."""

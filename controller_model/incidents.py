@@ -2,11 +2,13 @@
 
 The rule: an incident holds what was seen between the first abnormal thing and the last one, and
 nothing after. Figures that are counted event by event are exact as far as the log is whole
-(`complete`); peaks are what was counted at each look, so a peak between two looks may be missed.
+(`complete`). Offline partitions are counted at each look and with each event between two looks;
+under-replicated ones at the looks alone, so that a peak between two of them may be missed.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 import itertools
 from collections.abc import Mapping
@@ -59,7 +61,9 @@ class Incident(msgspec.Struct, kw_only=True):
     still: tuple[str, ...] = ()
     """What is abnormal now, or was left when it was closed."""
     complete: bool = True
-    """False: a hole in the log, a resync or a lost session lies in it; counts are at least."""
+    """False: a hole in the log or a time out of sight lies in it; counts are at least."""
+    unsure_since: int | None = None
+    """Since when nobody can tell whether all is well, or could as it was closed; None: one can."""
     brokers_lost: tuple[int, ...] = ()
     brokers_back: tuple[int, ...] = ()
     """Those of them that are registered again."""
@@ -71,7 +75,7 @@ class Incident(msgspec.Struct, kw_only=True):
     """Those that only the epoch tells of included."""
     vacancy_min_ms: int = 0
     vacancy_max_ms: int = 0
-    """For how long nobody held /controller, at least and at most."""
+    """For how long nobody held /controller, at least and at most, up to now or to its close."""
     leaders_moved: int = 0
     """Partitions that got a leader, by any election but their first."""
     leader_elections: dict[str, int] = {}
@@ -82,7 +86,7 @@ class Incident(msgspec.Struct, kw_only=True):
     offline_before: int = 0
     offline_peak: int = 0
     offline_last: int = 0
-    """Offline partitions before it, at most, and at the last look."""
+    """Offline partitions before it, as many as there were at once, and as known last."""
     under_replicated_before: int = 0
     under_replicated_peak: int = 0
     under_replicated_last: int = 0
@@ -101,9 +105,29 @@ class Incident(msgspec.Struct, kw_only=True):
         return self.last_abnormal_at - self.started_at
 
     @property
+    def offline(self) -> int:
+        """Partitions that were offline at once, those from before it apart."""
+        return max(self.offline_peak - self.offline_before, 0)
+
+    @property
     def missing(self) -> tuple[int, ...]:
         """The brokers that are gone still."""
         return tuple(b for b in self.brokers_lost if b not in self.brokers_back)
+
+
+class LastIncident(msgspec.Struct, frozen=True, kw_only=True):
+    """The main figures of the last incident that was closed, for whoever cannot read the record."""
+
+    number: int
+    opened_by: str
+    end: IncidentEnd | None
+    last_abnormal_at: int
+    lasted_ms: int
+    brokers_lost: int
+    controller_elections: int
+    leaders_moved: int
+    offline: int
+    """Partitions, as many as were offline at once; those from before it apart."""
 
 
 class IncidentsSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,9 +140,12 @@ class IncidentsSummary(msgspec.Struct, frozen=True, kw_only=True):
     open_since: int | None = None
     opened_by: str | None = None
     last_started_at: int | None = None
+    last_abnormal_at: int | None = None
+    """Of the newest: when something was abnormal last."""
     last_closed_at: int | None = None
     total_ms: int = 0
     """What the closed ones lasted."""
+    last_closed: LastIncident | None = None
 
 
 class IncidentLedger(msgspec.Struct, array_like=True):
@@ -133,11 +160,22 @@ class IncidentLedger(msgspec.Struct, array_like=True):
     total_ms: int = 0
     offline_before: int = 0
     under_replicated_before: int = 0
-    """As of the last look at which no incident was open."""
+    vacant_before: bool = False
+    ghost_before: bool = False
+    """As of the last look at which no incident was open: what was wrong already is of none. That
+    nobody held /controller is over with the next election or end of one."""
+    vacancy_min_ms: int = 0
+    vacancy_max_ms: int = 0
+    """What was counted of the vacancy of /controller that is under way, or that the next election
+    will tell of."""
+    live: tuple[int, ...] = ()
+    """The brokers that were registered at the last look."""
     looked_at: int = 0
     """The fold's time at the last look; 0: there was none."""
-    resyncs: int = 0
-    """As of the last look: another number means that something may not have been seen as it was."""
+    watched_at: int = 0
+    """The same, or at the last heartbeat in a resync since then, if none of them came late."""
+    is_unsure: bool = False
+    """The log was told to lack something, and no proof has come since."""
     unsure_until: int = 0
     """Until then nobody could tell whether all is well."""
     began_at: int = 0
@@ -156,10 +194,18 @@ class Look(msgspec.Struct, frozen=True):
     offline: int
     under_replicated: int
     is_vacant: bool
+    vacancy_min_ms: int
+    vacancy_max_ms: int
+    """For how long nobody has held /controller; 0 where somebody does."""
     is_ghost: bool
-    resyncs: int
-    is_sure: bool
-    """ZooKeeper was in sight, and no change was known to be missing."""
+    live: tuple[int, ...]
+    unsure_since: int | None
+    """Since when ZooKeeper is out of sight or changes are known to be missing; None: neither."""
+
+    @property
+    def is_sure(self) -> bool:
+        """What was counted is what ZooKeeper holds, as far as anybody knows."""
+        return self.unsure_since is None
 
 
 _ENDS = {
@@ -171,6 +217,8 @@ _ENDS = {
 """Of one broker, and of several (events.BrokerEnd)."""
 _BROKERS_NAMED = 5
 _MS_PER_S, _S_PER_MIN, _MIN_PER_H = 1000, 60, 60
+_YEAR_10000_MS = 253_402_300_800_000
+"""From here on a calendar has no name for a time; a watcher's clock may say anything."""
 
 
 def sentence(incident: Incident) -> str:
@@ -179,18 +227,21 @@ def sentence(incident: Incident) -> str:
     >>> sentence(Incident(number=1, started_at=0, last_abnormal_at=72_000, opened_by="BrokerStopped",
     ...     brokers_lost=(3,), brokers_back=(3,), broker_ends={"crashed": 1}, leaders_moved=42,
     ...     offline_peak=17, closed_at=132_000, end=IncidentEnd.RECOVERED))
-    'Broker 3 crashed and came back; 42 leaders moved; 17 partitions offline at most; over after 1 min 12 s.'
+    'Broker 3 crashed and came back; 42 leaders moved; 17 partitions offline at once; over after 1 min 12 s.'
     """
     parts = [part for part in (_brokers(incident), _controller(incident)) if part]
     if incident.leaders_moved:
         parts.append(f"{counted(incident.leaders_moved, 'leader')} moved")
     if incident.unclean_elections:
         parts.append(f"{counted(incident.unclean_elections, 'unclean election')}")
-    offline = max(incident.offline_peak - incident.offline_before, 0)
-    if offline:
-        parts.append(f"{counted(offline, 'partition')} offline at most")
+    if incident.offline:
+        parts.append(f"{counted(incident.offline, 'partition')} offline at once")
     elif incident.leaderless:
         parts.append(f"{counted(incident.leaderless, 'partition')} left without a leader")
+    # What a lost broker does not explain may be what made it last: it is told whatever else was.
+    behind = max(incident.under_replicated_peak - incident.under_replicated_before, 0)
+    if behind:
+        parts.append(f"{counted(behind, 'partition')} seen under-replicated")
     if incident.log_dir_failures:
         parts.append(counted(incident.log_dir_failures, "log directory failure"))
     if incident.stale_writes:
@@ -258,22 +309,38 @@ def _how_they_ended(ends: Mapping[str, int], *, brokers: int) -> str:
 
 def _controller(incident: Incident) -> str:
     elections = incident.controller_elections
+    up_to = "" if incident.vacancy_min_ms == incident.vacancy_max_ms else "at most "
+    longest = incident.vacancy_max_ms
+    vacancy = f"{up_to}{duration(longest)}" if longest else ""
     if not elections:
-        return "nobody became controller" if incident.vacancy_max_ms else ""
+        return f"nobody was controller for {vacancy}" if vacancy else ""
     # Holders that follow each other are told once: the same broker may win again.
     way = " -> ".join(str(holder) for holder, _ in itertools.groupby(incident.controllers))
     times = f" in {elections} elections" if elections > 1 else ""
-    up_to = "" if incident.vacancy_min_ms == incident.vacancy_max_ms else "at most "
-    return f"controller {way}{times}, {up_to}{duration(incident.vacancy_max_ms)} without one"
+    return f"controller {way}{times}" + (f", {vacancy} without one" if vacancy else "")
 
 
 def _how_it_ended(incident: Incident) -> str:
+    unsure = incident.unsure_since
+    unseen = "" if unsure is None else f"out of sight since {_time(unsure)}"
+    still = ", ".join(incident.still)
+    known = f"{still} ({unseen})" if still and unseen else still
     if incident.closed_at is None:
-        return f"going on: {', '.join(incident.still)}" if incident.still else "all is well again"
+        return f"going on: {known}" if known else unseen or "all is well again"
     lasted = duration(incident.lasted_ms)
     if incident.end is IncidentEnd.RECOVERED:
         return f"over after {lasted}"
-    left = ", ".join(incident.still) or "nothing"
-    if incident.end is IncidentEnd.CUT:
-        return f"cut after {lasted}; still abnormal: {left}"
-    return f"closed after {lasted}; still abnormal: {left}"
+    how = "cut" if incident.end is IncidentEnd.CUT else "closed"
+    left = unseen if unseen and not known else f"still abnormal: {known or 'nothing'}"
+    return f"{how} after {lasted}; {left}"
+
+
+def _time(milliseconds: int) -> str:
+    """Return a time as people read it; out of the calendar, as milliseconds.
+
+    >>> _time(1795251600123), _time(10**18)
+    ('2026-11-21T09:00:00Z', '1000000000000000000')
+    """
+    if not 0 <= milliseconds < _YEAR_10000_MS:
+        return str(milliseconds)
+    return f"{dt.datetime.fromtimestamp(milliseconds // _MS_PER_S, dt.UTC):%Y-%m-%dT%H:%M:%S}Z"

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 
 from controller_model.elections import elect
 from controller_model.ids import NO_LEADER, TopicPartition
 from controller_model.insights import ClusterFacts, PartitionFacts, counted, named
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,30 +76,16 @@ class _Losing:
         self.brokers = tuple(sorted(brokers))
         self.cluster = cluster
         self.rest = cluster.live.difference(brokers)
-        self.offline: list[TopicPartition] = []
-        self.stranded: list[TopicPartition] = []
-        self.under_min_isr: list[TopicPartition] = []
-        self.unclean: list[TopicPartition] = []
+        self.found: dict[StopRisk, list[TopicPartition]] = {risk: [] for risk in StopRisk}
         self.moved: Counter[int] = Counter()
 
     def take(self, partition: PartitionFacts) -> None:
         """Judge a partition that Kafka counts and that one of the brokers has a part in."""
-        cluster = self.cluster
-        leader, isr, unclean = settled(partition, cluster, self.rest)
-        led_now = partition.leader in cluster.live
-        if leader == NO_LEADER:
-            if led_now:
-                self.offline.append(partition.id)
-            elif settled(partition, cluster, cluster.live)[0] != NO_LEADER:
-                self.stranded.append(partition.id)
-            return
-        if unclean and led_now:
-            self.unclean.append(partition.id)
-        if leader != partition.leader and led_now:
+        leader, risks = outcome(partition, self.cluster, self.rest)
+        for risk in risks:
+            self.found[risk].append(partition.id)
+        if leader is not None:
             self.moved[leader] += 1
-        too_few = len(isr) < cluster.min_isr_of(partition, leader)
-        if too_few and led_now and not cluster.is_under_min_isr(partition):
-            self.under_min_isr.append(partition.id)
 
     def ended(self, leaders: Counter[int]) -> Loss:
         """Return the loss; `leaders` tells what each broker leads now."""
@@ -104,13 +93,35 @@ class _Losing:
         after.update(self.moved)
         return Loss(
             brokers=self.brokers,
-            offline=tuple(self.offline),
-            stranded=tuple(self.stranded),
-            under_min_isr=tuple(self.under_min_isr),
-            unclean=tuple(self.unclean),
+            offline=tuple(self.found[StopRisk.OFFLINE]),
+            stranded=tuple(self.found[StopRisk.STRANDED]),
+            under_min_isr=tuple(self.found[StopRisk.UNDER_MIN_ISR]),
+            unclean=tuple(self.found[StopRisk.UNCLEAN]),
             moved=dict(sorted(self.moved.items())),
             leaders_after={b: n for b, n in sorted(after.items()) if b not in self.brokers},
         )
+
+
+def outcome(
+    partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[int]
+) -> tuple[int | None, tuple[StopRisk, ...]]:
+    """Return who leads a counted partition instead once only `rest` live, and what breaks.
+
+    The leader is None where it stays, and where nobody leads or led.
+    """
+    leader, isr, unclean = settled(partition, cluster, rest)
+    led_now = partition.leader in cluster.live
+    if leader == NO_LEADER:
+        if led_now:
+            return None, (StopRisk.OFFLINE,)
+        could = settled(partition, cluster, cluster.live)[0] != NO_LEADER
+        return None, (StopRisk.STRANDED,) if could else ()
+    if not led_now:
+        return None, ()
+    too_few = len(isr) < cluster.min_isr_of(partition, leader)
+    falls = too_few and not cluster.is_under_min_isr(partition)
+    risks = ((StopRisk.UNCLEAN,) if unclean else ()) + ((StopRisk.UNDER_MIN_ISR,) if falls else ())
+    return None if leader == partition.leader else leader, risks
 
 
 def settled(
@@ -145,40 +156,54 @@ def lose(
     partitions: Iterable[PartitionFacts], cluster: ClusterFacts, brokers: Collection[int]
 ) -> Loss:
     """Return what the loss of all these brokers at once would do: a rack, a pair, any set."""
-    losing = _Losing(cluster.live.intersection(brokers), cluster)
-    lost = set(losing.brokers)
-    leaders: Counter[int] = Counter()
-    for partition in partitions:
-        if not partition.counts:
-            continue
-        if partition.leader in cluster.live:
-            leaders[partition.leader] += 1
-        if lost.intersection(_involved(partition, cluster)):
-            losing.take(partition)
-    return losing.ended(leaders)
+    return lose_groups(partitions, cluster, {"": brokers})[""]
 
 
 def lose_each(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> dict[int, Loss]:
     """Return for every live broker what its loss alone would do, in one walk."""
-    each = {broker: _Losing((broker,), cluster) for broker in sorted(cluster.live)}
+    return lose_groups(partitions, cluster, {broker: (broker,) for broker in sorted(cluster.live)})
+
+
+def lose_groups(
+    partitions: Iterable[PartitionFacts],
+    cluster: ClusterFacts,
+    groups: Mapping[K, Collection[int]],
+) -> dict[K, Loss]:
+    """Return what the loss of each group of brokers alone would do, in one walk.
+
+    A broker may be in several groups, or in none.
+    """
+    each = {
+        name: _Losing(cluster.live.intersection(brokers), cluster)
+        for name, brokers in groups.items()
+    }
+    groups_of: dict[int, list[_Losing]] = {}
+    for losing in each.values():
+        for broker in losing.brokers:
+            groups_of.setdefault(broker, []).append(losing)
     leaders: Counter[int] = Counter()
     for partition in partitions:
         if not partition.counts:
             continue
         if partition.leader in cluster.live:
             leaders[partition.leader] += 1
-        for broker in _involved(partition, cluster) & each.keys():
-            each[broker].take(partition)
-    return {broker: losing.ended(leaders) for broker, losing in each.items()}
+        met = {
+            losing
+            for broker in involved(partition, cluster)
+            for losing in groups_of.get(broker, ())
+        }
+        for losing in met:
+            losing.take(partition)
+    return {name: losing.ended(leaders) for name, losing in each.items()}
 
 
-def _involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:
+def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:
     """Return the brokers whose loss may change this partition.
 
     Outside the ISR and without the lead, a replica matters only to an unclean election.
     """
-    involved = {partition.written_leader, *partition.isr}
-    return involved.union(partition.replicas) if cluster.unclean_of(partition) else involved
+    found = {partition.written_leader, *partition.isr}
+    return found.union(partition.replicas) if cluster.unclean_of(partition) else found
 
 
 def safety(loss: Loss, cluster: ClusterFacts) -> Safety:

@@ -17,7 +17,8 @@ from controller_model import (
     topic_ledger,
 )
 from controller_model.changes import ZnodeChange
-from controller_model.cluster import ClusterState, Mark
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import Mark
 from controller_model.coordinators import COORDINATOR_OF
 from controller_model.events import (
     Anomaly,
@@ -105,9 +106,6 @@ def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
         topic.mark = mark
     else:
         topic.config_mark = mark
-
-
-touch_mark = keep_mark
 
 
 def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, Mark]]:

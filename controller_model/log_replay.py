@@ -3,7 +3,9 @@
 The rule: the fold asks for a resync where it does not know enough; a recording cannot be asked. So
 a log that does not begin with a resync is taken from its first change on, and the snapshot says
 that it is incomplete; a first resync that cannot be proved is where counting starts all the same.
-The pipeline's own logs need neither, and give what the fold gives.
+The pipeline's own logs need neither, and give what the fold gives. What the fold drops moves
+nothing here either. A record that cannot be read leaves a hole, which the next change tells by its
+seq; where none does, as at the log's end, the snapshot is incomplete.
 """
 
 from __future__ import annotations
@@ -15,22 +17,28 @@ import msgspec
 from controller_model import ledgers
 from controller_model.accounts import Telling
 from controller_model.changes import ChangeKind, ZnodeChange
-from controller_model.cluster import Assumed, ClusterState, MemoryTopicStore, new_cluster
+from controller_model.cluster import ClusterState, MemoryTopicStore
+from controller_model.control_plane import Assumed, LogLedger, new_cluster
+from controller_model.event_records import coalesce
 from controller_model.events import (
     AnyEvent,
     Baseline,
     BrokerStarted,
     ControllerElected,
-    ElectionCause,
     Incomplete,
     TopicCreated,
     TopicExpanded,
-    coalesce,
     where,
 )
-from controller_model.ids import Position
+from controller_model.ids import NO_CONTROLLER, Position
 from controller_model.loose_log import LooseChange, complete
-from controller_model.replay import count_error, count_unreadable, finish_batch, replay
+from controller_model.replay import (
+    count_error,
+    count_unreadable,
+    finish_batch,
+    is_dropped,
+    replay,
+)
 from controller_model.snapshot import Snapshot, snapshot
 from controller_model.views import Failover
 
@@ -42,6 +50,7 @@ SETTLE_IN_FAILOVER_AFTER_CHANGES = 2_000
 
 CUT = "the log does not begin with a resync: what was there before it is not known"
 UNPROVED = "the first resync of the log could not be proved: something may be missing"
+UNREADABLE = "a record could not be read, and none after it shows that it told nothing new"
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -88,6 +97,8 @@ class LogReplay:
         self._telling: Telling | None = None
         self._unsettled = 0
         self._unreadable_before: list[tuple[int, str]] = []
+        self._in_doubt = False
+        """Whether records could not be read since the last change: nothing tells what they held."""
         self._cut = False
 
     @property
@@ -116,21 +127,30 @@ class LogReplay:
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
         """Count records that could not be read."""
+        if self.state is not None:  # a position that is reached already cannot lack them
+            position = self.state.control.log.position
+            self._take_snapshots([point for point in self._ahead if point.until == position])
         if not self._ahead:
             return []
         if self.state is None:
             self._unreadable_before.append((records, reason))
             return []
+        self._in_doubt = True
         return count_unreadable(self.state, records, at=self.state.control.now, reason=reason)
+
+    def drops(self, loose: LooseChange) -> bool:
+        """Tell whether a change of the cluster says nothing: it is not newer, or another watcher's."""
+        state = self.state
+        return state is not None and is_dropped(state.control.log, self._complete(loose))
 
     def finish(self) -> list[AnyEvent]:
         """End the log: take the snapshots that are left; return what was told last."""
         if self._telling is not None:
+            if self._in_doubt:
+                self._settle_doubt(self._telling, is_next=False)
             self._settle(self._telling)
         events = self._told()
-        for point in self._ahead:
-            self.snapshots[point] = None if self.state is None else snapshot(self.state)
-        self._ahead = []
+        self._take_snapshots(self._ahead)
         return events
 
     def _told(self) -> list[AnyEvent]:
@@ -149,26 +169,45 @@ class LogReplay:
                 self.state.control.cluster = name
         return name == self._wanted
 
-    def _take_one(self, loose: LooseChange) -> None:
+    def _complete(self, loose: LooseChange) -> LooseChange:
         state = self.state
         if state is None:
-            change = complete(loose, after=_JUST_BEFORE, watcher="", now=0)
-        else:
-            log = state.control.log
-            change = complete(loose, after=log.position, watcher=log.watcher, now=state.control.now)
+            return complete(loose, after=_JUST_BEFORE, watcher="", now=0)
+        log = state.control.log
+        return complete(loose, after=log.position, watcher=log.watcher, now=state.control.now)
+
+    def _take_one(self, loose: LooseChange) -> None:
+        change = self._complete(loose)
         if self.first is None:
             self.first = change
+        telling = self._telling
+        if telling is not None:
+            log = telling.state.control.log
+            if is_dropped(log, change):
+                replay(telling.state, change)  # it counts it
+                return
+            if self._in_doubt:
+                self._settle_doubt(telling, is_next=loose.has_place and _is_next(log, change))
         if self._passes_points(change):
             return
-        telling = self._telling or self._begin(change)
+        telling = telling or self._begin(change)
         telling.add(self._apply(telling.state, change))
+
+    def _settle_doubt(self, telling: Telling, *, is_next: bool) -> None:
+        """End the doubt by a change that is `is_next` if what could not be read left no hole."""
+        self._in_doubt = False
+        if not is_next:
+            _miss(telling, UNREADABLE)
 
     def _passes_points(self, change: ZnodeChange) -> bool:
         """Take the snapshots before this change; tell whether it is beyond all points."""
-        for point in [point for point in self._ahead if point.is_before(change)]:
-            self._ahead.remove(point)
-            self.snapshots[point] = None if self.state is None else snapshot(self.state)
+        self._take_snapshots([point for point in self._ahead if point.is_before(change)])
         return not self._ahead
+
+    def _take_snapshots(self, points: Sequence[Point]) -> None:
+        for point in points:
+            self.snapshots[point] = None if self.state is None else snapshot(self.state)
+        self._ahead = [point for point in self._ahead if point not in points]
 
     def _begin(self, first: ZnodeChange) -> Telling:
         """Start at the first change: nothing before it is missed but where it is no resync."""
@@ -184,9 +223,7 @@ class LogReplay:
         if first.kind is not ChangeKind.RESYNC_STARTED:
             self._cut = True
             log.baseline = True
-            log.incomplete_since = first.observed_at
-            log.incomplete_reason = CUT
-            telling.add([Incomplete(at=first.observed_at, position=first.position, reason=CUT)])
+            _miss(telling, CUT, position=first.position)
         for records, reason in self._unreadable_before:
             telling.add(count_unreadable(state, records, at=first.observed_at, reason=reason))
         return telling
@@ -236,10 +273,25 @@ _JUST_BEFORE = Position(1, 0)
 """What the first record follows, if it does not say where it is."""
 
 
+def _is_next(log: LogLedger, change: ZnodeChange) -> bool:
+    return change.position == Position(log.position.generation, log.position.seq + 1)
+
+
+def _miss(telling: Telling, reason: str, position: Position | None = None) -> None:
+    """Mark the figures incomplete, and tell it, unless they are; nobody can be asked."""
+    control = telling.state.control
+    log = control.log
+    if log.incomplete_since is not None:
+        return
+    log.incomplete_since = control.now
+    log.incomplete_reason = reason
+    telling.add([Incomplete(at=control.now, position=position or log.position, reason=reason)])
+
+
 def _is_found(event: AnyEvent) -> bool:
     """Tell whether the first resync of a cut log tells this of what it only finds."""
     if isinstance(event, ControllerElected):
-        return event.cause is ElectionCause.FIRST
+        return event.from_broker == NO_CONTROLLER
     return isinstance(event, BrokerStarted | TopicCreated | TopicExpanded)
 
 

@@ -1,8 +1,9 @@
 """Lines of a log that others wrote or cut: a reader needs a path, and checks what is told.
 
-The rule: a field that a record lacks is not checked. It is filled in from what came before, so
-that `replay` meets a complete record and nothing that it would count or doubt: without a seq the
-record is the next one, without a watcher it is the same one's, without a kind it is a `set`.
+The rule: a field that a record lacks, or that is null in it, is not checked. It is filled in from
+what came before, so that `replay` meets a complete record and nothing that it would count or doubt:
+without a seq the record is the next one, without a watcher it is the same one's, without a kind it
+is a `set`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class LooseChange(ZnodeChange, frozen=True, kw_only=True, omit_defaults=True):
         numbers = (self.generation, self.seq, self.observed_at)
         return ABSENT not in numbers and self.watcher != ""
 
+    @property
+    def has_place(self) -> bool:
+        """Whether it says itself where in the log it stands."""
+        return ABSENT not in {self.generation, self.seq}
+
 
 class LooseLine(msgspec.Struct, frozen=True):
     """What a line holds, and how many records of it could not be read."""
@@ -42,11 +48,16 @@ class LooseLine(msgspec.Struct, frozen=True):
     unreadable: int = 0
     reason: str = ""
     """What is wrong with the first of those."""
+    ends_unreadable: bool = False
+    """Whether the last record is one of those: no change of the line stands after it."""
 
 
 _line_decoder = msgspec.json.Decoder(LooseChange | tuple[LooseChange, ...])
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+_fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _change_decoder = msgspec.json.Decoder(LooseChange)
+_encoder = msgspec.json.Encoder()
+_NULL = msgspec.Raw(b"null")
 _ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -63,14 +74,14 @@ def decode_line(line: bytes) -> LooseLine:
     """
     try:
         decoded = _line_decoder.decode(line)
-    except _ERRORS as error:
-        return _decode_one_by_one(line, error)
+    except _ERRORS:
+        return _decode_one_by_one(line)
     changes = decoded if isinstance(decoded, tuple) else (decoded,)
     if all(_is_ours(change) for change in changes):
         return LooseLine(changes)
     ours = tuple(change for change in changes if _is_ours(change))
-    other = next(change for change in changes if not _is_ours(change))
-    return LooseLine(ours, len(changes) - len(ours), _complaint(other))
+    others = [change for change in changes if not _is_ours(change)]
+    return LooseLine(ours, len(others), _complaint(others[0]), others[-1] is changes[-1])
 
 
 def complete(change: LooseChange, *, after: Position, watcher: str, now: int) -> LooseChange:
@@ -109,23 +120,34 @@ def _complaint(change: LooseChange) -> str:
     return f"a {change.kind} without a path"
 
 
-def _decode_one_by_one(line: bytes, error: Exception) -> LooseLine:
-    if not line.lstrip().startswith(b"["):
-        raise UnreadableRecordError(f"not a change: {error}") from None
+def _decode_one_by_one(line: bytes) -> LooseLine:
+    is_array = line.lstrip().startswith(b"[")
     try:
-        records = _raw_decoder.decode(line)
+        records = _raw_decoder.decode(line) if is_array else (line,)
     except _ERRORS as damage:
         raise UnreadableRecordError(f"not an array of changes: {damage}") from None
     changes = []
     reason = ""
+    ends_unreadable = False
     for record in records:
+        ends_unreadable = True
         try:
-            change = _change_decoder.decode(record)
+            change = _decode_record(record)
         except _ERRORS as damage:
             reason = reason or f"not a change: {damage}"
             continue
         if _is_ours(change):
             changes.append(change)
+            ends_unreadable = False
         else:
             reason = reason or _complaint(change)
-    return LooseLine(tuple(changes), len(records) - len(changes), reason)
+    if not (changes or is_array):
+        raise UnreadableRecordError(reason)
+    return LooseLine(tuple(changes), len(records) - len(changes), reason, ends_unreadable)
+
+
+def _decode_record(record: bytes | msgspec.Raw) -> LooseChange:
+    """Return one record; what is null in it is absent."""
+    fields = _fields_decoder.decode(record)
+    told = {name: value for name, value in fields.items() if value != _NULL}
+    return _change_decoder.decode(_encoder.encode(told))

@@ -82,7 +82,7 @@ class Moment:
     completeness: Completeness
     behind_ms: Mapping[Stage, int]
     vacant_ms: int | None
-    """For how long nobody has held /controller; None when somebody holds it."""
+    """For how long nobody has held /controller, 0 when somebody holds it; None: it is not known."""
     planned_until: Mapping[int, int] = dataclasses.field(default_factory=dict)
     """When the work that is planned on a broker ends, by broker; those without are absent."""
     worst: WorstTopics = dataclasses.field(default_factory=WorstTopics)
@@ -98,6 +98,24 @@ def one(figure: Callable[[V], float | None]) -> Callable[[V], Iterable[Sample]]:
         return () if value is None else (((), value),)
 
     return read
+
+
+def where_readable(
+    path: str, metrics: Iterable[Metric[ClusterView]]
+) -> tuple[Metric[ClusterView], ...]:
+    """Return the metrics without samples while the watcher may not read what they are made of."""
+    return tuple(
+        dataclasses.replace(metric, read=_where_readable(path, metric.read)) for metric in metrics
+    )
+
+
+def _where_readable(
+    path: str, read: Callable[[ClusterView], Iterable[Sample]]
+) -> Callable[[ClusterView], Iterable[Sample]]:
+    def samples(view: ClusterView) -> Iterable[Sample]:
+        return () if view.log.is_denied(path) else read(view)
+
+    return samples
 
 
 def seconds(milliseconds: float | None) -> float | None:

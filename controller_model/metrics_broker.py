@@ -36,12 +36,6 @@ def _broker(
     )
 
 
-def _safe_to_stop(view: BrokerView) -> int | None:
-    if not view.live:
-        return None
-    return int(view.offline_if_lost == 0 and view.under_min_isr_if_lost == 0)
-
-
 def _broker_info(view: BrokerView) -> list[Sample]:
     if view.host is None:
         return []
@@ -141,8 +135,8 @@ BROKER: tuple[Metric[BrokerView], ...] = (
     ),
     _broker(
         "kafka_broker_offline_if_lost_partitions",
-        "Partitions that the broker alone keeps in sync: offline if it dies now; 0 in a healthy "
-        "cluster without partitions of replication factor 1.",
+        "Partitions that the broker alone keeps in sync, as ISRs are written: offline if it dies "
+        "now; 0 in a healthy cluster without partitions of replication factor 1.",
         lambda view: view.offline_if_lost,
     ),
     _broker(
@@ -152,14 +146,15 @@ BROKER: tuple[Metric[BrokerView], ...] = (
     ),
     _broker(
         "kafka_broker_safe_to_stop",
-        "1 if stopping the broker now takes no partition offline or below min.insync.replicas; "
-        "absent for a broker that is gone.",
-        _safe_to_stop,
+        "1 if stopping the broker now takes no partition offline or below min.insync.replicas, 0 if "
+        "it does; absent for a broker that is gone, and while nothing is known to break but the "
+        "controller still owes leaders or ISRs.",
+        lambda view: None if view.safe_to_stop is None else int(view.safe_to_stop),
     ),
     _broker(
         "kafka_broker_isr_leaves_total",
         "How often a replica of the broker left an ISR: who is to blame for shrinking ISRs; flat "
-        "in a healthy cluster.",
+        "in a healthy cluster. Replicas that a reassignment takes away do not count.",
         lambda view: view.isr_leaves,
     ),
 )

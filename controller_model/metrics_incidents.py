@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller_model.incidents import duration
 from controller_model.metric import Metric, Sample, counter, each_of, gauge, labelled, seconds
 from controller_model.recommendations import Outcome
 from controller_model.views import ClusterView
@@ -18,6 +19,23 @@ def _open_incident(view: ClusterView) -> Iterable[Sample]:
     if incidents.open is None:
         return ()
     return [((str(incidents.open), incidents.opened_by or ""), 1)]
+
+
+def _last_closed(view: ClusterView) -> Iterable[Sample]:
+    last = view.incidents.last_closed
+    if last is None:
+        return ()
+    labels = (
+        str(last.number),
+        last.opened_by,
+        str(last.end),
+        duration(last.lasted_ms),
+        str(last.brokers_lost),
+        str(last.controller_elections),
+        str(last.leaders_moved),
+        str(last.offline),
+    )
+    return [(labels, last.last_abnormal_at / 1000)]
 
 
 INCIDENTS: tuple[Metric[ClusterView], ...] = (
@@ -37,7 +55,8 @@ INCIDENTS: tuple[Metric[ClusterView], ...] = (
     ),
     counter(
         "kafka_cluster_incidents_total",
-        "Incidents opened; flat in a healthy cluster, and one for each broker that you restart.",
+        "Incidents opened; flat in a healthy cluster. A broker that you restart makes one; what "
+        "follows within a minute, such as the next restart, belongs to it.",
         lambda view: view.incidents.total,
     ),
     counter(
@@ -51,9 +70,31 @@ INCIDENTS: tuple[Metric[ClusterView], ...] = (
         lambda view: seconds(view.incidents.last_started_at),
     ),
     gauge(
+        "kafka_cluster_incident_abnormal_timestamp_seconds",
+        "When something was abnormal last, in the newest incident; absent before the first.",
+        lambda view: seconds(view.incidents.last_abnormal_at),
+    ),
+    gauge(
         "kafka_cluster_incident_closed_timestamp_seconds",
         "When the last closed incident was closed; absent before the first.",
         lambda view: seconds(view.incidents.last_closed_at),
+    ),
+    labelled(
+        "kafka_cluster_incident_last_timestamp_seconds",
+        "When something was abnormal last in the incident that was closed last, whose figures are "
+        "its labels (offline: partitions at once), so that a board can tell them; absent before "
+        "the first.",
+        (
+            "number",
+            "opened_by",
+            "end",
+            "lasted",
+            "brokers_lost",
+            "controller_elections",
+            "leaders_moved",
+            "offline",
+        ),
+        _last_closed,
     ),
 )
 

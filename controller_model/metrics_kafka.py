@@ -18,6 +18,7 @@ from controller_model.metric import (
     labelled,
     seconds,
     state_of,
+    where_readable,
 )
 from controller_model.predictions import Due, Verdict
 from controller_model.views import ClusterView, Failover
@@ -32,7 +33,7 @@ def _cluster_info(view: ClusterView) -> list[Sample]:
     return [((view.cluster_id,), 1)] if view.cluster_id is not None else []
 
 
-CONTROLLER: tuple[Metric[ClusterView], ...] = (
+_CONTROLLER: tuple[Metric[ClusterView], ...] = (
     gauge(
         "kafka_controller_id",
         "Broker that holds /controller; -1 while nobody does, which should last milliseconds.",
@@ -93,7 +94,8 @@ CONTROLLER: tuple[Metric[ClusterView], ...] = (
     ),
     gauge(
         "kafka_controller_last_vacancy_at_most_seconds",
-        "How long the last ended vacancy of /controller lasted, at most; absent before the first.",
+        "How long the last ended vacancy of /controller lasted, at most; absent before the first, "
+        "and where it began before anybody looked.",
         lambda view: seconds(view.controller.vacancy_last_max_ms),
     ),
     labelled(
@@ -172,7 +174,7 @@ CONTROLLER: tuple[Metric[ClusterView], ...] = (
     ),
 )
 
-CLUSTER: tuple[Metric[ClusterView], ...] = (
+_CLUSTER: tuple[Metric[ClusterView], ...] = (
     labelled("kafka_cluster_info", "The cluster's id in /cluster/id.", ("id",), _cluster_info),
     gauge(
         "kafka_cluster_brokers",
@@ -313,3 +315,9 @@ CLUSTER: tuple[Metric[ClusterView], ...] = (
         lambda view: view.isr_expands,
     ),
 )
+
+CONTROLLER = where_readable("/controller", _CONTROLLER)
+"""Of /controller and /controller_epoch."""
+
+CLUSTER = where_readable("/brokers", _CLUSTER)
+"""Of registrations, assignments and states."""

@@ -103,8 +103,9 @@ LOG: tuple[Metric[ClusterView], ...] = (
     ),
     gauge(
         "kcm_cluster_incomplete",
-        "1 while the figures may lack changes, until a resync has ended; 0 in good order.",
-        lambda view: int(view.log.incomplete_since is not None),
+        "1 while the figures may lack changes, until a resync has ended, or what the watcher may not "
+        "read; 0 in good order.",
+        lambda view: int(view.log.incomplete),
     ),
     gauge(
         "kcm_cluster_incomplete_since_timestamp_seconds",
@@ -219,10 +220,11 @@ NOW: tuple[Metric[Moment], ...] = (
     Metric(
         name="kafka_controller_vacant_seconds",
         type=MetricType.GAUGE,
-        help="For how long nobody has held /controller, now; 0 while somebody holds it.",
+        help="For how long nobody has held /controller, now; 0 while somebody holds it, absent while "
+        "the watcher may not read it.",
         labels=("cluster",),
         unit="seconds",
-        read=one(lambda moment: (moment.vacant_ms or 0) / 1000),
+        read=one(lambda moment: seconds(moment.vacant_ms)),
     ),
     Metric(
         name="kafka_cluster_next_rebalance_timestamp_seconds",

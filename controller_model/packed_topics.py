@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller_model.cluster import TopicState, pack_topic, unpack_topic
+from controller_model.control_plane import TopicState
+from controller_model.packing import pack_topic, unpack_topic
 
 
 class PackedTopicStore:

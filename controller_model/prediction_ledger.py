@@ -15,8 +15,9 @@ import msgspec
 
 from controller_model import figures
 from controller_model.changes import SessionState, ZnodeChange
-from controller_model.cluster import ClusterState, ControlPlane
+from controller_model.cluster import ClusterState
 from controller_model.completeness import LATE_MS
+from controller_model.control_plane import ControlPlane
 from controller_model.events import AnyEvent, PredictionFailed, where
 from controller_model.ids import NO_CONTROLLER, NO_LEADER
 from controller_model.predictions import (

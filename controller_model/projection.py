@@ -20,10 +20,10 @@ from controller_model.broker_inference import (
     inferred_states,
 )
 from controller_model.changes import digest_text
-from controller_model.cluster import (
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import (
     UNKNOWN_VERSION,
     BrokerRecord,
-    ClusterState,
     ControlPlane,
     PartitionRecord,
     TopicState,
@@ -43,6 +43,7 @@ from controller_model.views import (
     RecommendationView,
     TopicView,
     encode_view,
+    missed_among,
     topic_key,
     view_key,
 )
@@ -186,10 +187,10 @@ def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[T
 
 
 def partition_epoch(record: PartitionRecord) -> int | None:
-    """Return the state znode's version; None without one, or where the log did not tell it."""
-    if record.mark is None or record.mark.version == UNKNOWN_VERSION:
+    """Return the version of the state that is held; None without one, or where the log tells none."""
+    if record.mark is None or record.mark.value_version == UNKNOWN_VERSION:
         return None
-    return record.mark.version
+    return record.mark.value_version
 
 
 def _where(stated: list[bool], values: list[int]) -> tuple[int | None, ...]:
@@ -203,7 +204,7 @@ def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
     states = inferred_states(control)
     for broker in sorted(figures.known_brokers(control)):
         record = control.brokers.get(broker, BrokerRecord())
-        in_isr, offline, under_min = lost_with.get(broker, (0, 0, 0))
+        lost = lost_with.get(broker, figures.LostWith())
         preferred = totals.preferred.get(broker, 0)
         not_led = totals.preferred_not_led.get(broker, 0)
         electable = totals.preferred_not_led_in_isr.get(broker, 0)
@@ -227,9 +228,10 @@ def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
             preferred_electable=electable if record.live else 0,
             imbalance_ratio=not_led / preferred if preferred else 0.0,
             leader_skew=skew.get(broker),
-            in_isr=in_isr,
-            offline_if_lost=offline,
-            under_min_isr_if_lost=under_min,
+            in_isr=lost.in_isr,
+            offline_if_lost=lost.offline,
+            under_min_isr_if_lost=lost.under_min_isr,
+            more_if_lost=lost.unsure or bool(missed_among(control.log.denied)),
             isr_leaves=record.isr_leaves,
             inferred_state=states[broker].kafka_name if broker in states else None,
             coordinated=coordinated(control, broker),
@@ -318,7 +320,7 @@ def _log_view(control: ControlPlane) -> LogView:
         verified_at=log.verified_at,
         divergent_since=log.divergent_since,
         incomplete_since=log.incomplete_since,
-        incomplete_reason=log.incomplete_reason,
+        incomplete_reason=log.why_incomplete(),
         denied=log.denied,
         resync_under_way=log.resync is not None,
         resyncs=log.resyncs,

@@ -9,12 +9,14 @@ its brokers stay above the threshold.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from controller_model import figures
-from controller_model.cluster import ClusterState, ControlPlane, TopicState
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import ControlPlane, TopicState
 from controller_model.events import (
     AnyEvent,
     LeaderElectionKind,
@@ -22,10 +24,11 @@ from controller_model.events import (
     PartitionsOffline,
     RecommendationGraded,
     RecommendationMade,
+    TopicDeleted,
 )
 from controller_model.ids import NO_LEADER, TopicPartition
 from controller_model.incidents import Look
-from controller_model.insights_rebalance import election_command
+from controller_model.insights_rebalance import ELECTION_FILE, election_command
 from controller_model.recommendations import (
     CLEAR_MS,
     GRADES_KEPT,
@@ -60,6 +63,8 @@ def account(state: ClusterState, events: Iterable[AnyEvent]) -> list[AnyEvent]:
                 _take_election(ledger, standing.brokers, event)
             elif isinstance(event, PartitionsOffline):
                 _take_move(ledger, event.partitions, NO_LEADER, event.at)
+            elif isinstance(event, TopicDeleted):
+                ledger.gone += len(ledger.watched.pop(event.topic, ()))
     seen = state.look
     if seen is None or not seen.is_sure:
         return []
@@ -136,7 +141,7 @@ def _take_look(state: ClusterState, seen: Look) -> list[AnyEvent]:
     due = _due(ledger, mendable, now)
     standing = ledger.standing
     if standing is not None and _is_over(ledger, standing, due, now):
-        events.append(_grade(control, standing, now))
+        events.append(_grade(state, standing, now))
     if due and ledger.standing is None:
         # All that is mendable, not only what is due: one command mends it all.
         events.append(_make(state, mendable, now))
@@ -190,6 +195,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
     ledger.elections = 0
     ledger.elected_at = None
     ledger.watched = {}
+    ledger.gone = 0
     for (topic, partition), broker in found:
         ledger.watched.setdefault(topic, {})[partition] = Watched(broker)
     ledger.standing = Recommended(
@@ -199,7 +205,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
         threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
         partition_count=sum(mendable.values()),
         partitions=tuple(partition for partition, _ in found),
-        command=_command(control),
+        command=_command(control, brokers),
         ratios=tuple(
             BrokerRatio(broker=broker, before=figures.imbalance_ratio(control, broker))
             for broker in brokers
@@ -239,17 +245,23 @@ def _of_topic(topic: TopicState, brokers: Collection[int]) -> Iterator[tuple[int
             yield partition, preferred
 
 
-def _command(control: ControlPlane) -> str:
+def _command(control: ControlPlane, brokers: Sequence[int]) -> str:
+    """Return all that is to be typed: it asks which partitions can be elected by then."""
+    only = f" --broker {brokers[0]}" if len(brokers) == 1 else ""
+    cluster = shlex.quote(control.cluster)
+    asking = f"kcm recommend --cluster {cluster}{only} --json > {ELECTION_FILE}"
     servers = (
         f"{record.host}:{record.port}"
         for _, record in sorted(control.brokers.items())
         if record.live and record.host and record.port
     )
-    return election_command(next(servers, None))
+    return f"{asking} && {election_command(next(servers, None))}"
 
 
-def _grade(control: ControlPlane, standing: Recommended, now: int) -> RecommendationGraded:
+def _grade(state: ClusterState, standing: Recommended, now: int) -> RecommendationGraded:
+    control = state.control
     ledger = control.recommendations
+    _drop_others(state)
     each = [
         (TopicPartition(topic, partition), watched)
         for topic, partitions in ledger.watched.items()
@@ -271,6 +283,7 @@ def _grade(control: ControlPlane, standing: Recommended, now: int) -> Recommenda
         regained=len(regained),
         lost_again=len(lost),
         not_regained=len(never),
+        gone=ledger.gone,
         regained_after_ms=(
             None if elected_at is None or not regained else max(0, max(regained) - elected_at)
         ),
@@ -281,6 +294,9 @@ def _grade(control: ControlPlane, standing: Recommended, now: int) -> Recommenda
             for ratio in standing.ratios
         ),
     )
+    for broker in standing.brokers:
+        if broker in ledger.brokers:
+            ledger.brokers[broker].told_at = now
     ledger.standing = None
     ledger.watched = {}
     ledger.grades.append(_encoder.encode(grade))
@@ -288,6 +304,19 @@ def _grade(control: ControlPlane, standing: Recommended, now: int) -> Recommenda
     ledger.graded[grade.outcome.value] = ledger.graded.get(grade.outcome.value, 0) + 1
     ledger.revision += 1
     return RecommendationGraded(at=now, position=control.log.position, grade=grade)
+
+
+def _drop_others(state: ClusterState) -> None:
+    """Leave out partitions that are not to be led by their broker any more."""
+    ledger = state.control.recommendations
+    for name, watched in ledger.watched.items():
+        topic = None if name in state.control.deleting else state.topic(name)
+        held = {} if topic is None else topic.partitions
+        for partition in list(watched):
+            replicas = held[partition].replicas if partition in held else None
+            if not replicas or replicas[0] != watched[partition].broker:
+                del watched[partition]
+                ledger.gone += 1
 
 
 def _outcome(control: ControlPlane, standing: Recommended, *, lost_again: bool) -> Outcome:

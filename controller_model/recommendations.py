@@ -25,7 +25,8 @@ WATCH_MS = 300_000
 (leader.imbalance.check.interval.seconds)."""
 
 REPEAT_MS = 3_600_000
-"""What was recommended and graded, and stands all the same, is told again after this long."""
+"""What was recommended, elected and graded, and stands all the same, is told again so long after
+its grade."""
 
 MOST_PARTITIONS = 500
 """Listed and watched: what one run of the command elects (insights_rebalance)."""
@@ -73,8 +74,9 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     partition_count: int
     """What can be elected back to these brokers."""
     partitions: tuple[TopicPartition, ...]
-    """The first of them, at most MOST_PARTITIONS."""
+    """Those of the first TOPICS_LOOKED_AT topics, at most MOST_PARTITIONS."""
     command: str
+    """Asks for all of them as they are when it is run, and elects them."""
     elected_at: int | None = None
     """When the first preferred election towards these brokers was seen since."""
     ratios: tuple[BrokerRatio, ...] = ()
@@ -93,11 +95,13 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     elections: int
     """Preferred elections towards its brokers, all partitions counted."""
     watched: int
-    """The listed partitions: the three numbers that follow are of these."""
+    """The listed partitions but those that are gone: the three numbers that follow are of these."""
     regained: int
     """Led by their preferred replica at some time since; those lost again included."""
     lost_again: int
     not_regained: int
+    gone: int = 0
+    """Listed partitions that were deleted, or have another preferred replica now."""
     regained_after_ms: int | None = None
     """From the first election to the last leadership regained."""
     lost_again_within_ms: int = WATCH_MS
@@ -145,7 +149,7 @@ class BrokerMemory(msgspec.Struct, array_like=True):
     mendable_since: int | None = None
     clear_since: int | None = None
     told_at: int | None = None
-    """When it was recommended last; None once that is settled."""
+    """When it was recommended last, or elected and graded; None once that is settled."""
 
 
 class RecommendationLedger(msgspec.Struct, array_like=True):
@@ -158,6 +162,8 @@ class RecommendationLedger(msgspec.Struct, array_like=True):
     """Preferred elections towards the brokers of the one that stands: the first, and how many."""
     watched: dict[str, dict[int, Watched]] = {}
     """By topic and partition."""
+    gone: int = 0
+    """Partitions that were watched until their topic was deleted."""
     brokers: dict[int, BrokerMemory] = {}
     grades: list[bytes] = []
     """The last GRADES_KEPT as JSON, newest last: they are read when they are told only."""

@@ -11,9 +11,9 @@ import msgspec
 
 from controller_model import election_ledger, figures
 from controller_model.changes import SessionState
-from controller_model.cluster import (
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import (
     BrokerRecord,
-    ClusterState,
     ControllerLedger,
     ControlPlane,
     PartitionRecord,
@@ -76,7 +76,7 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: int | None
     controller_epoch: int | None
     partition_epoch: int | None
-    """The state znode's version."""
+    """The state znode's version when it said this: damage that was written since is not counted."""
     leader_recovery_state: int | None
     state: PartitionState
     """As a new controller would take it from what ZooKeeper holds (states.partition_state_of)."""
@@ -177,11 +177,9 @@ def _why_incomplete(control: ControlPlane) -> str | None:
         return f"the watcher had no ZooKeeper session: {log.session}"
     if log.divergent_since is not None:
         return "an audit found that this is not what ZooKeeper holds"
-    if log.incomplete_since is not None:
-        return log.incomplete_reason
-    if not log.baseline:
+    if log.incomplete_since is None and not log.baseline:
         return "the first resync has not ended"
-    return None
+    return log.why_incomplete()
 
 
 def _controller(ledger: ControllerLedger, *, baseline: bool) -> ControllerSnapshot:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 
+from controller_model.errors import ModelError
+
 
 class PartitionState(enum.StrEnum):
     """What the controller holds a partition for (kafka.controller.PartitionState)."""
@@ -82,39 +84,46 @@ VALID_PREVIOUS_REPLICA_STATES: dict[ReplicaState, tuple[ReplicaState, ...]] = {
 }
 """By target, in the order of Kafka's own sets (ReplicaState.validPreviousStates)."""
 
+_VALID_PREVIOUS_STATES: dict[str, tuple[PartitionState, ...] | tuple[ReplicaState, ...]] = {
+    **{str(target): before for target, before in VALID_PREVIOUS_PARTITION_STATES.items()},
+    **{str(target): before for target, before in VALID_PREVIOUS_REPLICA_STATES.items()},
+}
+"""Both tables by name: no name stands in each."""
 
-def is_valid(
-    previous: PartitionState | ReplicaState | None, target: PartitionState | ReplicaState
-) -> bool:
-    """Tell whether a partition or a replica may go from one state to another.
+
+def is_valid(previous: str | None, target: str) -> bool:
+    """Tell whether a partition or a replica may go from one state to another, by their names.
 
     None = the controller has not heard of it before, which is the same as NonExistent. A
-    partition's state never follows a replica's, nor the other way round.
+    partition's state never follows a replica's, nor the other way round. Raises ModelError for
+    what is no state.
 
-    >>> is_valid(PartitionState.NEW, PartitionState.ONLINE)
+    >>> is_valid(PartitionState.NEW, "OnlinePartition")
     True
     >>> is_valid(None, ReplicaState.ONLINE)
     False
     """
-    return (previous or non_existent(target)) in valid_previous_states(target)
+    before = valid_previous_states(target)
+    if previous is None:
+        return PartitionState.NON_EXISTENT in before or ReplicaState.NON_EXISTENT in before
+    _check(previous)
+    return previous in before
 
 
 def valid_previous_states(
-    target: PartitionState | ReplicaState,
+    target: str,
 ) -> tuple[PartitionState, ...] | tuple[ReplicaState, ...]:
-    """Return the states from which this one may be reached, in Kafka's order."""
-    if isinstance(target, PartitionState):
-        return VALID_PREVIOUS_PARTITION_STATES[target]
-    return VALID_PREVIOUS_REPLICA_STATES[target]
+    """Return the states from which this one may be reached, in Kafka's order.
+
+    Raises ModelError for what is no state.
+    """
+    _check(target)
+    return _VALID_PREVIOUS_STATES[target]
 
 
-def non_existent(
-    state: PartitionState | ReplicaState,
-) -> PartitionState | ReplicaState:
-    """Return the state of the same kind in which everything begins."""
-    if isinstance(state, PartitionState):
-        return PartitionState.NON_EXISTENT
-    return ReplicaState.NON_EXISTENT
+def _check(state: str) -> None:
+    if state not in _VALID_PREVIOUS_STATES:
+        raise ModelError(f"{state!r} is no state of a partition or a replica")
 
 
 def partition_state_of(

@@ -8,6 +8,7 @@ swaps. Times are milliseconds since 1970. None always means "not known", never z
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 import msgspec
 
@@ -105,6 +106,19 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     oldest_deletion_at: int | None = None
 
 
+_DENIED_BY_KAFKA = "/config/brokers"
+"""Kafka's own ACLs (ZkData.SensitiveRootPaths) keep everybody else from it; our options stand in."""
+
+
+def missed_among(denied: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths without which figures are not complete.
+
+    >>> missed_among(["/config/brokers", "/controller"])
+    ('/controller',)
+    """
+    return tuple(path for path in denied if not path.startswith(_DENIED_BY_KAFKA))
+
+
 class LogView(msgspec.Struct, frozen=True, kw_only=True):
     """How complete the figures are, and what the log went through."""
 
@@ -142,6 +156,16 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: int = 0
     errors: int = 0
     """Errors of ours that a change met; the change is skipped and told."""
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the figures may lack something: changes, a first proof, or what is denied."""
+        lacking = self.incomplete_since is not None or self.verified_at is None
+        return lacking or bool(missed_among(self.denied))
+
+    def is_denied(self, path: str) -> bool:
+        """Tell whether the watcher may not read some of the znodes whose paths begin so."""
+        return any(denied.startswith(path) or denied == "/" for denied in self.denied)
 
 
 class ResyncWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,6 +272,21 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     """All its listeners, as registered last: `listener://host:port`."""
     features: dict[str, dict[str, int]] = {}
     """What it supports: min_version and max_version by feature."""
+    more_if_lost: bool = False
+    """More may break than the two counts tell: the controller owes leaders or the removal of gone
+    members from ISRs, or brokers differ in min.insync.replicas."""
+
+    @property
+    def safe_to_stop(self) -> bool | None:
+        """Whether nothing would break if it stopped now; None: it is gone, or nobody can tell.
+
+        What is known to break is known; that nothing breaks, only once the controller owes nothing.
+        """
+        if not self.live:
+            return None
+        if self.offline_if_lost or self.under_min_isr_if_lost:
+            return False
+        return None if self.more_if_lost else True
 
 
 class TopicView(View, tag="topic", frozen=True, kw_only=True):
@@ -272,7 +311,7 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     leader_epoch: tuple[int | None, ...] = ()
     controller_epoch: tuple[int | None, ...] = ()
     partition_epoch: tuple[int | None, ...] = ()
-    """The state znode's version."""
+    """The version of the state znode that the facts were read of."""
     leader_recovery_state: tuple[int | None, ...] = ()
 
 

@@ -3,8 +3,10 @@
 The rule: a decoder returns exactly what Kafka wrote or raises UnreadableZnodeError; it never
 guesses and never reads a wrong number: a boolean is no id, text is no number, and what stands
 after a payload is damage. Where Kafka reads on (a key twice: the last one counts; unknown keys are
-skipped) so do we. Source: kafka.zk.ZkData (Kafka 3.9); older layouts: kafka.utils.ZkUtils,
-kafka.cluster.Broker and kafka.server.DynamicConfigManager of Kafka 0.8 to 0.11.
+skipped) so do we. A payload without a version is read where Kafka's decoder does not ask for it;
+a version that no Kafka wrote is a layout that nobody knows, and unreadable. Source: kafka.zk.ZkData
+(Kafka 3.9); older layouts: kafka.utils.ZkUtils, kafka.cluster.Broker and
+kafka.server.DynamicConfigManager of Kafka 0.8 to 0.11.
 """
 
 from __future__ import annotations
@@ -54,7 +56,10 @@ class Endpoint(NamedTuple):
 
 
 class ControllerZnode(msgspec.Struct, frozen=True):
-    """/controller (kafka.zk.ControllerZNode): who holds it."""
+    """/controller (kafka.zk.ControllerZNode): who holds it.
+
+    ControllerZNode.decode and decodeController ask for no version.
+    """
 
     brokerid: _BROKER_ID
     version: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
@@ -114,22 +119,26 @@ class PartitionStateZnode(msgspec.Struct, frozen=True, gc=False):
     """A partition's leader and ISR (kafka.zk.TopicPartitionStateZNode), in the ISR's own order.
 
     leader_recovery_state came with Kafka 3.2, and is written only while it is 1 (RECOVERING).
+    TopicPartitionStateZNode.decode asks for no version.
     """
 
     leader: _LEADER
     leader_epoch: _EPOCH
     isr: tuple[_BROKER_ID, ...]
     controller_epoch: _INT32
-    version: _VERSION_1
+    version: _VERSION_1 = 1
     leader_recovery_state: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
 
 
 class LogDirEventZnode(msgspec.Struct, frozen=True):
-    """/log_dir_event_notification/log_dir_event_N (LogDirEventNotificationSequenceZNode)."""
+    """/log_dir_event_notification/log_dir_event_N (LogDirEventNotificationSequenceZNode).
 
-    version: _VERSION_1
+    Its decode asks for the broker alone.
+    """
+
     broker: _BROKER_ID
-    event: _VERSION_1
+    version: _VERSION_1 = 1
+    event: _VERSION_1 = 1
     """1: a log directory of this broker failed. There is no other event."""
 
 
@@ -153,8 +162,8 @@ class MigrationZnode(msgspec.Struct, frozen=True):
 
 
 class _TopicLayout(msgspec.Struct, frozen=True):
-    version: Annotated[int, msgspec.Meta(ge=1, le=3)]
     partitions: dict[str, tuple[_BROKER_ID, ...]]
+    version: Annotated[int, msgspec.Meta(ge=1, le=3)] = 1
     adding_replicas: dict[str, tuple[_BROKER_ID, ...]] = {}
     removing_replicas: dict[str, tuple[_BROKER_ID, ...]] = {}
     topic_id: str | None = None
@@ -171,8 +180,8 @@ class _TopicPartitionLayout(msgspec.Struct, frozen=True):
 
 
 class _PartitionsLayout(msgspec.Struct, frozen=True):
-    version: _VERSION_1
     partitions: tuple[_TopicPartitionLayout, ...]
+    version: _VERSION_1 = 1
 
 
 class _ReassignmentLayout(_TopicPartitionLayout, frozen=True, forbid_unknown_fields=True):
@@ -180,8 +189,8 @@ class _ReassignmentLayout(_TopicPartitionLayout, frozen=True, forbid_unknown_fie
 
 
 class _ReassignmentsLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    version: _VERSION_1
     partitions: tuple[_ReassignmentLayout, ...]
+    version: _VERSION_1 = 1
 
 
 class _FeatureLayout(msgspec.Struct, frozen=True):
@@ -229,7 +238,8 @@ def decode_broker(payload: bytes) -> BrokerZnode:
     """Return a broker's registration.
 
     Whether it is there decides over leaders, so it is read as long as its version is known and
-    what it says is of the right kind; version 1 has nothing but host and port to say.
+    what it says is of the right kind; version 1 has nothing but host and port to say. Which layout
+    it is, only the version tells: BrokerIdZNode.decode reads none without it.
     """
     broker = read_layout(_broker, payload)
     if broker.version < _ENDPOINTS_SINCE and (broker.host is None or broker.port is None):
@@ -238,7 +248,10 @@ def decode_broker(payload: bytes) -> BrokerZnode:
 
 
 def decode_topic(payload: bytes) -> TopicZnode:
-    """Return a topic's assignment; partition ids sorted, replicas in Kafka's order."""
+    """Return a topic's assignment; partition ids sorted, replicas in Kafka's order.
+
+    TopicZNode.decode asks for no version: it looks for each key by itself.
+    """
     layout = read_layout(_topic, payload)
     return TopicZnode(
         partitions=_by_partition(layout.partitions),
@@ -254,13 +267,20 @@ def decode_partition_state(payload: bytes) -> PartitionStateZnode:
 
 
 def decode_partitions(payload: bytes) -> tuple[TopicPartition, ...]:
-    """Return the partitions of an ISR change notification or of a legacy preferred election."""
+    """Return the partitions of an ISR change notification or of a legacy preferred election.
+
+    IsrChangeNotificationSequenceZNode.decode and PreferredReplicaElectionZNode.decode ask for no
+    version.
+    """
     layout = read_layout(_partitions, payload)
     return tuple(TopicPartition(entry.topic, entry.partition) for entry in layout.partitions)
 
 
 def decode_reassign_partitions(payload: bytes) -> Mapping[TopicPartition, Sequence[int]]:
-    """Return what legacy tools ask for in /admin/reassign_partitions; a partition's last one counts."""
+    """Return what legacy tools ask for in /admin/reassign_partitions; a partition's last one counts.
+
+    The bean that ReassignPartitionsZNode.decode reads it into has a version, but may lack it.
+    """
     layout = read_layout(_reassignments, payload)
     return MappingProxyType(
         {
@@ -288,7 +308,7 @@ def decode_cluster_id(payload: bytes) -> str:
 
 
 def decode_feature(payload: bytes) -> FeatureZnode:
-    """Return the finalized features (FeatureZNode.decodeFeature, its checks included)."""
+    """Return the finalized features (FeatureZNode.decode, its checks included: of the version too)."""
     layout = read_layout(_feature, payload)
     for name, levels in layout.features.items():
         most = levels.get("max_version_level", 0)

@@ -23,15 +23,13 @@ from pyspark.sql.types import Row
 
 from controller_model.accounts import Telling
 from controller_model.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
-from controller_model.cluster import (
-    Assumed,
-    ClusterState,
-    UnreadableStateError,
-    new_cluster,
-)
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import Assumed, new_cluster
 from controller_model.errors import ModelError, UnreadableRecordError
-from controller_model.events import AnyEvent, coalesce, encode_event, number
+from controller_model.event_records import coalesce, encode_event, number
+from controller_model.events import AnyEvent
 from controller_model.ids import AsOf, check_cluster_name, partition_of
+from controller_model.packing import UnreadableStateError
 from controller_model.projection import Sent, project
 from controller_model.replay import count_error, count_unreadable, finish_batch, replay
 from controller_model.views import encode_view

@@ -133,7 +133,7 @@ def test_a_recommendation_is_graded_before_the_next_is_made(seed: int) -> None:
         assert isinstance(graded, RecommendationGraded)
         grade = graded.grade
         assert made.number == grade.number
-        assert len(made.partitions) == made.partition_count == grade.watched
+        assert len(made.partitions) == made.partition_count == grade.watched + grade.gone
         assert grade.regained + grade.not_regained == grade.watched
         assert grade.lost_again <= grade.regained
         assert (grade.outcome is Outcome.WITHDRAWN) == (grade.elected_at is None)

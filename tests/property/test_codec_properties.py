@@ -24,16 +24,8 @@ from controller_model.changes import (
     join_changes,
 )
 from controller_model.errors import UnreadableRecordError, UnreadableZnodeError
-from controller_model.events import (
-    EventId,
-    IsrShrunk,
-    LeaderElectionKind,
-    LeadersElected,
-    coalesce,
-    decode_event,
-    encode_event,
-    number,
-)
+from controller_model.event_records import EventId, coalesce, decode_event, encode_event, number
+from controller_model.events import IsrShrunk, LeaderElectionKind, LeadersElected
 from controller_model.ids import Position, TopicPartition
 from controller_model.views import decode_view, encode_view
 from tests.histories import Fold, small_cluster

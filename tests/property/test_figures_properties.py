@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller_model.insights import ClusterFacts, PartitionFacts, cluster_facts, partitions_in
-from controller_model.insights_loss import lose_each
+from controller_model.insights_loss import Loss, lose_each
 from controller_model.insights_rebalance import recommend
 from controller_model.insights_risks import leader_skew
 from controller_model.views import BrokerView, ClusterView, TopicView
@@ -183,9 +183,22 @@ def _check_brokers(now: Seen) -> None:
             assert not clean or view.offline_if_lost == len(losses[id_].offline)
             uniform = clean and not set(now.cluster.broker_min_isr) - {"<default>"}
             assert not uniform or view.under_min_isr_if_lost == len(losses[id_].under_min_isr)
+            _check_safety(view, losses[id_], now, uniform=uniform)
         else:
             assert view.leader_skew is None
     assert set(now.brokers) == set(now.cluster.brokers_known)
+
+
+def _check_safety(view: BrokerView, loss: Loss, now: Seen, *, uniform: bool) -> None:
+    """A yes and a no are what a look at each partition says; otherwise nothing is said."""
+    breaks = (*loss.offline, *loss.under_min_isr, *loss.unclean)
+    if view.safe_to_stop:
+        assert not breaks
+        # Totals do not know who is out of sync: only an unclean election could choose such a one.
+        stranded = [p for p in now.partitions if p.id in loss.stranded]
+        assert all(now.facts.unclean_of(p) for p in stranded)
+    elif view.safe_to_stop is False and uniform:
+        assert breaks
 
 
 def _check_recommendation(now: Seen) -> None:

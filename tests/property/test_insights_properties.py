@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from controller_model.ids import TopicPartition
 from controller_model.insights import ClusterFacts, PartitionFacts, has_preferred_leader
 from controller_model.insights_due import due_writes
-from controller_model.insights_loss import lose, lose_each, safety, settled
+from controller_model.insights_loss import Loss, lose, lose_each, lose_groups, safety, settled
+from controller_model.insights_pairs import RISKS, lose_pairs
 from controller_model.insights_rebalance import (
     AutoRebalance,
     Blocked,
@@ -183,6 +184,50 @@ def test_losing_each_broker_in_one_walk_equals_losing_them_one_by_one(
     for broker, loss in each.items():
         alone = lose(partitions, cluster, {broker})
         assert loss == alone
+
+
+@given(
+    some_partitions(),
+    brokers(),
+    st.dictionaries(st.integers(0, 5), st.frozensets(st.sampled_from(BROKERS)), max_size=5),
+)
+def test_losing_groups_in_one_walk_equals_losing_them_one_by_one(
+    partitions: list[PartitionFacts], cluster: ClusterFacts, groups: dict[int, frozenset[int]]
+) -> None:
+    """Racks, pairs, any sets that may overlap: each as if it had been asked about alone."""
+    found = lose_groups(partitions, cluster, groups)
+    assert found == {name: lose(partitions, cluster, lost) for name, lost in groups.items()}
+
+
+def beyond(pair: Loss, *alone: Loss) -> tuple[int, ...]:
+    """Count by hand what a pair breaks and neither of its members, for each risk in order."""
+    return tuple(
+        len(set(getattr(pair, risk)).difference(*(getattr(each, risk) for each in alone)))
+        for risk in RISKS
+    )
+
+
+@given(some_partitions(), brokers(), st.integers(1, 15))
+def test_pairs_are_those_that_break_more_together_than_apart(
+    partitions: list[PartitionFacts], cluster: ClusterFacts, most: int
+) -> None:
+    """Found in one walk, they are the same as by asking about each pair, the worst in front."""
+    each = {broker: lose(partitions, cluster, {broker}) for broker in cluster.live}
+    pairs = {
+        pair: lose(partitions, cluster, pair)
+        for pair in itertools.combinations(sorted(cluster.live), 2)
+    }
+    more = {
+        pair: counts
+        for pair, loss in pairs.items()
+        if any(counts := beyond(loss, each[pair[0]], each[pair[1]]))
+    }
+    ordered = sorted(more, key=lambda pair: (*(-count for count in more[pair]), *pair))
+    told = lose_pairs(lambda: partitions, cluster, most=most)
+    assert told.count == len(more)
+    assert [(pair.loss, tuple(pair.beyond.values())) for pair in told.worst] == [
+        (pairs[pair], more[pair]) for pair in ordered[:most]
+    ]
 
 
 @given(some_partitions(), brokers(), st.permutations(list(BROKERS)), st.integers(1, 4))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from controller_model import znode_writers as write
 from controller_model import znodes
 from controller_model.errors import UnreadableZnodeError
-from controller_model.events import decode_event, encode_event, number
+from controller_model.event_records import decode_event, encode_event, number
 from controller_model.ids import TopicPartition
 from controller_model.views import decode_view, encode_view
 from controller_model.znodes import DECODERS, ZnodeKind, published_data
@@ -145,8 +145,13 @@ def _written_numbers(payload: bytes) -> set[int]:
     return numbers
 
 
-DEFAULTS = {ZnodeKind.CONTROLLER: {1}, ZnodeKind.PARTITION_STATE: {0}}
-"""Numbers that stand where a layout says nothing: the first version, a leader that recovered."""
+DEFAULTS = {
+    ZnodeKind.CONTROLLER: {1},
+    ZnodeKind.PARTITION_STATE: {0, 1},
+    ZnodeKind.LOG_DIR_EVENT: {1},
+}
+"""Numbers that stand where a layout says nothing: the first version, a leader that recovered, and
+the only event that there is."""
 
 
 @pytest.mark.parametrize("kind", DECODERS)

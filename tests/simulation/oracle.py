@@ -18,9 +18,10 @@ from controller_model.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.cluster import ControlPlane, LogLedger
+from controller_model.control_plane import ControlPlane, LogLedger
 from controller_model.errors import UnreadableRecordError
-from controller_model.events import ControllerElected, EventId, EventRecord, decode_event
+from controller_model.event_records import EventId, EventRecord, decode_event
+from controller_model.events import ControllerElected
 from controller_model.ids import NOWHERE, Position
 from controller_model.znodes import WATCHED_SUBTREES, is_published
 from tests.simulation.edge import Proof
@@ -161,6 +162,8 @@ class Oracle:
     def _check_whole(self, log: LogLedger, batch: Batch) -> None:
         if batch.whole is None or batch.holed_at > batch.whole:
             return
+        if any(c.kind is ChangeKind.RESYNC_STARTED for c in batch.news[batch.whole + 1 :]):
+            return  # the next one began already, and until it has ended nothing may be complete
         if log.incomplete_since is not None or log.divergent_since is not None:
             reason = log.incomplete_reason or "divergent"
             raise BrokenError("a whole resync is believed", f"at {log.position}: {reason}")

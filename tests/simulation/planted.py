@@ -13,10 +13,12 @@ from typing import Any
 
 import msgspec
 
+from controller_model import log_marks
 from controller_model import replay as replay_module
 from controller_model.bookkeeping import Verdict
 from controller_model.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
-from controller_model.cluster import ClusterState, LogLedger, Mark
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import LogLedger, Mark
 from controller_model.events import AnyEvent
 from controller_model.ids import AsOf, Position
 from controller_model.znodes import ZnodeKind, classify
@@ -83,7 +85,7 @@ def hole_ignored() -> AbstractContextManager[None]:
 
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:
     """A resync with a hole, or of another digest, deletes what it did not tell."""
-    real = replay_module._finish_resync
+    real = log_marks._finish_resync
 
     def finish(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         resync = state.control.log.resync
@@ -94,8 +96,8 @@ def delete_on_a_broken_resync() -> AbstractContextManager[None]:
             )
         return real(state, change)
 
-    marks = {**replay_module._MARKS, ChangeKind.RESYNC_FINISHED: finish}
-    return _patched(replay_module, "_MARKS", marks)
+    marks = {**log_marks.MARKS, ChangeKind.RESYNC_FINISHED: finish}
+    return _patched(replay_module, "MARKS", marks)
 
 
 _TURNS_LATE = 3

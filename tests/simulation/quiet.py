@@ -13,14 +13,9 @@ import msgspec
 
 from controller_model.accounts import Telling
 from controller_model.changes import ChangeKind, ZnodeChange, data_fields, digest_text
-from controller_model.cluster import (
-    Assumed,
-    ClusterState,
-    ControlPlane,
-    MemoryTopicStore,
-    new_cluster,
-)
+from controller_model.cluster import ClusterState, MemoryTopicStore
 from controller_model.completeness import Reading, Status, assess
+from controller_model.control_plane import Assumed, ControlPlane, new_cluster
 from controller_model.ids import AsOf
 from controller_model.projection import project
 from controller_model.replay import finish_batch, replay

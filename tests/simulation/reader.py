@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from controller_model.events import EventRecord
+from controller_model.event_records import EventRecord
 from exporter.event_store import EventStore
 from exporter.records import ClusterSnapshot, Record
 from exporter.view_store import ViewStore

@@ -9,11 +9,19 @@ import pytest
 
 from controller_model.bookkeeping import steps_merged
 from controller_model.changes import ChangeKind
-from controller_model.cluster import UNKNOWN_VERSION, ControllerLedger, Mark
+from controller_model.control_plane import UNKNOWN_VERSION, ControllerLedger, Mark
 from controller_model.election_ledger import account
 from controller_model.events import LeaderElectionKind, LeadersElected
 from controller_model.views import TopicView
-from tests.histories import Fold, History, kinds, only, small_cluster, state_path
+from tests.histories import (
+    Fold,
+    History,
+    controller_payload,
+    kinds,
+    only,
+    small_cluster,
+    state_path,
+)
 
 
 def told_without(history: History, path: str, *absent: str) -> None:
@@ -144,13 +152,139 @@ def test_a_controller_without_a_czxid_is_told_again() -> None:
     assert (ledger.seen, ledger.id) == (2, 2)
 
 
+@pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
+def test_the_same_controller_told_again_without_a_czxid_is_no_other_election(
+    lacks: tuple[str, ...],
+) -> None:
+    """What is not told is not checked: what is known of it stays."""
+    history, fold = begun()
+    ledger = fold.state.control.controller
+    known = (ledger.czxid, ledger.elected_at)
+    history.set("/controller", controller_payload(0), seen=False)
+    told_without(history, "/controller", *lacks)
+    assert kinds(fold.follow(history)) == []
+    assert (ledger.seen, *account(ledger)) == (0, 1, 0)
+    assert (ledger.czxid, ledger.elected_at) == known
+    history.tell("/controller")
+    history.delete("/controller", seen=False)
+    history.elect(0)
+    fold.follow(history)
+    assert (ledger.seen, *account(ledger)) == (1, 2, 0)
+
+
+def test_without_a_czxid_the_payloads_time_tells_another_election() -> None:
+    """Kafka writes the payload once; the same holder at another time was elected again."""
+    history, fold = begun()
+    ledger = fold.state.control.controller
+    for timestamp, seen in (("1795250695636", 1), ("1795250695636", 1), ("1795250695637", 2)):
+        content = {"version": 1, "brokerid": 0, "timestamp": timestamp}
+        history.set("/controller", content, seen=False)
+        told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
+        fold.follow(history)
+        assert ledger.seen == seen
+
+
+def test_a_controller_that_is_told_with_more_is_known_by_more() -> None:
+    """First a bare id, then all of it: one election, and the next one is told from it."""
+    history, fold = begun()
+    ledger = fold.state.control.controller
+    history.delete("/controller")
+    history.record(ChangeKind.SET, path="/controller", data="0")
+    history.elect(0)
+    fold.follow(history)
+    held = history.znodes["/controller"]
+    assert (ledger.seen, ledger.czxid, ledger.elected_at) == (1, held.czxid, held.ctime)
+    assert ledger.timestamp == "1795250695635"
+    assert account(ledger) == (2, 0)
+    history.delete("/controller", seen=False)
+    history.elect(0)
+    fold.follow(history)
+    assert (ledger.seen, *account(ledger)) == (2, 3, 0)
+
+
+def test_an_epoch_without_a_zxid_is_not_behind_the_controller() -> None:
+    """A /controller whose czxid is known is then no election more than the epoch tells of."""
+    history = small_cluster()
+    history.changes.clear()
+    history.seq = 0
+    history.start_resync()
+    history.record(ChangeKind.SET, path="/controller", data="0")
+    history.record(ChangeKind.SET, path="/controller_epoch", data="1")
+    history.finish_resync(znodes=2, digest=None)
+    history.tell("/controller")
+    fold = Fold()
+    fold.follow(history)
+    assert account(fold.state.control.controller) == (1, 0)
+
+
+def test_elections_without_any_zxid_are_counted_and_missed_by_the_epoch() -> None:
+    """Three by the epoch, of which one creation of /controller was seen."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.epoch = 3
+    history.elect(1, seen=False)
+    for path in ("/controller_epoch", "/controller"):
+        told_without(history, path, "czxid", "mzxid", "ctime", "mtime", "read_zxid")
+    fold.follow(history)
+    assert account(fold.state.control.controller) == (4, 2)
+
+
+@pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
+def test_the_same_broker_told_again_without_a_czxid_did_not_bounce(lacks: tuple[str, ...]) -> None:
+    """While it lives it is the registration that is known, and keeps its epoch."""
+    history, fold = begun()
+    epoch = history.znodes["/brokers/ids/1"].czxid
+    history.broker(1, rack="r", seen=False)
+    told_without(history, "/brokers/ids/1", *lacks)
+    assert kinds(fold.follow(history)) == []
+    record = fold.state.control.brokers[1]
+    assert (record.epoch, record.registrations, record.rack) == (epoch, 1, "r")
+    history.broker_gone(1, seen=False)
+    history.broker(1)
+    assert kinds(fold.follow(history)) == ["BrokerStopped", "BrokerStarted"]
+    assert record.registrations == 2
+
+
+def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
+    """A life counts though no czxid names it; one that is told later names that life."""
+    history, fold = begun()
+    for registrations in (1, 2):
+        history.broker(7, seen=False)
+        told_without(history, "/brokers/ids/7", "czxid")
+        told_without(history, "/brokers/ids/7", "czxid", "mzxid")
+        fold.follow(history)
+        record = fold.state.control.brokers[7]
+        assert (record.epoch, record.registrations) == (None, registrations)
+        history.broker(7)
+        fold.follow(history)
+        assert record.epoch == history.znodes["/brokers/ids/7"].czxid
+        assert record.registrations == registrations
+        history.broker_gone(7)
+        fold.follow(history)
+
+
+def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
+    """Nor is anything of a topic without a czxid: what is not told is not checked."""
+    history, fold = begun()
+    history.state("t", 0, leader=0, isr=[0, 1], seen=False)
+    told_without(history, state_path("t", 0), "czxid", "mzxid")
+    history.topic_gone("t", seen=False)
+    history.topic("t", {0: [0, 1, 2], 1: [1, 2, 0]}, seen=False)
+    told_without(history, "/brokers/topics/t", "czxid")
+    history.tell("/brokers/topics/t")
+    fold.follow(history)
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert topic.partitions[0].leader == 0
+
+
 def test_the_account_at_the_end_of_a_log_takes_the_epoch_at_its_word() -> None:
     """An epoch that nothing follows tells of elections that nobody saw; the ledger stays as it is."""
     ledger = ControllerLedger(
         id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,
-        missed=1,
     )  # fmt: skip
     before = msgspec.structs.replace(ledger)
-    assert account(ledger) == (4, 3)
+    assert account(ledger) == (4, 2)
     assert ledger == before
-    assert account(msgspec.structs.replace(ledger, epoch=6, elections=2)) == (2, 1)
+    assert account(msgspec.structs.replace(ledger, epoch=6)) == (2, 0)
+    assert account(msgspec.structs.replace(ledger, epoch=6, missed=1)) == (2, 1)  # it never falls

@@ -16,7 +16,7 @@ from controller_model.broker_states import (
     infer_state,
     register,
 )
-from controller_model.cluster import BrokerRecord
+from controller_model.control_plane import BrokerRecord
 from controller_model.coordinators import COORDINATOR_OF, coordinated_by, partition_for
 from tests.histories import Fold, small_cluster
 

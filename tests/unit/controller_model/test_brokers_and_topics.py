@@ -133,6 +133,50 @@ def test_a_reassignment_moves_the_leader_off_a_replica_that_goes() -> None:
     assert elected(fold.follow(history)) == "preferred"
 
 
+def came_back(broker: int, **topics: dict[int, tuple[int, ...]]) -> tuple[History, Fold]:
+    """Return a cluster in which a broker has just lost its session and registered again."""
+    history, fold = begun(**topics)
+    history.broker_gone(broker)
+    history.broker(broker)
+    fold.follow(history)
+    return history, fold
+
+
+def test_a_broker_that_lost_its_session_for_a_moment_was_not_shut_down() -> None:
+    """What it led and was in sync for was its former registration's: a death, as to Kafka."""
+    history, fold = came_back(1, t={0: (1, 2)}, u={0: (2, 1)})
+    history.state("t", 0, leader=2, isr=[2], leader_epoch=1)
+    history.state("u", 0, leader=2, isr=[2], leader_epoch=1)
+    assert elected(fold.follow(history)) == "offline"
+    assert fold.broker_view(1).inferred_state == "RunningAsBroker"
+    history.broker_gone(1)
+    assert end_of(fold.follow(history)) == "unknown"
+
+
+def test_a_broker_that_rejoined_after_it_lost_its_session_is_shut_down_like_any() -> None:
+    """States that were written since it registered are of this registration."""
+    history, fold = came_back(1, t={0: (1, 2)})
+    history.state("t", 0, leader=2, isr=[2], leader_epoch=1)
+    history.state("t", 0, leader=2, isr=[2, 1], leader_epoch=1)
+    history.state("t", 0, leader=1, isr=[2, 1], leader_epoch=2)
+    fold.follow(history)
+    history.state("t", 0, leader=2, isr=[2], leader_epoch=3)
+    assert elected(fold.follow(history)) == "controlled_shutdown"
+    history.broker_gone(1)
+    assert end_of(fold.follow(history)) == "controlled_shutdown"
+
+
+def test_a_controller_that_is_elected_later_takes_leaders_over_as_they_stand() -> None:
+    """All sessions lost at once: states stay as they are, and are of the new registrations."""
+    history, fold = came_back(1, t={0: (1, 2)})
+    history.delete("/controller")
+    history.elect(0)
+    history.state("t", 0, leader=2, isr=[2], leader_epoch=1)
+    assert elected(fold.follow(history)) == "controlled_shutdown"
+    history.broker_gone(1)
+    assert end_of(fold.follow(history)) == "controlled_shutdown"
+
+
 def test_a_resync_that_finds_a_dead_brokers_leaders_moved_calls_it_unknown() -> None:
     """The broker is swept after the states: until then it looks like a controlled shutdown."""
     history, fold = begun(t={0: (2, 1, 0)})
@@ -140,6 +184,33 @@ def test_a_resync_that_finds_a_dead_brokers_leaders_moved_calls_it_unknown() -> 
     history.state("t", 0, leader=1, isr=[1, 0], leader_epoch=1, seen=False)
     history.resync()
     assert elected(fold.follow(history)) == "unknown"
+
+
+@pytest.mark.parametrize("assignment_first", [False, True])
+def test_a_replica_that_a_reassignment_takes_away_is_not_to_blame(assignment_first: bool) -> None:
+    """Nor where the finished assignment is read before the state, as a resync does."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    history.topic("t", {0: [0, 1, 2]}, removing={0: [2]})
+    fold.follow(history)
+    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1, seen=False)
+    history.topic("t", {0: [0, 1]}, seen=False)
+    for path in sorted(("/brokers/topics/t", state_path("t", 0)), reverse=not assignment_first):
+        history.tell(path)
+    assert only(fold.follow(history), IsrShrunk).who == (2,)
+    record = fold.state.control.brokers[2]
+    assert (record.isr_leaves, record.drained) == (0, 0)
+    history.state("t", 0, leader=0, isr=[0], leader_epoch=1)
+    fold.follow(history)
+    assert fold.broker_view(1).isr_leaves == 1
+
+
+def test_a_replica_whose_assignment_is_not_known_is_to_blame() -> None:
+    """What is not known explains nothing."""
+    history, fold = begun()
+    history.state("new", 0, leader=0, isr=[0, 1])
+    history.state("new", 0, leader=0, isr=[0])
+    fold.follow(history)
+    assert fold.broker_view(1).isr_leaves == 1
 
 
 def test_isr_changes_tell_a_dead_follower_from_a_slow_one() -> None:
@@ -214,6 +285,47 @@ def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
     assert kinds(told) == ["TopicDeleted", "TopicCreated"]
     assert fold.state.control.leader_elections == {"initial": 1}
     assert fold.state.control.unclean_elections == 0
+
+
+@pytest.mark.parametrize("end_seen", [False, True])
+def test_a_topic_that_is_made_anew_inherits_no_leader(end_seen: bool) -> None:
+    """Its former states are gone with it, though their ends are told later; the digest holds them."""
+    history, fold = begun(t={0: (0, 1), 1: (1, 0)})
+    history.topic_gone("t", seen=False)
+    if end_seen:
+        history.tell("/brokers/topics/t")
+    history.topic("t", {0: [2]})
+    fold.follow(history)
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert {p: (r.replicas, r.leader, r.isr) for p, r in topic.partitions.items()} == {
+        0: ((2,), None, ()),
+        1: (None, None, ()),
+    }
+    assert (fold.counts().without_state, fold.broker_view(0).leaders) == (1, 0)
+    for partition in (0, 1):
+        history.tell(state_path("t", partition))
+    history.state("t", 0, leader=2, isr=[2])
+    history.reconciled()
+    assert "Divergent" not in kinds(fold.follow(history))
+    assert fold.state.control.log.divergent_since is None
+    assert fold.state.control.leader_elections == {"initial": 1}
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert {p: r.leader for p, r in topic.partitions.items()} == {0: 2}
+
+
+def test_a_state_of_a_new_topic_that_is_read_before_it_stays() -> None:
+    """It is younger than its topic, though another topic had this name before."""
+    history, fold = begun(t={0: (0, 1)})
+    history.topic_gone("t", seen=False)
+    history.topic("t", {0: [2, 1]}, seen=False)
+    history.state("t", 0, leader=2, isr=[2, 1])
+    history.tell("/brokers/topics/t")
+    fold.follow(history)
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert (topic.partitions[0].leader, topic.partitions[0].isr) == (2, (2, 1))
 
 
 def test_a_state_may_be_read_before_its_assignment() -> None:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.changes import SessionState
+from controller_model.election_ledger import account
 from controller_model.events import ControllerElected, ElectionCause, FailoverWork
 from controller_model.views import Failover
-from tests.histories import Fold, controller_payload, kinds, only, replaced, small_cluster
+from tests.histories import (
+    Fold,
+    History,
+    controller_payload,
+    kinds,
+    only,
+    replaced,
+    small_cluster,
+)
 
 
 def test_an_election_is_told_with_epoch_vacancy_and_cause() -> None:
@@ -358,3 +369,112 @@ def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
     fold.feed([replaced(taken, czxid=0)])
     ledger = fold.state.control.controller
     assert (ledger.epoch, ledger.elections, ledger.migrating) == (None, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "elections", "missed"),
+    [((2,), 2, 1), ((3,), 3, 2), ((2, 3), 3, 2), ((2, 2), 2, 1), ((1,), 1, 0), ((4, 5), 5, 4)],
+)
+def test_a_log_that_ends_with_an_epoch_has_missed_the_elections_it_tells_of(
+    epochs: tuple[int, ...], elections: int, missed: int
+) -> None:
+    """Whether the epoch came in one step or in several, no creation of /controller was seen."""
+    history, fold = small_cluster(), Fold()
+    for epoch in epochs:
+        history.set("/controller_epoch", str(epoch))
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    assert account(ledger) == (elections, missed)
+    history.heartbeat()
+    fold.follow(history)
+    assert (ledger.elections, ledger.missed) == account(ledger) == (elections, missed)
+
+
+def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
+    """/controller, then an epoch two higher than its own, then the next election: two missed."""
+    history, fold = small_cluster(), Fold()
+    history.delete("/controller")
+    history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
+    history.set("/controller_epoch", "4")
+    history.delete("/controller")
+    history.set("/controller", {"version": 1, "brokerid": 1, "timestamp": "2"})
+    history.set("/controller_epoch", "5")
+    missed = []
+    for change in history.changes:
+        fold.feed([change])
+        missed.append(account(fold.state.control.controller)[1])
+    assert missed[-6:] == [0, 0, 2, 2, 2, 2]
+    assert fold.state.control.controller.elections == 5
+
+
+def vacant_from_the_start(*, epoch: str | None) -> tuple[History, Fold]:
+    """Return a cluster that nobody controls when it is read first, and a fold that has read it."""
+    history = small_cluster()
+    history.delete("/controller", seen=False)
+    if epoch is None:
+        history.delete("/controller_epoch", seen=False)
+    else:
+        history.set("/controller_epoch", epoch, seen=False)
+    history.changes.clear()
+    history.seq = 0
+    history.resync()
+    fold = Fold()
+    fold.follow(history)
+    return history, fold
+
+
+def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
+    """What was seen of it is the least, and all that the sums count; its cause is unknown."""
+    history, fold = vacant_from_the_start(epoch="3")
+    history.epoch = 3
+    history.now += 51_000 - 10
+    history.elect(1)
+    told = only(fold.follow(history), ControllerElected)
+    assert (told.vacancy_ms, told.vacancy_min_ms, told.vacancy_max_ms) == (None, 51_000, None)
+    assert (told.from_broker, told.cause) == (-1, ElectionCause.UNKNOWN)
+    ledger = fold.state.control.controller
+    assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) == (51_000, None)
+    assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (51_000, 51_000)
+
+
+def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
+    """Nobody saw the election: of the time that is watched all may have been without a controller."""
+    history, fold = vacant_from_the_start(epoch="3")
+    history.epoch = 3
+    history.elect(1, seen=False)
+    history.now += 7_000
+    history.resync()
+    told = only(fold.follow(history), ControllerElected)
+    assert (told.vacancy_ms, told.vacancy_min_ms, told.vacancy_max_ms) == (None, 0, None)
+    ledger = fold.state.control.controller
+    assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (0, 7_010)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "cause"),
+    [
+        (None, ElectionCause.FIRST),
+        ("0", ElectionCause.FIRST),
+        ("1", ElectionCause.UNKNOWN),
+        ("?", ElectionCause.UNKNOWN),
+    ],
+)
+@pytest.mark.parametrize("epoch_first", [False, True])
+def test_only_an_election_under_the_first_epoch_is_the_first(
+    epoch: str | None, cause: ElectionCause, epoch_first: bool
+) -> None:
+    """Kafka makes /controller_epoch with 0, or with its first election; either is read first."""
+    history, fold = vacant_from_the_start(epoch=epoch)
+    history.epoch = int(epoch or 0) if epoch != "?" else 8
+    history.elect(1, seen=False)
+    for path in sorted(("/controller", "/controller_epoch"), reverse=epoch_first):
+        history.tell(path)
+    assert only(fold.follow(history), ControllerElected).cause is cause
+
+
+def test_a_log_that_begins_with_an_election_does_not_call_it_the_first() -> None:
+    """Before a first resync has ended nobody knows who was there."""
+    history, fold = History(), Fold()
+    fold.state.control.log.baseline = True
+    history.elect(1)
+    assert only(fold.follow(history), ControllerElected).cause is ElectionCause.UNKNOWN

@@ -11,13 +11,20 @@ from controller_model import events
 from controller_model.changes import ChangeKind, ZnodeChange
 from controller_model.coordinators import Coordinator
 from controller_model.errors import UnreadableRecordError
-from controller_model.events import (
+from controller_model.event_records import (
     MAX_PARTITIONS_PER_EVENT,
+    EventId,
+    as_of,
+    coalesce,
+    decode_event,
+    encode_event,
+    number,
+)
+from controller_model.events import (
     Anomaly,
     AnyEvent,
     CoordinatorsMoved,
     Event,
-    EventId,
     IsrExpanded,
     IsrShrunk,
     LeaderElectionKind,
@@ -27,11 +34,6 @@ from controller_model.events import (
     ReassignmentCompleted,
     ReassignmentStarted,
     StaleControllerWrite,
-    as_of,
-    coalesce,
-    decode_event,
-    encode_event,
-    number,
     where,
 )
 from controller_model.ids import AsOf, Position, TopicPartition

@@ -79,7 +79,9 @@ def test_a_vacant_controller_keeps_it_open() -> None:
     quiet(history, fold)
     assert opened(fold).still == ("nobody holds /controller",)
     assert opened(fold).last_abnormal_at == history.now + 1
-    assert sentence(opened(fold)) == "Going on: nobody holds /controller."
+    assert sentence(opened(fold)) == (
+        "Nobody was controller for 1 min 10 s; going on: nobody holds /controller."
+    )
 
 
 def test_an_incident_that_never_ends_is_cut_after_a_day() -> None:
@@ -133,14 +135,58 @@ def test_a_watcher_that_was_away_does_not_prove_quiet() -> None:
     assert closed(fold).end is IncidentEnd.RECOVERED
 
 
-def test_a_resync_inside_an_incident_leaves_its_counts_at_least() -> None:
-    """What happened meanwhile may have been merged; a hole says the same."""
+def test_a_resync_in_full_sight_hides_nothing() -> None:
+    """However long it takes: the watcher tells on while it reads, and its heartbeats prove it."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
-    history.resync()
-    beat(history, fold, 1)
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+        history.heartbeat()
+    history.finish_resync()
+    fold.follow(history)
+    quiet(history, fold)
+    assert history.now - closed(fold).started_at > LATE_MS + QUIET_MS
+    assert closed(fold).complete
+    assert closed(fold).summary == "Controller 0, 10 ms without one; over after 10 ms."
+
+
+def test_a_resync_in_which_nobody_watched_hides_what_happened() -> None:
+    """A heartbeat that comes late in it counts as none."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.heartbeat(after_ms=LATE_MS + 1)
+    history.heartbeat()
+    history.finish_resync()
+    fold.follow(history)
     assert not opened(fold).complete
+    assert fold.state.control.incidents.unsure_until == fold.state.control.now
+
+
+def test_what_a_resync_finds_after_a_time_out_of_sight_is_at_least() -> None:
+    """An incident that is opened by it may lack what happened before, and quiet begins with it."""
+    history, fold = begun()
+    history.heartbeat(session=SessionState.LOST)
+    history.delete("/brokers/ids/2", seen=False)
+    history.resync()
+    fold.follow(history)
+    assert opened(fold).brokers_lost == (2,)
+    assert not opened(fold).complete
+    assert fold.state.control.incidents.unsure_until == fold.state.control.now
+    assert fold.state.control.incidents.is_unsure is False
+
+
+def test_a_hole_inside_an_incident_leaves_its_counts_at_least() -> None:
+    """What is incomplete is not over."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
     quiet(history, fold)
     history.delete("/controller")
     history.seq += 1

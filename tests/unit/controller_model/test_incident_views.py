@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from controller_model import metrics_incidents
 from controller_model.ids import Position
 from controller_model.incidents import INCIDENTS_KEPT, Incident, IncidentEnd, sentence
 from controller_model.views import IncidentsView
@@ -96,6 +97,41 @@ def test_events_say_where_they_were_told() -> None:
     assert begin.position == Position(1, vacated)
     assert kinds([begin, end]) == ["IncidentOpened", "IncidentClosed"]
     assert end.at == closed(fold).closed_at
+
+
+def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
+    """One at a time, so that boards can tell it; none before the first."""
+    history, fold = begun()
+    metrics = {metric.name: metric for metric in metrics_incidents.INCIDENTS}
+    last = metrics["kafka_cluster_incident_last_timestamp_seconds"]
+    abnormal = metrics["kafka_cluster_incident_abnormal_timestamp_seconds"]
+    assert list(last.read(fold.cluster_view())) == list(abnormal.read(fold.cluster_view())) == []
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    quiet(history, fold)
+    ended_at = closed(fold).last_abnormal_at / 1000
+    ((labels, value),) = last.read(fold.cluster_view())
+    assert value == ended_at
+    assert dict(zip(last.labels[1:], labels, strict=True)) == {
+        "number": "1",
+        "opened_by": "ControllerVacated",
+        "end": "recovered",
+        "lasted": "10 ms",
+        "brokers_lost": "0",
+        "controller_elections": "1",
+        "leaders_moved": "0",
+        "offline": "0",
+    }
+    assert list(abnormal.read(fold.cluster_view())) == [((), ended_at)]
+
+
+def test_a_time_that_no_calendar_knows_is_told_as_it_is() -> None:
+    """A watcher's clock may say anything."""
+    incident = Incident(
+        number=1, started_at=0, last_abnormal_at=0, opened_by="BrokerStopped", unsure_since=10**18
+    )
+    assert sentence(incident) == "Out of sight since 1000000000000000000."
 
 
 def test_many_brokers_are_named_in_part() -> None:

@@ -183,7 +183,7 @@ def test_partitions_offline_open_one_and_its_peak_is_what_the_looks_counted() ->
         "1 partition under-replicated",
     )
     assert (
-        "2 partitions offline at most; going on: broker 2 is gone"
+        "2 partitions offline at once; 1 partition seen under-replicated; going on: broker 2 is gone"
         in incident_ledger.newest(fold.state.control)[0].summary
     )
     history.broker(2)
@@ -217,7 +217,7 @@ def test_unclean_elections_log_dirs_and_ghosts_are_told() -> None:
     told = sentence(incident)
     for words in (
         "2 unclean elections",
-        "1 partition left without a leader",
+        "1 partition offline at once",
         "1 log directory failure",
         "1 write by an old controller",
         "the controller did not do its work",

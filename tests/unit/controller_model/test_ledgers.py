@@ -8,6 +8,7 @@ import pytest
 
 from controller_model.broker_ledger import TO_AND_FRO_MS
 from controller_model.coordinators import Coordinator
+from controller_model.event_records import coalesce
 from controller_model.events import (
     Anomaly,
     AnyEvent,
@@ -23,7 +24,6 @@ from controller_model.events import (
     ReassignmentRequested,
     TopicDeletionCompleted,
     TopicDeletionRequested,
-    coalesce,
 )
 from controller_model.ids import TopicPartition
 from controller_model.ledgers import _DELETE, _SET, ONLY_REMEMBERED, unconfirmed

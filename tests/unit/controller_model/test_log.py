@@ -17,10 +17,11 @@ from controller_model.changes import (
     encode_changes,
     join_changes,
 )
-from controller_model.cluster import UnreadableStateError, pack_control, pack_topic, unpack_control
 from controller_model.errors import UnreadableRecordError
-from controller_model.events import IsrShrunk, coalesce, number
+from controller_model.event_records import coalesce, number
+from controller_model.events import IsrShrunk
 from controller_model.ids import Position, TopicPartition
+from controller_model.packing import UnreadableStateError, pack_control, pack_topic, unpack_control
 from controller_model.projection import FORGET_AFTER_MS
 from controller_model.replay import count_error
 from controller_model.views import Deleted, TopicView

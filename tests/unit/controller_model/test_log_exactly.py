@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller_model.changes import ChangeKind, SessionState, ZnodeChange, digest_text
-from controller_model.cluster import LogLedger
+from controller_model.control_plane import LogLedger
 from controller_model.events import Anomaly, AnyEvent, Baseline, Divergent, Incomplete, Verified
 from controller_model.ids import Position
 from controller_model.replay import count_error, count_unreadable

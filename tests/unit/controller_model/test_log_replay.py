@@ -11,7 +11,7 @@ import pytest
 
 from controller_model import log_replay
 from controller_model.changes import ChangeKind, ZnodeChange, encode_changes
-from controller_model.cluster import Assumed
+from controller_model.control_plane import Assumed
 from controller_model.events import (
     AnyEvent,
     Baseline,
@@ -20,7 +20,7 @@ from controller_model.events import (
     LeadersElected,
 )
 from controller_model.ids import Position
-from controller_model.log_replay import CUT, END, UNPROVED, LogReplay, Point
+from controller_model.log_replay import CUT, END, UNPROVED, UNREADABLE, LogReplay, Point
 from controller_model.loose_log import LooseChange, decode_line
 from controller_model.replay import replay
 from controller_model.snapshot import Snapshot, encode_snapshot, snapshot
@@ -268,19 +268,135 @@ def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
 
 
 def test_what_cannot_be_read_is_counted_wherever_it_stands() -> None:
-    """Before the first change as well; each time it is told with its reason."""
+    """Before the first change as well; each time it is told with its reason, and the end is open."""
     history = small_cluster()
     recording = LogReplay()
     assert recording.count_unreadable(2, "line 1") == []
     told = recording.take(loose(history.changes))
     more = recording.count_unreadable(1, "line 9")
-    recording.finish()
+    assert kinds(recording.finish())[-1] == "Incomplete"
     reasons = [getattr(event, "reason", "") for event in (*told, *more)]
     assert (reasons[0], reasons[-1]) == ("line 1", "line 9")
     assert told[0].at == history.changes[0].observed_at
     taken = recording.snapshots[END]
     assert taken is not None
-    assert (taken.counts.unreadable, taken.complete) == (3, True)
+    assert (taken.counts.unreadable, taken.incomplete_reason) == (3, UNREADABLE)
+
+
+def doubted(changes: Iterable[LooseChange], after: int, **options: Any) -> LogReplay:
+    """Return a replay of changes with a record among them that cannot be read."""
+    recording = LogReplay(**options)
+    for number, change in enumerate(changes, 1):
+        recording.take((change,))
+        if number == after:
+            recording.count_unreadable(1, "damaged")
+    recording.finish()
+    return recording
+
+
+def test_what_could_not_be_read_is_in_doubt_until_the_next_change() -> None:
+    """The change that follows the last one shows that nothing was missed: no word of it."""
+    history = small_cluster()
+    changes = loose(history.changes)
+    for after in range(1, history.seq):
+        told = doubted(changes, after).snapshots[END]
+        assert told is not None
+        assert (told.complete, told.counts.unreadable) == (True, 1)
+    told = doubted(changes, history.seq).snapshots[END]
+    assert told is not None
+    assert (told.complete, told.incomplete_reason) == (False, UNREADABLE)
+
+
+def test_a_hole_that_follows_what_could_not_be_read_is_told_once() -> None:
+    """The log is incomplete from the damage on, and says what is missing."""
+    history = small_cluster()
+    history.heartbeat()
+    history.heartbeat()
+    changes = loose(history.changes)
+    recording = LogReplay()
+    recording.take(changes[:-2])
+    recording.count_unreadable(1, "damaged")
+    told = recording.take(changes[-1:])
+    assert kinds(told) == ["Incomplete"]
+    assert (told[0].at, told[0].position.seq) == (changes[-3].observed_at, history.seq - 2)
+    recording.finish()
+    taken = recording.snapshots[END]
+    assert taken is not None
+    assert taken.incomplete_reason == (
+        f"a hole in the log: changes {history.seq - 1} to {history.seq - 1} are missing"
+    )
+
+
+@pytest.mark.parametrize("lacking", [("seq",), ("generation",), ("seq", "generation")])
+def test_a_change_without_a_place_of_its_own_shows_nothing(lacking: tuple[str, ...]) -> None:
+    """What it lacks is filled in, so it would follow whatever was left out before it."""
+    history = small_cluster()
+    history.heartbeat()
+    (last,) = loose(history.changes[-1:])
+    record = {"kind": "heartbeat", "generation": 1, "seq": last.seq, "watcher": last.watcher}
+    bare = of({name: value for name, value in record.items() if name not in lacking})
+    for change, complete in ((last, True), *((each, False) for each in bare)):
+        recording = doubted((*loose(history.changes[:-1]), change), history.seq - 1)
+        told = recording.snapshots[END]
+        assert told is not None
+        assert (told.as_of.seq, told.complete) == (history.seq, complete)
+
+
+def test_a_new_generation_does_not_show_that_the_old_one_was_whole() -> None:
+    """What could not be read may have been the old one's last change; its resync makes up for it."""
+    history = small_cluster()
+    before = history.seq
+    history.new_generation("w2")
+    history.resync()
+    changes = loose(history.changes)
+    recording = LogReplay()
+    recording.take(changes[:before])
+    recording.count_unreadable(1, "damaged")
+    assert "Incomplete" in kinds(recording.take(changes[before : before + 1]))
+    assert kinds(recording.take(changes[before + 1 :])) == ["Verified"]
+
+
+def test_what_is_dropped_resolves_no_doubt() -> None:
+    """A duplicate or another watcher's change tells nothing of what could not be read."""
+    history = small_cluster()
+    changes = loose(history.changes)
+    foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=history.seq + 1)
+    for late in (changes[-1], changes[2], foreign):
+        told = doubted((*changes, late), history.seq).snapshots[END]
+        assert told is not None
+        assert told.complete is False
+
+
+def test_a_log_that_is_incomplete_already_keeps_its_reason() -> None:
+    """A cut log stays cut: the first thing that is missing is told."""
+    history = small_cluster()
+    start = len(history.changes)
+    history.heartbeat()
+    told = doubted(loose(history.changes[start:]), 1).snapshots[END]
+    assert told is not None
+    assert told.incomplete_reason == CUT
+
+
+def test_what_a_replay_drops_changes_nothing_but_its_count() -> None:
+    """Another watcher's end of the first resync does not make counting start, nor is it applied."""
+    history = small_cluster()
+    changes = loose(history.changes)
+    foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=changes[3].seq + 1)
+    recording = LogReplay()
+    assert not recording.drops(foreign)
+    recording.take(changes[:4])
+    assert [recording.drops(each) for each in (foreign, changes[2], changes[3], changes[4])] == [
+        *(True, True, True, False)
+    ]
+    recording.take((foreign,))
+    assert recording.state is not None
+    assert recording.state.control.log.baseline is False
+    assert recording.state.control.log.not_newer == 1
+    recording.take(changes[4:])
+    recording.finish()
+    taken = recording.snapshots[END]
+    assert taken is not None
+    assert (taken.complete, recording.applied) == (True, history.seq)
 
 
 def test_events_of_one_line_and_one_cause_are_one() -> None:

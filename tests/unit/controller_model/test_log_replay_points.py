@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from controller_model.changes import ZnodeChange, encode_changes
 from controller_model.ids import Position
 from controller_model.log_replay import END, LogReplay, Point
@@ -66,6 +68,58 @@ def test_a_clock_that_goes_back_does_not_bring_a_later_change_in() -> None:
     history.heartbeat(after_ms=100)
     history.heartbeat(after_ms=-150)
     assert seqs(points_of(history, Point(at=now + 1))) == [seq]
+
+
+def with_late_ones() -> tuple[History, list[LooseChange]]:
+    """Return a history and its log, in which late writers whose clocks are ahead stand as well."""
+    history = small_cluster()
+    half = history.seq
+    history.heartbeat()
+    history.heartbeat()
+    changes = loose(history.changes)
+    late = 10**9
+    deposed = msgspec.structs.replace(changes[0], generation=0, observed_at=late)
+    foreign = msgspec.structs.replace(changes[0], watcher="w9", seq=100, observed_at=late)
+    again = msgspec.structs.replace(changes[half - 1], observed_at=late)
+    return history, [*changes[:half], deposed, foreign, again, *changes[half:]]
+
+
+def test_what_is_dropped_moves_no_place() -> None:
+    """A deposed watcher's late write, another watcher's, a duplicate: none is a place in the log."""
+    history, changes = with_late_ones()
+    last = history.changes[-1]
+    wanted = [Point(at=last.observed_at), Point(until=last.position), Point(until=Position(1, 99))]
+    recording = LogReplay(points=wanted)
+    recording.take(changes)
+    recording.finish()
+    assert seqs(recording.snapshots[point] for point in wanted) == [history.seq] * 3
+    told = recording.snapshots[wanted[0]]
+    assert told is not None
+    assert (told.at, told.complete) == (last.observed_at, True)
+    assert recording.state is not None
+    assert recording.state.control.log.not_newer == 3
+
+
+def test_a_place_in_what_could_not_be_read_is_incomplete() -> None:
+    """The damaged change may be of before the place; a place that was reached before knows all."""
+    history = small_cluster()
+    for _ in range(3):
+        history.heartbeat()
+    changes = loose(history.changes)
+    damaged = history.seq - 1
+    later = Point(at=changes[damaged - 2].observed_at)
+    early = [Point(until=Position(1, seq)) for seq in (damaged - 2, damaged - 1)]
+    wanted = [later, *(Point(until=Position(1, seq)) for seq in (damaged, history.seq))]
+    recording = LogReplay(points=[*early, *wanted])
+    for change in changes[: damaged - 1]:
+        recording.take((change,))
+    recording.count_unreadable(1, "damaged")
+    recording.take(changes[damaged:])
+    recording.finish()
+    taken = [recording.snapshots[point] for point in (*early, *wanted)]
+    assert seqs(taken) == [damaged - 2, *[damaged - 1] * 3, history.seq]
+    facts = [told and (told.complete, told.counts.unreadable) for told in taken]
+    assert facts == [*[(True, 0)] * 2, *[(False, 1)] * 3]
 
 
 def test_points_may_come_in_any_order_and_be_the_same() -> None:

@@ -100,6 +100,68 @@ def test_one_absent_field_makes_a_record_incomplete(name: str) -> None:
     assert (whole.is_complete, part.is_complete) == (True, False)
 
 
+FULL = {
+    "v": 1, "cluster": "c", "generation": 3, "watcher": "w", "seq": 4, "kind": "deleted",
+    "observed_at": 5, "path": "/a", "czxid": 6, "mzxid": 7, "version": 8, "rebase": True,
+    "denied": ["/b"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in FULL if name != "path"])
+def test_null_is_as_absent(name: str) -> None:
+    """In each field, and in a record alone as well as among others; what is told beside it stays."""
+    null = {**FULL, name: None}
+    absent = {key: value for key, value in FULL.items() if key != name}
+    (expected,) = decode_line(json.dumps(absent).encode()).changes
+    for read in (decode_line(json.dumps(null).encode()), decode_line(line(null))):
+        assert (read.changes, read.unreadable, read.reason) == ((expected,), 0, "")
+
+
+def test_a_path_that_is_null_is_no_path() -> None:
+    """What a record needs is not there either way."""
+    read = decode_line(line({"path": None, "data": "x"}, {"path": None, "kind": "heartbeat"}))
+    assert (len(read.changes), read.unreadable, read.reason) == (1, 1, "a set without a path")
+
+
+def test_all_that_can_be_null_may_be() -> None:
+    """A writer that always writes all its fields is read like one that leaves them out."""
+    nothing = dict.fromkeys(set(LooseChange.__struct_fields__) - {"path"})
+    (change,) = decode_line(json.dumps({**nothing, "path": "/a"}).encode()).changes
+    assert change == LooseChange(path="/a")
+
+
+def test_large_numbers_are_read_as_they_are_beside_a_null() -> None:
+    """Nothing is rounded on the way."""
+    (change,) = decode_line(b'{"path":"/a","seq":null,"czxid":9223372036854775807}').changes
+    assert change.czxid == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("records", "ends"),
+    [
+        (({"path": "/a"}, 5), True),
+        ((5, {"path": "/a"}), False),
+        (({"path": "/a"}, {"v": 2, "path": "/a"}), True),
+        (({"v": 2, "path": "/a"}, {"path": "/a"}), False),
+        (({"v": 2, "path": "/a"}, {"path": "/a"}, {"path": ""}), True),
+        ((5, {"path": "/a"}, {"v": 2, "path": "/a"}), True),
+        (({"path": "/a"}, {"path": "/b"}), False),
+        ((5,), True),
+        ((), False),
+    ],
+)
+def test_a_line_tells_whether_it_ends_with_damage(records: tuple[Any, ...], ends: bool) -> None:
+    """What is readable after damage can tell what is missing; at the end nothing can."""
+    assert decode_line(line(*records)).ends_unreadable is ends
+
+
+def test_a_record_has_a_place_of_its_own_if_it_tells_both_numbers() -> None:
+    """One of them alone is filled in from what came before, and proves nothing."""
+    records: list[dict[str, int]] = [{"generation": 1, "seq": 2}, {"generation": 1}, {"seq": 2}, {}]
+    read = decode_line(line(*({"path": "/a", **record} for record in records)))
+    assert [change.has_place for change in read.changes] == [True, False, False, False]
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [

@@ -92,6 +92,37 @@ def test_a_broker_is_safe_to_stop_when_nothing_breaks_without_it() -> None:
     assert of_broker(name, broker_view(0, offline_if_lost=1)) == [((), 0)]
     assert of_broker(name, broker_view(0, under_min_isr_if_lost=1)) == [((), 0)]
     assert of_broker(name, broker_view(0, live=False)) == []
+    assert of_broker(name, broker_view(0, more_if_lost=True)) == []
+    assert of_broker(name, broker_view(0, more_if_lost=True, offline_if_lost=1)) == [((), 0)]
+
+
+@pytest.mark.parametrize(
+    ("denied", "controller", "offline"),
+    [
+        ((), 1, 1),
+        (("/config/brokers",), 1, 1),
+        (("/controller",), 0, 1),
+        (("/brokers/ids/1",), 1, 0),
+        (("/",), 0, 0),
+    ],
+)
+def test_what_the_watcher_may_not_read_has_no_sample(
+    denied: tuple[str, ...], controller: int, offline: int
+) -> None:
+    """An id of -1, or partitions offline for want of a registration, would be wrong numbers."""
+    view = cluster_view(log=log_view(denied=denied))
+    assert len(of_cluster("kafka_controller_id", view)) == controller
+    assert len(of_cluster("kafka_cluster_offline_partitions", view)) == offline
+    assert of_cluster("kcm_cluster_denied_paths", view) == [((), len(denied))]
+    # What Kafka's own ACLs deny everybody is assumed: else no such cluster were ever complete.
+    missed = bool(denied) and denied != ("/config/brokers",)
+    assert of_cluster("kcm_cluster_incomplete", view) == [((), int(missed))]
+
+
+def test_nothing_is_complete_before_the_first_proof() -> None:
+    """A first resync that never ends would else be called complete for ever."""
+    view = cluster_view(log=log_view(verified_at=None))
+    assert of_cluster("kcm_cluster_incomplete", view) == [((), 1)]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +130,7 @@ def test_a_broker_is_safe_to_stop_when_nothing_breaks_without_it() -> None:
     [
         ({}, FRESH, T0, (Status.LIVE, None, None)),
         ({}, FRESH, T0 - 5_000, (Status.LIVE, None, None)),
+        ({"denied": ("/admin",)}, FRESH, T0, (Status.INCOMPLETE, None, Stage.WATCHER)),
         ({}, Reading(read_at=None), T0, (Status.BEHIND, None, Stage.EXPORTER)),
         ({}, FRESH, T0 + LATE_MS, (Status.LIVE, None, None)),
         ({}, FRESH, T0 + LATE_MS + 1, (Status.BEHIND, T0, Stage.EXPORTER)),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from controller_model.cluster import PartitionRecord, TopicState, pack_topic
+from controller_model.control_plane import PartitionRecord, TopicState
 from controller_model.packed_topics import PackedTopicStore
+from controller_model.packing import pack_topic
 
 
 def test_a_store_gives_fresh_copies_and_forgets() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from controller_model import incident_ledger, recommendation_ledger
 from controller_model.accounts import Telling
-from controller_model.cluster import Assumed, ClusterState, TopicState
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import Assumed, TopicState
 from controller_model.events import RecommendationGraded, RecommendationMade
 from controller_model.ids import TopicPartition
 from controller_model.recommendations import (
@@ -83,6 +84,7 @@ def test_a_broker_above_the_threshold_is_told_once_it_has_stayed_there() -> None
     assert told.partition_count == 2
     assert told.partitions == (TopicPartition("t", 3), TopicPartition("t", 5))
     assert told.command == (
+        "kcm recommend --cluster prod --broker 0 --json > election.json && "
         "kafka-leader-election.sh --bootstrap-server b0:9092 "
         "--election-type PREFERRED --path-to-json-file election.json"
     )
@@ -215,14 +217,65 @@ def test_what_was_not_regained_makes_it_partly() -> None:
     """It is told again after an hour, if it stands then."""
     history, fold = recommended(1, 2, 3)
     lead(history, 0, 1)
-    beat(history, fold, WATCH_MS // BEAT_MS + 1)
+    beat(history, fold, WATCH_MS // BEAT_MS)
     (grade,) = graded(fold)
     assert grade.outcome is Outcome.PARTLY
     assert (grade.regained, grade.not_regained) == (1, 2)
     assert grade.examples_not_regained == (TopicPartition("t", 2), TopicPartition("t", 3))
     assert len(made(fold)) == 1
-    beat(history, fold, REPEAT_MS // BEAT_MS)
+    beat(history, fold, REPEAT_MS // BEAT_MS - 1)
+    assert len(made(fold)) == 1
+    beat(history, fold, 1)
     assert [each.partition_count for each in made(fold)] == [3, 2]
+
+
+def test_what_stood_for_long_is_not_told_again_right_after_its_grade() -> None:
+    """The hour begins with the grade, however long nobody elected."""
+    history, fold = recommended(1, 2, 3)
+    beat(history, fold, REPEAT_MS // BEAT_MS)
+    lead(history, 0, 1)
+    beat(history, fold, WATCH_MS // BEAT_MS + 10)
+    assert [grade.outcome for grade in graded(fold)] == [Outcome.PARTLY]
+    assert len(made(fold)) == 1
+
+
+def test_a_topic_that_is_deleted_while_it_is_watched_is_gone() -> None:
+    """Made anew under the same name it is another one: neither regained nor lost again."""
+    history, fold = recommended(3, 5)
+    lead(history, 0, 3, 5)
+    history.topic_gone("t")
+    history.topic("t", dict.fromkeys(range(PARTITIONS), (0, 1, 2)))
+    lead(history, 1, 3, 5)
+    beat(history, fold, WATCH_MS // BEAT_MS + 1)
+    (grade,) = graded(fold)
+    assert (grade.watched, grade.regained, grade.lost_again, grade.gone) == (0, 0, 0, 2)
+    assert grade.examples_not_regained == grade.examples_lost_again == ()
+    assert fold.state.control.recommendations.gone == 2
+    beat(history, fold, REPEAT_MS // BEAT_MS)
+    assert len(made(fold)) == 2
+    assert fold.state.control.recommendations.gone == 0
+
+
+def test_partitions_of_another_preferred_replica_are_gone() -> None:
+    """A reassignment that put another broker first lost no leader; a deletion that is due, neither."""
+    history = small_cluster(
+        t=dict.fromkeys(range(5), (0, 1, 2)), u={0: (0, 1, 2)}, v={0: (0, 1, 2)}
+    )
+    fold = Fold()
+    lead(history, 1, 1, 2)
+    for topic in ("u", "v"):
+        history.state(topic, 0, leader=1, isr=(0, 1, 2), leader_epoch=1)
+    beat(history, fold, SETTLE_MS // BEAT_MS + 1)
+    lead(history, 0, 1, 2)
+    history.state("u", 0, leader=0, isr=(0, 1, 2), leader_epoch=2)
+    history.topic("u", {0: (1, 0, 2)})
+    history.state("u", 0, leader=1, isr=(0, 1, 2), leader_epoch=3)
+    history.set("/admin/delete_topics/v", "")
+    beat(history, fold, WATCH_MS // BEAT_MS + 1)
+    (grade,) = graded(fold)
+    assert grade.outcome is Outcome.MENDED
+    assert (grade.watched, grade.regained, grade.lost_again, grade.not_regained) == (2, 2, 0, 0)
+    assert grade.gone == 2
 
 
 def test_leaders_that_are_lost_again_make_it_a_relapse() -> None:
@@ -306,7 +359,15 @@ def test_a_cluster_without_addresses_gets_a_command_to_fill_in() -> None:
     _, fold = recommended(3, 5)
     for record in fold.state.control.brokers.values():
         record.host = None
-    assert "HOST:PORT" in recommendation_ledger._command(fold.state.control)
+    assert "HOST:PORT" in recommendation_ledger._command(fold.state.control, [0])
+
+
+def test_a_command_of_several_brokers_asks_for_all_and_quotes_the_cluster() -> None:
+    """One file mends them all; a name is pasted into a shell."""
+    _, fold = recommended(3, 5)
+    fold.state.control.cluster = "a b"
+    command = recommendation_ledger._command(fold.state.control, [0, 1])
+    assert command.startswith("kcm recommend --cluster 'a b' --json > election.json && kafka-")
 
 
 def test_the_view_holds_the_one_that_stands_and_the_newest_grades() -> None:

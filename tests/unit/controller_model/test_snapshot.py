@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from controller_model.changes import ChangeKind
 from controller_model.snapshot import encode_snapshot, snapshot
+from controller_model.views import TopicView
 from tests.histories import Fold, History, small_cluster, state_path
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -330,3 +333,40 @@ def test_partitions_and_brokers_are_in_order_of_their_numbers() -> None:
     facts = told(history)
     assert list(facts["topics"]["t"]["partitions"]) == ["2", "10"]
     assert list(facts["brokers"]) == ["0", "1", "2", "10"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_after_damage_all_of_the_last_good_state_stays(*, packed: bool) -> None:
+    """Its partition epoch too, however often; the next good state has its own, and none was missed."""
+    history, fold = small_cluster(), Fold(packed=packed)
+    path = state_path("t", 0)
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    fold.follow(history)
+    good = snapshot(fold.state).topics["t"]
+    assert good.partitions[0].partition_epoch == 1
+    for damage in (b"{", b"", b"null"):
+        history.set(path, damage)
+        history.resync()
+        fold.follow(history)
+        if packed:
+            fold.restart()
+        assert snapshot(fold.state).topics["t"] == good
+    history.state("t", 0, leader=2, isr=[1, 2], leader_epoch=2)
+    fold.follow(history)
+    after = snapshot(fold.state)
+    assert after.topics["t"].partitions[0].partition_epoch == 5
+    assert (after.counts.unreadable, after.counts.missed_updates) == (3, 0)
+
+
+def test_damage_without_a_good_state_before_it_has_no_partition_epoch() -> None:
+    """There is nothing that could stay: neither in the snapshot nor in the view."""
+    history, fold = small_cluster(t={0: (0, 1)}), Fold()
+    history.delete(state_path("t", 0))
+    for damage in (b"{", b"["):
+        history.set(state_path("t", 0), damage)
+        fold.follow(history)
+        facts = snapshot(fold.state).topics["t"].partitions[0]
+        assert (facts.leader, facts.partition_epoch) == (None, None)
+        view = fold.views()["prod/topic/t/0"]
+        assert isinstance(view, TopicView)
+        assert view.partition_epoch == (None,)

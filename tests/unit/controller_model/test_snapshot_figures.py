@@ -116,7 +116,19 @@ def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
 
 
 def test_what_the_watcher_may_not_read_is_named() -> None:
-    """The rest goes on, and is complete as far as it can be."""
+    """The rest goes on; what depends on it is not known, so the figures are not complete."""
+    history = small_cluster()
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(denied=("/config/brokers", "/feature"))
+    facts = told(history)
+    assert (facts["denied"], facts["complete"]) == (["/config/brokers", "/feature"], False)
+    assert facts["incomplete_reason"].startswith("READ is denied on /feature: ")
+
+
+def test_what_kafkas_own_acls_deny_everybody_is_assumed_and_not_missed() -> None:
+    """A cluster with zookeeper.set.acl=true is as complete as any."""
     history = small_cluster()
     history.start_resync()
     for path in history.znodes:
@@ -124,6 +136,68 @@ def test_what_the_watcher_may_not_read_is_named() -> None:
     history.finish_resync(denied=("/config/brokers",))
     facts = told(history)
     assert (facts["denied"], facts["complete"]) == (["/config/brokers"], True)
+
+
+def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
+    """Nobody knows that they are gone; audits, which cannot see them either, still prove the rest."""
+    history = small_cluster()
+    held = history.znodes.pop("/controller")
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(denied=("/controller", "/config/users"))
+    history.reconciled()
+    facts = told(history)
+    assert facts["controller"]["id"] == 0
+    reason = "READ is denied on /controller and 1 more: what depends on it is not known"
+    assert facts["incomplete_reason"] == reason
+    history.znodes["/controller"] = held
+    history.tell("/controller")
+    history.heartbeat()
+    history.reconciled()
+    facts = told(history)
+    assert (facts["controller"]["elections"], facts["complete"]) == (1, True)
+
+
+def test_a_denied_znode_that_was_deleted_is_gone_with_the_next_resync_that_may_read() -> None:
+    """It leaves no trace in the digest."""
+    history = small_cluster()
+    del history.znodes["/brokers/ids/2"]
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(denied=("/brokers/ids",))
+    assert told(history)["brokers"]["2"]["live"]
+    history.resync()
+    history.reconciled()
+    facts = told(history)
+    assert (facts["brokers"]["2"]["live"], facts["complete"]) == (False, True)
+
+
+@pytest.mark.parametrize("lost", ["session", "watcher"])
+def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ended(
+    lost: str,
+) -> None:
+    """What is held may be of before; a resync in full sight, such as the daily one, changes nothing."""
+    history = small_cluster()
+    history.start_resync()
+    assert told(history)["complete"]
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync()
+    if lost == "session":
+        history.heartbeat(session=SessionState.LOST)
+    else:
+        history.new_generation("w2")
+    history.start_resync()
+    history.heartbeat(session=SessionState.CONNECTED)
+    facts = told(history)
+    assert not facts["complete"]
+    assert "out of sight" in facts["incomplete_reason"]
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync()
+    assert told(history)["complete"]
 
 
 def test_a_right_that_is_taken_between_resyncs_is_told_by_the_next_heartbeat() -> None:

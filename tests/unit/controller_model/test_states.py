@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from controller_model.errors import ModelError
 from controller_model.states import (
     PartitionState,
     ReplicaState,
@@ -72,6 +73,29 @@ def test_partitions_and_replicas_never_mix() -> None:
     for partition, replica in itertools.product(PartitionState, ReplicaState):
         assert not is_valid(partition, replica)
         assert not is_valid(replica, partition)
+
+
+def test_names_are_as_good_as_members() -> None:
+    """Every pair of names, and of a name and a member, is judged as the pair of members."""
+    states: list[PartitionState | ReplicaState] = [*PartitionState, *ReplicaState]
+    for previous, target in itertools.product(states, states):
+        legal = is_valid(previous, target)
+        assert is_valid(previous.value, target.value) is legal
+        assert is_valid(previous.value, target) is legal
+        assert is_valid(previous, target.value) is legal
+        assert valid_previous_states(target.value) == valid_previous_states(target)
+    assert is_valid(None, "NewReplica")
+    assert not is_valid(None, "OnlinePartition")
+
+
+@pytest.mark.parametrize("name", ["", "Online", "ONLINE", "onlinepartition", "NewPartition "])
+def test_what_is_no_state_is_a_mistake(name: str) -> None:
+    """Neither before nor after a step: it is told by its name, and not as a step that is illegal."""
+    said = f"{name!r} is no state of a partition or a replica"
+    for pair in ((name, "NewPartition"), ("NewPartition", name), (None, name)):
+        with pytest.raises(ModelError) as raised:
+            is_valid(*pair)
+        assert str(raised.value) == said
 
 
 def test_the_values_are_kafkas_names() -> None:

@@ -300,6 +300,52 @@ def test_half_a_character_is_damage() -> None:
     assert znodes.decode_cluster_id(b'{"id":"\\ud83d\\ude00"}') == "\U0001f600"
 
 
+WITHOUT_A_VERSION: dict[ZnodeKind, Any] = {
+    ZnodeKind.CONTROLLER: {"brokerid": 3},
+    ZnodeKind.TOPIC: {"partitions": {"0": [1, 2]}},
+    ZnodeKind.PARTITION_STATE: {"leader": 1, "leader_epoch": 2, "isr": [1], "controller_epoch": 3},
+    ZnodeKind.REASSIGN_PARTITIONS: {
+        "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]
+    },
+    ZnodeKind.PREFERRED_ELECTION: {"partitions": [{"topic": "t", "partition": 0}]},
+    ZnodeKind.ISR_CHANGE: {"partitions": [{"topic": "t", "partition": 0}]},
+    ZnodeKind.LOG_DIR_EVENT: {"broker": 1, "event": 1},
+    ZnodeKind.TOPIC_CONFIG: {"config": {"min.insync.replicas": "2"}},
+    ZnodeKind.BROKER_CONFIG: {"config": {}},
+}
+"""Payloads of whose version Kafka's decoders do not ask."""
+
+
+@pytest.mark.parametrize("kind", WITHOUT_A_VERSION)
+def test_a_payload_without_a_version_is_read_where_kafka_asks_for_none(kind: ZnodeKind) -> None:
+    """It says what it says with version 1; a version that nobody wrote is unreadable all the same."""
+    decode, content = DECODERS[kind], WITHOUT_A_VERSION[kind]
+    assert decode(encoded(content)) == decode(encoded({"version": 1, **content}))
+    for version in (0, 99, -1, "1", None, True, 1.5):
+        assert refuses(decode, {"version": version, **content})
+
+
+def test_a_log_directory_event_needs_its_broker_only() -> None:
+    """Kafka's decoder takes nothing else from it."""
+    assert znodes.decode_log_dir_event(b'{"broker":7}') == znodes.LogDirEventZnode(broker=7)
+    assert refuses(znodes.decode_log_dir_event, {"version": 1, "event": 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (ZnodeKind.BROKER, {"host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"]}),
+        (ZnodeKind.CONFIG_CHANGE, {"entity_path": "topics/t"}),
+        (ZnodeKind.FEATURE, {"status": 1, "features": {}}),
+        (ZnodeKind.MIGRATION, {"kraft_controller_id": 1, "kraft_controller_epoch": 1,
+                               "kraft_metadata_offset": 1, "kraft_metadata_epoch": 1}),
+    ],
+)  # fmt: skip
+def test_where_kafka_asks_for_a_version_it_must_be_there(kind: ZnodeKind, content: Any) -> None:
+    """It decides over the layout: without it nothing is read."""
+    assert refuses(DECODERS[kind], content)
+
+
 def test_a_reason_fits_into_a_line() -> None:
     """200 characters stay, 201 are cut to 200 with dots at the end."""
     assert shorten("x" * 200) == "x" * 200

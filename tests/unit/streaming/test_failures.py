@@ -26,7 +26,7 @@ QUERY = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
         (
             QUERY
             + "x\nTraceback (most recent call last):\n  File 'a', line 1\n"
-            + "controller_model.cluster.UnreadableStateError: a state of format fe, not 01\n\n\tat x",
+            + "controller_model.packing.UnreadableStateError: a state of format fe, not 01\n\n\tat x",
             FailureKind.STATE,
             "UnreadableStateError: a state of format fe, not 01",
         ),

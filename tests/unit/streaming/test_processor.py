@@ -11,18 +11,18 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from controller_model import replay as replay_module
 from controller_model.changes import ZnodeChange, encode_changes
-from controller_model.cluster import Assumed, UnreadableStateError, unpack_control, unpack_topic
+from controller_model.control_plane import Assumed
+from controller_model.event_records import EventRecord, decode_event
 from controller_model.events import (
     AnyEvent,
     Baseline,
-    EventRecord,
     IncidentClosed,
     IncidentOpened,
     IsrShrunk,
     RecommendationGraded,
     RecommendationMade,
-    decode_event,
 )
+from controller_model.packing import UnreadableStateError, unpack_control, unpack_topic
 from controller_model.projection import FORGET_AFTER_MS
 from controller_model.recommendations import Outcome
 from controller_model.views import (

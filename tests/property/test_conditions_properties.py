@@ -1,0 +1,41 @@
+"""What the API lists is what the figures count, on any cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.conditions import JUDGES, Condition, conditions_of, none_counted
+from tests.property.test_figures_properties import random_cluster, seen
+
+COUNTED = {
+    Condition.OFFLINE: "offline",
+    Condition.UNDER_REPLICATED: "under_replicated",
+    Condition.UNDER_MIN_ISR: "under_min_isr",
+    Condition.AT_MIN_ISR: "at_min_isr",
+    Condition.NOT_PREFERRED: "preferred_imbalance",
+    Condition.ELECTABLE: "preferred_electable",
+    Condition.REASSIGNING: "reassigning",
+    Condition.WITHOUT_STATE: "without_state",
+    Condition.SINGLE_REPLICA: "replication_factor_1",
+}
+"""The figure of each condition; that of `deleting` counts topics."""
+
+
+@given(st.integers(0, 2**32), st.integers(0, 12))
+def test_a_list_is_as_long_as_the_number_that_led_to_it(seed: int, partitions: int) -> None:
+    """Each condition holds for as many partitions as the cluster's view counts."""
+    _, fold = random_cluster(seed, partitions)
+    now = seen(fold)
+    counts = now.cluster.counts
+    found = Counter(
+        condition for each in now.partitions for condition in conditions_of(each, now.facts)
+    )
+    assert {condition: found[condition] for condition in COUNTED} == {
+        condition: getattr(counts, figure) for condition, figure in COUNTED.items()
+    }
+    assert set(JUDGES) == {*COUNTED, Condition.DELETING}
+    for condition in Condition:
+        assert not (none_counted(condition, counts) and found[condition])

@@ -1,0 +1,328 @@
+"""Incidents: what was so before, what is counted while it lasts, and what nobody can see."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model import incident_ledger
+from controller_model.changes import SessionState
+from controller_model.events import IncidentClosed, IncidentOpened
+from controller_model.incidents import (
+    STANDING_MS,
+    Incident,
+    IncidentEnd,
+    sentence,
+)
+from tests.failing import BEAT_MS, beat, begun, closed, opened, quiet
+from tests.histories import Fold, History, only
+
+TEN_MIN_BEATS = 600_000 // BEAT_MS
+
+
+def shown(fold: Fold) -> Incident:
+    """Return the open incident as the view shows it."""
+    return incident_ledger.newest(fold.state.control)[0]
+
+
+def standing(history: History, fold: Fold) -> Incident:
+    """Let an hour pass; return the incident that was closed although something stays wrong."""
+    beat(history, fold, STANDING_MS // BEAT_MS + 12)
+    incident = closed(fold)
+    assert incident.end is IncidentEnd.STANDING
+    fold.accounts.clear()
+    return incident
+
+
+@pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
+def test_out_of_sight_is_not_well(session: SessionState) -> None:
+    """A lost session: since when nobody sees it; once it is in sight again, all is well."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    for _ in range(20):
+        history.heartbeat(session=session, session_since=1_795_251_600_123)
+    fold.follow(history)
+    assert shown(fold).unsure_since == 1_795_251_600_123
+    assert shown(fold).summary == (
+        "Controller 0, 10 ms without one; out of sight since 2026-11-21T09:00:00Z "
+        "(counts are at least)."
+    )
+    beat(history, fold, 1)
+    assert shown(fold).unsure_since is None
+    assert "; all is well again (counts" in shown(fold).summary
+
+
+def test_out_of_sight_since_a_time_that_was_not_told_is_since_the_look() -> None:
+    """An older watcher says no more than that its session is lost."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.heartbeat(session=SessionState.LOST)
+    fold.follow(history)
+    assert shown(fold).unsure_since == fold.state.control.now
+    assert "going on: nobody holds /controller (out of sight since 1" in shown(fold).summary
+
+
+def test_a_hole_that_is_not_answered_is_not_well() -> None:
+    """For as long as nothing proves what the log lacked."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    history.seq += 1
+    missing_since = history.now + BEAT_MS + 1
+    beat(history, fold, 400)
+    assert shown(fold).unsure_since == missing_since
+    assert "out of sight since" in shown(fold).summary
+    assert "well" not in shown(fold).summary
+
+
+def test_in_a_resync_what_is_missing_is_said_too() -> None:
+    """Nothing is counted in it, but that something is missing is known at once."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    history.seq += 1
+    history.start_resync()
+    fold.follow(history)
+    assert shown(fold).unsure_since == history.now + 1
+    assert "out of sight since" in shown(fold).summary
+
+
+def test_an_incident_that_is_cut_out_of_sight_says_so() -> None:
+    """Whether something was left when it was closed nobody can tell."""
+    cut = Incident(
+        number=1,
+        started_at=0,
+        last_abnormal_at=1000,
+        closed_at=2000,
+        end=IncidentEnd.CUT,
+        opened_by="BrokerStopped",
+        unsure_since=1_795_251_600_000,
+    )
+    assert sentence(cut) == "Cut after 1.0 s; out of sight since 2026-11-21T09:00:00Z."
+
+
+def test_the_time_without_a_controller_is_counted_while_it_lasts() -> None:
+    """At each look, in the record that is closed, and not again with the election."""
+    history, fold = begun()
+    history.delete("/controller")
+    fold.follow(history)
+    beat(history, fold, TEN_MIN_BEATS)
+    assert shown(fold).vacancy_min_ms == shown(fold).vacancy_max_ms == 600_000
+    assert shown(fold).summary.startswith("Nobody was controller for 10 min 0 s; going on: ")
+    assert opened(fold) is not shown(fold)
+    assert shown(fold).vacancy_max_ms == 600_000, "showing counts nothing"
+    history.now += 5_000
+    history.elect(1)
+    fold.follow(history)
+    assert opened(fold).vacancy_min_ms == opened(fold).vacancy_max_ms == 605_010
+    quiet(history, fold)
+    assert closed(fold).summary == (
+        "Controller 0 -> 1, 10 min 5 s without one; over after 10 min 5 s."
+    )
+
+
+def test_a_vacancy_that_an_incident_ended_with_is_no_other_ones() -> None:
+    """The closed record holds it; the election that ends it opens nothing."""
+    history, fold = begun()
+    history.delete("/controller")
+    fold.follow(history)
+    incident = standing(history, fold)
+    assert incident.vacancy_max_ms == STANDING_MS
+    assert incident.summary == (
+        "Nobody was controller for 1 h 0 min; closed after 1 h 0 min; "
+        "still abnormal: nobody holds /controller."
+    )
+    history.elect(1)
+    beat(history, fold, 10)
+    assert fold.accounts == []
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    quiet(history, fold)
+    assert closed(fold).number == 2
+    assert closed(fold).vacancy_max_ms == 10
+
+
+def test_what_may_have_been_a_vacancy_out_of_sight_is_at_most() -> None:
+    """Nobody saw that /controller stayed vacant meanwhile."""
+    history, fold = begun()
+    history.delete("/controller")
+    beat(history, fold, 1)
+    for _ in range(6):
+        history.heartbeat(session=SessionState.SUSPENDED)
+    fold.follow(history)
+    assert (opened(fold).vacancy_min_ms, opened(fold).vacancy_max_ms) == (10_000, 70_000)
+    assert "Nobody was controller for at most 1 min 10 s" in sentence(opened(fold))
+
+
+def test_a_broker_that_comes_back_after_an_hour_is_no_incident() -> None:
+    """Its partitions get their leader again: that lowers what was wrong, and opens nothing."""
+    history, fold = begun(t={0: (0, 1, 2)}, single={0: (2,), 1: (2,)})
+    history.broker_gone(2)
+    for partition in (0, 1):
+        history.state("single", partition, leader=-1, isr=[2], leader_epoch=1)
+    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
+    fold.follow(history)
+    standing(history, fold)
+    history.broker(2)
+    for partition in (0, 1):
+        history.state("single", partition, leader=2, isr=[2], leader_epoch=2)
+    history.state("t", 0, leader=0, isr=[0, 1, 2])
+    beat(history, fold, 10)
+    assert fold.accounts == []
+    assert fold.state.control.incidents.offline_before == 0
+
+
+def test_an_unclean_election_after_an_hour_is_an_incident() -> None:
+    """Records are lost now, whatever was wrong before."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    history.broker_gone(0)
+    history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)
+    history.elect(1)
+    fold.follow(history)
+    standing(history, fold)
+    history.state("t", 0, leader=1, isr=[1], leader_epoch=2, recovery=1)
+    fold.follow(history)
+    assert only(fold.accounts, IncidentOpened).opened_by == "LeadersElected"
+    assert opened(fold).unclean_elections == 1
+
+
+def test_an_election_away_from_a_broker_that_lives_is_an_incident() -> None:
+    """A failed log directory takes its leaders, however late the controller acts on it."""
+    history, fold = begun()
+    told = "/log_dir_event_notification/log_dir_event_0000000001"
+    history.set(told, {"version": 1, "broker": 0, "event": 1})
+    history.delete(told)
+    fold.follow(history)
+    quiet(history, fold)
+    assert closed(fold).log_dir_failures == 1
+    fold.accounts.clear()
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    fold.follow(history)
+    assert only(fold.accounts, IncidentOpened).opened_by == "LeadersElected"
+    assert opened(fold).leader_elections == {"offline": 1}
+
+
+def test_partitions_that_are_offline_between_two_looks_are_counted() -> None:
+    """A log directory takes them; most are back before the next heartbeat."""
+    history, fold = begun(t=dict.fromkeys(range(50), (0, 1)))
+    for partition in range(50):
+        history.state("t", partition, leader=-1, isr=[0], leader_epoch=1)
+    for partition in range(48):
+        history.state("t", partition, leader=0, isr=[0], leader_epoch=2)
+    fold.follow(history)
+    assert (opened(fold).offline_peak, opened(fold).offline_last) == (50, 2)
+    beat(history, fold, 1)
+    assert (opened(fold).offline_peak, opened(fold).offline_last) == (50, 2)
+    assert "50 partitions offline at once" in shown(fold).summary
+
+
+def test_partitions_that_went_offline_with_their_leader_are_counted_once() -> None:
+    """At its end; that the controller writes so of some, and elects others, adds none."""
+    history, fold = begun(t={0: (2, 1), 1: (2, 1)}, single={0: (2,), 1: (2,)})
+    history.broker_gone(2)
+    for partition in (0, 1):
+        history.state("t", partition, leader=1, isr=[1], leader_epoch=1)
+        history.state("single", partition, leader=-1, isr=[2], leader_epoch=1)
+    fold.follow(history)
+    assert (opened(fold).offline_peak, opened(fold).offline_last) == (4, 2)
+    beat(history, fold, 1)
+    assert (opened(fold).offline_peak, opened(fold).offline_last) == (4, 2)
+
+
+def test_partitions_that_lose_their_leader_while_fewer_are_offline_are_told() -> None:
+    """Their number is told where no level rose above the one before."""
+    incident = Incident(
+        number=1,
+        started_at=0,
+        last_abnormal_at=0,
+        opened_by="PartitionsOffline",
+        offline_before=5,
+        offline_peak=5,
+        leaderless=2,
+    )
+    assert sentence(incident) == "2 partitions left without a leader; all is well again."
+
+
+@pytest.mark.parametrize("session", [SessionState.CONNECTED, SessionState.LOST])
+def test_a_vacancy_of_before_is_of_no_incident(session: SessionState) -> None:
+    """Nobody held /controller at the baseline, whoever looked; a broker bounces meanwhile."""
+    history = History()
+    history.heartbeat(session=session)
+    for broker in range(3):
+        history.broker(broker, seen=False)
+    history.topic("t", {0: (0, 1, 2)}, seen=False)
+    history.state("t", 0, leader=0, isr=[0, 1, 2], seen=False)
+    history.resync()
+    fold = Fold()
+    beat(history, fold, 3)
+    history.broker_gone(1, seen=False)
+    history.broker(1)
+    beat(history, fold, 1)
+    assert shown(fold).still == ()
+    assert shown(fold).summary == "Broker 1 bounced and came back; all is well again."
+    history.elect(2)
+    quiet(history, fold)
+    assert closed(fold).summary == (
+        "Broker 1 bounced and came back; controller 2; over after 10.0 s."
+    )
+    assert closed(fold).vacancy_max_ms == 0
+    fold.accounts.clear()
+    history.delete("/controller")
+    beat(history, fold, 1)
+    assert opened(fold).still == ("nobody holds /controller",)
+
+
+def test_a_ghost_of_before_is_of_no_incident() -> None:
+    """It owed its work for an hour; the next incident is of what came after."""
+    history, fold = begun()
+    history.broker_gone(1)
+    fold.follow(history)
+    assert "the controller does not do its work" in standing(history, fold).still
+    history.set(
+        "/log_dir_event_notification/log_dir_event_0000000001",
+        {"version": 1, "broker": 0, "event": 1},
+    )
+    fold.follow(history)
+    beat(history, fold, 1)
+    assert opened(fold).still == ()
+
+
+def test_what_made_an_incident_last_is_told_beside_what_opened_it() -> None:
+    """A controller that was gone for a moment, and a replica that stays behind for an hour."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(0)
+    history.state("t", 0, leader=0, isr=[0, 1])
+    fold.follow(history)
+    beat(history, fold, STANDING_MS // BEAT_MS + 1)
+    assert only(fold.accounts, IncidentClosed).incident.summary == (
+        "Controller 0, 10 ms without one; 1 partition seen under-replicated; "
+        "closed after 1 h 0 min; still abnormal: 1 partition under-replicated."
+    )
+
+
+def test_the_view_tells_the_last_closed_one_in_short() -> None:
+    """For metrics, with the last abnormal thing of the newest."""
+    history, fold = begun()
+    assert fold.cluster_view().incidents.last_closed is None
+    assert fold.cluster_view().incidents.last_abnormal_at is None
+    history.broker_gone(2)
+    history.broker(2)
+    fold.follow(history)
+    is_open = fold.cluster_view().incidents
+    assert is_open.last_abnormal_at == opened(fold).last_abnormal_at
+    quiet(history, fold)
+    incident = closed(fold)
+    told = fold.cluster_view().incidents
+    assert told.last_abnormal_at == incident.last_abnormal_at
+    last = told.last_closed
+    assert last is not None
+    assert (last.number, last.opened_by, last.end) == (1, "BrokerStopped", IncidentEnd.RECOVERED)
+    assert (last.last_abnormal_at, last.lasted_ms) == (
+        incident.last_abnormal_at,
+        incident.lasted_ms,
+    )
+    assert (last.brokers_lost, last.controller_elections) == (1, 0)
+    assert (last.leaders_moved, last.offline) == (incident.leaders_moved, incident.offline)
