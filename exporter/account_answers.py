@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from controller_model.ids import TopicPartition
-from controller_model.incidents import Incident
+from controller_model.incidents import INCIDENTS_KEPT, Incident
 from controller_model.recommendations import Grade, Recommended
 from controller_model.views import IncidentsView, RecommendationView
 
@@ -19,6 +19,9 @@ Json = dict[str, Any]
 
 STATES = ("open", "closed")
 """What incidents can be asked for by."""
+
+INCIDENTS_SHOWN = INCIDENTS_KEPT + 1
+"""The closed ones that are kept, and one that is open."""
 
 
 def incidents_answer(view: IncidentsView | None, *, state: str | None, limit: int) -> Json:
@@ -50,16 +53,17 @@ def triggered_answer(view: RecommendationView | None) -> Json:
 def recommended_answer(told: Recommended) -> Json:
     """Return a recommendation as it was made."""
     body: Json = msgspec.to_builtins(told)
-    return body | {"partitions": [_named(each) for each in told.partitions]}
+    return body | {"partitions": [partition_answer(each) for each in told.partitions]}
 
 
 def grade_answer(grade: Grade) -> Json:
     """Return what became of a recommendation."""
     body: Json = msgspec.to_builtins(grade)
     for name in ("examples_lost_again", "examples_not_regained"):
-        body[name] = [_named(each) for each in getattr(grade, name)]
+        body[name] = [partition_answer(each) for each in getattr(grade, name)]
     return body
 
 
-def _named(partition: TopicPartition) -> Json:
+def partition_answer(partition: TopicPartition) -> Json:
+    """Return a partition's name."""
     return {"topic": partition.topic, "partition": partition.partition}

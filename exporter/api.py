@@ -8,24 +8,18 @@ milliseconds since 1970.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from controller_model.completeness import Completeness
-from controller_model.events import (
-    BrokerStarted,
-    BrokerStopped,
-    EventId,
-    EventRecord,
-    RecommendationGraded,
-)
+from controller_model.event_records import EventId, EventRecord
+from controller_model.events import BrokerStarted, BrokerStopped, RecommendationGraded
 from controller_model.ids import AsOf
 from controller_model.views import BrokerView, ClusterView
-from exporter.account_answers import grade_answer
+from exporter.account_answers import grade_answer, partition_answer
+from exporter.parameters import whole_number
 from exporter.records import ClusterSnapshot
-
-EVENTS_SHOWN = 50
-"""Newest events in the answer about a cluster."""
 
 _PARTITIONS_SHOWN = 20
 """Partitions listed with an event; the number of all stands beside."""
@@ -38,7 +32,8 @@ def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Json:
     view = snapshot.view
     return {
         "name": snapshot.name,
-        "href": f"/api/v1/clusters/{snapshot.name}",
+        # Relative to the list's own address, which a prefix may stand before.
+        "href": f"clusters/{quote(snapshot.name, safe='')}",
         "completeness": msgspec.to_builtins(completeness),
         "controller": {"id": view.controller.id, "epoch": view.controller.epoch},
         "elections": view.controller.elections,
@@ -47,23 +42,27 @@ def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Json:
     }
 
 
-def detail(
-    snapshot: ClusterSnapshot, completeness: Completeness, events: list[EventRecord]
-) -> Json:
-    """Return all that is known of a cluster, topics apart, and its newest events."""
+def detail(snapshot: ClusterSnapshot, completeness: Completeness, events: list[Json]) -> Json:
+    """Return all that is known of a cluster, topics apart, and these events of it."""
     body = cluster_answer(snapshot.view)
     return {
         "name": snapshot.name,
         "completeness": msgspec.to_builtins(completeness),
         **body,
         "brokers": [broker_answer(broker) for broker in snapshot.brokers.values()],
-        "events": [event(record) for record in events],
+        "events": events,
     }
 
 
 def event(record: EventRecord) -> Json:
     """Return an event; of many partitions the first ones and how many they are."""
     fact = record.event
+    count = None
+    partitions = getattr(fact, "partitions", None)
+    if isinstance(partitions, tuple):
+        # Of thousands only those that are shown are put into words.
+        count, shown = len(partitions), partitions[:_PARTITIONS_SHOWN]
+        fact = msgspec.structs.replace(fact, partitions=())
     body: Json = msgspec.to_builtins(fact)
     generation, seq = fact.position
     body["position"] = {"generation": str(generation), "seq": seq}
@@ -71,14 +70,10 @@ def event(record: EventRecord) -> Json:
         body["zxid"] = str(fact.zxid)
     if isinstance(fact, BrokerStarted | BrokerStopped) and fact.epoch is not None:
         body["epoch"] = str(fact.epoch)
-    partitions = body.get("partitions")
-    if isinstance(partitions, list | tuple):
+    if count is not None:
         # Of what is recommended only the first ones are told, with how many it is about.
-        body.setdefault("partition_count", len(partitions))
-        body["partitions"] = [
-            {"topic": topic, "partition": partition}
-            for topic, partition in partitions[:_PARTITIONS_SHOWN]
-        ]
+        body.setdefault("partition_count", count)
+        body["partitions"] = [partition_answer(each) for each in shown]
     if isinstance(fact, RecommendationGraded):
         body["grade"] = grade_answer(fact.grade)
     return {"id": event_id(record.id), **body}
@@ -96,7 +91,7 @@ def read_event_id(text: str) -> EventId:
     EventId(lineage='L1', generation=7, seq=12, index=0)
     """
     lineage, generation, seq, index = text.rsplit("/", 3)
-    return EventId(lineage, int(generation), int(seq), int(index))
+    return EventId(lineage, whole_number(generation), whole_number(seq), whole_number(index))
 
 
 def place(as_of: AsOf) -> Json:

@@ -1,8 +1,9 @@
 """The answers of /api/v1, by the table of operations.
 
 The rule: every answer about a cluster says up to which change it holds (`as_of`) and how far it
-can be trusted (`completeness`), and can be asked about again by its ETag. What takes more than a
-moment is work for the `Worker`; what grows with a cluster comes in pages.
+can be trusted (`completeness`), and can be asked about again by its ETag unless it is older than
+what is shown. What takes more than a moment is work for the `Worker`; what grows with a cluster
+comes in pages.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from controller_model.events import EventId
+from controller_model.event_records import EventId, decode_event
 from controller_model.ids import AsOf
 from exporter import api
 from exporter.account_answers import incidents_answer, triggered_answer
@@ -26,7 +27,10 @@ from exporter.insight_answers import (
     command_of,
     loss_of,
     loss_of_each_broker,
+    loss_of_each_pair,
     loss_of_each_rack,
+    losses_answer,
+    read_chunk_cursor,
     rebalance_answer,
     rebalance_of,
     recommendation_answer,
@@ -34,14 +38,15 @@ from exporter.insight_answers import (
     safe_to_stop,
 )
 from exporter.maintenance import planned_answer
+from exporter.newest_events import NewestEvents
 from exporter.openapi import document
 from exporter.operations import OPERATIONS, ROOT, Operation
-from exporter.parameters import Query, refuse
+from exporter.parameters import Query, refuse, whole_number
 from exporter.partition_pages import Page, Wanted, partitions_page, read_cursor, topics_page
 from exporter.records import ClusterSnapshot, TopicEntry
-from exporter.responses import etag_response
+from exporter.responses import Aged, etag_response, wants_fresh
 from exporter.status import ReadingStatus
-from exporter.worker import Worker, entries_in_order
+from exporter.worker import Worker
 
 Handler = Callable[[Request], Awaitable[Response]]
 Json = dict[str, Any]
@@ -62,12 +67,17 @@ class Facts(Protocol):
 class ApiPages:
     """The handlers of the operations, over what the reader holds."""
 
-    def __init__(self, reader: Facts, events: EventStore, *, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, reader: Facts, events: EventStore, worker: Worker, *, clock: Callable[[], int]
+    ) -> None:
         self._reader = reader
         self._events = events
         self._clock = clock
-        self._worker = Worker()
-        self._ordered: dict[str, tuple[object, list[TopicEntry]]] = {}
+        self._worker = worker
+        # How a cluster is must be told while somebody asks what would be: a line of its own.
+        self._short_work = Worker()
+        self._newest = NewestEvents(events)
+        self._ordered: dict[str, tuple[int, list[str]]] = {}
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""
@@ -84,7 +94,9 @@ class ApiPages:
 
     async def root(self, _request: Request, _query: Query) -> Json:
         """Tell where to begin."""
-        return {"openapi": f"{ROOT}/openapi.json", "clusters": f"{ROOT}/clusters"}
+        # Relative to its own address, which a prefix may stand before.
+        here = ROOT.rpartition("/")[2]
+        return {"openapi": f"{here}/openapi.json", "clusters": f"{here}/clusters"}
 
     async def document(self, _request: Request, _query: Query) -> Json:
         """Serve the OpenAPI document."""
@@ -102,11 +114,9 @@ class ApiPages:
     async def cluster(self, request: Request, _query: Query) -> Json:
         """Tell all about a cluster."""
         snapshot = self._snapshot(request)
-        verdict = self._reader.collector.completeness(snapshot, self._clock())
-        events = self._events.newest(
-            snapshot.name, most=api.EVENTS_SHOWN, up_to=snapshot.view.as_of
-        )
-        return api.detail(snapshot, verdict, events)
+        collector = self._reader.collector
+        events = await self._short_work.run(lambda: self._newest.of(snapshot, collector.clusters))
+        return api.detail(snapshot, collector.completeness(snapshot, self._clock()), events)
 
     async def brokers(self, request: Request, query: Query) -> Json:
         """List the brokers."""
@@ -155,8 +165,9 @@ class ApiPages:
         before, after = _event_cursor("before", query), _event_cursor("after", query)
         if before is not None and after is not None:
             raise refuse("after", "give `before` or `after`, not both")
-        page = await self._worker.run(
-            lambda: self._events.search(
+
+        def search() -> Json:
+            page = self._events.search(
                 snapshot.name,
                 up_to=snapshot.view.as_of,
                 most=query.whole("limit") or 1,
@@ -165,12 +176,14 @@ class ApiPages:
                 before=before,
                 after=after,
             )
-        )
-        return self._about(snapshot) | {
-            "events": [api.event(record) for record in page.events],
-            "older": None if page.older is None else api.event_id(page.older),
-            "newer": None if page.newer is None else api.event_id(page.newer),
-        }
+            return {
+                "events": [api.event(decode_event(value)) for value in page.values],
+                "older": None if page.older is None else api.event_id(page.older),
+                "newer": None if page.newer is None else api.event_id(page.newer),
+                "held_from": self._events.held_from(snapshot.name),
+            }
+
+        return self._about(snapshot) | await self._worker.run(search)
 
     async def incidents(self, request: Request, query: Query) -> Json:
         """List the incidents."""
@@ -188,34 +201,39 @@ class ApiPages:
             "written_to": None if written_to is None else written_to._asdict(),
         }
 
-    async def recommendations(self, request: Request, query: Query) -> Json:
+    async def recommendations(self, request: Request, query: Query) -> Json | Aged:
         """Tell which preferred elections to run."""
         snapshot = self._snapshot(request)
         broker = query.whole("broker")
         _check_brokers("broker", [] if broker is None else [broker], snapshot)
+        after, mark = _chunk_cursor(query.text("after"))
+        fresh = wants_fresh(request)
         told = await self._worker.insight(
-            ("recommendation", broker), snapshot, lambda s, f: recommendation_of(s, f, broker)
+            ("recommendation", broker),
+            snapshot,
+            lambda s, f: recommendation_of(s, f, broker),
+            fresh=fresh,
         )
-        planned = await self._worker.insight("rebalance", snapshot, rebalance_of)
+        if mark not in {None, told.result.mark}:
+            why = "the recommendation has become another one since that page"
+            raise HTTPException(409, f"parameter 'after': {why}; begin again without it")
+        threshold = snapshot.view.rebalance.threshold_percentage
+        planned = await self._worker.insight(
+            ("rebalance", threshold), snapshot, rebalance_of, fresh=fresh
+        )
         elected_at = snapshot.view.controller.elected_at
-        return (
-            self._about(snapshot, told.as_of)
-            | recommendation_answer(
-                told.result,
-                broker=broker,
-                after=query.whole("after") or 0,
-                limit=query.whole("limit") or 1,
-            )
-            | {
-                "command": command_of(snapshot.brokers.values()),
-                "next_rebalance": rebalance_answer(
-                    planned.result, elected_at=elected_at, now=self._clock()
-                ),
-                "triggered": triggered_answer(snapshot.recommendation),
-            }
-        )
+        body = recommendation_answer(
+            told.result, broker=broker, after=after, limit=query.whole("limit") or 1
+        ) | {
+            "command": command_of(snapshot.brokers.values()),
+            "next_rebalance": rebalance_answer(
+                planned.result, elected_at=elected_at, now=self._clock()
+            ),
+            "triggered": triggered_answer(snapshot.recommendation),
+        }
+        return self._as_of(snapshot, min(told.as_of, planned.as_of), body)
 
-    async def what_if(self, request: Request, query: Query) -> Json:
+    async def what_if(self, request: Request, query: Query) -> Json | Aged:
         """Tell what would break."""
         snapshot = self._snapshot(request)
         brokers, racks = query.wholes("lose_broker"), query.texts("lose_rack")
@@ -224,19 +242,18 @@ class ApiPages:
             raise refuse("lose_broker", "say what is lost: `lose_broker`, `lose_rack`, or `each`")
         _check_brokers("lose_broker", brokers, snapshot)
         _check_racks(racks, snapshot)
-        lost = frozenset(brokers) | {b.id for b in snapshot.brokers.values() if b.rack in racks}
-        if each == "broker":
-            told = await self._worker.insight("each broker", snapshot, loss_of_each_broker)
-        elif each == "rack":
-            told = await self._worker.insight("each rack", snapshot, loss_of_each_rack)
-        else:
+        fresh = wants_fresh(request)
+        if each is not None:
             told = await self._worker.insight(
-                ("lose", lost), snapshot, lambda s, f: loss_of(s, f, lost)
+                ("each", each), snapshot, _LOSS_OF_EACH[each], fresh=fresh
             )
-        losses = told.result
-        if each is None:
-            losses = [losses[0] | {"racks": sorted(set(racks))}]
-        return self._about(snapshot, told.as_of) | {"losses": losses}
+            return self._as_of(snapshot, told.as_of, told.result)
+        lost = frozenset(brokers) | {b.id for b in snapshot.brokers.values() if b.rack in racks}
+        told = await self._worker.insight(
+            ("lose", lost), snapshot, lambda s, f: loss_of(s, f, lost), fresh=fresh
+        )
+        loss = told.result | {"racks": sorted(set(racks))}
+        return self._as_of(snapshot, told.as_of, losses_answer([loss]))
 
     def _planned(self, snapshot: ClusterSnapshot) -> dict[int, Json]:
         lasting = self._reader.collector.planned.lasting(snapshot.name, self._clock())
@@ -251,14 +268,24 @@ class ApiPages:
         return self._about(snapshot) | {of: page.items, "next": page.next}
 
     def _entries(self, snapshot: ClusterSnapshot) -> list[TopicEntry]:
-        """Return the topics in order, sorted again only when they are others than before."""
+        """Return the chunks of topics in order, sorted again only when they are others."""
+        topics = snapshot.topics
         known = self._ordered.get(snapshot.name)
-        if known is None or known[0] is not snapshot.topics:
-            known = (snapshot.topics, entries_in_order(snapshot))
+        if known is None or known[0] != snapshot.topics_version:
+            # Their keys are remembered and not the topics, which would be kept alive by it.
+            keys = sorted(topics, key=lambda key: (topics[key].name, topics[key].chunk))
+            known = (snapshot.topics_version, keys)
             held = self._reader.collector.clusters
             self._ordered = {n: old for n, old in self._ordered.items() if n in held}
             self._ordered[snapshot.name] = known
-        return known[1]
+        return [topics[key] for key in known[1]]
+
+    def _as_of(self, snapshot: ClusterSnapshot, as_of: AsOf, told: Json) -> Json | Aged:
+        """Return an answer that holds for this place in the log."""
+        body = self._about(snapshot, as_of) | told
+        held = self._reader.collector.clusters.get(snapshot.name)
+        is_newest = held is not None and held.snapshot.view.as_of <= as_of
+        return body if is_newest else Aged(body)
 
     def _about(self, snapshot: ClusterSnapshot, as_of: AsOf | None = None) -> Json:
         verdict = self._reader.collector.completeness(snapshot, self._clock())
@@ -287,9 +314,23 @@ def _page(
     return shown, shown[-1] if len(left) > limit else None
 
 
+_LOSS_OF_EACH = {
+    "broker": loss_of_each_broker,
+    "pair": loss_of_each_pair,
+    "rack": loss_of_each_rack,
+}
+
+
+def _chunk_cursor(text: str | None) -> tuple[int, str | None]:
+    try:
+        return (0, None) if text is None else read_chunk_cursor(text)
+    except ValueError:
+        raise refuse("after", f"{text!r} is not the `next` of a page") from None
+
+
 def _whole_cursor(text: str | None) -> int:
     try:
-        return -1 if text is None else int(text)
+        return -1 if text is None else whole_number(text)
     except ValueError:
         raise refuse("after", f"{text!r} is not the `next` of a page") from None
 

@@ -56,7 +56,7 @@ def moment(
     return Moment(
         completeness=assess(view, reading, now),
         behind_ms=behind_ms(view, reading, now),
-        vacant_ms=None if since is None else max(0, now - since),
+        vacant_ms=None if view.log.is_denied("/controller") else max(0, now - (since or now)),
         planned_until={broker: work.until for broker, work in planned.items()},
         worst=worst,
         next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),

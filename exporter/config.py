@@ -29,7 +29,11 @@ class ExportSettings(PipelineSettings):
         "names. Each costs Prometheus about 8 kB of memory.",
     )
     events_kept: int = Field(
-        10_000, ge=1, le=1_000_000, description="Newest events kept in memory for each cluster."
+        10_000,
+        ge=1,
+        le=1_000_000,
+        description="Newest events kept in memory for each cluster; 32 MiB of one cluster and 256 MiB "
+        "of all clusters at most.",
     )
     kafka_gone_s: float = Field(
         15.0,

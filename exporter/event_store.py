@@ -1,8 +1,8 @@
 """The newest events of every cluster, out of the raw records of kcm.events.
 
 The rule: ids rise per cluster, so a record that is not above the highest seen is a repetition and
-dropped. Events are kept as bytes, bounded in number and size per cluster, and shown only once the
-views have come as far. A lineage that folds the log again tells again what an older one has told:
+dropped. Events are kept as bytes, bounded in number and size per cluster and in size over all of
+them, and shown only once the views have come as far. A lineage that folds the log again tells again what an older one has told:
 then only its own word is shown. One thread applies records, any thread may read.
 """
 
@@ -17,12 +17,17 @@ from typing import NamedTuple
 import msgspec
 
 from controller_model.errors import UnreadableRecordError
-from controller_model.events import EventId, EventRecord, as_of, decode_event
+from controller_model.event_records import EventId, EventRecord, as_of, decode_event
 from controller_model.ids import AsOf
 from exporter.records import Record
 
 MAX_RING_BYTES = 32 * 1024 * 1024
-"""Bytes of events kept per cluster: a single event may list 10,000 partitions."""
+"""Of the events of one cluster: a single event may list 10,000 partitions."""
+MAX_BYTES = 256 * 1024 * 1024
+"""Of all events: a quarter of the memory that the chart gives the exporter. Beyond it the cluster that
+holds most gives its oldest, so that each of many keeps an equal share and a quiet one all it has."""
+_OBJECTS_BYTES = 400
+"""What an event takes beside its JSON: its id, its time and their place."""
 
 
 class _Kept(NamedTuple):
@@ -30,15 +35,25 @@ class _Kept(NamedTuple):
     at: int
     value: bytes
 
+    @property
+    def size_bytes(self) -> int:
+        return len(self.value) + _OBJECTS_BYTES
+
 
 class EventPage(NamedTuple):
     """Events that were asked for, and between which events the search was."""
 
-    events: list[EventRecord]
+    values: list[bytes]
+    """As they came in: a thousand wide ones take a hundred times as much when they are all read."""
     older: EventId | None
     """Before which to go on for older ones; None: there are none that are kept."""
     newer: EventId | None
     """After which to go on for newer ones; None: there has been none yet."""
+
+    @property
+    def events(self) -> list[EventRecord]:
+        """The events, all of them read."""
+        return [decode_event(value) for value in self.values]
 
 
 class _Fact(msgspec.Struct, frozen=True):
@@ -61,6 +76,12 @@ class _Ring:
         self.size_bytes = 0
         self.highest: EventId | None = None
 
+    def drop_oldest(self) -> int:
+        """Drop the oldest event; return how large it was."""
+        size_bytes = self.events.popleft().size_bytes
+        self.size_bytes -= size_bytes
+        return size_bytes
+
 
 class EventStore:
     """The last events of each cluster, newest last."""
@@ -69,6 +90,7 @@ class EventStore:
         self._kept = kept
         self._lock = threading.Lock()
         self._rings: dict[str, _Ring] = {}
+        self._size_bytes = 0
         self.unreadable = 0
         self.repeated = 0
 
@@ -88,18 +110,39 @@ class EventStore:
                 self.repeated += 1
                 return None
             ring.highest = event.id
-            ring.events.append(_Kept(event.id, event.event.at, record.value))
-            ring.size_bytes += len(record.value)
+            kept = _Kept(event.id, event.event.at, record.value)
+            ring.events.append(kept)
+            ring.size_bytes += kept.size_bytes
+            self._size_bytes += kept.size_bytes
             while len(ring.events) > self._kept or (
                 ring.size_bytes > MAX_RING_BYTES and len(ring.events) > 1
             ):
-                ring.size_bytes -= len(ring.events.popleft().value)
+                self._size_bytes -= ring.drop_oldest()
+            self._share()
         return event
+
+    def _share(self) -> None:
+        """Drop the oldest of whoever holds most until all is within its bound."""
+        while self._size_bytes > MAX_BYTES:
+            largest = max(self._rings.values(), key=lambda ring: ring.size_bytes)
+            if len(largest.events) == 1:
+                return
+            self._size_bytes -= largest.drop_oldest()
 
     def newest(self, cluster: str, *, most: int, up_to: AsOf) -> list[EventRecord]:
         """Return the newest events, newest first, of those that the views have come to."""
+        return [decode_event(value) for _, value in self.newest_values(cluster, most, up_to)]
+
+    def newest_values(self, cluster: str, most: int, up_to: AsOf) -> list[tuple[EventId, bytes]]:
+        """Return the newest events as they came in, each with its id."""
         shown = self._shown(cluster, up_to)
-        return [decode_event(event.value) for event in reversed(shown[-most:])] if most else []
+        return [(event.id, event.value) for event in reversed(shown[-most:])] if most else []
+
+    def held_from(self, cluster: str) -> int | None:
+        """Return when the oldest event was that is still held; None: there is none."""
+        with self._lock:
+            ring = self._rings.get(cluster)
+            return ring.events[0].at if ring and ring.events else None
 
     def search(
         self,
@@ -119,7 +162,7 @@ class EventStore:
         shown = self._shown(cluster, up_to, after)
         if before is not None:
             shown = [each for each in shown if each.id < before]
-        found: list[EventRecord] = []
+        found: list[bytes] = []
         looked_at: EventId | None = None
         order: Iterable[_Kept] = shown if after is not None else reversed(shown)
         for event in order:
@@ -128,7 +171,7 @@ class EventStore:
             looked_at = event.id
             glance = _glance.decode(event.value).event
             if (not kinds or glance.kind in kinds) and (since is None or glance.at >= since):
-                found.append(decode_event(event.value))
+                found.append(event.value)
         if after is not None:
             return EventPage(found, None, looked_at or after)
         is_oldest = not shown or looked_at == shown[0].id
@@ -151,7 +194,9 @@ class EventStore:
     def forget(self, cluster: str) -> None:
         """Drop the events of a cluster that is gone."""
         with self._lock:
-            self._rings.pop(cluster, None)
+            ring = self._rings.pop(cluster, None)
+            if ring is not None:
+                self._size_bytes -= ring.size_bytes
 
 
 def _told_once(kept: list[_Kept]) -> list[_Kept]:

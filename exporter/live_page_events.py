@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from controller_model.events import ControllerElected, ControllerVacated, EventId, EventRecord
+from controller_model.event_records import EventId, EventRecord, decode_event
+from controller_model.events import ControllerElected, ControllerVacated
 from controller_model.ids import AsOf
 from exporter.event_store import EventStore
 
@@ -48,11 +49,11 @@ class RecentEvents:
             return self._begin(up_to)
         page = self._store.search(self._cluster, up_to=up_to, most=_AT_ONCE, after=self._newest)
         self._newest = page.newer
-        for record in page.events:
+        for record in map(decode_event, page.values):
             self._events.appendleft(record)
             if isinstance(record.event, ControllerElected | ControllerVacated):
                 self._elections.appendleft(record)
-        return bool(page.events)
+        return bool(page.values)
 
     def _begin(self, up_to: AsOf) -> bool:
         self._lineage = up_to.lineage
@@ -65,4 +66,4 @@ class RecentEvents:
         self._elections.clear()
         self._elections.extend(elections.events)
         self._newest = page.newer
-        return bool(page.events)
+        return bool(page.values)

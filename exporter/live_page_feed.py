@@ -148,18 +148,20 @@ class LiveFeed:
     async def _look(self) -> None:
         clusters = self._reader.collector.clusters
         now = self._clock()
+        # Who joins while a picture is made is told in the next look, which begins with a beat.
+        viewers = list(self._viewers)
         sole = next(iter(clusters)) if len(clusters) == 1 else None
-        watched = {name for v in self._viewers if (name := v.cluster or sole) is not None}
+        watched = {name for v in viewers if (name := v.cluster or sole) is not None}
         self._pictures = {name: p for name, p in self._pictures.items() if name in watched}
         for name in watched:
             picture = self._pictures.setdefault(name, _Picture(self._events, name))
             await picture.look(clusters[name].snapshot if name in clusters else None, now)
-        is_beat = self._looks % BEATS_EVERY_LOOKS == 0 or any(v.is_new for v in self._viewers)
+        is_beat = self._looks % BEATS_EVERY_LOOKS == 0 or any(v.is_new for v in viewers)
         if self._fleet is None or is_beat or clusters is not self._seen:
             self._seen = clusters
             self._tell_fleet(now)
         beats = {name: self._beat(name, now) for name in (*watched, None)} if is_beat else {}
-        for viewer in list(self._viewers):
+        for viewer in viewers:
             self._tell(viewer, viewer.cluster or sole, beats)
 
     def _tell_fleet(self, now: int) -> None:
@@ -188,6 +190,7 @@ class LiveFeed:
         body: Json = {
             "now": now,
             "page": self._page,
+            "viewers": len(self._viewers),
             "reasons": self._reasons(),
             "trust": None,
             "maintenance": [],

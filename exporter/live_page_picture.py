@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from controller_model.completeness import Completeness, Reading, Stage, sign_of_life
-from controller_model.events import EventRecord
+from controller_model.event_records import EventRecord
 from exporter import api
 from exporter.insight_answers import safe_to_stop
 from exporter.live_page_problems import Problem, Severity, problems_of, severity_of

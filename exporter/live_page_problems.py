@@ -109,6 +109,14 @@ def _partitions(snapshot: ClusterSnapshot) -> Iterator[Problem]:
             text=f"{_are(counts.under_replicated)} under-replicated",
             filter="under-replicated",
         )
+    if counts.without_state:
+        # No alert is about these: they are as a topic's first moment, which may last.
+        have = "has" if counts.without_state == 1 else "have"
+        yield Problem(
+            severity=Severity.WARNING,
+            text=f"{_number(counts.without_state, 'partition')} {have} no state yet: no leader",
+            filter="without-state",
+        )
 
 
 def _brokers(snapshot: ClusterSnapshot) -> Iterator[Problem]:

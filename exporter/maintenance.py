@@ -182,7 +182,7 @@ class MaintenanceReader:
         for record in reading.records:
             self._metrics.records.labels(record.topic).inc()
             try:
-                mark = decode_mark(record.key, record.value)
+                mark = decode_mark(record.key, record.value, record.timestamp)
             except UnreadableRecordError as error:
                 self._metrics.unreadable.labels(record.topic).inc()
                 self._log.warning("a mark of planned work cannot be read", reason=str(error))

@@ -12,15 +12,17 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client import exposition as text_format
 from prometheus_client.openmetrics import exposition as openmetrics_format
 
-from exporter.render import Format
+from exporter.render import END_MARK, Format
 
-_DELAY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""From our own few milliseconds to delays that an operator would notice."""
+_DELAY_BUCKETS_S = (
+    *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+    *(30, 60, 120, 300, 600, 1800),
+)
+"""From our own few milliseconds to half an hour: a quantile is never told above the last finite
+one."""
 
 _WORK_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
 """Rendering and scrapes: a tenth of a millisecond for one cluster, tens for a large fleet."""
-
-_END_MARK = b"# EOF\n"
 
 
 class ExporterMetrics:
@@ -100,7 +102,8 @@ class ExporterMetrics:
         )
         self.requests = Counter(
             "kcm_exporter_http_requests",
-            "Requests answered, by route and status code.",
+            "Requests answered, by route and status code; the route is `none` for a path or a method "
+            "that is not served.",
             ["route", "code"],
             registry=registry,
         )
@@ -110,4 +113,4 @@ class ExporterMetrics:
         if format_ is Format.TEXT:
             return text_format.generate_latest(self.registry)
         body: bytes = openmetrics_format.generate_latest(self.registry)  # type: ignore[no-untyped-call]  # the package leaves it untyped
-        return body.removesuffix(_END_MARK)
+        return body.removesuffix(END_MARK)

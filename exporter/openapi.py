@@ -17,6 +17,7 @@ import msgspec
 from controller_model.completeness import Completeness
 from controller_model.events import AnyEvent
 from controller_model.insights_loss import StopRisk
+from controller_model.insights_pairs import RISKS
 from controller_model.insights_rebalance import AutoRebalance, Blocked
 from controller_model.recommendations import Recommended
 from controller_model.views import BrokerView, ClusterView
@@ -67,7 +68,7 @@ def document() -> Json:
             "title": "Kafka Controller Monitor",
             "version": importlib.metadata.version(_DISTRIBUTION),
             "description": "Times are milliseconds since 1970. Numbers of 64 bits are text. "
-            "Every answer has an ETag. Errors are application/problem+json (RFC 9457).",
+            "An answer has an ETag unless it is older than what is shown. Errors are application/problem+json (RFC 9457).",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": {operation.path: {"get": _operation(operation)} for operation in OPERATIONS},
@@ -130,7 +131,7 @@ def _schemas() -> dict[str, Json]:
         "Clusters": _object(clusters=_list(_ref("Summary")), next=_NEXT),
         "Summary": _object(
             name=_TEXT,
-            href=_TEXT,
+            href={"type": "string", "description": "Relative to the address of this answer."},
             completeness=_ref("Completeness"),
             controller=_object(id=_WHOLE, epoch=_maybe(_WHOLE)),
             elections=_WHOLE,
@@ -145,6 +146,9 @@ def _schemas() -> dict[str, Json]:
             events=_list(_ref("Event")),
             older=_maybe({"type": "string", "description": "The `before` of older events."}),
             newer=_maybe({"type": "string", "description": "The `after` of newer events."}),
+            held_from=_maybe(
+                {"type": "integer", "description": "When the oldest event was that is still held."}
+            ),
         ),
         "Incidents": _object(**_ABOUT, total=_WHOLE, incidents=_list(_ref("Incident"))),
         "Maintenance": _object(
@@ -154,7 +158,13 @@ def _schemas() -> dict[str, Json]:
         ),
         "PlannedWork": _planned_work(),
         "Recommendations": _recommendations(),
-        "WhatIf": _object(**_ABOUT, losses=_list(_loss())),
+        "WhatIf": _object(
+            **_ABOUT,
+            losses=_list(_loss()),
+            pair_count=_maybe(
+                {"type": "integer", "description": "Pairs that break more together than apart."}
+            ),
+        ),
     }
 
 
@@ -263,6 +273,12 @@ def _loss() -> Json:
         unclean=_WHOLE,
         leaders_moved=_SHARES,
         leaders_after=_SHARES,
+        beyond_members=_maybe(
+            {
+                **_object(**dict.fromkeys(map(str, RISKS), _WHOLE)),
+                "description": "Of a pair: partitions that only the loss of both would harm.",
+            }
+        ),
     )
 
 
@@ -323,7 +339,7 @@ def _reword_views(schemas: dict[str, Json]) -> None:
     for name in ("examples_lost_again", "examples_not_regained"):
         schemas["Grade"]["properties"][name] = _EXAMPLES
     schemas.pop("AsOf", None)
-    safety = _object(safe=_maybe(_YES_NO), offline=_WHOLE, under_min_isr=_WHOLE)
+    safety = _object(safe=_maybe(_YES_NO), why=_maybe(_TEXT), offline=_WHOLE, under_min_isr=_WHOLE)
     planned = _maybe(_ref("PlannedWork"))
     with_safety = {**broker["properties"], "safe_to_stop": safety, "maintenance": planned}
     for name, schema in (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from controller_model.events import AnyEvent
+from exporter.account_answers import INCIDENTS_SHOWN
 from exporter.account_answers import STATES as INCIDENT_STATES
 from exporter.conditions import Condition
 from exporter.parameters import Parameter
@@ -109,7 +110,15 @@ OPERATIONS = (
         "Incidents",
         (
             Parameter("state", "Only incidents that are open, or closed.", values=INCIDENT_STATES),
-            _limit(50, 50, "incidents"),
+            Parameter(
+                "limit",
+                "At most so many incidents; the newest are kept, and older ones stand in the events "
+                "(IncidentClosed): there is no next page.",
+                is_whole=True,
+                least=1,
+                most=INCIDENTS_SHOWN,
+                default=INCIDENTS_SHOWN,
+            ),
         ),
     ),
     Operation(
@@ -131,7 +140,11 @@ OPERATIONS = (
                 most=2**31,
             ),
             _limit(20, 100, "chunks of 500 partitions"),
-            Parameter("after", "The `next` of the page before.", is_whole=True, least=0, default=0),
+            Parameter(
+                "after",
+                "The `next` of the page before, refused with 409 when the recommendation has become "
+                "another one since; or a chunk's number, to go on after it whatever has changed.",
+            ),
         ),
     ),
     Operation(
@@ -150,8 +163,9 @@ OPERATIONS = (
             Parameter("lose_rack", "All brokers of this rack are lost as well.", many=True),
             Parameter(
                 "each",
-                "Instead: each broker, or each rack, is lost alone.",
-                values=("broker", "rack"),
+                "Instead: each broker, or each rack, is lost alone; or the pairs of brokers that "
+                "break more together than apart, the worst 20 of them.",
+                values=("broker", "rack", "pair"),
             ),
         ),
     ),

@@ -1,28 +1,29 @@
 """The answers to requests: the live page, /metrics, /healthz, /readyz and /api/v1.
 
 The rule: no request waits for Kafka or for the reading thread; it is answered from what is in
-memory, and says how old that is.
+memory, and says how old that is. The thread that serves them all does nothing that grows with a
+cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from exporter.api_pages import ApiPages, Facts, Handler
 from exporter.event_store import EventStore
 from exporter.live_page import LivePage
 from exporter.metrics import ExporterMetrics
 from exporter.partitions import PartitionCollector
-from exporter.render import Format, choose_format
+from exporter.render import END_MARK, Format, choose_format
 from exporter.responses import json_response
 from exporter.status import reasons_not_ready
-
-_END_MARK = b"# EOF\n"
+from exporter.worker import Worker
 
 
 class Pages:
@@ -43,8 +44,10 @@ class Pages:
         self._metrics = metrics
         self._clock = clock
         self._kafka_gone_ms = kafka_gone_s * 1000
-        self._api = ApiPages(reader, events, clock=clock)
+        self._worker = Worker()
+        self._api = ApiPages(reader, events, self._worker, clock=clock)
         self._partitions = PartitionCollector() if partition_metrics else None
+        self._rendering = asyncio.Lock()
         self.live = LivePage(
             reader,
             events,
@@ -74,15 +77,23 @@ class Pages:
             self._metrics.ready.set(not self._reasons())
             body = self._reader.collector.scrape(format_, self._clock())
             own = self._metrics.exposition(format_)
-        return _exposition(format_, body + own)
+        end = _end(format_)
+        return Response(body + own + end, headers={"content-type": format_.value})
 
     async def partitions(self, request: Request) -> Response:
         """Serve every partition, where that was asked for in the settings."""
         if self._partitions is None:
             raise HTTPException(404)
         format_ = choose_format(request.headers.get("accept"))
-        snapshots = {n: held.snapshot for n, held in self._reader.collector.clusters.items()}
-        return _exposition(format_, self._partitions.scrape(format_, snapshots))
+        async with self._rendering:
+            steps = self._partitions.render(self._reader.collector.snapshots())
+            # Between two steps others have their turn.
+            while await self._worker.run(lambda: next(steps, None)) is not None:
+                continue
+            lines = self._partitions.lines(format_)
+        return StreamingResponse(
+            _stream(lines, _end(format_)), headers={"content-type": format_.value}
+        )
 
     async def health(self, _request: Request) -> Response:
         """Answer 200 while the reading thread runs."""
@@ -111,6 +122,11 @@ class Pages:
         )
 
 
-def _exposition(format_: Format, body: bytes) -> Response:
-    end = _END_MARK if format_ is Format.OPENMETRICS else b""
-    return Response(body + end, headers={"content-type": format_.value})
+async def _stream(lines: Iterable[bytes], end: bytes) -> AsyncIterator[bytes]:
+    for piece in lines:
+        yield piece
+    yield end
+
+
+def _end(format_: Format) -> bytes:
+    return END_MARK if format_ is Format.OPENMETRICS else b""

@@ -16,6 +16,8 @@ MOST_VALUES = 100
 """Repetitions of one parameter: more than anybody types, few enough to work through."""
 
 _LARGEST_INTEGER = 2**53
+_LONGEST_NUMBER = 19
+"""Digits of any number within 64 bits."""
 _LARGEST_TEXT = 300
 """Characters: a topic's name has 249 at most, an event's id fewer."""
 
@@ -56,9 +58,12 @@ class Parameter(NamedTuple):
                 self.name, f"{value!r} is not a whole number from {self.least} to {self.most}"
             )
         if self.is_time and milliseconds(value) is None:
+            # In a query a bare + is a space.
+            hint = " (a + is to be written as %2B)" if " " in value else ""
             raise _bad(
                 self.name,
-                f"{value!r} is no time; write milliseconds since 1970, or 2026-11-21T10:00:00Z",
+                f"{value!r} is no time; write milliseconds since 1970, or 2026-11-21T10:00:00Z"
+                f"{hint}",
             )
         return value
 
@@ -127,6 +132,20 @@ def milliseconds(text: str) -> int | None:
     if time.tzinfo is None:
         return None
     return (time - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+
+
+def whole_number(text: str) -> int:
+    """Return a whole number of a cursor; raises ValueError for any other spelling of it.
+
+    >>> whole_number("17")
+    17
+    >>> whole_number("1_7")
+    Traceback (most recent call last):
+    ValueError: 1_7
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
+        raise ValueError(text)
+    return int(text)
 
 
 def _is_whole(text: str, least: int, most: int) -> bool:

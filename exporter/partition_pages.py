@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from controller_model.insights import ClusterFacts, PartitionFacts, cluster_facts, partitions_in
 from controller_model.views import TopicView
 from exporter.conditions import JUDGES, Condition, conditions_of, none_counted
+from exporter.parameters import whole_number
 from exporter.records import ClusterSnapshot, TopicEntry
 
 MOST_READ = 20_000
@@ -57,9 +58,9 @@ def read_cursor(text: str) -> tuple[str, int]:
     ('orders', 17)
     """
     topic, slash, partition = text.rpartition("/")
-    if not (slash and topic and partition.isascii() and partition.isdigit()):
+    if not (slash and topic):
         raise ValueError(text)
-    return topic, int(partition)
+    return topic, whole_number(partition)
 
 
 def partitions_page(

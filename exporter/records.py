@@ -68,6 +68,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """By id, in order of ids."""
     topics: Mapping[str, TopicEntry]
     """By view key: all chunks of all topics."""
+    topics_version: int = 0
+    """Another number wherever the topics are others: whoever remembers it keeps no topics alive."""
     incidents: IncidentsView | None = None
     recommendation: RecommendationView | None = None
     """None: the fold has told none yet."""

@@ -24,6 +24,10 @@ class Format(enum.Enum):
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
+END_MARK = b"# EOF\n"
+"""What an exposition in OpenMetrics ends with."""
+
+
 class Lines(NamedTuple):
     """Sample lines in both formats; the very same bytes where they do not differ."""
 

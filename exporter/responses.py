@@ -1,13 +1,15 @@
 """Answers as JSON: plain ones, those that a client may keep and ask about again, and problems.
 
 The rule: an answer's ETag is the digest of its bytes, so it changes exactly when the answer does,
-the verdict on completeness included; nothing has to be remembered for it.
+the verdict on completeness included; nothing has to be remembered for it. An answer that is older
+than what is shown has none: that it is the same as before is no news to anybody.
 """
 
 from __future__ import annotations
 
 import hashlib
 from http import HTTPStatus
+from typing import NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -15,6 +17,12 @@ from starlette.responses import Response
 
 _ETAG_BYTES = 12
 """Enough that two answers of one URL never share it."""
+
+
+class Aged(NamedTuple):
+    """The body of an answer that holds for an older commit than the one that is shown."""
+
+    body: object
 
 
 def json_response(
@@ -34,6 +42,8 @@ def json_response(
 
 def etag_response(request: Request, body: object) -> Response:
     """Return a body as JSON with its ETag; 304 without the body to a client that has it."""
+    if isinstance(body, Aged):
+        return json_response(body.body)
     return kept_response(request, msgspec.json.encode(body), "application/json", {})
 
 
@@ -47,6 +57,11 @@ def kept_response(
     if _is_known(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=media_type, headers=headers)
+
+
+def wants_fresh(request: Request) -> bool:
+    """Tell whether the client will have no answer of before, and rather wait."""
+    return "no-cache" in request.headers.get("cache-control", "").lower()
 
 
 def problem_response(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:

@@ -24,6 +24,8 @@ from exporter.pages import Pages
 from exporter.responses import problem_response
 from pipeline.runtime import ConflictError
 
+NO_ROUTE = "none"
+"""What requests are counted under whose path or method is not served."""
 _STARTUP_TIMEOUT_S = 5.0
 _SHUTDOWN_TIMEOUT_S = 2
 _UNACKNOWLEDGED_MS = 30_000
@@ -35,18 +37,20 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
 
     def counted(path: str, handler: Handler) -> Handler:
         async def handle(request: Request) -> Response:
+            request.state.route = path
             response = await handler(request)
             metrics.requests.labels(path, str(response.status_code)).inc()
             return response
 
         return handle
 
-    async def on_error(_request: Request, error: Exception) -> Response:
+    async def on_error(request: Request, error: Exception) -> Response:
         status, detail = 500, "an error of ours; see the log"
         headers: dict[str, str] = {}
         if isinstance(error, HTTPException):
             status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
-        metrics.requests.labels("error", str(status)).inc()
+        route = getattr(request.state, "route", NO_ROUTE)
+        metrics.requests.labels(route, str(status)).inc()
         return problem_response(status, detail, headers)
 
     app = Starlette(
@@ -56,6 +60,8 @@ def make_app(pages: Pages, metrics: ExporterMetrics) -> Starlette:
         ],
         exception_handlers={HTTPException: on_error, Exception: on_error},
     )
+    # A path with a slash too many is not known: a redirect would trust the Host that was asked for.
+    app.router.redirect_slashes = False
     app.state.end_streams = pages.live.end
     return app
 

@@ -9,6 +9,7 @@ no I/O, no lock: one thread applies records, any thread may read `clusters`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -65,6 +66,7 @@ class ViewStore:
         self._coming: dict[str, ClusterSnapshot] = {}
         """Of lineages that have not come as far yet as the one that is shown."""
         self._unconfirmed: set[str] = set()
+        self._versions = itertools.count(1)
 
     def apply(self, record: Record) -> str | None:
         """Take a record in; return the cluster whose snapshot it replaced or removed, if any.
@@ -169,6 +171,11 @@ class ViewStore:
             view=view,
             brokers={b.id: b for b in sorted(brokers.values(), key=lambda b: b.id)},
             topics=topics,
+            topics_version=(
+                held.topics_version
+                if held is not None and topics is held.topics
+                else next(self._versions)
+            ),
             incidents=incidents if isinstance(incidents, IncidentsView) else None,
             recommendation=(
                 recommendation if isinstance(recommendation, RecommendationView) else None

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller_model.events import AnyEvent, EventId, EventRecord
+from controller_model.event_records import EventId, EventRecord
+from controller_model.events import AnyEvent
 from controller_model.ids import Position, TopicPartition
 from controller_model.incidents import Incident
 from controller_model.recommendations import Grade
@@ -43,7 +44,13 @@ QUERIES: dict[str, tuple[str, ...]] = {
     "events": ("", "limit=1", "kind=ControllerElected", "after=L1/1/0/0", "since=0"),
     "incidents": ("", "state=open", "state=closed", "limit=1"),
     "recommendations": ("", "broker=1", "limit=1"),
-    "what_if": ("each=broker", "each=rack", "lose_broker=0", "lose_broker=0&lose_rack=b"),
+    "what_if": (
+        "each=broker",
+        "each=rack",
+        "each=pair",
+        "lose_broker=0",
+        "lose_broker=0&lose_rack=b",
+    ),
 }
 """What each operation is asked; none: once, without parameters."""
 
@@ -141,7 +148,13 @@ def test_what_a_client_has_is_not_sent_again(
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/v1/clusters/nobody", "/api/v1/clusters?x=1", "/api/v1/clusters/prod/what-if", "/api/v2"],
+    [
+        "/api/v1/",
+        "/api/v1/clusters/nobody",
+        "/api/v1/clusters?x=1",
+        "/api/v1/clusters/prod/what-if",
+        "/api/v2",
+    ],
 )
 def test_a_refusal_is_the_problem_that_the_document_tells(server: Server, path: str) -> None:
     """Whatever is wrong, the answer is problem+json with the status in it."""
@@ -199,3 +212,16 @@ def test_nothing_in_the_document_is_unused_or_missing() -> None:
         assert f'"#/components/schemas/{name}"' in text, name
     missing = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
     assert missing <= set(told["components"]["schemas"])
+
+
+def test_a_pair_is_told_over_http_as_the_commands_read_it(server: Server) -> None:
+    """Both brokers that hold a topic break it together; the API says how much more that is."""
+    told = server.get("/api/v1/clusters/prod/what-if?each=pair").body
+    (pair,) = told["losses"]
+    asked = server.get("/api/v1/clusters/prod/what-if?lose_broker=0&lose_broker=1").body
+    assert told["pair_count"] == 1
+    assert pair["brokers"] == [0, 1]
+    assert pair | {"beyond_members": None} == asked["losses"][0]
+    alone = server.get("/api/v1/clusters/prod/what-if?each=broker").body["losses"]
+    more = pair["offline"] - sum(each["offline"] for each in alone)
+    assert pair["beyond_members"]["offline"] == more == 2

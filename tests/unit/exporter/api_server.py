@@ -9,7 +9,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from controller_model.completeness import Reading
-from controller_model.events import EventRecord
+from controller_model.event_records import EventRecord
 from controller_model.views import AnyView
 from exporter.collector import Collector
 from exporter.event_store import EventStore
@@ -24,7 +24,7 @@ from tests.unit.exporter.samples import T0, event_record, record
 class Served:
     """What the reader of the topics holds, without the topics."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, partition_metrics: bool = False) -> None:
         self.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0)
         self.now = T0
         self.collector = Collector(lambda _snapshot: Reading(read_at=self.now))
@@ -38,7 +38,7 @@ class Served:
             metrics,
             clock=lambda: self.now,
             kafka_gone_s=15,
-            partition_metrics=False,
+            partition_metrics=partition_metrics,
         )
         self.app = make_app(pages, metrics)
 

@@ -8,14 +8,10 @@ from typing import Any
 import msgspec
 
 from controller_model.changes import SessionState
-from controller_model.events import (
-    ControllerElected,
-    EventId,
-    EventRecord,
-    encode_event,
-)
+from controller_model.event_records import EventId, EventRecord, encode_event
+from controller_model.events import ControllerElected
 from controller_model.ids import AsOf, Position, TopicPartition
-from controller_model.incidents import Incident, IncidentEnd
+from controller_model.incidents import Incident, IncidentEnd, LastIncident
 from controller_model.recommendations import BrokerRatio, Grade, Outcome, Recommended
 from controller_model.views import (
     VERSION,
@@ -139,6 +135,21 @@ def incident(number: int, **fields: Any) -> Incident:
         leader_elections={"offline": 2},
     )
     return msgspec.structs.replace(over, **fields)
+
+
+def last_incident() -> LastIncident:
+    """Return the figures of a closed incident."""
+    return LastIncident(
+        number=2,
+        opened_by="BrokerStopped",
+        end=IncidentEnd.RECOVERED,
+        last_abnormal_at=T0,
+        lasted_ms=72_000,
+        brokers_lost=1,
+        controller_elections=1,
+        leaders_moved=42,
+        offline=17,
+    )
 
 
 def incidents_view(*incidents: Incident, at: AsOf | None = None, total: int = 7) -> IncidentsView:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import urljoin
+
 import msgspec
 
 from controller_model.completeness import Reading, assess
-from controller_model.events import BrokerStarted, EventId, EventRecord, IsrShrunk
+from controller_model.event_records import EventId, EventRecord
+from controller_model.events import BrokerStarted, IsrShrunk
 from controller_model.ids import Position, TopicPartition
 from controller_model.views import ControllerView
 from exporter import api
@@ -45,7 +48,8 @@ def test_no_number_is_too_large_for_a_json_reader() -> None:
     )
     event = EventRecord(v=1, cluster="prod", id=EventId("L1", huge, 1, 0), event=started)
     verdict = assess(view, Reading(read_at=T0), T0)
-    body = api.detail(store.clusters["prod"], verdict, [event, elected(1)])
+    events = [api.event(event), api.event(elected(1))]
+    body = api.detail(store.clusters["prod"], verdict, events)
     msgspec.json.encode(body)
     assert max(integers(body)) < LARGEST_SAFE
     assert body["log"]["read_zxid"] == str(huge)
@@ -79,4 +83,6 @@ def test_the_summary_holds_what_a_list_needs() -> None:
     assert body["controller"] == {"id": 3, "epoch": 9}
     assert body["completeness"]["status"] == "behind"
     assert body["completeness"]["stage"] == "exporter"
-    assert body["href"] == "/api/v1/clusters/prod"
+    assert urljoin("http://h/prefix/api/v1/clusters", body["href"]) == (
+        "http://h/prefix/api/v1/clusters/prod"
+    )

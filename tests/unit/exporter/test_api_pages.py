@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from controller_model.events import EventId, EventRecord, IsrShrunk
+from controller_model.event_records import EventId, EventRecord
+from controller_model.events import IsrShrunk
 from controller_model.ids import Position, TopicPartition
+from controller_model.incidents import INCIDENTS_KEPT
 from controller_model.views import Counts, TopicView
 from exporter import partition_pages
 from exporter.conditions import Condition
@@ -247,6 +249,8 @@ def test_incidents_are_the_newest_first_and_can_be_chosen(served: Served) -> Non
     assert [i["number"] for i in served.json(path, state="open")["incidents"]] == [9]
     assert [i["number"] for i in served.json(path, state="closed")["incidents"]] == [8, 7]
     assert [i["number"] for i in served.json(path, limit=1)["incidents"]] == [9]
+    assert len(served.json(path, limit=INCIDENTS_KEPT + 1)["incidents"]) == 3
+    assert served.get(path, {"limit": INCIDENTS_KEPT + 2}).status_code == 400, "none has so many"
     served.write(cluster_view(at=as_of(3)))
     assert served.json(path)["total"] == 9, "what did not change stands"
 
@@ -320,6 +324,7 @@ def test_events_go_back_page_by_page_and_forward_from_any(served: Served) -> Non
     after = served.json(path, after="L1/1/7/0", limit=2)
     assert [each["id"] for each in after["events"]] == ["L1/1/8/0", "L1/1/9/0"]
     assert after["newer"] == "L1/1/9/0"
+    assert page["held_from"] == T0 + 1, "the time of the oldest event that is held"
     quiet = served.json(path, after=newer)
     assert (quiet["events"], quiet["newer"]) == ([], newer)
 
@@ -348,12 +353,21 @@ def test_events_are_chosen_by_kind_and_time(served: Served) -> None:
         ("/partitions?limit=1001", ["limit"]),
         ("/partitions?limit=1&limit=2", ["limit", "often"]),
         ("/partitions?after=here", ["after", "here"]),
+        ("/partitions?after=t/1_0", ["after", "t/1_0"]),
         ("/brokers?after=x", ["after"]),
+        ("/brokers?after=1_0", ["after", "1_0"]),
+        ("/brokers?after=-1", ["after", "-1"]),
         ("/events?kind=Nothing", ["kind", "ControllerElected"]),
         ("/events?since=yesterday", ["since", "2026-"]),
+        ("/events?since=2026-11-21T10:00:00+01:00", ["since", "%2B"]),
         ("/events?after=1", ["after", "'1'"]),
+        ("/events?after=a/1/1_0/1", ["after", "a/1/1_0/1"]),
+        ("/events?before=a/1/-1/1", ["before", "a/1/-1/1"]),
         ("/events?after=a/1/1/1&before=a/1/1/1", ["not both"]),
         ("/recommendations?broker=7", ["broker", "7", "0, 1, 2"]),
+        ("/recommendations?after=1_0", ["after", "1_0"]),
+        ("/recommendations?after=-1", ["after", "-1"]),
+        ("/recommendations?after=1/", ["after", "1/"]),
         ("/what-if", ["lose_broker", "each"]),
         ("/what-if?each=broker&lose_broker=1", ["each"]),
         ("/what-if?lose_rack=z", ["rack", "'z'", "a, b"]),

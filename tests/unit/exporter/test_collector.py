@@ -26,6 +26,7 @@ from tests.unit.exporter.samples import (
     as_of,
     broker_view,
     cluster_view,
+    last_incident,
     record,
     topic_view,
 )
@@ -187,7 +188,14 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
             cluster_view().log, last_change_mtime=T0, divergent_since=T0, incomplete_since=T0
         ),
         writes_due=WritesDue(counts={"new_leader": 1}, oldest_at=T0, owed_since=T0),
-        incidents=IncidentsSummary(total=2, open=2, last_started_at=T0, last_closed_at=T0),
+        incidents=IncidentsSummary(
+            total=2,
+            open=2,
+            last_started_at=T0,
+            last_abnormal_at=T0,
+            last_closed_at=T0,
+            last_closed=last_incident(),
+        ),
         rebalance=RebalanceSummary(recommendation=1, recommended_at=T0),
     )
     collector = collector_of(ViewStore(), broker_view(0, leader_skew=0.5), lost, full)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.events import EventRecord
+from controller_model.event_records import EventRecord
 from exporter import event_store
 from exporter.event_store import EventStore
 from tests.unit.exporter.samples import EVENTS, as_of, elected, event_record, raw
 
 FAR = as_of(10**9)
+
+
+def size_bytes() -> int:
+    """Return what an event of a controller election takes."""
+    value = event_record(elected(6)).value
+    assert value is not None
+    return len(value) + event_store._OBJECTS_BYTES
 
 
 def ids(events: list[EventRecord]) -> list[tuple[int, int]]:
@@ -39,8 +46,7 @@ def test_the_ring_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     for seq in range(1, 6):
         store.apply(event_record(elected(seq)))
     assert ids(store.newest("prod", most=10, up_to=FAR)) == [(5, 0), (4, 0), (3, 0)]
-    size = len(event_record(elected(6)).value or b"")
-    monkeypatch.setattr(event_store, "MAX_RING_BYTES", 2 * size)
+    monkeypatch.setattr(event_store, "MAX_RING_BYTES", 2 * size_bytes())
     store.apply(event_record(elected(6)))
     assert ids(store.newest("prod", most=10, up_to=FAR)) == [(6, 0), (5, 0)]
 
@@ -62,6 +68,28 @@ def test_clusters_have_rings_of_their_own() -> None:
     assert ids(store.newest("quiet", most=5, up_to=FAR)) == [(1, 0)]
     store.forget("quiet")
     assert store.newest("quiet", most=5, up_to=FAR) == []
+
+
+def test_all_clusters_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever holds most gives its oldest: a quiet cluster keeps all, busy ones the same share."""
+    monkeypatch.setattr(event_store, "MAX_BYTES", 10 * size_bytes() + 50)
+    store = EventStore(kept=100)
+    store.apply(event_record(elected(1, cluster="idle")))
+    for seq in range(10, 30):
+        store.apply(event_record(elected(seq, cluster="lone")))
+    assert len(store.newest("lone", most=100, up_to=FAR)) == 9
+    for seq in range(10, 30):
+        store.apply(event_record(elected(seq, cluster="busy")))
+    held = {c: store.newest(c, most=100, up_to=FAR) for c in ("idle", "lone", "busy")}
+    assert [len(events) for events in held.values()] == [1, 4, 5]
+    assert ids(held["busy"])[0] == (29, 0)
+    assert store.held_from("busy") == held["busy"][-1].event.at
+    store.forget("busy")
+    store.forget("lone")
+    assert store.held_from("busy") is None
+    for seq in range(30, 50):
+        store.apply(event_record(elected(seq, cluster="idle")))
+    assert len(store.newest("idle", most=100, up_to=FAR)) == 10, "what was forgotten is free again"
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"\xff", b'{"v":2}'])

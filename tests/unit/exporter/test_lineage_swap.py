@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller_model.events import EventRecord
+from controller_model.event_records import EventRecord
 from controller_model.ids import Position
 from exporter.event_store import EventStore
 from exporter.view_store import UNPROVEN_AT_MOST_MS, ViewStore

@@ -88,6 +88,7 @@ def test_a_viewer_is_told_the_time_the_fleet_and_its_cluster_at_once() -> None:
     assert [name for name, _ in told] == ["beat", "fleet", "brokers", "cluster"]
     beat, fleet, brokers, cluster = (data for _, data in told)
     assert beat["trust"]["status"] == "live"
+    assert beat["viewers"] == 1, "the more look, the longer each waits before it asks"
     assert [row["name"] for row in fleet["clusters"]] == ["prod"]
     assert [broker["safe_to_stop"]["safe"] for broker in brokers["brokers"]] == [True, True]
     assert cluster["log"]["read_zxid"] == "0", "64-bit numbers are text"
@@ -109,6 +110,25 @@ def test_of_one_cluster_alone_nobody_has_to_say_its_name() -> None:
     first, later = asyncio.run(look())
     assert first["name"] == "prod"
     assert "cluster" not in later
+
+
+def test_who_joins_while_a_picture_is_made_is_told_the_time_first_too() -> None:
+    """Another one's picture takes a while; the next look begins with a beat for who came then."""
+
+    async def look() -> list[str]:
+        served = shown()
+        served.write(broker_view(0, cluster="other"), cluster_view("other"))
+        feed = feed_of(served)
+        async with watching(feed), asyncio.timeout(SOON_S):
+            with served.events._lock:  # what a picture waits for
+                while not feed._pictures:  # noqa: ASYNC110  # the feed tells nobody that it looks
+                    await asyncio.sleep(0)
+                late = feed.join("other")
+            await late.news.wait()
+            feed.leave(late)
+            return [name for name, _ in messages(late.take())]
+
+    assert asyncio.run(look()) == ["beat", "fleet", "brokers", "cluster"]
 
 
 def test_a_change_is_told_once_and_to_all_the_same() -> None:

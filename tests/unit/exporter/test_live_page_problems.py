@@ -41,7 +41,7 @@ def test_a_healthy_cluster_has_no_problem() -> None:
 
 def test_counts_are_told_with_what_they_mean_and_which_partitions_to_list() -> None:
     """One is told in the singular; each kind leads to the list of its partitions."""
-    counts = Counts(offline=1, under_min_isr=2, under_replicated=1003)
+    counts = Counts(offline=1, under_min_isr=2, under_replicated=1003, without_state=9)
     found = problems_of(snapshot(broker_view(0), counts=counts))
     assert [(p.severity, p.text, p.filter) for p in found] == [
         ("critical", "1 partition is offline: no writes, no reads", "offline"),
@@ -51,6 +51,14 @@ def test_counts_are_told_with_what_they_mean_and_which_partitions_to_list() -> N
             "under-min-isr",
         ),
         ("warning", "1,003 partitions are under-replicated", "under-replicated"),
+        ("warning", "9 partitions have no state yet: no leader", "without-state"),
+    ]
+
+
+def test_partitions_without_a_state_alone_are_a_problem() -> None:
+    """They have no leader, and no other count holds them: a page of them is not quiet."""
+    assert told(broker_view(0), counts=Counts(partitions=1, without_state=1)) == [
+        ("warning", "1 partition has no state yet: no leader")
     ]
 
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.views import TopicView
+from exporter import partitions
 from exporter.partitions import PARTITION_METRICS, PartitionCollector
 from exporter.render import Format
 from exporter.view_store import ViewStore
 from tests.unit.exporter.samples import as_of, cluster_view, deleted, record, topic_view
+
+
+def exposition(collector: PartitionCollector, store: ViewStore) -> bytes:
+    """Render what has changed, and return all lines."""
+    for _ in collector.render(store.clusters):
+        pass
+    return b"".join(collector.lines(Format.TEXT))
 
 
 def scrape(*topics: TopicView) -> list[str]:
@@ -15,7 +25,7 @@ def scrape(*topics: TopicView) -> list[str]:
     for topic in topics:
         store.apply(record(topic))
     store.apply(record(cluster_view()))
-    body = PartitionCollector().scrape(Format.TEXT, store.clusters)
+    body = exposition(PartitionCollector(), store)
     return [line for line in body.decode().splitlines() if not line.startswith("#")]
 
 
@@ -53,14 +63,36 @@ def test_only_changed_topics_are_rendered_again_and_deleted_ones_go() -> None:
     for view in (topic_view("a"), topic_view("b"), topic_view("c"), cluster_view()):
         store.apply(record(view))
     collector = PartitionCollector()
-    collector.scrape(Format.TEXT, store.clusters)
+    exposition(collector, store)
     before = dict(collector._cached)
     store.apply(record(topic_view("a", as_of(2), leader=(1, 1))))
     store.apply(record(deleted(as_of(2)), "prod/topic/c/0"))
     store.apply(record(cluster_view(at=as_of(2))))
-    body = collector.scrape(Format.TEXT, store.clusters)
+    body = exposition(collector, store)
     assert collector._cached["prod/topic/b/0"] is before["prod/topic/b/0"]
     assert collector._cached["prod/topic/a/0"] is not before["prod/topic/a/0"]
     assert b'topic="c"' not in body
     for metric in PARTITION_METRICS:
         assert body.count(f"# TYPE {metric.name} ".encode()) == 1
+
+
+def test_steps_and_pieces_are_bounded_and_make_the_same_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the size of a step, what is sent is the same; what a step rendered stays."""
+    store = ViewStore()
+    for name in "abcdef":
+        store.apply(record(topic_view(name)))
+    store.apply(record(cluster_view()))
+    whole = exposition(PartitionCollector(), store)
+    monkeypatch.setattr(partitions, "STEP_BYTES", 1)
+    monkeypatch.setattr(partitions, "PIECE_BYTES", 1)
+    collector = PartitionCollector()
+    steps = collector.render(store.clusters)
+    next(steps)
+    assert len(collector._cached) == 1
+    assert len(list(collector.render(store.clusters))) == 5, "the first topic is rendered already"
+    pieces = list(collector.lines(Format.TEXT))
+    assert len(pieces) == 6 * len(PARTITION_METRICS)
+    assert all(pieces)
+    assert b"".join(pieces) == whole

@@ -14,7 +14,7 @@ from controller_model.changes import (
     encode_changes,
 )
 from controller_model.errors import UnreadableRecordError
-from controller_model.events import encode_event
+from controller_model.event_records import encode_event
 from exporter.event_store import EventStore
 from exporter.view_store import ViewStore
 from tests.unit.exporter.samples import (

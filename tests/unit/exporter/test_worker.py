@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 
 import pytest
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 from controller_model.insights import ClusterFacts
 from exporter.records import ClusterSnapshot
 from exporter.view_store import ViewStore
-from exporter.worker import KEPT, MOST_WAITING, REST, Worker
+from exporter.worker import KEPT, KEPT_FOR_S, MOST_WAITING, REST, Worker
 from tests.unit.exporter.samples import as_of, broker_view, cluster_view, record, topic_view
 
 
@@ -65,7 +66,7 @@ def test_what_rests_on_the_same_facts_is_computed_once() -> None:
     async def story() -> None:
         worker = Worker(clock)
         assert (await worker.insight("q", first, compute)).as_of == as_of(1)
-        clock.now_s += 1_000
+        clock.now_s += KEPT_FOR_S - 0.1
         again = await worker.insight("q", heartbeat, compute)
         assert (again.as_of, again.result) == (as_of(2), 1)
         assert (await worker.insight("another", heartbeat, compute)).result == 2
@@ -89,6 +90,41 @@ def test_after_a_change_the_old_insight_stands_for_a_while_and_says_so() -> None
         # Another lineage is another truth: nothing of the old one stands.
         told = await worker.insight("q", other_lineage, compute)
         assert told.as_of == as_of(1, lineage="L2")
+
+    asyncio.run(story())
+
+
+def test_what_nobody_asks_for_is_dropped() -> None:
+    """A minute after the last question its result is gone; one that is asked for stays."""
+    clock = Clock()
+    compute = Counted(clock)
+    first, *_ = snapshots()
+
+    async def story() -> None:
+        worker = Worker(clock)
+        await worker.insight("old", first, compute)
+        await worker.insight("looked at", first, compute)
+        for _ in range(4):
+            clock.now_s += KEPT_FOR_S / 2
+            assert (await worker.insight("looked at", first, compute)).result == 2
+        assert len(worker._kept) == 1
+        assert (await worker.insight("old", first, compute)).result == 3
+
+    asyncio.run(story())
+
+
+def test_a_result_keeps_no_topics_alive() -> None:
+    """Of the topics that it was made of it knows a number, so that old ones can go."""
+    clock = Clock()
+    first, *_ = snapshots()
+    before = sys.getrefcount(first.topics)
+
+    async def story() -> None:
+        worker = Worker(clock)
+        await worker.insight("q", first, Counted(clock))
+        assert len(worker._kept) == 1
+        after = sys.getrefcount(first.topics)
+        assert after == before
 
     asyncio.run(story())
 

@@ -1,0 +1,151 @@
+"""Recommendations and what-ifs of a cluster that goes on changing, and of pairs of brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller_model.recommendations import RebalanceSummary
+from controller_model.views import Counts, TopicView
+from exporter import worker
+from tests.unit.exporter.api_server import Served
+from tests.unit.exporter.samples import as_of, broker_view, cluster_view, topic_view
+
+PROD = "/api/v1/clusters/prod"
+PARTITIONS = 1_100
+"""Three chunks of a recommendation."""
+
+
+def wide_topic(seq: int, *, led: int) -> TopicView:
+    """Return a topic that broker 0 is to lead, and of which it leads the first so many."""
+    return topic_view(
+        "t",
+        as_of(seq),
+        partitions=tuple(range(PARTITIONS)),
+        replicas=((0, 1),) * PARTITIONS,
+        isr=((0, 1),) * PARTITIONS,
+        leader=(0,) * led + (1,) * (PARTITIONS - led),
+        leader_epoch=(0,) * PARTITIONS,
+        controller_epoch=(7,) * PARTITIONS,
+        partition_epoch=(0,) * PARTITIONS,
+        leader_recovery_state=(None,) * PARTITIONS,
+    )
+
+
+def step(served: Served, seq: int, *, led: int, **fields: Any) -> None:
+    """Show a commit after which broker 0 leads so many partitions."""
+    waiting = PARTITIONS - led
+    counts = Counts(partitions=PARTITIONS, preferred_imbalance=waiting, preferred_electable=waiting)
+    served.write(wide_topic(seq, led=led), cluster_view(at=as_of(seq), counts=counts, **fields))
+
+
+@pytest.fixture
+def served() -> Served:
+    """A cluster in which broker 1 leads all that broker 0 is to lead."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1))
+    step(served, 1, led=0)
+    return served
+
+
+@pytest.mark.parametrize("path", [f"{PROD}/recommendations", f"{PROD}/what-if?each=broker"])
+def test_an_answer_of_an_older_commit_is_not_confirmed_as_unchanged(
+    served: Served, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it stands it is sent as it is, with the place that it holds for and without an ETag."""
+    monkeypatch.setattr(worker, "REST", 1e9)
+    first = served.get(path)
+    etag = {"If-None-Match": first.headers["etag"]}
+    assert served.get(path, headers=etag).status_code == 304
+    step(served, 2, led=PARTITIONS - 1)
+    aged = served.get(path, headers=etag)
+    assert aged.status_code == 200
+    assert "etag" not in aged.headers
+    assert aged.headers["cache-control"] == "no-store"
+    assert aged.json()["as_of"]["seq"] == 1
+    fresh = served.get(path, headers=etag | {"Cache-Control": "no-cache"})
+    assert fresh.json()["as_of"]["seq"] == 2
+    assert served.get(path, headers=etag | {"Cache-Control": "no-cache"}).status_code == 200
+    again = {"If-None-Match": fresh.headers["etag"], "Cache-Control": "no-cache"}
+    assert served.get(path, headers=again).status_code == 304
+
+
+def test_a_recommendation_is_as_old_as_the_oldest_of_its_parts(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller's own next rebalance stands in it, and may be of before the rest."""
+    monkeypatch.setattr(worker, "REST", 1e9)
+    served.json(f"{PROD}/recommendations")
+    step(served, 2, led=10)
+    told = served.json(f"{PROD}/recommendations", broker=0)
+    assert told["partition_count"] == PARTITIONS - 10
+    assert told["next_rebalance"]["elects"] == PARTITIONS
+    assert told["as_of"]["seq"] == 1
+
+
+def test_pages_of_another_recommendation_are_refused(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever goes on begins again; else chunks that have moved up would be left out."""
+    monkeypatch.setattr(worker, "REST", 0)
+    path = f"{PROD}/recommendations"
+    first = served.json(path, limit=1)
+    assert first["chunks"][0]["number"] == 1
+    second = served.json(path, limit=1, after=first["next"])
+    assert second["chunks"][0]["number"] == 2
+    served.write(cluster_view(at=as_of(2), counts=Counts(preferred_electable=1)))
+    assert served.json(path, limit=1, after=first["next"]) == second | {
+        "as_of": {"lineage": "L1", "generation": "1", "seq": 2}
+    }
+    step(served, 3, led=500)
+    refused = served.get(path, {"limit": 1, "after": first["next"]})
+    assert refused.status_code == 409
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert "begin again without it" in refused.json()["detail"]
+    whole = served.json(path)
+    assert (whole["partition_count"], whole["next"]) == (PARTITIONS - 500, None)
+    by_number = served.json(path, limit=1, after=1)
+    assert by_number["chunks"] == whole["chunks"][1:]
+
+
+def test_the_rebalance_follows_the_threshold_at_once(served: Served) -> None:
+    """No topic changed, and what the controller would do is told by the new setting."""
+    path = f"{PROD}/recommendations"
+    before = served.json(path)["next_rebalance"]["assumed"]
+    assert before["leader_imbalance_per_broker_percentage"] == 10
+    served.write(cluster_view(at=as_of(2), rebalance=RebalanceSummary(threshold_percentage=25)))
+    after = served.json(path)["next_rebalance"]["assumed"]
+    assert after["leader_imbalance_per_broker_percentage"] == 25
+
+
+def test_the_command_to_copy_holds_an_address_of_ipv6_in_brackets(served: Served) -> None:
+    """Else its last colon would not be the port's."""
+    served.write(broker_view(0, as_of(2), host="2001:db8::1"), cluster_view(at=as_of(2)))
+    command = served.json(f"{PROD}/recommendations")["command"]
+    assert "--bootstrap-server '[2001:db8::1]:9092' " in command
+
+
+def test_the_pairs_that_must_not_be_lost_together_are_told(served: Served) -> None:
+    """Of three brokers only the two that share partitions break more together than apart."""
+    served.write(
+        broker_view(2, as_of(2), rack="b"),
+        topic_view("u", as_of(2), replicas=((2,), (2,)), isr=((2,), (2,)), leader=(2, 2)),
+        cluster_view(at=as_of(2), brokers_live=(0, 1, 2), brokers_known=(0, 1, 2)),
+    )
+    told = served.json(f"{PROD}/what-if", each="pair")
+    assert told["pair_count"] == 1
+    (pair,) = told["losses"]
+    assert pair["brokers"] == [0, 1]
+    assert pair["offline"] == PARTITIONS
+    assert pair["beyond_members"] == {
+        "offline": PARTITIONS,
+        "stranded": 0,
+        "unclean": 0,
+        "under_min_isr": 0,
+    }
+    asked = served.json(f"{PROD}/what-if", lose_broker=[0, 1])
+    assert asked["pair_count"] is None
+    assert asked["losses"] == [pair | {"beyond_members": None}]
+    with_another = served.json(f"{PROD}/what-if", lose_broker=[0, 2])["losses"][0]
+    assert with_another["offline"] == 2, "what it breaks, broker 2 breaks alone"

@@ -1,0 +1,70 @@
+"""Numbers in the API's document: what is told as an integer is one that every reader can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from exporter.openapi import document
+
+TIMES = ("_at", "_since", "_ms")
+"""Milliseconds, since 1970 or of a duration: below 2^53 for 285,000 years."""
+
+_SMALL = """
+    at since until held_from last_change_mtime counters_since
+    id broker brokers brokers_back brokers_known brokers_live brokers_lost from_broker to_broker
+    controller controllers kraft_controller generated_broker_ids leader preferred replicas isr adding
+    removing who gone port
+    epoch controller_epoch current_epoch leader_epoch partition_epoch
+    partition number seq status features ends
+    anomalies at_min_isr audits before blocked broker_ends broker_min_isr chunk_count conditions
+    controller_elections coordinated counts deleting_topics dropped_by_watcher due electable elections
+    elects errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
+    isr_expands isr_leaves isr_shrinks leader_elections leader_imbalance_check_interval_seconds
+    leader_imbalance_per_broker_percentage leader_writes_due leaderless leaders leaders_moved
+    log_dir_failures lost_again made mendable min_isr min_isr_assumed min_isr_blocks missed_elections
+    missed_updates not_led_after not_led_before not_newer not_regained notifications offline
+    offline_before offline_if_lost offline_last offline_peak open pair_count partition_count
+    partitions preferred_electable preferred_imbalance preferred_not_led reassigning recommendation
+    recommended regained registrations replicas_on_gone_brokers replication_factor
+    replication_factor_1 resyncs stale stale_writes stranded threshold_percentage topics total
+    unclean unclean_elections under_min_isr under_min_isr_if_lost under_replicated
+    under_replicated_before under_replicated_last under_replicated_peak unreadable watched
+    without_state znodes at_earliest
+    """
+SMALL = frozenset(_SMALL.split())
+"""Ids and epochs of Kafka that are 32-bit integers there, counts, and places in a log."""
+
+BROKER_EPOCHS = frozenset({"Broker", "BrokerAndSafety", "BrokerStarted", "BrokerStopped"})
+"""Where `epoch` is the czxid of a registration, of 64 bits."""
+
+
+def integers(schema: dict[str, Any], field: str = "") -> Iterator[str]:
+    """Yield the names of the fields that are integers, or hold some."""
+    if schema.get("type") == "integer":
+        yield field
+    for several in ("anyOf", "oneOf", "prefixItems"):
+        for each in schema.get(several, ()):
+            yield from integers(each, field)
+    for one in ("items", "additionalProperties"):
+        if isinstance(schema.get(one), dict):
+            yield from integers(schema[one], field)
+    for name, each in schema.get("properties", {}).items():
+        yield from integers(each, name)
+
+
+def test_every_integer_of_an_answer_is_known_to_be_small() -> None:
+    """A new field of 64 bits must go as text; a new small one is added to the list by hand."""
+    found: dict[str, set[str]] = {}
+    for name, schema in document()["components"]["schemas"].items():
+        for field in integers(schema):
+            found.setdefault(field, set()).add(name)
+    unknown = {
+        field: sorted(where)
+        for field, where in found.items()
+        if field not in SMALL and not field.endswith(TIMES)
+    }
+    assert unknown == {}
+    assert found["epoch"].isdisjoint(BROKER_EPOCHS)
+    assert {"generation", "zxid", "read_zxid"}.isdisjoint(found)
+    assert SMALL - set(found) == set(), "no longer told: take it off the list"

@@ -1,0 +1,152 @@
+"""The server's thread: what takes long is done beside it, and every request is counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from controller_model.event_records import EventId, EventRecord
+from controller_model.events import IsrShrunk
+from controller_model.ids import Position, TopicPartition
+from exporter.newest_events import EVENTS_SHOWN, NewestEvents
+from tests.unit.exporter.api_server import Served
+from tests.unit.exporter.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
+
+PROD = "/api/v1/clusters/prod"
+
+
+def large(*, topics: int = 20, partitions: int = 1_000) -> Served:
+    """Return a cluster whose partitions take a large part of a second to render."""
+    served = Served(partition_metrics=True)
+    chunk = range(partitions)
+    many: dict[str, Any] = {
+        "partitions": tuple(chunk),
+        "replicas": ((0, 1),) * partitions,
+        "isr": ((0, 1),) * partitions,
+        "leader": (0,) * partitions,
+        "leader_epoch": (0,) * partitions,
+        "controller_epoch": (7,) * partitions,
+        "partition_epoch": (0,) * partitions,
+        "leader_recovery_state": (None,) * partitions,
+    }
+    served.write(
+        broker_view(0),
+        *(topic_view(f"t{number}", **many) for number in range(topics)),
+        cluster_view(),
+    )
+    return served
+
+
+def wide_events() -> Served:
+    """Return a cluster of which as many events are told as an answer shows, of 10,000 partitions each."""
+    served = Served()
+    served.write(broker_view(0), cluster_view(at=as_of(EVENTS_SHOWN + 10)))
+    partitions = tuple(TopicPartition(f"topic-{n // 100}", n % 100) for n in range(10_000))
+    for seq in range(1, EVENTS_SHOWN + 1):
+        fact = IsrShrunk(
+            at=T0,
+            position=Position(1, seq),
+            who=(1,),
+            leader=0,
+            by_controller=False,
+            partitions=partitions,
+        )
+        id_ = EventId("L1", 1, seq, 0)
+        served.tell(EventRecord(v=1, cluster="prod", id=id_, event=fact))
+    return served
+
+
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [(large, "/metrics/partitions"), (wide_events, PROD)],
+    ids=["every partition", "wide events"],
+)
+def test_health_is_told_while_much_is_put_together(make: Callable[[], Served], path: str) -> None:
+    """Whoever asks for much does not hold up who asks for little."""
+    app = make().app
+
+    async def story() -> int:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://kcm") as client:
+            long = asyncio.create_task(client.get(path))
+            told = 0
+            while not long.done():
+                assert (await client.get("/healthz")).status_code == 200
+                told += not long.done()
+                await asyncio.sleep(0.001)
+            assert (await long).status_code == 200
+            return told
+
+    assert asyncio.run(story()) >= 5
+
+
+def test_an_event_is_put_into_words_once() -> None:
+    """Whoever asks again how a cluster is gets the very same event; one of before is dropped."""
+    served = wide_events()
+    newest = NewestEvents(served.events)
+    first = newest.of(served.views.clusters["prod"], ["prod"])
+    assert len(first) == EVENTS_SHOWN
+    assert first[0]["partition_count"] == 10_000
+    served.tell(elected(EVENTS_SHOWN + 1))
+    again = newest.of(served.views.clusters["prod"], ["prod"])
+    assert [each["kind"] for each in again[:2]] == ["ControllerElected", "IsrShrunk"]
+    assert all(old is new for old, new in zip(first[:-1], again[1:], strict=True))
+
+
+def test_both_formats_of_every_partition_are_whole() -> None:
+    """What is sent in pieces is what one answer would hold, its end mark included."""
+    served = large(topics=3, partitions=2)
+    text = served.get("/metrics/partitions")
+    assert text.text.count("\n") == 5 * (2 + 3 * 2)
+    assert text.headers["content-type"].startswith("text/plain; version=0.0.4")
+    accept = {"accept": "application/openmetrics-text;version=1.0.0"}
+    openmetrics = served.get("/metrics/partitions", headers=accept)
+    assert openmetrics.text.endswith("\n# EOF\n")
+    assert list(text_string_to_metric_families(openmetrics.text))  # type: ignore[no-untyped-call]  # the package leaves it untyped
+
+
+def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
+    """A refusal and a cluster that is not known belong to their route; what is not served, to none."""
+    served = Served()
+    served.write(broker_view(0), cluster_view())
+    for path, status in (
+        (f"{PROD}/topics", 200),
+        (f"{PROD}/topics?limit=0", 400),
+        ("/api/v1/clusters/nobody/topics", 404),
+        ("/api/v1/", 404),
+        ("/nowhere", 404),
+    ):
+        answer = served.get(path)
+        assert answer.status_code == status
+        assert "location" not in answer.headers, "nobody is sent to the Host that was asked for"
+    lines = [
+        line
+        for line in served.get("/metrics").text.splitlines()
+        if line.startswith("kcm_exporter_http_requests_total")
+    ]
+    topics = "/api/v1/clusters/{name}/topics"
+    assert lines == [
+        f'kcm_exporter_http_requests_total{{code="200",route="{topics}"}} 1.0',
+        f'kcm_exporter_http_requests_total{{code="400",route="{topics}"}} 1.0',
+        f'kcm_exporter_http_requests_total{{code="404",route="{topics}"}} 1.0',
+        'kcm_exporter_http_requests_total{code="404",route="none"} 2.0',
+    ]
+
+
+def test_addresses_in_answers_hold_behind_a_prefix() -> None:
+    """They are relative to the address of the answer that holds them."""
+    served = Served()
+    served.write(broker_view(0), cluster_view())
+    for before in ("http://kcm", "https://proxy/kafka/monitor"):
+        root = served.json("/api/v1")
+        clusters = urljoin(f"{before}/api/v1", root["clusters"])
+        assert clusters == f"{before}/api/v1/clusters"
+        assert urljoin(f"{before}/api/v1", root["openapi"]) == f"{before}/api/v1/openapi.json"
+        (cluster,) = served.json("/api/v1/clusters")["clusters"]
+        assert urljoin(clusters, cluster["href"]) == f"{before}{PROD}"
