@@ -1,12 +1,11 @@
 // Which preferred elections to run now, with the command that runs them.
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
-import { ask, Asking, clusterPath } from "./ask.js";
+import { ask, Asking, clusterPath, stateOf } from "./ask.js";
 import { clock, count, duration, list, number, percent } from "./format.js";
 
 let cluster = null;
-let known = null;
-let chunk = 0;
+let after = null; // the `next` of the chunk before the one that is shown; null: the first is
 let told = null;
 let table = null;
 
@@ -26,43 +25,53 @@ const BLOCKED = {
   not_in_isr: "whose preferred replica is not in sync",
 };
 
-const asking = new Asking(async () => {
-  try {
-    const answer = await ask(clusterPath(cluster.name, "/recommendations"), {
-      limit: 1,
-      after: chunk || null,
-    });
-    if (answer.chunks.length === 0 && chunk > 0) chunk = 0;
+const asking = new Asking(
+  async () => {
+    if (isWell()) return null;
+    const answer = await chunk();
+    if (isWell()) return null;
     put(answer);
-  } catch (error) {
-    known = null;
-    setText($("advice-lead"), `It cannot be told: ${error.message}.`);
+    return answer.as_of;
+  },
+  (message) => {
+    const old = $("advice-body").hidden ? "" : " What stands here is what was told before.";
+    setText($("advice-lead"), `It cannot be told now: ${message}.${old}`);
+  },
+);
+
+// The chunk to be shown; the first again where the list is another one since, or has become shorter.
+async function chunk() {
+  const path = clusterPath(cluster.name, "/recommendations");
+  if (after !== null) {
+    try {
+      const answer = await ask(path, { limit: 1, after });
+      if (answer.chunks.length > 0) return answer;
+    } catch (error) {
+      if (!error.isRefusal) throw error;
+    }
+    after = null;
   }
-});
+  return ask(path, { limit: 1 });
+}
+
+function isWell() {
+  return cluster.counts.preferred_imbalance === 0;
+}
 
 export function showAdvice(picture) {
   cluster = picture;
-  const { counts } = picture;
-  if (counts.preferred_imbalance === 0) {
+  if (isWell()) {
+    after = null;
     setText(
       $("advice-lead"),
       "Every partition is led by its preferred replica: there is nothing to elect.",
     );
     show($("advice-body"), false);
     setChildren($("advice-notes"), []);
-    known = null;
     return;
   }
-  const relevant = JSON.stringify([
-    counts,
-    picture.brokers_live,
-    picture.controller.elected_at,
-    picture.rebalance ?? null,
-    chunk,
-  ]);
-  if (relevant === known) return;
-  known = relevant;
-  asking.want();
+  const { controller, rebalance } = picture;
+  asking.follow([stateOf(picture), controller.elected_at, rebalance ?? null], picture.as_of);
 }
 
 function put(answer) {
@@ -73,16 +82,16 @@ function put(answer) {
       ? `${count(answer.imbalance_before, "partition is", "partitions are")} not led by the preferred replica, and no election can mend that now.`
       : `${count(elections, "partition")} can be given back: ${number(answer.imbalance_before)} not led by the preferred replica now, ${number(answer.imbalance_after)} after it.`;
   setText($("advice-lead"), lead);
-  show($("advice-body"), elections > 0);
-  if (elections > 0) {
+  const [shown] = answer.chunks;
+  show($("advice-body"), Boolean(shown));
+  if (shown) {
     table ??= new Table($("advice-brokers"), "What the elections do for each broker", COLUMNS);
     const changed = answer.brokers.filter((row) => row.not_led_before > 0);
     table.update(changed.map((row) => ({ ...row, key: row.broker })));
     setText($("advice-command"), paste());
     setText($("advice-kcm"), withKcm());
-    const last = Number(answer.next ?? answer.chunk_count);
     show($("advice-next"), answer.chunk_count > 1);
-    setText($("advice-next"), `Chunk ${last} of ${answer.chunk_count}: show the next`);
+    setText($("advice-next"), `Chunk ${shown.number} of ${answer.chunk_count}: show the next`);
   }
   setChildren($("advice-notes"), notes(answer));
 }
@@ -143,8 +152,7 @@ function grade(last) {
 }
 
 function json() {
-  const [shown] = told.chunks;
-  return shown ? JSON.stringify(shown.election) : "";
+  return JSON.stringify(told.chunks[0].election);
 }
 
 // Within a quoted here-document nothing is expanded, and JSON holds no line break that could end it.
@@ -194,6 +202,6 @@ $("advice-copy").addEventListener("click", (event) => copied(event.target, paste
 $("advice-copy-kcm").addEventListener("click", (event) => copied(event.target, withKcm()));
 $("advice-copy-json").addEventListener("click", (event) => copied(event.target, json()));
 $("advice-next").addEventListener("click", () => {
-  chunk = Number(told.next ?? 0);
-  asking.want({ now: true });
+  after = told.next;
+  asking.now();
 });

@@ -64,36 +64,57 @@ function imbalance(broker) {
 
 function safety(broker) {
   const safe = broker.safe_to_stop;
-  if (safe.safe === null) return "–";
+  if (!broker.live) return "–";
   if (safe.safe) return "✔ yes";
+  if (safe.safe === null)
+    return [strong("? not known now"), el("small", {}, safe.why ? `: ${safe.why}` : "")];
   const parts = [];
   if (safe.offline) parts.push(`${number(safe.offline)} would be offline`);
   if (safe.under_min_isr) parts.push(`${number(safe.under_min_isr)} would be under min ISR`);
   return [el("strong", { class: "warning" }, "✖ no"), el("small", {}, `: ${parts.join(", ")}`)];
 }
 
+// A yes is as good as its figures; what would break by them may be told all the same.
+function doubted(safe) {
+  return safe.safe
+    ? { ...safe, safe: null, why: "yes by these figures, which are in doubt" }
+    : safe;
+}
+
+function stoppable(live) {
+  const unsafe = live.filter((broker) => broker.safe_to_stop.safe === false).length;
+  const unknown = live.filter((broker) => broker.safe_to_stop.safe === null).length;
+  if (live.length === 0) return "";
+  if (unsafe + unknown === 0) return "; any one of them may be stopped";
+  const stuck = unsafe ? `; ${unsafe} may not be stopped now` : "";
+  const whose = unknown === live.length ? "they" : `${unknown} of them`;
+  return unknown ? `${stuck}; whether ${whose} may be stopped is not known now` : stuck;
+}
+
 function strong(text) {
   return el("strong", { class: "warning" }, text);
 }
 
-export function showBrokers(told, planned) {
+export function showBrokers(told, planned, doubt) {
   table ??= new Table(
     $("broker-table"),
     "Brokers: who leads how much, and who may be stopped",
     COLUMNS,
   );
-  const most = Math.max(1, ...told.brokers.map((broker) => broker.leaders));
+  const brokers =
+    doubt === null
+      ? told.brokers
+      : told.brokers.map((each) => ({ ...each, safe_to_stop: doubted(each.safe_to_stop) }));
+  const most = Math.max(1, ...brokers.map((broker) => broker.leaders));
   const threshold = (told.rebalance?.threshold_percentage ?? 10) / 100;
-  const live = told.brokers.filter((broker) => broker.live);
-  const unsafe = live.filter((broker) => broker.safe_to_stop.safe === false).length;
-  const gone = told.brokers.filter((broker) => !broker.live && broker.replicas).length;
-  const stop = unsafe === 0 ? "any one of them may be stopped" : `${unsafe} may not be stopped now`;
+  const live = brokers.filter((broker) => broker.live);
+  const gone = brokers.filter((broker) => !broker.live && broker.replicas).length;
   setText(
     $("brokers-lead"),
-    `${count(live.length, "broker")} registered${gone ? `, ${gone} gone` : ""}; ${stop}.`,
+    `${count(live.length, "broker")} registered${gone ? `, ${gone} gone` : ""}${stoppable(live)}.`,
   );
   table.update(
-    told.brokers.map((broker) => ({
+    brokers.map((broker) => ({
       ...broker,
       key: broker.id,
       share: Math.round((broker.leaders / most) * 100),

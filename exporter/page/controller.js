@@ -64,7 +64,6 @@ const FAILOVER = {
 
 function facts(told) {
   const { controller, writes_due: due } = told;
-  const last = controller.vacancy_last_max_ms;
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
     controller.failover_last_ms === null
@@ -76,7 +75,7 @@ function facts(told) {
     fact("Failover work", `${failover}${took}`),
     fact(
       "Last time without one",
-      last === null ? "not seen" : vacancy(controller.vacancy_last_min_ms, last),
+      vacancy(controller.vacancy_last_min_ms, controller.vacancy_last_max_ms),
     ),
     controller.missed_elections
       ? fact("Elections not seen", `${number(controller.missed_elections)}, counted by the epoch`)
@@ -93,6 +92,9 @@ function fact(name, text) {
 }
 
 function vacancy(least, most) {
+  if (most === null) {
+    return least === null ? "not seen" : `${duration(least)} at least`;
+  }
   return least === null || least === most
     ? duration(most)
     : `${duration(least)} to ${duration(most)}`;
@@ -147,12 +149,12 @@ function strip() {
   const place = $("timeline-strip");
   place.replaceChildren(drawn);
   setText($("timeline-from"), clock(from));
-  const number_ = changes.filter(
+  const elections = changes.filter(
     (event) => event.kind === "ControllerElected" && event.at >= from,
   ).length;
   setText(
     $("timeline-caption"),
-    `The last ${duration(span).replace(" 0 s", "").replace(" 0 min", "")}: ${number_ === 0 ? "no election" : count(number_, "election")}`,
+    `The last ${duration(span).replace(" 0 s", "").replace(" 0 min", "")}: ${elections === 0 ? "no election" : count(elections, "election")}`,
   );
 }
 

@@ -2,6 +2,7 @@
 
 import { $, el, setText, sign, since, Table } from "./dom.js";
 import { count, number } from "./format.js";
+import { wellText } from "./verdict.js";
 
 let table = null;
 let rows = [];
@@ -61,17 +62,21 @@ function strong(text, severity = "critical") {
   return el("strong", { class: severity }, text);
 }
 
-export function showFleet(clusters) {
+export function showFleet(clusters, doubt) {
   rows = clusters;
   table ??= new Table($("fleet-table"), "Watched clusters, the worst first", COLUMNS);
   const critical = rows.filter((row) => row.severity === "critical").length;
   const warned = rows.filter((row) => row.severity === "warning").length;
   const state =
     critical + warned === 0
-      ? "Nothing is wrong."
+      ? sentence(wellText(doubt))
       : `${critical} critical, ${warned} with warnings, ${rows.length - critical - warned} well.`;
   setText($("fleet-summary"), `${count(rows.length, "cluster")}. ${state}`);
   refill();
+}
+
+function sentence(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 
 function refill() {

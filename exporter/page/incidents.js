@@ -7,17 +7,15 @@ import { count, duration } from "./format.js";
 const LISTED = 10;
 
 let cluster = null;
-let known = null;
 
-const asking = new Asking(async () => {
-  try {
+const asking = new Asking(
+  async () => {
     const told = await ask(clusterPath(cluster.name, "/incidents"), { limit: LISTED });
     list(told);
-  } catch (error) {
-    setText($("incidents-lead"), `They cannot be told: ${error.message}.`);
-    known = null;
-  }
-});
+    return told.as_of;
+  },
+  (message) => setText($("incidents-lead"), `They cannot be told now: ${message}.`),
+);
 
 export function showIncidents(told) {
   cluster = told;
@@ -27,10 +25,8 @@ export function showIncidents(told) {
     return;
   }
   // An open one changes with its cluster; closed ones stay what they are.
-  const state = JSON.stringify([incidents, incidents.open === null ? null : told.as_of]);
-  if (state === known) return;
-  known = state;
-  asking.want();
+  const changes = incidents.open === null ? null : told.as_of;
+  asking.follow([told.name, incidents, changes], told.as_of);
 }
 
 function list(told) {
@@ -43,7 +39,6 @@ function list(told) {
 function item(incident) {
   const isOpen = incident.closed_at === null;
   const lasted = incident.last_abnormal_at - incident.started_at;
-  const part = incident.complete ? "" : " The log had a hole in it: counts are at least.";
   return el(
     "li",
     { class: isOpen ? "is-critical" : null },
@@ -52,6 +47,6 @@ function item(incident) {
     " ",
     at(incident.started_at),
     isOpen ? since(incident.started_at, ", for ") : `, ${duration(lasted)}`,
-    `: ${incident.summary}${part}`,
+    `: ${incident.summary}`,
   );
 }

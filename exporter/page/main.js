@@ -1,6 +1,7 @@
 // The live page: which cluster it shows, what came over the stream, and whether that still stands.
 
 import { $, el, setChildren, setText, show, sign, tick } from "./dom.js";
+import { setViewers } from "./ask.js";
 import { clock, count, setClock } from "./format.js";
 import { Stream } from "./stream.js";
 import { showAdvice } from "./advice.js";
@@ -11,6 +12,7 @@ import { showFleet } from "./fleet.js";
 import { showIncidents } from "./incidents.js";
 import { showPartitions } from "./partitions.js";
 import { showPipeline, trustText } from "./pipeline.js";
+import { doubtAbout, headline, showVerdict, wellText } from "./verdict.js";
 
 const ANNOUNCE_EVERY_MS = 10_000; // a screen reader is told what is news, not every second of it
 
@@ -19,8 +21,10 @@ const seen = {
   fleet: null,
   brokers: [],
   cluster: undefined,
+  shown: null,
   beat: null,
   isLost: false,
+  lostSince: null,
   retryAt: null,
   announced: "",
   announcedAt: -Infinity,
@@ -50,6 +54,7 @@ function cluster(told) {
 
 function beat(told) {
   setClock(told.now);
+  setViewers(told.viewers);
   // The exporter was upgraded: this page is the old one.
   if (seen.beat !== null && seen.beat.page !== told.page) location.reload();
   seen.beat = told;
@@ -58,6 +63,7 @@ function beat(told) {
 
 function live() {
   seen.isLost = false;
+  seen.lostSince = null;
   document.body.dataset.live = "yes";
   show($("not-live"), false);
   $("link").dataset.state = "live";
@@ -66,6 +72,7 @@ function live() {
 
 function lost({ since, retryAt, reason }) {
   seen.isLost = true;
+  seen.lostSince = since;
   seen.retryAt = retryAt;
   document.body.dataset.live = "no";
   $("link").dataset.state = "lost";
@@ -76,10 +83,7 @@ function lost({ since, retryAt, reason }) {
   );
   countDown();
   show($("not-live"), true);
-  if (seen.cluster && seen.beat?.trust) {
-    const then = trustText(seen.beat.trust, seen.cluster, seen.beat.reasons);
-    setChildren($("trust"), [sign("unknown"), ` Not known now. What was known then: ${then}`]);
-  }
+  render();
   title();
 }
 
@@ -105,7 +109,7 @@ function render() {
   const isUnready = isFleet && (seen.fleet.length === 0 || reading.length > 0);
   show($("waiting"), isUnready || (!isFleet && !seen.cluster));
   setText($("waiting"), waitingText(reading));
-  if (isFleet) showFleet(seen.fleet);
+  if (isFleet) showFleet(seen.fleet, doubt());
   else if (seen.cluster) showCluster(seen.cluster, seen.beat);
   title();
   announce();
@@ -120,25 +124,21 @@ function waitingText(reasons) {
     : "Waiting for the figures.";
 }
 
+function doubt() {
+  return doubtAbout(seen.beat, seen.lostSince);
+}
+
 function showCluster(told, beat) {
   setText($("cluster-name"), told.name);
   showOthers(told.name);
-  showProblems(told);
-  const trust = beat.trust;
-  if (trust) {
-    // An exporter that cannot read on does not know yet that its figures grow old.
-    const status = trust.status === "live" && beat.reasons.length > 0 ? "unready" : trust.status;
-    $("trust").dataset.status = status;
-    setChildren($("trust"), [
-      sign(TRUST_SIGNS[status] ?? "critical"),
-      " ",
-      trustText(trust, told, beat.reasons),
-    ]);
-    showPipeline(told, trust);
+  showVerdict(told, doubt());
+  if (beat.trust) {
+    showTrust(told, beat);
+    showPipeline(told, beat.trust);
   }
-  showBrokers(told, beat.maintenance);
-  if (told === showCluster.shown) return;
-  showCluster.shown = told;
+  showBrokers(told, beat.maintenance, doubt());
+  if (told === seen.shown) return;
+  seen.shown = told;
   showController(told);
   showPartitions(told);
   showAdvice(told);
@@ -153,32 +153,17 @@ const TRUST_SIGNS = {
   divergent: "warning",
 };
 
-function showProblems(told) {
-  const worst = told.problems[0]?.severity ?? "none";
-  $("verdict").dataset.severity = worst;
-  const items = told.problems.map((problem) =>
-    el(
-      "li",
-      { data: { severity: problem.severity } },
-      sign(problem.severity),
-      ` ${problem.severity === "critical" ? "Critical" : "Warning"}: `,
-      problemText(problem),
-    ),
+function showTrust(told, { trust, reasons }) {
+  // An exporter that cannot read on does not know yet that its figures grow old.
+  const status = trust.status === "live" && reasons.length > 0 ? "unready" : trust.status;
+  $("trust").dataset.status = status;
+  const text = trustText(trust, told, reasons);
+  setChildren(
+    $("trust"),
+    seen.isLost
+      ? [sign("unknown"), ` Not known now. What was known then: ${text}`]
+      : [sign(TRUST_SIGNS[status] ?? "critical"), ` ${text}`],
   );
-  const well = el(
-    "li",
-    { data: { severity: "none" } },
-    sign("none"),
-    ` Nothing is wrong: broker ${told.controller.id} is the controller, and every partition has its leader and its replicas.`,
-  );
-  setChildren($("problems"), items.length ? items : [well]);
-}
-
-function problemText(problem) {
-  const ago = problem.since === null ? "" : ` (since ${clock(problem.since)})`;
-  const text = `${problem.text}${ago}`;
-  if (problem.filter === null) return text;
-  return el("a", { href: "#figures", data: { filter: problem.filter } }, text);
 }
 
 function showOthers(name) {
@@ -203,33 +188,30 @@ function showOthers(name) {
   return setChildren($("other-clusters"), [...links, all]);
 }
 
-function headline() {
-  if (asked === null && seen.fleet.length !== 1) return fleetHeadline();
+function summary() {
+  if (asked === null && seen.fleet.length !== 1) return fleetSummary();
   if (!seen.cluster) return `${asked ?? "the cluster"}: not known`;
-  const [first] = seen.cluster.problems;
-  const doubt =
-    seen.beat.trust && seen.beat.trust.status !== "live"
-      ? `figures are ${seen.beat.trust.status}`
-      : "";
-  return `${seen.cluster.name}: ${[first?.text, doubt].filter(Boolean).join("; ") || "nothing is wrong"}`;
+  return headline(seen.cluster, doubt());
 }
 
-function fleetHeadline() {
+function fleetSummary() {
+  const clusters = count(seen.fleet.length, "cluster");
   const critical = seen.fleet.filter((row) => row.severity === "critical").length;
   const warned = seen.fleet.filter((row) => row.severity === "warning").length;
-  if (critical + warned === 0) return `${count(seen.fleet.length, "cluster")}, nothing is wrong`;
-  return `${critical} critical, ${warned} with warnings, of ${count(seen.fleet.length, "cluster")}`;
+  if (critical + warned === 0) return `${clusters}, ${wellText(doubt())}`;
+  return `${critical} critical, ${warned} with warnings, of ${clusters}`;
 }
 
 function title() {
   const mark = document.body.dataset.live === "no" ? "Not live · " : "";
-  const told = seen.fleet === null || seen.beat === null ? "Kafka Controller Monitor" : headline();
+  const told = seen.fleet === null || seen.beat === null ? "Kafka Controller Monitor" : summary();
   const text = `${mark}${told}`;
   if (document.title !== text) document.title = text;
 }
 
 function announce() {
-  const told = headline();
+  if (seen.isLost) return; // that is an alert of its own
+  const told = summary();
   if (told === seen.announced || performance.now() - seen.announcedAt < ANNOUNCE_EVERY_MS) return;
   // The first one is what the page says anyway.
   if (seen.announced !== "") setText($("announcement"), told);

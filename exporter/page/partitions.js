@@ -1,8 +1,8 @@
-// The partitions: how many are what, and which, in pages. A page is asked for when the figures that
-// it depends on have changed, never for each change of the cluster.
+// The partitions: how many are what, and which, in pages. A page is asked for when somebody wants
+// another, and when something in ZooKeeper has changed; never for each sign of life.
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
-import { ask, Asking, clusterPath } from "./ask.js";
+import { ask, Asking, clusterPath, isBefore, stateOf } from "./ask.js";
 import { count, list, number, words } from "./format.js";
 
 const ROWS = 50;
@@ -18,10 +18,12 @@ const CONDITIONS = [
   ["not-preferred", "preferred_imbalance", "Not led by the preferred replica", null],
   ["electable", "preferred_electable", "Electable", null],
   ["reassigning", "reassigning", "Reassigning", null],
-  ["without-state", "without_state", "Without a state", null],
+  ["without-state", "without_state", "Without a state", "warning"],
   ["single-replica", "replication_factor_1", "With a single replica", null],
   ["deleting", null, "Of topics being deleted", null],
 ];
+
+const TILES = 7; // those that every operator looks for; the others stand here while they are a problem
 
 const COLUMNS = [
   { head: "Partition", row: true, cell: (p) => `${p.topic}-${p.partition}` },
@@ -46,7 +48,6 @@ const wanted = {
   chosen: initial.has("filter"),
 };
 let cluster = null;
-let known = null;
 let search = 0;
 let next = null;
 
@@ -79,40 +80,39 @@ function replicas(p) {
 }
 
 export function showPartitions(told) {
-  const isFirst = cluster === null;
   cluster = told;
   const { counts } = told;
   setText(
     $("totals"),
     `${count(counts.partitions, "partition")} in ${count(counts.topics, "topic")}${counts.deleting_topics ? `, ${count(counts.deleting_topics, "topic")} being deleted` : ""}.`,
   );
+  const filter = wanted.chosen ? wanted.filter : worst(counts);
+  // Where a page of one list ended is nowhere in another, nor in one that is empty by now.
+  if (filter !== wanted.filter || counted(filter) === 0) wanted.after = null;
+  wanted.filter = filter;
   setChildren($("tiles"), tiles(counts));
-  if (!wanted.chosen) wanted.filter = worst(counts);
   options(counts, told.brokers);
-  const relevant = JSON.stringify([wanted.filter, counts, told.brokers_live]);
-  const isQuiet = relevant === known && none(counts);
-  known = relevant;
-  if (isFirst || !isQuiet) asking.want();
+  asking.follow([wanted.filter, stateOf(told)], told.as_of);
 }
 
 // What is worst is what is listed, until somebody chooses.
 function worst(counts) {
-  const found = CONDITIONS.slice(0, 3).find(([, name]) => counts[name] > 0);
+  const found = CONDITIONS.find(([, name, , severity]) => severity && counts[name] > 0);
   if (found) return found[0];
   return counts.preferred_imbalance > 0 ? "not-preferred" : "offline";
 }
 
-function number_(counts, filter) {
+// How many partitions are so; null where it is not counted.
+function counted(filter) {
   const name = CONDITIONS.find(([each]) => each === filter)?.[1];
-  return name ? counts[name] : null;
-}
-
-function none(counts) {
-  return number_(counts, wanted.filter) === 0;
+  return name ? cluster.counts[name] : null;
 }
 
 function tiles(counts) {
-  return CONDITIONS.slice(0, 7).map(([filter, name, text, severity]) => {
+  const shown = CONDITIONS.filter(
+    ([, name, , severity], index) => index < TILES || (severity && counts[name] > 0),
+  );
+  return shown.map(([filter, name, text, severity]) => {
     const value = counts[name];
     const kind = value > 0 && severity ? severity : "none";
     const mark = value > 0 && severity ? `${severity === "critical" ? "✖" : "▲"} ` : "";
@@ -152,13 +152,17 @@ function choose(select, made, value) {
   if (select.value !== value) select.value = value;
 }
 
-const asking = new Asking(async () => {
-  const mine = ++search;
-  const { name } = cluster;
-  if (none(cluster.counts)) return put([], null, 0, mine);
-  const found = [];
-  let after = wanted.after;
-  try {
+const asking = new Asking(
+  async () => {
+    const mine = ++search;
+    const { name } = cluster;
+    if (counted(wanted.filter) === 0) {
+      put([], null);
+      return null;
+    }
+    const found = [];
+    let { after } = wanted;
+    let oldest = null;
     for (let pages = 1; ; pages += 1) {
       const told = await ask(clusterPath(name, "/partitions"), {
         filter: wanted.filter,
@@ -167,25 +171,25 @@ const asking = new Asking(async () => {
         limit: ROWS - found.length,
         after,
       });
-      if (mine !== search) return;
+      if (mine !== search) return null;
       found.push(...told.partitions);
       after = told.next;
-      if (after === null || found.length >= ROWS || pages >= MOST_PAGES_SEARCHED)
-        return put(found, after, pages, mine);
+      if (oldest === null || isBefore(told.as_of, oldest)) oldest = told.as_of;
+      if (after === null || found.length >= ROWS || pages >= MOST_PAGES_SEARCHED) {
+        put(found, after);
+        return oldest;
+      }
       // What comes late is shown as it comes.
       setText(
         $("partition-note"),
         `Searching: ${count(found.length, "partition")} found up to ${after} …`,
       );
     }
-  } catch (error) {
-    if (mine === search)
-      setText($("partition-note"), `The partitions cannot be listed: ${error.message}.`);
-  }
-});
+  },
+  (message) => setText($("partition-note"), `The partitions cannot be listed now: ${message}.`),
+);
 
-function put(found, after, pages, mine) {
-  if (mine !== search) return;
+function put(found, after) {
   next = after;
   const gone = (p) => (p.isr ?? []).filter((id) => !cluster.brokers_live.includes(id));
   table.update(
@@ -210,11 +214,13 @@ function note(found, after) {
     wanted.broker ? `replica on broker ${wanted.broker}` : "",
   ].filter(Boolean);
   const by = [what, ...narrowed].filter(Boolean).join(", ");
-  const all = number_(cluster.counts, wanted.filter);
-  if (found.length === 0)
-    return after === null
-      ? `No partition${by ? `: ${by}` : ""}.`
-      : `None found up to ${after}; the search goes on with the next page.`;
+  const all = counted(wanted.filter);
+  if (found.length === 0 && after !== null)
+    return `None found up to ${after}; the search goes on with the next page.`;
+  if (found.length === 0) {
+    const where = wanted.after === null ? "" : ` after ${wanted.after} any more`;
+    return `No partition${where}${by ? `: ${by}` : ""}.`;
+  }
   const of = all !== null && narrowed.length === 0 ? ` of ${number(all)}` : "";
   return `${wanted.after === null ? "" : `After ${wanted.after}: `}${number(found.length)}${of} shown${by ? `: ${by}` : ""}.`;
 }
@@ -230,7 +236,7 @@ function change(changes, { chosen = true } = {}) {
   if (cluster === null) return;
   setChildren($("tiles"), tiles(cluster.counts));
   options(cluster.counts, cluster.brokers);
-  asking.want({ now: true });
+  asking.now();
 }
 
 let typing = 0;

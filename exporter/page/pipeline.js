@@ -6,7 +6,10 @@ import { age, clock, count, duration, list, number } from "./format.js";
 const MEANS = {
   behind: (stage) =>
     `Behind: the ${stage} gives no sign of life. The figures are what was true then`,
-  incomplete: () => "Incomplete: changes may be missing until a resync has ended",
+  incomplete: (stage) =>
+    stage === "watcher"
+      ? "Incomplete: ZooKeeper denies the watcher a part of what the figures are made of"
+      : "Incomplete: changes may be missing until a resync has ended",
   divergent: () => "Divergent: an audit proved that the figures are not what ZooKeeper holds",
   blind: () => "Blind: the watcher has no ZooKeeper session, so nobody sees what happens there",
 };
@@ -20,13 +23,13 @@ export function trustText(trust, told, reasons) {
       ? ""
       : `, and the newest change took ${duration(told.delay_ms)} to get here`;
   if (trust.status === "live") return `The figures follow ZooKeeper, ${proven}${delay}.${doubts}`;
-  const told_ = (MEANS[trust.status] ?? (() => trust.status))(trust.stage);
+  const meaning = (MEANS[trust.status] ?? (() => trust.status))(trust.stage);
   const why =
-    told.log.incomplete_reason && trust.status === "incomplete"
+    told.log.incomplete_reason && trust.status === "incomplete" && trust.stage !== "watcher"
       ? ` (${told.log.incomplete_reason})`
       : "";
   const from = trust.since === null ? "" : ` since ${clock(trust.since)}`;
-  return `${told_}${why}${from}; ${proven}.${doubts}`;
+  return `${meaning}${why}${from}; ${proven}.${doubts}`;
 }
 
 export function showPipeline(told, trust) {

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from controller_model.changes import SessionState
 from controller_model.views import Counts
@@ -23,6 +23,7 @@ from tests.unit.exporter.samples import (
     topic_view,
 )
 
+WELL = re.compile("nothing is wrong", re.IGNORECASE)
 MARKUP = "<img src=x onerror=alert(1)>"
 
 
@@ -88,33 +89,102 @@ def test_a_quiet_cluster_is_a_quiet_page(desk: Desk) -> None:
     )
 
 
+def assert_nobody_says_that_all_is_well(page: Page, of_when: str) -> None:
+    """Without a problem, the verdict says of when that is true; nothing in it is a tick."""
+    (said,) = texts(page.locator("#problems li"))
+    assert said == f"? {of_when} nothing was known to be wrong."
+    expect(page.locator("#verdict")).to_have_attribute("data-severity", "unknown")
+    expect(page).not_to_have_title(WELL)
+    expect(page.locator("body")).not_to_contain_text(WELL)
+
+
 @pytest.mark.parametrize(
-    ("log", "status", "said"),
+    ("log", "status", "said", "of_when"),
     [
-        ({"verified_at": None}, "incomplete", "Incomplete: changes may be missing"),
-        ({"incomplete_since": T0 - 1000, "incomplete_reason": "a hole"}, "incomplete", "(a hole)"),
-        ({"divergent_since": T0 - 1000}, "divergent", "Divergent: an audit proved"),
-        ({"session": SessionState.LOST, "session_since": T0 - 1000}, "blind", "Blind: the watcher"),
+        (
+            {"verified_at": None},
+            "incomplete",
+            "Incomplete: changes may be missing",
+            "Not proven yet:",
+        ),
+        (
+            {"incomplete_since": T0 - 1000, "incomplete_reason": "a hole"},
+            "incomplete",
+            "(a hole)",
+            "In doubt since 08:45:07:",
+        ),
+        (
+            {"denied": ("/brokers/topics",)},
+            "incomplete",
+            "Incomplete: ZooKeeper denies the watcher",
+            "In doubt:",
+        ),
+        (
+            {"divergent_since": T0 - 1000},
+            "divergent",
+            "Divergent: an audit proved",
+            "In doubt since 08:45:08:",
+        ),
+        (
+            {"session": SessionState.LOST, "session_since": T0 - 1000},
+            "blind",
+            "Blind: the watcher",
+            "As of 08:45:07, not now:",
+        ),
         (
             {"heartbeat_at": T0 - 60_000, "last_change_at": T0 - 60_000},
             "behind",
             "Behind: the watcher gives no sign of life",
+            "As of 08:44:08, not now:",
         ),
     ],
-    ids=["unproven", "incomplete", "divergent", "blind", "behind"],
+    ids=["unproven", "incomplete", "denied", "divergent", "blind", "behind"],
 )
 def test_doubt_about_the_figures_is_said_loudly(
-    desk: Desk, log: dict[str, Any], status: str, said: str
+    desk: Desk, log: dict[str, Any], status: str, said: str, of_when: str
 ) -> None:
-    """In words, in the title, and with a ground of its own."""
+    """In words, in the title, with a ground of its own; and nobody is told that all is well."""
     exporter = Served()
     exporter.write(broker_view(0), broker_view(1), cluster_view(log=log_view(**log)))
     page = desk.page(desk.serve(exporter).url).open()
+    assert_nobody_says_that_all_is_well(page, of_when)
+    expect(page.locator("#brokers-lead")).to_have_text(
+        "2 brokers registered; whether they may be stopped is not known now."
+    )
+    assert row_of(page, "broker-table", "^0 ")[7] == (
+        "? not known now: yes by these figures, which are in doubt"
+    )
     trust = page.locator("#trust")
     expect(trust).to_have_attribute("data-status", status)
     expect(trust).to_contain_text(said)
     expect(page).to_have_title(re.compile(f"figures are {status}"))
     assert trust.evaluate("e => getComputedStyle(e).borderLeftWidth") == "6px"
+
+
+def test_a_problem_in_doubt_is_told_with_the_time_of_which_it_is_true(desk: Desk) -> None:
+    """What was offline when the watcher lost its session need not be so now."""
+    exporter = Served()
+    log = log_view(session=SessionState.LOST, session_since=T0 - 1000)
+    exporter.write(broker_view(0), cluster_view(log=log, counts=Counts(offline=2)))
+    page = desk.page(desk.serve(exporter).url).open()
+    assert texts(page.locator("#problems li")) == [
+        "? As of 08:45:07, not now:",
+        "✖ Critical: 2 partitions are offline: no writes, no reads",
+    ]
+
+
+def test_partitions_without_a_state_are_not_well(desk: Desk) -> None:
+    """No count but their own holds them: they are told, counted in a tile, and listed."""
+    exporter = Served()
+    unstated = topic_view("t", leader=(None, None), isr=(None, None))
+    counts = Counts(topics=1, partitions=2, without_state=2)
+    exporter.write(broker_view(0), unstated, cluster_view(counts=counts))
+    page = desk.page(desk.serve(exporter).url).open()
+    assert texts(page.locator("#problems li")) == [
+        "▲ Warning: 2 partitions have no state yet: no leader"
+    ]
+    expect(page.locator("#tiles li").last).to_have_text(re.compile("2 Without a state"))
+    expect(page.locator("#partition-note")).to_have_text("2 of 2 shown: without a state.")
 
 
 def test_an_exporter_that_cannot_read_on_says_so(desk: Desk) -> None:
@@ -123,12 +193,45 @@ def test_an_exporter_that_cannot_read_on_says_so(desk: Desk) -> None:
     exporter.write(broker_view(0), broker_view(1), cluster_view())
     exporter.now += 20_000  # Kafka answered last at T0
     url = desk.serve(exporter).url
-    trust = desk.page(url).open().locator("#trust")
+    page = desk.page(url).open()
+    trust = page.locator("#trust")
     expect(trust).to_have_attribute("data-status", "unready")
     expect(trust).to_contain_text("the pipeline's Kafka has not answered for 20 s")
+    assert_nobody_says_that_all_is_well(page, "As of 08:45:28, not now:")
+    expect(page).to_have_title("prod: the exporter is not ready")
     exporter.write(cluster_view("other"))
-    waiting = desk.page(url).open().locator("#waiting")
+    page = desk.page(url).open()
+    waiting = page.locator("#waiting")
     expect(waiting).to_contain_text("the pipeline's Kafka has not answered for 20 s")
+    expect(page.locator("#fleet-summary")).to_contain_text("Nothing was known to be wrong.")
+
+
+def test_a_broker_of_which_nobody_can_tell_is_not_said_to_be_safe(desk: Desk) -> None:
+    """While the controller owes writes more may break than is counted: not known, and why."""
+    exporter = Served()
+    exporter.write(
+        broker_view(0, replicas=2, more_if_lost=True),
+        broker_view(1, replicas=2, offline_if_lost=1, more_if_lost=True),
+        broker_view(2, replicas=2, live=False),
+        cluster_view(brokers_known=(0, 1, 2)),
+    )
+    page = desk.page(desk.serve(exporter).url).open()
+    expect(page.locator("#brokers-lead")).to_have_text(
+        "2 brokers registered, 1 gone; 1 may not be stopped now; "
+        "whether 1 of them may be stopped is not known now."
+    )
+    assert row_of(page, "broker-table", "^0 ")[7].startswith("? not known now: more may break")
+    assert row_of(page, "broker-table", "^1 ")[7] == "✖ no: 1 would be offline"
+    assert row_of(page, "broker-table", "^2 ")[7] == "\N{EN DASH}"
+
+
+def test_where_no_broker_is_left_none_may_be_stopped(desk: Desk) -> None:
+    """The sentence on stopping is about those that are there."""
+    exporter = Served()
+    gone = [broker_view(id_, live=False, replicas=2) for id_ in range(3)]
+    exporter.write(*gone, cluster_view(brokers_live=(), brokers_known=(0, 1, 2)))
+    page = desk.page(desk.serve(exporter).url).open()
+    expect(page.locator("#brokers-lead")).to_have_text("0 brokers registered, 3 gone.")
 
 
 def test_planned_work_is_shown_with_its_broker(desk: Desk) -> None:

@@ -87,6 +87,21 @@ def test_an_exporter_that_is_gone_is_told_and_one_that_is_back_is_found(
         assert page_of.outside == []
 
 
+def test_a_well_cluster_that_nobody_can_see_any_more_is_not_said_to_be_well(desk: Desk) -> None:
+    """A stream that ends takes the verdict with it: it was true then, and in the title too."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), cluster_view())
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        one = desk.page(server.url)
+        page = one.open()
+        expect(page.locator("#problems")).to_contain_text("Nothing is wrong")
+    expect(page.locator("#problems")).to_have_text(
+        re.compile(r"As of \d\d:\d\d:\d\d, not now: nothing was known to be wrong\.")
+    )
+    expect(page).to_have_title("Not live · prod: nothing was known to be wrong")
+    one.complaints.clear()  # that the connection was refused
+
+
 def test_a_page_of_an_older_exporter_loads_itself_anew(desk: Desk, bad: Served) -> None:
     """Screens on walls are never reloaded by hand: after an upgrade they would stay old."""
     server = desk.serve(bad)

@@ -1,0 +1,79 @@
+// What is wrong, the worst first; and of when that is true: by figures that nobody vouches for now,
+// nobody is told that all is well.
+
+import { $, el, setChildren, sign } from "./dom.js";
+import { clock } from "./format.js";
+
+const FROZEN = new Set(["behind", "blind"]);
+
+// Why the figures may not be what is true now: { said, head }, in short and before a list of problems.
+// null: they follow ZooKeeper.
+export function doubtAbout(beat, lostSince) {
+  const doubt = doubtOfExporter(beat);
+  if (lostSince === null || doubt !== null) return doubt;
+  return frozen("", lostSince); // the title says it already
+}
+
+function doubtOfExporter({ trust, reasons }) {
+  if (reasons.length > 0 && (!trust || trust.status === "live"))
+    return frozen("the exporter is not ready", trust ? trust.heard_at.exporter : null);
+  if (!trust || trust.status === "live") return null;
+  const said = `figures are ${trust.status}`;
+  if (FROZEN.has(trust.status)) return frozen(said, trust.since);
+  // An audit tells late that figures are wrong: they may be since the last one that proved them.
+  const since = trust.status === "divergent" ? trust.verified_at : trust.since;
+  if (trust.verified_at === null) return { said, head: "Not proven yet:" };
+  return { said, head: since === null ? "In doubt:" : `In doubt since ${clock(since)}:` };
+}
+
+function frozen(said, at) {
+  return { said, head: at === null ? "Not known now:" : `As of ${clock(at)}, not now:` };
+}
+
+export function showVerdict(told, doubt) {
+  const worst = told.problems[0]?.severity;
+  const items = told.problems.map((problem) =>
+    el(
+      "li",
+      { data: { severity: problem.severity } },
+      sign(problem.severity),
+      ` ${problem.severity === "critical" ? "Critical" : "Warning"}: `,
+      problemText(problem),
+    ),
+  );
+  if (doubt !== null) items.unshift(doubtful(doubt, items.length));
+  $("verdict").dataset.severity = worst ?? (doubt === null ? "none" : "unknown");
+  setChildren($("problems"), items.length ? items : [well(told)]);
+}
+
+function doubtful(doubt, problems) {
+  const rest = problems ? "" : ` ${wellText(doubt)}.`;
+  return el("li", { data: { severity: "unknown" } }, sign("unknown"), ` ${doubt.head}${rest}`);
+}
+
+function well(told) {
+  return el(
+    "li",
+    { data: { severity: "none" } },
+    sign("none"),
+    ` Nothing is wrong: broker ${told.controller.id} is the controller, and every partition has its leader and its replicas.`,
+  );
+}
+
+function problemText(problem) {
+  const ago = problem.since === null ? "" : ` (since ${clock(problem.since)})`;
+  const text = `${problem.text}${ago}`;
+  if (problem.filter === null) return text;
+  return el("a", { href: "#figures", data: { filter: problem.filter } }, text);
+}
+
+// A line for the title and for the ear.
+export function headline(told, doubt) {
+  const parts = [told.problems[0]?.text, doubt?.said].filter(Boolean);
+  return `${told.name}: ${parts.join("; ") || wellText(doubt)}`;
+}
+
+// Of one cluster or of all, where no problem is known.
+export function wellText(doubt) {
+  return doubt === null ? "nothing is wrong" : "nothing was known to be wrong";
+}
