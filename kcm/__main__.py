@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from kcm.exits import INTERRUPTED, tell
+from kcm.exits import INTERRUPTED, tell, traced
 
 DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
@@ -42,13 +43,21 @@ VERBS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; None takes the program's own arguments."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    _write_what_can_be_written()
     try:
-        code = _app(given)(args=given, prog_name="kcm", standalone_mode=False)
+        with traced(wanted=os.environ.get("KCM_LOG_LEVEL") == "debug"):
+            code = _app(given)(args=given, prog_name="kcm", standalone_mode=False)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  # the last place where an error can be told in one line
         return tell(error)
     return code if isinstance(code, int) else 0
+
+
+def _write_what_can_be_written() -> None:
+    """Let a terminal that cannot show a letter of a name show a question mark, not end it all."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _app(given: Sequence[str]) -> typer.Typer:

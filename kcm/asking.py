@@ -1,7 +1,8 @@
-"""What the commands that ask the exporter share: their options, and how they print.
+"""What the commands that ask the exporter share: their options, how they print, how they wait.
 
-The rule: a table for whoever sits at a terminal, plain text for a pipe, JSON for programs; and
-text from a cluster never steers the terminal.
+The rule: a table for whoever sits at a terminal, plain text for a pipe, JSON for programs; text
+from a cluster is data, neither markup nor steering the terminal; and figures that are not live are
+told as such before them.
 """
 
 from __future__ import annotations
@@ -10,20 +11,26 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from kcm.api_client import DEFAULT_URL
-from kcm.written import read_milliseconds
-from pipeline.runtime import UsageError
+from kcm.api_client import DEFAULT_URL, ExporterApi
+from kcm.written import printable, read_milliseconds
+from pipeline.runtime import KcmError, UnreachableError, UsageError
+
+T = TypeVar("T")
 
 EXPORTER_VARIABLE = "KCM_EXPORTER"
 PIPE_WIDTH = 1000
 """Columns where no terminal limits them: a line is never broken for a program that reads it."""
+COMPLETED_WITHIN_S = 0.5
+"""How long whoever presses the Tab key may have to wait."""
 _DURATION = re.compile(r"([0-9]{1,6})(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -37,19 +44,41 @@ Exporter = Annotated[
         help=f"Where the exporter is; {EXPORTER_VARIABLE} names it too.",
     ),
 ]
+
+
+def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the clusters that the Tab key offers; none where the exporter does not answer soon."""
+    url = context.params.get("exporter") or DEFAULT_URL
+    try:
+        names = ExporterApi(url, within_s=COMPLETED_WITHIN_S).cluster_names()
+    except KcmError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
 Cluster = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="NAME", help="Which cluster, if the exporter shows several."),
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="Which cluster, if the exporter shows several.",
+        autocompletion=complete_cluster,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 __all__ = ["DEFAULT_URL", "AsJson", "Cluster", "Exporter"]
 
 
-def console() -> Console:
-    """Return standard output: in a pipe without styles, and wide."""
-    terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, width=None if terminal else PIPE_WIDTH, highlight=False)
+def console(pipe_width: int = PIPE_WIDTH) -> Console:
+    """Return standard output: in a pipe without styles, and wide; no text is taken for markup."""
+    return Console(
+        file=sys.stdout,
+        width=None if sys.stdout.isatty() else pipe_width,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
 
 
 def print_json(body: Any, *, indent: int | None = 2) -> None:
@@ -64,8 +93,69 @@ def printing() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Nothing more must be written when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nobody_reads()
+
+
+def nobody_reads() -> None:
+    """Write to nowhere from now on, so that Python ends without a complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def doubt(told: dict[str, Any], now_ms: int) -> str | None:
+    """Return in one line why an answer's figures are not to be trusted; None: they are live."""
+    verdict = told["completeness"]
+    if verdict["status"] == "live":
+        return None
+    since = "" if verdict["since"] is None else f" for {ago(verdict['since'], now_ms)}"
+    by = "" if verdict["stage"] is None else f", by the {verdict['stage']}"
+    return printable(
+        f"the figures of {told['name']} are {verdict['status']}{since}{by}: what follows is what "
+        "was known last, not what is true now; kcm status tells more"
+    )
+
+
+def tell_doubt(told: dict[str, Any], *, as_json: bool) -> None:
+    """Print the doubt about an answer before it, beside the JSON on standard error."""
+    line = doubt(told, time.time_ns() // 1_000_000)
+    if line is None:
+        return
+    if as_json:
+        sys.stderr.write(f"kcm: {line}\n")
+    else:
+        console().print(Text(line, style="bold red"), soft_wrap=True)
+
+
+def looks(
+    ask: Callable[[], T],
+    *,
+    every_s: float,
+    on_away: Callable[[KcmError], None] | None = None,
+    begun: bool = False,
+) -> Iterator[T]:
+    """Yield what is told, again and again; an exporter that goes away is waited for.
+
+    The first answer must come, unless it has begun before. `on_away` hears of each absence once;
+    None: it is told on standard error.
+    """
+    away = False
+    while True:
+        try:
+            told = ask()
+        except (UnreachableError, UsageError) as error:
+            # An exporter that has just started does not know the cluster yet.
+            if not begun:
+                raise
+            if not away:
+                (on_away or _tell_away)(error)
+            away = True
+        else:
+            begun, away = True, False
+            yield told
+        time.sleep(every_s)
+
+
+def _tell_away(error: KcmError) -> None:
+    sys.stderr.write(f"kcm: {error}; waiting for it\n")
 
 
 def read_since(text: str, now_ms: int) -> int:

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from controller_model.changes import ZnodeChange
-from controller_model.cluster import Assumed
+from controller_model.control_plane import Assumed
 from controller_model.ids import Position
 from controller_model.log_replay import END, Point
 from controller_model.snapshot import Snapshot, encode_snapshot

@@ -7,7 +7,7 @@ may tell some of them in other portions. What a batch told twice is taken once.
 from __future__ import annotations
 
 from controller_model.errors import UnreadableRecordError
-from controller_model.events import EventId, decode_event, encode_event
+from controller_model.event_records import EventId, decode_event, encode_event
 from kcm.written import time_text
 
 

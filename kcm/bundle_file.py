@@ -7,13 +7,14 @@ not. Its snapshots are made from its own log, so `kcm replay` of the bundle give
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from controller_model.changes import VERSION as CHANGES_VERSION
-from controller_model.events import VERSION as EVENTS_VERSION
+from controller_model.event_records import VERSION as EVENTS_VERSION
 from controller_model.ids import Position
 from pipeline.runtime import UsageError
 
@@ -63,6 +64,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Manifest)
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(RuntimeError, msgspec.DecodeError, UnicodeDecodeError),
+)
+"""What a damaged zip raises, one with a password (RuntimeError), and a damaged manifest."""
 
 
 def is_bundle(path: Path) -> bool:
@@ -82,7 +88,7 @@ def read_manifest(path: Path) -> Manifest:
             bundle.getinfo(LOG_NAME)
     except KeyError:
         raise UsageError(f"{path} is a zip without {MANIFEST_NAME} or {LOG_NAME}") from None
-    except (zipfile.BadZipFile, msgspec.DecodeError, OSError) as error:
+    except _UNREADABLE as error:
         raise UsageError(f"{path} is no bundle of kcm: {error}") from None
     if manifest.v != VERSION:
         raise UsageError(f"{path} is a bundle of layout {manifest.v}; this release reads {VERSION}")

@@ -43,7 +43,7 @@ class IncidentLog:
     def __init__(self, folder: Path, cluster: str | None, *, from_ms: int, to_ms: int) -> None:
         self.replay = LogReplay(cluster)
         self.last: ZnodeChange | None = None
-        """The last change that was taken."""
+        """The last change that was taken and not dropped."""
         self.at_from: Position | None = None
         """The last change up to the beginning of the incident."""
         self.is_anchored = False
@@ -126,18 +126,21 @@ class IncidentLog:
             names.add(change.cluster)
         if change.cluster not in {"", self.replay.cluster or change.cluster}:
             return
-        if change.observed_at > self._to_ms:
+        dropped = self.replay.drops(change)
+        if change.observed_at > self._to_ms and not dropped:
             self.is_over = True
         if self.is_over:
             return
         self.replay.take((change,))
+        if dropped:
+            self._keep(record)  # the replay of the bundle must count it too
+            return
         state = self.replay.state
         # As `Point` has it: what follows a later time is later, whatever its own time says.
         is_before = state is not None and state.control.now <= self._from_ms
         if not self._parts or (is_before and change.kind is ChangeKind.RESYNC_STARTED):
             self._begin_part(change)
-        self._write(record)
-        self._parts[-1].changes += 1
+        self._keep(record)
         self.last = change
         if is_before:
             self.at_from = change.position
@@ -151,6 +154,10 @@ class IncidentLog:
             self._write(record)
         self._parts[-1].unreadable = len(self._early)
         self._early = []
+
+    def _keep(self, record: bytes) -> None:
+        self._write(record)
+        self._parts[-1].changes += 1
 
     def _write(self, record: bytes) -> None:
         self._parts[-1].file.write(record + b"\n")

@@ -10,17 +10,18 @@ import importlib
 import importlib.util
 import sys
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from kcm.api_client import ExporterApi
+from kcm.api_client import ExporterApi, cluster_path
 from kcm.asking import DEFAULT_URL, AsJson, Exporter, print_json, printing
-from kcm.doctor_exporter import check_exporter
+from kcm.doctor_exporter import ANSWER_S, check_exporter
 from kcm.doctor_findings import Check, Finding, Level, run_checks, unknown
-from kcm.doctor_kafka import look_at_kafka, same_cluster
+from kcm.doctor_kafka import look_at_kafka, same_cluster, shown_cluster
 from kcm.doctor_machine import check_machine
 from kcm.exits import NOT_SO
 from kcm.options import Options, with_options
@@ -30,6 +31,9 @@ from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
 DEADLINE_S = 20.0
+WAITS_OF_TIMEOUT = 0.8
+"""Of the time that a check has, how long one waits for what another finds."""
+_NO_CLIENT = "the watcher is not installed here (package kazoo)"
 _NAMES = (
     "zookeeper",
     "zk_auth",
@@ -84,9 +88,10 @@ def doctor(
     A line is ok, warn (somebody should look), fail (figures are wrong, late or missing because of it), or - (not
     measured, and why). The exit code is 6 if one fails.
     """
-    api = ExporterApi(exporter)
+    # Several checks ask it one after another: one that hangs must leave the others their time.
+    api = ExporterApi(exporter, within_s=min(ANSWER_S, timeout / 4))
     settings = load_all(config, options)
-    findings = run_checks(_checks(api, settings), timeout)
+    findings = run_checks(_checks(api, settings, timeout), timeout)
     with printing():
         if as_json:
             print_json([finding._asdict() for finding in findings])
@@ -111,33 +116,47 @@ def lines(findings: Iterable[Finding], *, coloured: bool) -> Iterable[str]:
     yield ", ".join(f"{count} {named.get(level, level)}" for level, count in counts if count)
 
 
-def _checks(api: ExporterApi, settings: AllSettings) -> dict[str, Check]:
+def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[str, Check]:
     """Return the checks in the order in which they are told."""
     ids = _Ids()
+    wait_s = timeout_s * WAITS_OF_TIMEOUT
     return {
         "machine": lambda: check_machine(settings.stream.java_home),
-        "zookeeper": lambda: _zookeeper(settings.watch, "check_servers"),
+        **_zookeepers(settings.watch),
         "cluster": lambda: _cluster(settings.watch, ids),
         "kafka": lambda: _kafka(api, settings, ids),
-        "apart": lambda: _apart(ids),
+        "apart": lambda: _apart(ids, wait_s),
         "exporter": lambda: check_exporter(api),
+        "same cluster": lambda: _same(api, ids, wait_s),
     }
 
 
-def _zookeeper(settings: WatchSettings, function: str) -> Any:
+def _zookeepers(settings: WatchSettings) -> dict[str, Check]:
+    """Return a check for each server, so that one that is away holds up none of the others."""
+
+    def asked(address: str) -> Check:
+        return lambda: [_zookeeper("check_server", settings, address)]
+
+    if not _has_zookeeper_client():
+        return {"zookeeper": lambda: [unknown("zookeeper", _NO_CLIENT)]}
+    return {f"zookeeper {address}": asked(address) for address in settings.hosts.split(",")}
+
+
+def _has_zookeeper_client() -> bool:
+    return importlib.util.find_spec("kazoo") is not None
+
+
+def _zookeeper(function: str, *arguments: Any) -> Any:
     """Call a check of ZooKeeper, whose client only the watcher brings."""
-    if importlib.util.find_spec("kazoo") is None:
-        return [unknown("zookeeper", "the watcher is not installed here (package kazoo)")]
     module = importlib.import_module("kcm.doctor_zookeeper")
-    check: Callable[[WatchSettings], Any] = getattr(module, function)
-    return check(settings)
+    return getattr(module, function)(*arguments)
 
 
 def _cluster(settings: WatchSettings, ids: _Ids) -> Iterable[Finding]:
     try:
-        if importlib.util.find_spec("kazoo") is None:
+        if not _has_zookeeper_client():
             return []
-        seen = _zookeeper(settings, "look_into")
+        seen = _zookeeper("look_into", settings)
         ids.watched = seen.cluster_id
         findings: list[Finding] = seen.findings
         return findings
@@ -154,10 +173,23 @@ def _kafka(api: ExporterApi, settings: AllSettings, ids: _Ids) -> Iterable[Findi
         ids.own_asked.set()
 
 
-def _apart(ids: _Ids) -> Iterable[Finding]:
-    ids.watched_asked.wait(DEADLINE_S)
-    ids.own_asked.wait(DEADLINE_S)
+def _apart(ids: _Ids, wait_s: float) -> Iterable[Finding]:
+    ends_at_s = time.monotonic() + wait_s
+    for asked in (ids.watched_asked, ids.own_asked):
+        asked.wait(max(0.0, ends_at_s - time.monotonic()))
     return [same_cluster(ids.watched, ids.own)]
+
+
+def _same(api: ExporterApi, ids: _Ids, wait_s: float) -> Iterable[Finding]:
+    """Tell whether the exporter shows the very cluster whose ZooKeeper was looked at."""
+    ends_at_s = time.monotonic() + wait_s
+    try:
+        names = api.cluster_names()
+        shown = {name: api.get(cluster_path(name))["cluster_id"] for name in names}
+    except KcmError:
+        shown = {}  # its own line tells why
+    ids.watched_asked.wait(max(0.0, ends_at_s - time.monotonic()))
+    return [shown_cluster(ids.watched, shown)]
 
 
 def _with_known_address(api: ExporterApi, settings: AllSettings) -> Any:
@@ -167,7 +199,7 @@ def _with_known_address(api: ExporterApi, settings: AllSettings) -> Any:
         return export
     try:
         name = api.cluster_names()[0]
-        written_to = api.get(f"/clusters/{name}/maintenance")["written_to"]
+        written_to = api.get(cluster_path(name, "/maintenance"))["written_to"]
     except (KcmError, IndexError):
         return export
     if written_to is None:

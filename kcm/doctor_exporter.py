@@ -11,7 +11,6 @@ import http.client
 import json
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from kcm.written import printable
 from pipeline.runtime import KcmError, UnreachableError
 
 ANSWER_S = 5.0
+"""An exporter answers within milliseconds; one that is silent for longer is not well."""
 SKEW_MS = 2_000
 """Clocks that differ by more make delays, ages and ends of planned work look wrong."""
 PROVEN_MS = 15 * 60 * 1000
@@ -44,30 +44,30 @@ class Ready(NamedTuple):
     """By how much the exporter's clock is ahead of ours: at least and at most; None: not told."""
 
 
-def ask_ready(url: str) -> Ready:
+def ask_ready(api: ExporterApi) -> Ready:
     """Return the answer of /readyz, whatever it says; raises UnreachableError."""
     began_ms = _now_ms()
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=ANSWER_S) as answer:  # noqa: S310  # ExporterApi has checked the scheme
+        with api.open(f"{api.url}/readyz") as answer:
             body, date = answer.read(), answer.headers.get("date")
     except urllib.error.HTTPError as error:
         with error:
             body, date = error.read(), error.headers.get("date")
     except (OSError, http.client.HTTPException) as error:
         why = getattr(error, "reason", None) or error
-        raise UnreachableError(f"{url} does not answer: {why}") from None
+        raise UnreachableError(f"{api.url} does not answer: {why}") from None
     try:
         told = json.loads(body)
         told["ready"], told["clusters"], told["reading"]
     except (ValueError, KeyError, TypeError):
-        raise UnreachableError(f"what answers at {url} is no exporter of kcm") from None
+        raise UnreachableError(f"what answers at {api.url} is no exporter of kcm") from None
     return Ready(told, _ahead(date, began_ms, _now_ms()))
 
 
 def check_exporter(api: ExporterApi) -> Iterator[Finding]:
     """Tell whether the exporter is ready, how far it lags, and what its figures are worth."""
     try:
-        ready = ask_ready(api.url)
+        ready = ask_ready(api)
     except UnreachableError as error:
         yield fail("exporter", str(error), "start it (kcm up, kcm export), or say --exporter URL")
         return

@@ -1,7 +1,8 @@
 """Findings of `kcm doctor`, and checks that run side by side, each within its time.
 
 The rule: a check that cannot be made is not well and not ill: it is told as not measured, with the
-reason. One that does not end in time is ill, and holds up none of the others.
+reason. One that does not end in time is ill, holds up none of the others, and hides nothing that it
+has found until then.
 """
 
 from __future__ import annotations
@@ -61,17 +62,17 @@ def unknown(about: str, why: str) -> Finding:
 
 
 def run_checks(checks: Mapping[str, Check], deadline_s: float) -> list[Finding]:
-    """Run all checks at once, and return what each found, in their order."""
-    found: dict[str, list[Finding]] = {}
+    """Run all checks at once, and return what each found in time, in their order."""
+    found: dict[str, list[Finding]] = {name: [] for name in checks}
+    ended: set[str] = set()
 
     def run(name: str, check: Check) -> None:
-        findings = []
         try:
             for finding in check():
-                findings.append(finding)  # noqa: PERF402  # what was found before an error counts
+                found[name].append(finding)
         except Exception as error:  # noqa: BLE001  # a check of ours that breaks must not hide the others
-            findings.append(fail(name, describe(error)[0], "the other lines may tell why"))
-        found[name] = findings
+            found[name].append(fail(name, describe(error)[0], "the other lines may tell why"))
+        ended.add(name)
 
     threads = [
         threading.Thread(target=run, args=each, name=each[0], daemon=True)
@@ -82,6 +83,11 @@ def run_checks(checks: Mapping[str, Check], deadline_s: float) -> list[Finding]:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, ends_at_s - time.monotonic()))
-    late = f"did not end within {deadline_s:g} s"
     todo = "something there does not answer; --timeout waits longer"
-    return [finding for name in checks for finding in found.get(name, [fail(name, late, todo)])]
+    told = []
+    for name in checks:
+        is_late = name not in ended  # before its findings are taken: what follows is left out
+        told += list(found[name])
+        if is_late:
+            told.append(fail(name, f"did not end within {deadline_s:g} s", todo))
+    return told

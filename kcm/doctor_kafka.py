@@ -6,13 +6,15 @@ what the parts themselves would say of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kcm.doctor_findings import Finding, fail, ok, unknown, warn
+from kcm.kafka_words import kafka_text
+from kcm.written import printable
 from pipeline.maintenance import maintenance_topic
 from pipeline.settings import PipelineSettings
 from pipeline.topics import client_properties, topic_names, topic_settings
@@ -40,12 +42,12 @@ def look_at_kafka(settings: PipelineSettings) -> KafkaSeen:
         properties: dict[str, Any] = {**client_properties(settings), "error_cb": heard.append}
         admin = AdminClient(properties, logger=None)
     except KafkaException as error:
-        return KafkaSeen([fail(ABOUT, _text(error), "check kafka_properties")], None)
+        return KafkaSeen([fail(ABOUT, kafka_text(error), "check kafka_properties")], None)
     try:
         cluster = admin.describe_cluster(request_timeout=ANSWER_S).result()
     except KafkaException as error:
         admin.poll(0)  # hands over what was heard
-        why = heard[-1].str() if heard else _text(error)
+        why = heard[-1].str() if heard else kafka_text(error)
         todo = "start it, or correct bootstrap_servers"
         return KafkaSeen([fail(ABOUT, f"{where} does not answer: {why}", todo)], None)
     brokers = [node.id for node in cluster.nodes]
@@ -54,7 +56,9 @@ def look_at_kafka(settings: PipelineSettings) -> KafkaSeen:
     try:
         topics = list(check_topics(admin, settings))
     except KafkaException as error:
-        topics = [fail("topics", f"cannot be described: {_text(error)}", "check our permissions")]
+        topics = [
+            fail("topics", f"cannot be described: {kafka_text(error)}", "check our permissions")
+        ]
     return KafkaSeen([ok(ABOUT, told), *topics], str(cluster.cluster_id))
 
 
@@ -121,6 +125,27 @@ def same_cluster(watched: str | None, own: str | None) -> Finding:
     return ok(about, "the pipeline's Kafka is not the cluster that is watched")
 
 
+def shown_cluster(watched: str | None, shown: Mapping[str, str | None]) -> Finding:
+    """Tell whether the cluster in ZooKeeper is one that the exporter shows, by their ids."""
+    about = "same cluster"
+    if watched is None:
+        return unknown(about, "the id of the cluster in ZooKeeper (/cluster/id) is needed")
+    if not shown:
+        return unknown(about, "the exporter shows no cluster, or does not answer")
+    names = [name for name, id_ in shown.items() if id_ == watched]
+    if names:
+        listed = printable(", ".join(names))
+        return ok(about, f"the exporter shows the cluster of this ZooKeeper, as {listed}")
+    if None in shown.values():
+        return unknown(about, "the exporter does not know the ids of all its clusters")
+    listed = printable(", ".join(f"{name} ({id_})" for name, id_ in shown.items()))
+    return fail(
+        about,
+        printable(f"ZooKeeper holds cluster {watched}, the exporter shows {listed}"),
+        "correct zookeeper or --exporter; or no watcher runs for this cluster",
+    )
+
+
 def _describe(admin: AdminClient, names: list[str]) -> dict[str, Any]:
     """Return the topics that are there."""
     found = {}
@@ -157,8 +182,3 @@ def _protocol(admin: AdminClient, broker: int) -> str:
     except (KafkaException, KeyError):
         return ""
     return f", protocol {value}"
-
-
-def _text(error: KafkaException) -> str:
-    first = error.args[0]
-    return str(first.str() if isinstance(first, KafkaError) else first)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,14 +17,13 @@ from typing import Any, NamedTuple
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.connection import ConnectionHandler
 
 from controller_model.znodes import WATCHED_SUBTREES
 from kcm.doctor_findings import Finding, fail, ok, unknown, warn
 from kcm.stack.zookeeper import four_letter_word
 from kcm.written import printable
 from zk_source.config import WatchSettings
-from zk_source.kazoo_client import make_client, stop_client
+from zk_source.kazoo_client import Authenticating, make_client, stop_client
 
 ANSWER_S = 3.0
 """A server that takes longer to say who it is cannot be watched live."""
@@ -31,34 +31,47 @@ CONNECT_S = 8.0
 SAMPLES = 3
 """Children of a node whose own permissions are tried: Kafka gives all of a kind the same."""
 _VERSION = re.compile(r"[Vv]ersion: (\d+\.\d+\.\d+)")
-_MODE = re.compile(r"Mode: (\w+)")
+_MODE = re.compile(r"Mode: ([\w-]+)")
 _RECURSIVE_SINCE = (3, 6, 0)
 _UNSAFE_WATCHES = (((3, 6, 0), (3, 8, 4)), ((3, 9, 0), (3, 9, 2)))
 """Servers in which CVE-2024-23944 lets a persistent watch see names that it may not read."""
 _TREES = ("/brokers/ids", "/brokers/topics", *WATCHED_SUBTREES)
 
 
-def check_servers(settings: WatchSettings) -> Iterator[Finding]:
-    """Ask each server who it is."""
-    for address in settings.hosts.split(","):
-        yield check_server(address, tls=settings.zk_tls)
-
-
-def check_server(address: str, *, tls: bool) -> Finding:
+def check_server(settings: WatchSettings, address: str) -> Finding:
     """Ask one server who it is; its words may be switched off, which is no fault."""
     about = f"zookeeper {address}"
     host, _, port = address.rpartition(":")
     began = time.monotonic()
     try:
-        if tls:
-            with socket.create_connection((host.strip("[]"), int(port)), ANSWER_S):
-                return ok(about, "takes connections; its version is not told over TLS")
-        answer = four_letter_word(host.strip("[]"), int(port), "srvr", deadline_s=ANSWER_S)
+        answer = _ask(settings, host.strip("[]"), int(port))
+    except ssl.SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason or "the handshake failed"
+        todo = "give zookeeper its TLS port, and zk_tls_ca, zk_tls_cert what fits it"
+        return fail(about, f"no TLS: {why}", todo)
     except OSError as error:
         why = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or error
         return fail(about, f"unreachable: {why}", "start it, or correct the setting zookeeper")
     took_ms = (time.monotonic() - began) * 1000
     return server_answer(about, answer, took_ms)
+
+
+def _ask(settings: WatchSettings, host: str, port: int) -> str:
+    """Return a server's answer to srvr, over TLS where the settings say so; raises OSError."""
+    if not settings.zk_tls:
+        return four_letter_word(host, port, "srvr", deadline_s=ANSWER_S)
+    context = ssl.create_default_context()
+    if settings.zk_tls_ca is not None:
+        context.load_verify_locations(settings.zk_tls_ca)
+    if settings.zk_tls_cert is not None and settings.zk_tls_key is not None:
+        password = settings.tls_key_password()
+        context.load_cert_chain(settings.zk_tls_cert, settings.zk_tls_key, password)
+    with (
+        socket.create_connection((host, port), ANSWER_S) as plain,
+        context.wrap_socket(plain, server_hostname=host) as connection,
+    ):
+        connection.sendall(b"srvr")
+        return b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
 
 
 def server_answer(about: str, answer: str, took_ms: float) -> Finding:
@@ -69,12 +82,25 @@ def server_answer(about: str, answer: str, took_ms: float) -> Finding:
     """
     if "not currently serving" in answer:
         return fail(about, "is up and serves nobody: no quorum", "look at the ensemble")
-    version, mode = _VERSION.search(answer), _MODE.search(answer)
-    if version is None:
+    version = _VERSION.search(answer)
+    if "srvr is not executed" in answer:
         hidden = "it does not tell its version (4lw.commands.whitelist lacks srvr)"
         return ok(about, f"answers in {took_ms:.0f} ms; {hidden}")
-    numbers = tuple(map(int, version[1].split(".")))
-    told = f"{version[1]}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
+    if not answer:
+        todo = "is this ZooKeeper's port? a TLS port needs zk_tls; else see the server's log"
+        return fail(about, "hangs up when it is asked who it is (srvr)", todo)
+    if version is None:
+        return fail(about, "what answers is no ZooKeeper", "correct the setting zookeeper")
+    return _of_version(about, answer, version[1], took_ms)
+
+
+def _of_version(about: str, answer: str, version: str, took_ms: float) -> Finding:
+    """Tell what a server's version and role mean for whoever watches it."""
+    mode = _MODE.search(answer)
+    numbers = tuple(map(int, version.split(".")))
+    told = f"{version}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
+    if mode is not None and mode[1] == "read-only":
+        return fail(about, f"{told}: no quorum, and it hears of no change", "look at the ensemble")
     if any(first <= numbers < mended for first, mended in _UNSAFE_WATCHES):
         return warn(about, f"{told}; has CVE-2024-23944", "upgrade to 3.8.4, 3.9.2 or later")
     if numbers < _RECURSIVE_SINCE:
@@ -92,7 +118,7 @@ class Seen(NamedTuple):
 
 def look_into(settings: WatchSettings) -> Seen:
     """Connect as the watcher does, and tell what can be read and which Kafka is there."""
-    client, _ = make_client(settings, ConnectionHandler, most_reconnect_s=1.0)
+    client, _ = make_client(settings, Authenticating, most_reconnect_s=1.0)
     try:
         try:
             client.start(timeout=CONNECT_S)

@@ -17,18 +17,17 @@ import typer
 
 from controller_model.ids import TopicPartition
 from kcm.api_client import ExporterApi, cluster_path
-from kcm.asking import DEFAULT_URL, Cluster, Exporter, printing
+from kcm.asking import DEFAULT_URL, Cluster, Exporter, nobody_reads
 from kcm.elect_kafka import Elections
-from kcm.elect_run import ElectionRun, Pace, names
-from kcm.elect_watch import ClusterWatch
+from kcm.elect_run import ElectionRun, Pace
+from kcm.elect_watch import ClusterWatch, names
 from kcm.exits import NOT_CONFIRMED, STOPPED
+from kcm.recommended import read_recommended
 from pipeline.runtime import UnreachableError, UsageError
 
 CHUNK = 100
 """Partitions elected at a time: what one request moves, and what is at stake if it surprises."""
 MOST_AT_ONCE = 500
-_PAGES_OF = 100
-_ALL = 10_000_000
 
 
 class Plan(NamedTuple):
@@ -37,8 +36,12 @@ class Plan(NamedTuple):
     partitions: list[TopicPartition]
     skipped: list[TopicPartition]
     """Partitions of the file that cannot be elected now, or need not be."""
+    broker: int | None
+    """The broker that is to lead them; None: any."""
     before: int
-    """Partitions that are not led by their preferred replica, now."""
+    """Partitions (of the broker) that Kafka counts as not led by their preferred replica, now."""
+    after: int | None
+    """The same afterwards; None: not known of a part of what is recommended."""
 
 
 def elect(
@@ -93,8 +96,9 @@ def elect(
 
     Examples: kcm elect --bootstrap-servers kafka1:9092, kcm elect --bootstrap-servers kafka1:9092 --broker 3 --confirm
 
-    It stops at the first surprise: an error, another controller, a broker lost, a partition offline, an effect that is not seen in
-    time. Exit codes: 0 all done or nothing to do, 7 not confirmed, 8 stopped; what was done and what was not is told.
+    It stops at the first surprise: an error, another controller, a broker lost or restarted, a partition offline or under min ISR, a
+    leader that is lost again, an effect that is not seen in time. It does nothing unless the monitor's figures are live. Exit codes: 0
+    all done or nothing to do, 7 not confirmed, 8 stopped; what was done and what was not is told.
     """
     if file is not None and broker is not None:
         raise UsageError("give --file or --broker, not both")
@@ -107,39 +111,42 @@ def elect(
     _check_same(name, told["cluster_id"], kafka)
     plan = make_plan(api, name, broker, wanted)
     chunks = [plan.partitions[at : at + chunk] for at in range(0, len(plan.partitions), chunk)]
-    with printing():
+    try:
         for line in plan_lines(plan, len(chunks)):
             _say(line)
-        if not chunks:
-            return 0
-        if not confirm:
+        if chunks and not confirm:
             _say("nothing was done: say --confirm to do it")
-            return NOT_CONFIRMED
-        pace = Pace(pause_s=pause, wait_s=wait)
-        return run_and_tell(
-            ElectionRun(chunks, kafka=kafka, watch=ClusterWatch(api, name), pace=pace, say=_say)
-        )
+    except BrokenPipeError:
+        nobody_reads()
+        if chunks and confirm:
+            sys.stderr.write("kcm: stopped: nobody reads what is told; nothing was done\n")
+            return STOPPED
+    if not chunks:
+        return 0
+    if not confirm:
+        return NOT_CONFIRMED
+    pace = Pace(pause_s=pause, wait_s=wait)
+    return run_and_tell(
+        ElectionRun(chunks, kafka=kafka, watch=ClusterWatch(api, name), pace=pace, say=_say)
+    )
 
 
 def make_plan(
     api: ExporterApi, cluster: str, broker: int | None, wanted: Sequence[TopicPartition] | None
 ) -> Plan:
     """Return what can be elected now: all that is recommended, or what of a file is."""
-    path = cluster_path(cluster, "/recommendations")
-    told = api.get(path, broker=broker, limit=1)
-    pages = api.pages(path, "chunks", most=_ALL, broker=broker, limit=_PAGES_OF)
-    recommended = dict.fromkeys(
-        TopicPartition(each["topic"], each["partition"])
-        for page in pages
-        for each in page["election"]["partitions"]
-    )
+    told = read_recommended(api, cluster_path(cluster, "/recommendations"), broker)
+    recommended = dict.fromkeys(told.partitions)
+    before, after = told.first["imbalance_before"], told.first["imbalance_after"]
     if wanted is None:
-        return Plan(list(recommended), [], told["imbalance_before"])
-    return Plan(
-        [partition for partition in wanted if partition in recommended],
-        [partition for partition in wanted if partition not in recommended],
-        told["imbalance_before"],
-    )
+        return Plan(list(recommended), [], broker, before, after)
+    chosen = [partition for partition in wanted if partition in recommended]
+    skipped = [partition for partition in wanted if partition not in recommended]
+    if len(chosen) < len(recommended):
+        # One that is being reassigned may count before and after alike.
+        each_counts = before - after == len(recommended)
+        after = before - len(chosen) if each_counts else None
+    return Plan(chosen, skipped, broker, before, after)
 
 
 def plan_lines(plan: Plan, chunks: int) -> list[str]:
@@ -151,13 +158,15 @@ def plan_lines(plan: Plan, chunks: int) -> list[str]:
             f"or is not live and in sync ({names(plan.skipped)})"
         )
     count = len(plan.partitions)
+    of = "" if plan.broker is None else f" of broker {plan.broker}"
     if not count:
-        return [*lines, f"nothing to elect; imbalance {plan.before}"]
+        return [*lines, f"nothing to elect; imbalance{of} {plan.before}"]
+    then = "" if plan.after is None else f", then {plan.after}"
     in_chunks = f"{chunks} chunk{'' if chunks == 1 else 's'}"
     return [
         *lines,
         f"elect       {count} in {in_chunks}: {names(plan.partitions)}",
-        f"imbalance   {plan.before}, then {plan.before - count}",
+        f"imbalance   {plan.before}{of}{then}",
     ]
 
 
@@ -207,14 +216,26 @@ def run_and_tell(run: ElectionRun) -> int:
     try:
         stopped_by = run.run()
     except KeyboardInterrupt:
-        for line in run.summary():
-            _say(line)
+        _sum_up(run)
         raise
+    except BrokenPipeError:
+        nobody_reads()
+        stopped_by = "nobody reads what is told"
+        sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
     if stopped_by is not None:
         sys.stderr.write(f"kcm: stopped: {stopped_by}\n")
-    for line in run.summary():
-        _say(line)
+    _sum_up(run)
     return 0 if stopped_by is None else STOPPED
+
+
+def _sum_up(run: ElectionRun) -> None:
+    """Tell what was done, on standard error where nobody reads the output."""
+    try:
+        for line in run.summary():
+            _say(line)
+    except BrokenPipeError:
+        nobody_reads()
+        sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
 
 
 def _say(line: str) -> None:

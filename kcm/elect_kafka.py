@@ -6,7 +6,8 @@ of each partition is handed on by Kafka's name of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,18 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
 
 from controller_model.ids import TopicPartition
+from kcm.kafka_words import kafka_text
 from pipeline.runtime import UnreachableError, UsageError
 from pipeline.settings import check_hosts
 
 NOT_NEEDED = "ELECTION_NOT_NEEDED"
 """Kafka's word for a partition that its preferred replica leads already."""
 _ANSWER_WITHIN_S = 5.0
+_KEY = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+|debug|log_level|retries")
+"""What a property of librdkafka is called; anything else may be a secret that was mistyped."""
+_LEAST_SECRET = 3
+"""Characters; what is shorter stands in too many words by chance."""
+_ADDRESSES = {"bootstrap.servers", "metadata.broker.list"}
 _NAMES = {
     getattr(ck.KafkaError, name): name
     for name in dir(ck.KafkaError)
@@ -44,6 +51,7 @@ class Elections:
             self.servers = check_hosts(bootstrap_servers)
         except ValueError as error:
             raise UsageError(f"option --bootstrap-servers: {error}") from None
+        more = {} if config is None else read_properties(config)
         properties: dict[str, Any] = {
             "bootstrap.servers": self.servers,
             "reconnect.backoff.max.ms": 2000,
@@ -51,14 +59,15 @@ class Elections:
             # How long an election may take: confluent-kafka 2.16 breaks on elect_leaders' own timeouts.
             "socket.timeout.ms": int(within_s * 1000),
             "log_level": 2,
-            **({} if config is None else read_properties(config)),
+            **more,
         }
         self._heard: list[ck.KafkaError] = []
         properties["error_cb"] = self._heard.append
         try:
             self._admin = AdminClient(properties, logger=None)
         except (ck.KafkaException, TypeError, ValueError) as error:
-            raise UsageError(f"option --command-config: {_text(error)}") from None
+            why = without_values(kafka_text(error), more)
+            raise UsageError(f"option --command-config: {why}") from None
 
     def cluster_id(self) -> str:
         """Return the cluster's id; raises UnreachableError."""
@@ -67,7 +76,7 @@ class Elections:
             return str(future.result().cluster_id)
         except ck.KafkaException as error:
             self._admin.poll(0)  # hands over what was heard
-            why = self._heard[-1].str() if self._heard else _text(error)
+            why = self._heard[-1].str() if self._heard else kafka_text(error)
             raise UnreachableError(
                 f"Kafka at {self.servers} does not answer: {why}; check --bootstrap-servers"
             ) from None
@@ -83,7 +92,7 @@ class Elections:
             # Releases of the library differ in whether they wrap an error.
             answer: dict[Any, ck.KafkaException | ck.KafkaError | None] = future.result()
         except ck.KafkaException as error:
-            raise ElectionRefusedError(_text(error)) from None
+            raise ElectionRefusedError(kafka_text(error)) from None
         return {
             TopicPartition(each.topic, each.partition): None if error is None else error_name(error)
             for each, error in answer.items()
@@ -103,13 +112,26 @@ def read_properties(path: Path) -> dict[str, str]:
         if not text or text.startswith(("#", "!")):
             continue
         key, sign, value = text.partition("=")
-        if not sign:
+        if not sign or not _KEY.fullmatch(key.strip()):
             # the line itself may hold a secret
             raise UsageError(f"option --command-config: line {number} of {path} is not key=value")
         properties[key.strip()] = value.strip()
-    if "bootstrap.servers" in properties:
-        raise UsageError(f"option --command-config: {path}: give bootstrap.servers as an option")
+    if properties.keys() & _ADDRESSES:
+        raise UsageError(f"option --command-config: {path}: give --bootstrap-servers instead")
     return properties
+
+
+def without_values(text: str, properties: Mapping[str, str]) -> str:
+    """Return the library's words without what a file gave as values, for one may be a secret.
+
+    >>> without_values('Invalid value "hunter2" for "sasl.mechanism"', {"sasl.mechanism": "hunter2"})
+    'Invalid value "..." for "sasl.mechanism"'
+    """
+    for value in sorted(properties.values(), key=len, reverse=True):
+        # One that is part of a name, such as sasl, is no secret, and names must stay readable.
+        if len(value) >= _LEAST_SECRET and not any(value in key for key in properties):
+            text = text.replace(value, "...")
+    return text
 
 
 def error_name(error: ck.KafkaException | ck.KafkaError) -> str:
@@ -120,8 +142,3 @@ def error_name(error: ck.KafkaException | ck.KafkaError) -> str:
     """
     told = error.args[0] if isinstance(error, ck.KafkaException) else error
     return _NAMES.get(told.code()) or str(told.str())
-
-
-def _text(error: Exception) -> str:
-    first = error.args[0] if error.args else error
-    return first.str() if isinstance(first, ck.KafkaError) else str(first)

@@ -13,14 +13,14 @@ from typing import NamedTuple, Protocol
 
 from controller_model.ids import TopicPartition
 from kcm.elect_kafka import NOT_NEEDED, ElectionRefusedError
-from kcm.elect_watch import Glance, surprise
+from kcm.elect_watch import Glance, names, surprise
 from kcm.written import printable
 from pipeline.runtime import KcmError
 
 LOOK_EVERY_S = 0.25
 """How often the monitor is asked for the effect, which it shows within a second."""
-NAMED = 5
-"""Partitions that are named; of the others it is told how many they are."""
+UNSURE = frozenset({"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"})
+"""Errors after which Kafka may have elected all the same: the effect tells."""
 
 
 class Watch(Protocol):
@@ -30,7 +30,10 @@ class Watch(Protocol):
         """Return how the cluster is now."""
 
     def not_led(self, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Return those that another than the preferred replica leads."""
+        """Return those that are not shown as led by their preferred replica."""
+
+    def led_wrong(self, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
+        """Return those that are there, and that another leads."""
 
 
 class Elect(Protocol):
@@ -79,6 +82,8 @@ class ElectionRun:
         self.not_needed: list[TopicPartition] = []
         self.unsure: list[TopicPartition] = []
         """They were asked for, and the monitor does not show the effect."""
+        self.lost: list[TopicPartition] = []
+        """They had their preferred replica as leader, and another leads them again."""
         self.failed: dict[TopicPartition, str] = {}
 
     def run(self) -> str | None:
@@ -100,7 +105,8 @@ class ElectionRun:
     def summary(self) -> list[str]:
         """Return what was done and what was not, a line each."""
         total = sum(map(len, self._chunks))
-        tried = sum(map(len, (self.elected, self.not_needed, self.unsure, self.failed)))
+        parts = (self.elected, self.not_needed, self.unsure, self.lost, self.failed)
+        tried = sum(map(len, parts))
         lines = [
             (
                 f"done        {len(self.elected)} of {total} elected, "
@@ -113,8 +119,13 @@ class ElectionRun:
             lines.append(f"refused     {listed} ({names(list(self.failed))})")
         if self.unsure:
             lines.append(
-                f"not seen    {len(self.unsure)} were asked for, and the monitor does not show "
-                f"their preferred replica as leader ({names(self.unsure)})"
+                f"not seen    {len(self.unsure)} were asked for, and were not seen to be led by "
+                f"their preferred replica ({names(self.unsure)})"
+            )
+        if self.lost:
+            lines.append(
+                f"lost again  {len(self.lost)} had their preferred replica as leader, and another "
+                f"leads them now ({names(self.lost)})"
             )
         if tried < total:
             lines.append(f"not tried   {total - tried}")
@@ -124,6 +135,15 @@ class ElectionRun:
         now = self._watch.glance()
         if (what := surprise(before, now)) is not None:
             raise SurpriseError(what)
+        done = [*self.elected, *self.not_needed]
+        lost = self._watch.led_wrong(done) if done else set()
+        if lost:
+            self.lost = sorted(lost)
+            self.elected = [p for p in self.elected if p not in lost]
+            self.not_needed = [p for p in self.not_needed if p not in lost]
+            raise SurpriseError(
+                f"{len(lost)} lost their preferred leader again, such as {names(self.lost[:1])}"
+            )
         return now
 
     def _one(self, number: int, chunk: Sequence[TopicPartition], before: Glance) -> None:
@@ -134,18 +154,25 @@ class ElectionRun:
             answer = self._kafka.elect(chunk)
         except ElectionRefusedError as error:
             raise SurpriseError(f"Kafka did not answer for chunk {number}: {error}") from None
-        refused = {p: e for p, e in answer.items() if e not in {None, NOT_NEEDED}}
+        refused = {
+            p: e for p, e in answer.items() if e not in {None, NOT_NEEDED} and e not in UNSURE
+        }
         self.failed |= refused
-        self.unsure = [p for p in chunk if p not in refused]
-        now = self._await_effect(number, before)
-        taken = self.unsure
-        self.unsure = []
-        skipped = [p for p in taken if answer.get(p) == NOT_NEEDED]
+        self.unsure = asked = [p for p in chunk if p not in refused]
+        now, left = self._await_effect(asked, before)
+        seen = [p for p in asked if p not in left]
+        skipped = [p for p in seen if answer.get(p) == NOT_NEEDED]
         self.not_needed += skipped
-        self.elected += [p for p in taken if answer.get(p) != NOT_NEEDED]
+        self.elected += [p for p in seen if answer.get(p) != NOT_NEEDED]
+        self.unsure = sorted(left)
+        if left:
+            raise SurpriseError(
+                f"{len(left)} of chunk {number} are not led by their preferred replica "
+                f"{self._pace.wait_s:g} s after the election, such as {names(self.unsure[:1])}"
+            )
         took_s = self._clock_s() - began_s
         self._say(
-            f"chunk {number} of {len(self._chunks)}: {len(taken) - len(skipped)} elected, "
+            f"chunk {number} of {len(self._chunks)}: {len(seen) - len(skipped)} elected, "
             f"{len(skipped)} did not need it; seen after {took_s:.1f} s, "
             f"{now.imbalance} in the cluster are not led by their preferred replica"
         )
@@ -155,31 +182,14 @@ class ElectionRun:
                 printable(f"Kafka refused {len(refused)}, such as {names([partition])}: {reason}")
             )
 
-    def _await_effect(self, number: int, before: Glance) -> Glance:
-        """Wait until the preferred replicas lead what was asked for, and nothing else happens."""
+    def _await_effect(
+        self, wanted: Sequence[TopicPartition], before: Glance
+    ) -> tuple[Glance, set[TopicPartition]]:
+        """Wait until the preferred replicas lead; return those that they do not lead in time."""
         deadline_s = self._clock_s() + self._pace.wait_s
-        wanted = list(self.unsure)
         while True:
             self._check(before)
             left = self._watch.not_led(wanted)
-            if not left:
-                return self._check(before)
-            if self._clock_s() >= deadline_s:
-                self.elected += [p for p in wanted if p not in left]
-                self.unsure = [p for p in wanted if p in left]
-                raise SurpriseError(
-                    f"{len(left)} of chunk {number} are not led by their preferred replica "
-                    f"{self._pace.wait_s:g} s after the election, such as {names(sorted(left)[:1])}"
-                )
+            if not left or self._clock_s() >= deadline_s:
+                return self._check(before), left
             self._sleep(LOOK_EVERY_S)
-
-
-def names(partitions: Sequence[TopicPartition]) -> str:
-    """Return partitions as people write them, the first ones of many.
-
-    >>> names([TopicPartition("t", n) for n in range(7)])
-    't-0, t-1, t-2, t-3, t-4 and 2 more'
-    """
-    shown = ", ".join(f"{p.topic}-{p.partition}" for p in partitions[:NAMED])
-    more = len(partitions) - NAMED
-    return printable(f"{shown} and {more} more" if more > 0 else shown)

@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from kcm.api_client import ExporterApi, cluster_path
-from kcm.asking import DEFAULT_URL, Cluster, Exporter, print_json, printing, read_since
+from kcm.asking import DEFAULT_URL, Cluster, Exporter, looks, print_json, printing, read_since
 from kcm.status_words import event_line
-from pipeline.runtime import UnreachableError, UsageError
 
 LOOK_EVERY_S = 0.5
 """How often the exporter is asked while following; an answer without news is a few bytes."""
@@ -84,23 +83,24 @@ def newest(
 
 def following(api: ExporterApi, path: str, newer: str | None, **params: Any) -> Iterator[Any]:
     """Yield what happens, as it is told; an exporter that is away is waited for."""
-    away = False
-    while True:
-        try:
-            if newer is None:
-                told, newer = newest(api, path, most=PAGE, **params)
+    place = newer
+
+    def ask() -> list[Any]:
+        nonlocal place
+        told, at = [], place
+        while True:
+            if at is None:
+                page, at = newest(api, path, most=PAGE, **params)
             else:
-                page = api.get(path, after=newer, limit=PAGE, **params)
-                told, newer = page["events"], page["newer"]
-            away = False
-        except (UnreachableError, UsageError) as error:
-            # An exporter that has just started does not know the cluster yet.
-            if not away:
-                sys.stderr.write(f"kcm: {error}; waiting for it\n")
-            away, told = True, []
+                answer = api.get(path, after=at, limit=PAGE, **params)
+                page, at = answer["events"], answer["newer"]
+            told += page
+            if len(page) < PAGE:
+                place = at  # only now: what was told before an error is told again
+                return told
+
+    for told in looks(ask, every_s=LOOK_EVERY_S, begun=True):
         yield from told
-        if len(told) < PAGE:
-            time.sleep(LOOK_EVERY_S)
 
 
 def _show(event: Any, *, as_json: bool) -> None:

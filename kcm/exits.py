@@ -24,13 +24,14 @@ from pipeline.runtime import (
 UNEXPECTED = 1
 BAD_USE = 2
 NOT_SO = 6
-"""A command was asked to check something, and it is not so."""
+"""A command was asked to check something, and it is not so, or it cannot be told now."""
 NOT_CONFIRMED = 7
 """A command told what it would do, and was not told --confirm."""
 STOPPED = 8
 """A command stopped before all was done, and told what was and what was not."""
 INTERRUPTED = 130
 """What a shell reports of a program that Ctrl-C ended."""
+_TRACED = "the trace was printed"
 
 
 @contextmanager
@@ -40,9 +41,11 @@ def traced(*, wanted: bool) -> Iterator[None]:
         yield
     except (KcmError, StackError, KeyboardInterrupt):
         raise
-    except Exception:
-        if wanted:
+    except Exception as error:
+        is_told = hasattr(error, "format_message") or _TRACED in getattr(error, "__notes__", ())
+        if wanted and not is_told:
             traceback.print_exc()
+            error.add_note(_TRACED)
         raise
 
 
@@ -73,4 +76,4 @@ def describe(error: Exception) -> tuple[str, int]:
         message = " ".join(format_message().split()).rstrip(".")
         return f"{message}; --help tells more", BAD_USE
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"unexpected: {what}; run with --log-level debug for the trace", UNEXPECTED
+    return f"unexpected: {what}; run with KCM_LOG_LEVEL=debug for the trace", UNEXPECTED

@@ -15,7 +15,17 @@ from typing import Annotated, Any
 import typer
 
 from kcm.api_client import ExporterApi, cluster_path
-from kcm.asking import DEFAULT_URL, AsJson, Cluster, Exporter, console, print_json, printing
+from kcm.asking import (
+    DEFAULT_URL,
+    AsJson,
+    Cluster,
+    Exporter,
+    console,
+    looks,
+    print_json,
+    printing,
+    tell_doubt,
+)
 from kcm.maintenance_marks import (
     MarkWriter,
     check_length,
@@ -84,7 +94,8 @@ def start(
     Examples: kcm maintenance start --broker 3 --for 30m, kcm maintenance start --broker 1 --broker 2 --for 2h --reason 3.9.1
 
     Alerts about these brokers are muted until the mark ends, by itself or by kcm maintenance end. Alerts about the
-    cluster, such as offline partitions, are never muted. It tells of each broker that is not safe to stop now.
+    cluster, such as offline partitions, are never muted. It tells of each broker that is not safe to stop now, or of which that is
+    not known, and says so if the figures are not live.
     """
     lasts_ms = check_length(lasts)
     if not broker:
@@ -109,6 +120,8 @@ def start(
     with printing():
         for work in works:
             sys.stdout.write(f"{started_line(shown[work.broker])}\n")
+        tell_doubt(told, as_json=False)
+        for work in works:
             if unsafe := unsafe_line(known[work.broker]):
                 sys.stdout.write(f"{unsafe}\n")
     return 0
@@ -169,18 +182,18 @@ def status(
     name = api.choose(cluster)
     before = None
     with printing():
-        while True:
-            told = _look(api, name)
+        for told in looks(lambda: _look(api, name), every_s=WATCH_EVERY_S):
             if told != before:
                 before = told
                 if as_json:
                     print_json(told, indent=None if watch else 2)
                 else:
-                    console().print(words(told, _now_ms()), *([""] if watch else []))
+                    shown = words(told, _now_ms())
+                    console().print(shown, *([""] if watch else []), crop=False)
                 sys.stdout.flush()
             if not watch:
-                return 0
-            time.sleep(WATCH_EVERY_S)
+                break
+    return 0
 
 
 def _look(api: ExporterApi, cluster: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kcm.api_client import ExporterApi, cluster_path
 from kcm.asking import read_duration
+from kcm.kafka_words import kafka_text
 from kcm.replay_settings import ReplaySettings
 from kcm.written import time_text
 from pipeline.maintenance import (
@@ -143,7 +144,7 @@ class MarkWriter:
             producer = Producer({**self._properties, **more})
         except KafkaException as error:
             raise UsageError(
-                f"{self._where}: {error.args[0].str()}; check kafka_properties"
+                f"{self._where}: {kafka_text(error)}; check kafka_properties"
             ) from None
         try:
             found = producer.list_topics(self.topic, timeout=WRITTEN_WITHIN_S)

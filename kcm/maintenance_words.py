@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kcm.asking import ago
-from kcm.status_words import plain_table
+from kcm.plain_table import PlainTable
 from kcm.written import printable, time_text
 
 Json = dict[str, Any]
@@ -26,11 +26,11 @@ def words(told: Json, now_ms: int) -> RenderableType:
     if not told["planned"]:
         parts.append(Text("no work is planned"))
         return Group(*parts)
-    table = plain_table("broker", "progress", "in ISRs", "time left", "reason")
-    table.columns[1].justify = "left"
-    table.columns[4].justify = "left"
+    table = PlainTable(
+        "broker", "progress", "in ISRs", "time left", "reason", left=("progress", "reason")
+    )
     for mark in told["planned"]:
-        table.add_row(
+        table.add(
             str(mark["broker"]),
             Text(progress(mark, now_ms), style=_STYLES.get(mark["progress"], "")),
             "-" if mark["in_isr"] is None else f"{mark['in_isr']} of {mark['replicas']}",
@@ -61,18 +61,23 @@ def time_left(mark: Json, now_ms: int) -> str:
 def unsafe_line(broker: Json) -> str | None:
     """Return one line about a broker that should not be stopped now; None when it may be.
 
-    >>> unsafe_line({"id": 3, "safe_to_stop": {"safe": False, "offline": 2, "under_min_isr": 0}})
+    >>> unsafe_line({"id": 3, "live": True, "safe_to_stop": {"safe": False, "offline": 2, "under_min_isr": 0}})
     'broker 3 is NOT safe to stop now: 2 partitions would go offline; kcm what-if --lose-broker 3'
     """
-    safety = broker["safe_to_stop"]
-    if safety["safe"] is not False:
+    safety, id_ = broker["safe_to_stop"], broker["id"]
+    if safety["safe"] or not broker["live"]:
         return None
+    if safety["safe"] is None:
+        why = f": {safety['why']}" if safety.get("why") else ""
+        return printable(
+            f"broker {id_}: whether it is safe to stop is not known now{why}; "
+            f"kcm what-if --lose-broker {id_}"
+        )
     told = [
         f"{safety[name]} partition{'' if safety[name] == 1 else 's'} would go {words}"
         for name, words in (("offline", "offline"), ("under_min_isr", "under min ISR"))
         if safety[name]
     ]
-    id_ = broker["id"]
     return (
         f"broker {id_} is NOT safe to stop now: {', '.join(told)}; kcm what-if --lose-broker {id_}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -11,13 +12,20 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kcm.api_client import ExporterApi, cluster_path
-from kcm.asking import DEFAULT_URL, Cluster, Exporter, console, print_json, printing
-from kcm.status_words import plain_table
+from kcm.asking import (
+    DEFAULT_URL,
+    Cluster,
+    Exporter,
+    console,
+    print_json,
+    printing,
+    tell_doubt,
+)
+from kcm.plain_table import PlainTable
+from kcm.recommended import read_recommended
 from kcm.story.event_words import event_words
 from kcm.written import printable, time_text
-from pipeline.runtime import UsageError
 
-CHUNKS_A_PAGE = 100
 SHOWN = 10
 """Partitions and brokers that are named for the eye; --json has all partitions."""
 
@@ -50,46 +58,39 @@ def recommend(
     with printing():
         path = cluster_path(api.choose(cluster), "/recommendations")
         if as_json:
-            print_json(election(api, path, broker, chunk), indent=None)
+            told = read_recommended(api, path, broker, chunk)
+            tell_doubt(told.first, as_json=True)
+            if not told.partitions:
+                sys.stderr.write("kcm: nothing to elect\n")
+            print_json(told.election(), indent=None)
         else:
-            after = None if chunk is None else chunk - 1
-            told = api.get(path, broker=broker, limit=1, after=after)
-            _check_chunk(chunk, told)
-            console().print(words(told))
+            if chunk is None:  # the first one shows what all would mend
+                first = api.get(path, broker=broker, limit=1)
+                chunks = first["chunks"]
+            else:
+                first, chunks = read_recommended(api, path, broker, chunk)
+            tell_doubt(first, as_json=False)
+            given = _given(exporter=exporter, cluster=cluster, broker=broker)
+            # Commands are there to be copied: a line that is too long runs over, unbroken.
+            console().print(words(first, chunks, chunk, given), soft_wrap=True)
     return 0
 
 
-def election(api: ExporterApi, path: str, broker: int | None, chunk: int | None) -> dict[str, Any]:
-    """Return the partitions to elect, all of them or those of a chunk, for Kafka's own tool."""
-    if chunk is not None:
-        told = api.get(path, broker=broker, limit=1, after=chunk - 1)
-        _check_chunk(chunk, told)
-    else:
-        told = api.get(path, broker=broker, limit=CHUNKS_A_PAGE)
-    chunks = list(told["chunks"])
-    while chunk is None and told["next"] is not None:
-        told = api.get(path, broker=broker, limit=CHUNKS_A_PAGE, after=told["next"])
-        chunks += told["chunks"]
-    # The cluster may have moved on between two pages: each partition once.
-    partitions = {
-        (p["topic"], p["partition"]): p for c in chunks for p in c["election"]["partitions"]
-    }
-    if not partitions:
-        sys.stderr.write("kcm: nothing to elect\n")
-    return {"partitions": list(partitions.values())}
-
-
-def words(told: dict[str, Any]) -> RenderableType:
-    """Return a recommendation for the eye."""
+def words(
+    told: dict[str, Any], chunks: list[dict[str, Any]], chunk: int | None, given: list[str]
+) -> RenderableType:
+    """Return a recommendation for the eye: `chunks` of it, and how to run it as it was asked for."""
     count = told["partition_count"]
     parts: list[RenderableType] = [Text(_summary(told), style="bold" if count else "")]
     if told["brokers"]:
         parts.append(_brokers(told["brokers"]))
-    for chunk in told["chunks"][:1]:
-        named = chunk["election"]["partitions"]
+    for shown in chunks[:1]:
+        named = shown["election"]["partitions"]
         names = ", ".join(f"{p['topic']}-{p['partition']}" for p in named[:SHOWN])
-        more = f" and {count - SHOWN} more" if count > SHOWN else ""
-        parts.append(Text(printable(f"elect       {names}{more}")))
+        left = (count if chunk is None else shown["partition_count"]) - SHOWN
+        more = f" and {left} more" if left > 0 else ""
+        of = "" if chunk is None else f" (chunk {chunk} of {told['chunk_count']})"
+        parts.append(Text(printable(f"elect       {names}{more}{of}")))
     for blocked in told["blocked"]:
         reason = blocked["reason"].replace("_", " ")
         names = ", ".join(f"{p['topic']}-{p['partition']}" for p in blocked["examples"][:3])
@@ -97,13 +98,35 @@ def words(told: dict[str, Any]) -> RenderableType:
         parts.append(Text(printable(line), style="bold yellow"))
     parts.append(Text(_next(told["next_rebalance"])))
     parts += map(Text, _triggered(told.get("triggered")))
-    if count:
-        parts.append(
-            Text(
-                printable(f"run         kcm recommend --json > election.json && {told['command']}")
-            )
-        )
+    if count and told["completeness"]["status"] == "live":
+        parts.append(Text(printable(f"run         {command(told, chunk, given)}")))
     return Group(*parts)
+
+
+def command(told: dict[str, Any], chunk: int | None, given: list[str]) -> str:
+    """Return what runs it: `kcm elect`, which goes chunk by chunk, or Kafka's tool for one."""
+    if chunk is None and told["chunk_count"] > 1:
+        servers = _servers(told["command"])
+        return shlex.join(["kcm", "elect", "--bootstrap-servers", servers, *given])
+    only = [] if chunk is None else ["--chunk", str(chunk)]
+    asked = shlex.join(["kcm", "recommend", *given, *only, "--json"])
+    return f"{asked} > election.json && {told['command']}"
+
+
+def _given(*, exporter: str, cluster: str | None, broker: int | None) -> list[str]:
+    """Return the options that say what was asked and of whom."""
+    return [
+        *(() if exporter == DEFAULT_URL else ("--exporter", exporter)),
+        *(() if cluster is None else ("--cluster", cluster)),
+        *(() if broker is None else ("--broker", str(broker))),
+    ]
+
+
+def _servers(of_kafkas_tool: str) -> str:
+    """Return the brokers that the command of Kafka's tool names."""
+    given = shlex.split(of_kafkas_tool)
+    at = given.index("--bootstrap-server") + 1 if "--bootstrap-server" in given else len(given)
+    return given[at] if at < len(given) else "HOST:PORT"
 
 
 def _summary(told: dict[str, Any]) -> str:
@@ -119,9 +142,9 @@ def _summary(told: dict[str, Any]) -> str:
 
 
 def _brokers(brokers: list[dict[str, Any]]) -> RenderableType:
-    table = plain_table("broker", "preferred", "not led", "then", "imbalance", "after")
+    table = PlainTable("broker", "preferred", "not led", "then", "imbalance", "after")
     for broker in brokers[:SHOWN]:
-        table.add_row(
+        table.add(
             str(broker["broker"]),
             str(broker["preferred"]),
             str(broker["not_led_before"]),
@@ -130,7 +153,7 @@ def _brokers(brokers: list[dict[str, Any]]) -> RenderableType:
             f"{broker['ratio_after']:.1%}",
         )
     if len(brokers) > SHOWN:
-        table.add_row("...", f"{len(brokers) - SHOWN} more")
+        table.add("...", f"{len(brokers) - SHOWN} more")
     return table
 
 
@@ -162,10 +185,3 @@ def _triggered(triggered: dict[str, Any] | None) -> Iterator[str]:
     if triggered["graded"]:
         last = {"kind": "RecommendationGraded", "grade": triggered["graded"][0]}
         yield f"last time   {event_words(last)}"
-
-
-def _check_chunk(chunk: int | None, told: dict[str, Any]) -> None:
-    if chunk is not None and chunk > max(1, told["chunk_count"]):
-        count = told["chunk_count"]
-        is_are = "is 1 chunk" if count == 1 else f"are {count} chunks"
-        raise UsageError(f"option --chunk: there {is_are}")

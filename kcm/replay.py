@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
 
-from controller_model.cluster import Assumed
-from controller_model.events import AnyEvent, EventId, encode_event, number
+from controller_model.control_plane import Assumed
+from controller_model.event_records import EventId, encode_event, number
+from controller_model.events import AnyEvent
 from controller_model.ids import Position
 from controller_model.log_replay import END, Point
 from controller_model.snapshot import Snapshot, encode_snapshot
 from controller_model.snapshot_diff import SnapshotDiff, diff, encode_diff
+from kcm.asking import console
 from kcm.options import Options, with_options
 from kcm.replay_input import Line, check_files, lines_of, manifests_of
 from kcm.replay_points import read_point, read_position, read_time
@@ -89,8 +90,9 @@ def replay(
 
     Examples: kcm replay changes.jsonl.gz --at 2026-11-21T10:00:00Z, kcm replay incident.zip --events, kcm replay --from-topic --diff 7:1200 7:1300
 
-    A line of a log is one change or an array of them, as in <prefix>.changes; fields that are absent are not checked. Damaged lines are
-    counted and told. A log that does not begin with a resync is replayed from its first change on, and called incomplete.
+    A line of a log is one change or an array of them, as in <prefix>.changes; a field that is absent or null is not checked. Damaged
+    lines are counted and told; the snapshot is called incomplete unless what follows shows that they left nothing out. A log that does
+    not begin with a resync is replayed from its first change on, and called incomplete too.
     """  # fmt: skip
     points = _points(until, at, difference)
     wanted = Wanted(as_json, difference is not None)
@@ -195,11 +197,6 @@ def _warn_of_early_end(point: Point, told: Snapshot) -> None:
         sys.stderr.write(f"kcm: the log ends before {asked}: at {where}\n")
 
 
-def _console() -> Console:
-    terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, width=None if terminal else PIPE_WIDTH, highlight=False)
-
-
 def _show(wanted: Wanted, points: Sequence[Point], snapshots: Sequence[Snapshot]) -> None:
     for point, told in zip(points, snapshots, strict=True):
         _warn_of_early_end(point, told)
@@ -209,4 +206,4 @@ def _show(wanted: Wanted, points: Sequence[Point], snapshots: Sequence[Snapshot]
     elif wanted.as_json:
         sys.stdout.write(f"{encode_snapshot(told).decode()}\n")
     else:
-        _console().print(summary(told))
+        console(PIPE_WIDTH).print(summary(told), crop=False)

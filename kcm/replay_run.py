@@ -1,7 +1,7 @@
 """One run of `kcm replay`: lines in, events and snapshots out.
 
 The rule: damage is counted, named on standard error with its place, and never ends the run; a log
-without one readable change does.
+without one readable change does: nothing is known of any cluster, so there is no snapshot to show.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from controller_model.cluster import Assumed
+from controller_model.control_plane import Assumed
 from controller_model.errors import UnreadableRecordError
 from controller_model.events import AnyEvent
 from controller_model.ids import Position
@@ -21,7 +21,7 @@ from kcm.written import printable, time_text
 from pipeline.runtime import UsageError
 
 MOST_DAMAGE_TOLD = 20
-"""Lines about damage; a file that is no log at all has no more to tell."""
+"""Lines about damage; a file that is no log at all has no more to tell, but where it breaks off."""
 
 EventSink = Callable[[str, Sequence[AnyEvent]], None]
 """Takes the cluster's name, empty where no record has one, and what happened."""
@@ -75,11 +75,14 @@ class Run:
 
     def _take(self, line: Line) -> None:
         loose = _read(line)
-        if loose.unreadable and self._is_ours(loose):
+        is_damaged = loose.unreadable > 0 and self._is_ours(loose)
+        if is_damaged and not loose.ends_unreadable:
             self._note_damage(line, loose)
         events = self.replay.take(loose.changes)
         if events:
             self._tell(events)
+        if is_damaged and loose.ends_unreadable:  # no change of the line tells what it left out
+            self._note_damage(line, loose)
 
     def _is_ours(self, loose: LooseLine) -> bool:
         """Tell whether damage may be of our cluster: a message is of one, so its others tell."""
@@ -88,7 +91,7 @@ class Run:
         return self.replay.cluster is None or not names or not names.isdisjoint(ours)
 
     def _note_damage(self, line: Line, loose: LooseLine) -> None:
-        if self.damaged < MOST_DAMAGE_TOLD:
+        if self.damaged < MOST_DAMAGE_TOLD or line.damage:
             count = f"{loose.unreadable} records: " if loose.unreadable > 1 else ""
             self._warn(f"{line.place}: unreadable, skipped: {count}{loose.reason}")
         elif self.damaged == MOST_DAMAGE_TOLD:

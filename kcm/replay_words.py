@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from controller_model.events import AnyEvent
 from controller_model.snapshot import BrokerSnapshot, PartitionSnapshot, Snapshot
 from controller_model.snapshot_diff import Difference, SnapshotDiff
+from kcm.plain_table import PlainTable
 from kcm.story.event_words import event_words
 from kcm.written import printable, time_text
 
@@ -110,16 +110,16 @@ def _figures(told: Snapshot) -> Text:
     return text
 
 
-def _brokers(told: Snapshot) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    columns = ("broker", "live", "epoch", "registrations", "leaders", "replicas", "preferred")
-    for name in (*columns, "imbalance"):
-        table.add_column(name, justify="left" if name in {"live", "broker"} else "right")
+def _brokers(told: Snapshot) -> PlainTable:
+    table = PlainTable(
+        "broker", "live", "epoch", "registrations", "leaders", "replicas", "preferred",
+        "imbalance", left=("live",),
+    )  # fmt: skip
     order = sorted(told.brokers.items(), key=lambda item: (item[1].live, item[0]))
     for broker, facts in order[:MOST_BROKERS]:
-        table.add_row(*_broker_row(broker, facts), style="" if facts.live else "bold red")
+        table.add(*_broker_row(broker, facts), style="" if facts.live else "bold red")
     if len(order) > MOST_BROKERS:
-        table.add_row("...", f"{len(order) - MOST_BROKERS} more")
+        table.add("...", f"{len(order) - MOST_BROKERS} more")
     return table
 
 

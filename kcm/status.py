@@ -11,10 +11,19 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from kcm.api_client import ExporterApi, cluster_path
-from kcm.asking import DEFAULT_URL, AsJson, Cluster, Exporter, console, print_json, printing
+from kcm.api_client import Answer, ExporterApi, cluster_path
+from kcm.asking import (
+    DEFAULT_URL,
+    AsJson,
+    Cluster,
+    Exporter,
+    console,
+    looks,
+    print_json,
+    printing,
+)
 from kcm.status_words import MOST_PARTITIONS, fleet, screen
-from pipeline.runtime import UnreachableError
+from pipeline.runtime import KcmError
 
 LOOK_EVERY_S = 1.0
 MOST_BROKERS = 1000
@@ -45,7 +54,7 @@ def status(
         if as_json:
             print_json(told)
         else:
-            console().print(shown(told, _now_ms()))
+            console().print(shown(told, _now_ms()), crop=False)
     return 0
 
 
@@ -56,9 +65,10 @@ def look(api: ExporterApi, cluster: str | None) -> Any:
         if len(clusters) > 1:
             return {"clusters": clusters}
     name = api.choose(cluster)
-    told: dict[str, Any] = api.get(cluster_path(name))
+    told = api.get(cluster_path(name))
     brokers = api.pages(cluster_path(name, "/brokers"), "brokers", most=MOST_BROKERS)
-    return {**told, "brokers": list(brokers), "abnormal": _abnormal(api, name, told["counts"])}
+    more = {"brokers": list(brokers), "abnormal": _abnormal(api, name, told["counts"])}
+    return Answer({**told, **more}, api.url)
 
 
 def shown(told: Any, now_ms: int) -> RenderableType:
@@ -89,27 +99,26 @@ def _watch(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
     if as_json or not sys.stdout.isatty():
         _repeat(api, cluster, as_json=as_json)
     with Live(console=console(), screen=True, auto_refresh=False) as live:
-        while True:
-            try:
-                live.update(shown(look(api, cluster), _now_ms()), refresh=True)
-            except UnreachableError as error:
-                live.update(Text(str(error), style="bold red"), refresh=True)
-            time.sleep(LOOK_EVERY_S)
+
+        def on_away(error: KcmError) -> None:
+            line = Text(f"{error}; waiting for it", style="bold red")
+            live.update(line, refresh=True)
+
+        for told in looks(lambda: look(api, cluster), every_s=LOOK_EVERY_S, on_away=on_away):
+            live.update(shown(told, _now_ms()), refresh=True)
 
 
 def _repeat(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
     """Print it whenever it has changed; returns never."""
     before = None
-    while True:
-        told = look(api, cluster)
+    for told in looks(lambda: look(api, cluster), every_s=LOOK_EVERY_S):
         if told != before:
             before = told
             if as_json:
                 print_json(told, indent=None)
             else:
-                console().print(shown(told, _now_ms()), "")
+                console().print(shown(told, _now_ms()), "", crop=False)
             sys.stdout.flush()
-        time.sleep(LOOK_EVERY_S)
 
 
 def _now_ms() -> int:

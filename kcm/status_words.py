@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from kcm.asking import ago
+from kcm.plain_table import PlainTable
 from kcm.story.event_words import event_words
 from kcm.written import printable, time_text
 
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 def fleet(clusters: Sequence[Json]) -> RenderableType:
     """Return all clusters, the worst first, a row each."""
-    table = plain_table(
+    table = PlainTable(
         "cluster", "figures", "controller", "epoch", "brokers", "partitions", "offline",
         "under-replicated", "under min ISR", "not preferred", "electable",
     )  # fmt: skip
@@ -40,11 +40,11 @@ def fleet(clusters: Sequence[Json]) -> RenderableType:
         counts = cluster["counts"]
         status = cluster["completeness"]["status"]
         controller = cluster["controller"]
-        table.add_row(
+        table.add(
             printable(cluster["name"]),
             Text(status, style=_STATUS_STYLES.get(status, _DOUBTFUL)),
             _number(controller["id"], bad=controller["id"] < 0, instead="nobody"),
-            str(controller["epoch"]),
+            _or_dash(controller["epoch"]),
             str(len(cluster["brokers_live"])),
             str(counts["partitions"]),
             *(_number(counts[name], bad=counts[name] > 0) for name in _TROUBLE),
@@ -89,14 +89,6 @@ def partition_line(partition: Json) -> str:
     return printable(f"{name}: {what}; {leader}, ISR {isr} of {_list(partition['replicas'])}")
 
 
-def plain_table(*columns: str) -> Table:
-    """Return a table without lines; every column but the first is set to the right."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for index, name in enumerate(columns):
-        table.add_column(name, justify="right" if index else "left", no_wrap=True)
-    return table
-
-
 _TROUBLE = ("offline", "under_replicated", "under_min_isr")
 
 
@@ -116,10 +108,14 @@ def _head(told: Json, now_ms: int) -> Text:
     status = verdict["status"]
     text.append(status, style=_STATUS_STYLES.get(status, _DOUBTFUL))
     if status != "live":
-        text.append(f" for {ago(verdict['since'], now_ms)}, by the {verdict['stage']}")
+        since, stage = verdict["since"], verdict["stage"]
+        text.append("" if since is None else f" for {ago(since, now_ms)}")
+        text.append("" if stage is None else f", by the {stage}")
         reason = told["log"]["incomplete_reason"]
         text.append(f" ({printable(reason)})" if reason else "")
-    text.append(f", last proven {ago(verdict['verified_at'], now_ms)} ago\ncontroller  ")
+    proven = verdict["verified_at"]
+    text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
+    text.append("\ncontroller  ")
     _controller(text, told, now_ms)
     _incident(text, told.get("incidents") or {}, now_ms)
     return text
@@ -141,12 +137,15 @@ def _incident(text: Text, incidents: Json, now_ms: int) -> None:
 def _controller(text: Text, told: Json, now_ms: int) -> None:
     controller = told["controller"]
     if controller["id"] < 0:
-        text.append(f"NOBODY for {ago(controller['vacant_since'], now_ms)}", style=_BAD)
+        vacant = controller["vacant_since"]
+        since = "" if vacant is None else f" for {ago(vacant, now_ms)}"
+        text.append(f"NOBODY{since}", style=_BAD)
     else:
-        since = ago(controller["elected_at"], now_ms)
+        elected = controller["elected_at"]
         text.append(f"broker {controller['id']}", style="bold")
-        text.append(f" for {since}")
-    text.append(f", epoch {controller['epoch']}, {controller['elections']} elections")
+        text.append("" if elected is None else f" for {ago(elected, now_ms)}")
+    epoch = "not known" if controller["epoch"] is None else controller["epoch"]
+    text.append(f", epoch {epoch}, {controller['elections']} elections")
     verdict = told["writes_due"]["verdict"]
     style = {"ghost": _BAD, "slow": _DOUBTFUL}.get(verdict, "")
     text.append("; its work: ")
@@ -170,14 +169,14 @@ def _figures(counts: Json) -> Text:
     return text
 
 
-def _brokers(brokers: Sequence[Json], now_ms: int) -> Table:
-    table = plain_table(
+def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
+    table = PlainTable(
         "broker", "live", "since", "rack", "leaders", "replicas", "not led", "imbalance",
-        "safe to stop",
+        "safe to stop", cut=("broker",),
     )  # fmt: skip
     order = sorted(brokers, key=lambda b: (b["live"], b["safe_to_stop"]["safe"] is True, b["id"]))
     for broker in order[:MOST_BROKERS]:
-        table.add_row(
+        table.add(
             f"{broker['id']} {printable(broker['host'] or '')}",
             _live(broker),
             ago(broker["since"], now_ms),
@@ -186,11 +185,11 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> Table:
             str(broker["replicas"]),
             str(broker["preferred_not_led"]),
             f"{broker['imbalance_ratio']:.0%}",
-            _safety(broker["safe_to_stop"]),
+            _safety(broker),
             style="" if broker["live"] or broker["maintenance"] else _BAD,
         )
     if len(order) > MOST_BROKERS:
-        table.add_row("...", f"{len(order) - MOST_BROKERS} more")
+        table.add("...", f"{len(order) - MOST_BROKERS} more")
     return table
 
 
@@ -200,9 +199,10 @@ def _live(broker: Json) -> str:
     return f"{there}, planned work" if broker["maintenance"] else there
 
 
-def _safety(safety: Json) -> Text:
+def _safety(broker: Json) -> Text:
+    safety = broker["safe_to_stop"]
     if safety["safe"] is None:
-        return Text("-")
+        return Text("not known", style=_DOUBTFUL) if broker["live"] else Text("-")
     if safety["safe"]:
         return Text("yes")
     told = [
@@ -222,6 +222,10 @@ def _partition(partition: Json) -> Text:
 def _number(value: int, *, bad: bool, instead: str | None = None) -> Text:
     text = instead if bad and instead is not None else str(value)
     return Text(text, style=_BAD if bad else "")
+
+
+def _or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
 
 
 def _list(brokers: Sequence[int]) -> str:

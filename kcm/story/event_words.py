@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-LONGEST_REASON = 60  # characters of a reason that fit beside the rest
 NOT_TOLD = {
     "kind",
     "at",
@@ -69,10 +68,11 @@ def _grade(event: Mapping[str, Any]) -> str:
     grade = event["grade"]
     after_ms = grade["regained_after_ms"]
     within = "" if after_ms is None else f" within {after_ms / 1000:.1f} s"
+    gone = f", {grade['gone']} gone since" if grade.get("gone") else ""
     return (
         f"RecommendationGraded {grade['number']}: {grade['outcome']}; of {grade['watched']} "
         f"watched {grade['regained']} regained their leader{within}, {grade['lost_again']} lost it "
-        f"again, {grade['not_regained']} did not"
+        f"again, {grade['not_regained']} did not{gone}"
     )
 
 
@@ -97,4 +97,4 @@ def _value(value: object) -> str:
         return "+".join(map(str, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)[:LONGEST_REASON]
+    return str(value)

@@ -7,17 +7,26 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from controller_model.views import Counts
+from controller_model.changes import SessionState
+from controller_model.views import ControllerView, Counts
 from exporter.server import HttpServer
 from kcm.__main__ import main
 from kcm.stack.ports import free_port
 from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
+from tests.unit.exporter.samples import (
+    T0,
+    as_of,
+    broker_view,
+    cluster_view,
+    elected,
+    log_view,
+    topic_view,
+)
 from tests.waiting import wait_until
 
 ASKING = ("status", "events", "recommend", "what-if")
@@ -51,9 +60,9 @@ class Shown:
         return line
 
 
-@pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[Shown]:
-    """A cluster in which one partition has one replica in sync and another one a wrong leader."""
+@contextmanager
+def showing(capsys: pytest.CaptureFixture[str]) -> Iterator[Shown]:
+    """Serve a cluster in which one partition has one replica in sync and another one a wrong leader."""
     served = Served()
     served.write(
         broker_view(0, rack="a", leaders=3, offline_if_lost=1),
@@ -67,6 +76,13 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[Shown]:
         yield Shown(server.url, served, capsys)
 
 
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[Shown]:
+    """A cluster in which one partition has one replica in sync and another one a wrong leader."""
+    with showing(capsys) as it:
+        yield it
+
+
 def test_status_shows_the_cluster_on_one_screen(shown: Shown) -> None:
     """Verdict, controller, counts, brokers, the abnormal partition and the last events."""
     out = shown.run("status")
@@ -78,6 +94,22 @@ def test_status_shows_the_cluster_on_one_screen(shown: Shown) -> None:
     assert out.count("ControllerElected") == 8
     assert len(out.splitlines()) <= 24
     assert "\x1b" not in out
+
+
+def test_what_is_not_known_is_never_told_as_none(shown: Shown) -> None:
+    """A vacancy whose beginning nobody saw, an epoch that was not read, a proof that never was."""
+    nobody = ControllerView(id=-1, epoch=None)
+    shown.served.write(
+        cluster_view(
+            at=as_of(31), counts=COUNTS, controller=nobody, log=log_view(verified_at=None)
+        ),
+        broker_view(0, cluster="b"),
+        cluster_view("b", controller=nobody),
+    )
+    out = shown.run("status", "--cluster", "prod")
+    assert "controller  NOBODY, epoch not known" in out
+    assert "never proven" in out
+    assert "None" not in out + shown.run("status")
 
 
 def test_status_as_json_is_what_the_api_tells(shown: Shown) -> None:
@@ -154,6 +186,63 @@ def test_recommend_prints_the_file_of_kafkas_tool(shown: Shown, tmp_path: Path) 
     assert "there is 1 chunk" in shown.complaint("recommend", "--chunk", "2", code=2)
 
 
+@pytest.mark.parametrize(
+    ("session", "later_ms", "status"),
+    [(SessionState.LOST, 0, "blind"), (SessionState.CONNECTED, 15 * 3_600_000, "behind for 15 h")],
+)
+def test_nothing_is_called_safe_by_figures_that_are_not_live(
+    shown: Shown,
+    capsys: pytest.CaptureFixture[str],
+    session: SessionState,
+    later_ms: int,
+    status: str,
+) -> None:
+    """Each answer begins with how far it is true, and --check says no."""
+    shown.served.write(cluster_view(at=as_of(31), counts=COUNTS, log=log_view(session=session)))
+    shown.served.now += later_ms
+    first = f"the figures of prod are {status}"
+    for arguments in (["--lose-broker", "1"], []):
+        out = shown.run("what-if", *arguments, "--check", code=6)
+        assert out.startswith(first)
+        assert "safe to stop, nothing would break" not in out
+    assert "yes" not in shown.run("what-if")
+    out = shown.run("recommend")
+    assert out.startswith(first)
+    assert "\nrun " not in out
+    for arguments in (["what-if", "--lose-broker", "1", "--check"], ["recommend"]):
+        main([*arguments, "--json", "--exporter", shown.url])
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)
+        assert captured.err.startswith(f"kcm: {first}")
+
+
+def test_a_cluster_without_a_live_broker_has_nothing_that_is_safe(shown: Shown) -> None:
+    """An empty list proves nothing."""
+    gone = (broker_view(id_, as_of(31), live=False) for id_ in (0, 1))
+    shown.served.write(*gone, cluster_view(at=as_of(31), brokers_live=()))
+    assert "no broker is live" in shown.run("what-if", "--check", code=6)
+
+
+def test_markup_in_a_clusters_words_is_text(shown: Shown) -> None:
+    """A rack that looks like a style or an emoji is shown as it was written."""
+    for seq, rack in enumerate(("[/b]", "[ops] kernel", ":smile:"), 31):
+        shown.served.write(
+            broker_view(0, as_of(seq), rack=rack), cluster_view(at=as_of(seq), counts=COUNTS)
+        )
+        assert rack in shown.run("status")
+        assert rack in shown.run("what-if", "--lose-rack", rack)
+
+
+def test_an_exporter_on_this_machine_is_not_asked_through_a_proxy(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy of the environment is for others; of another host it is named as the way taken."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    assert "prod: figures are live" in shown.run("status")
+    shown.url = "http://exporter.invalid:9640"
+    assert "asked through the proxy of http_proxy" in shown.complaint("status", code=3)
+
+
 def test_what_if_answers_for_brokers_and_racks(shown: Shown) -> None:
     """Each broker alone, or what is named together; --check makes it an exit code."""
     table = shown.run("what-if").splitlines()
@@ -172,6 +261,8 @@ def test_what_if_answers_for_brokers_and_racks(shown: Shown) -> None:
         (("status", "--cluster", "nope"), "'nope'; known: prod"),
         (("events", "--kind", "x"), "ControllerElected"),
         (("events", "--since", "then"), "--since"),
+        (("events", "--cluster", "a/b"), "option --cluster"),
+        (("status", "--cluster", ""), "option --cluster"),
         (("recommend", "--broker", "9"), "known: 0, 1"),
         (("what-if", "--lose-rack", "z"), "known: a, b"),
     ],
@@ -192,30 +283,6 @@ def test_an_exporter_that_is_not_there_is_one_line(
     assert "--exporter" in line
     shown.url = "zk1:2181"
     assert "--exporter" in shown.complaint(verb, code=2)
-
-
-def test_another_server_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
-    """What answers but is no exporter of ours is named, whatever it says."""
-
-    class Other(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path.endswith("clusters") else 404)
-            self.end_headers()
-            self.wfile.write(b"<html>hello</html>")
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Other) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            shown = Shown(f"http://127.0.0.1:{server.server_port}", Served(), capsys)
-            assert "no exporter of kcm" in shown.complaint("status", code=3)
-            assert "no exporter of kcm" in shown.complaint("events", "--cluster", "x", code=3)
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_an_exporter_without_clusters_says_so(shown: Shown) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from controller_model.changes import encode_changes
+from controller_model.event_records import EventId, EventRecord
 from controller_model.events import (
-    EventId,
-    EventRecord,
     IncidentClosed,
     IncidentOpened,
     RecommendationGraded,

@@ -20,13 +20,15 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
+from exporter.server import HttpServer
 from kcm.__main__ import main
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.ports import free_port
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.topics import client_properties, ensure_topics, topic_names
 from tests.component.test_exporter import Exporter, fresh_cluster, make_settings, now_ms, running
-from tests.unit.exporter.samples import log_view
+from tests.unit.exporter.api_server import Served
+from tests.unit.exporter.samples import as_of, cluster_view, log_view
 from tests.waiting import wait_until
 
 BROKER = {"version": 5, "host": "k", "port": 9092, "endpoints": ["PLAINTEXT://k:9092"]}
@@ -194,6 +196,26 @@ def test_a_chroot_without_kafka_and_one_in_migration_are_told(
     client.set("/migration", b'{"kraft_controller_id":3000}')
     migrating = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere())
     assert migrating.of("migration")["level"] == "warn"
+
+
+def test_another_clusters_exporter_is_told(
+    client: KazooClient,
+    zookeeper: ZooKeeper,
+    zk_chroot: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """ZooKeeper holds one cluster, the exporter shows another one: all else may be green."""
+    assert client.exists("/cluster/id")
+    served = Served()
+    served.write(cluster_view(cluster_id="somebody-else"))
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        options = (*watched(zookeeper, zk_chroot), *nowhere()[2:], "--exporter", server.url)
+        found = Findings(capsys, *options).of("same cluster")
+        assert found["level"] == "fail"
+        assert "watched-cluster" in found["text"]
+        assert "prod (somebody-else)" in found["text"]
+        served.write(cluster_view(at=as_of(2), cluster_id="watched-cluster"))
+        assert Findings(capsys, *options).of("same cluster")["level"] == "ok"
 
 
 def test_brokers_that_differ_are_told(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from exporter.server import HttpServer
 from exporter.status import ReadingStatus
+from kcm.__main__ import main
 from kcm.api_client import ExporterApi
 from kcm.doctor_exporter import ask_ready, check_exporter
 from kcm.doctor_findings import Finding, Level
@@ -53,7 +57,7 @@ def test_an_exporter_without_clusters_is_a_warning() -> None:
 def test_the_clocks_difference_is_bounded_by_what_http_tells() -> None:
     """This machine's clock is its own: zero lies within the bounds, which are a second or so apart."""
     with HttpServer(Served().app, "127.0.0.1", 0) as server:
-        bounds = ask_ready(server.url).clock_ahead_ms
+        bounds = ask_ready(ExporterApi(server.url)).clock_ahead_ms
     assert bounds is not None
     assert bounds[0] <= 0 <= bounds[1]
 
@@ -90,3 +94,35 @@ def test_an_exporter_that_is_away_fails_with_what_to_do() -> None:
     assert found.level is Level.FAIL
     assert url in found.text
     assert "--exporter" in found.todo
+
+
+def test_an_exporter_that_hangs_holds_up_no_other_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections and says nothing: only its own line fails because of it."""
+    away = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv("KCM_ZOOKEEPER", away)
+    monkeypatch.delenv("KCM_BOOTSTRAP_SERVERS", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert main(["doctor", "--json", "--timeout", "12", "--exporter", url]) == 6
+    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
+    assert "timed out" in found["exporter"]["text"]
+    assert "does not answer" in found["pipeline's Kafka"]["text"]
+    assert not [each for each in found.values() if "did not end" in each["text"]]
+
+
+def test_the_timeout_holds_for_whoever_waits_for_another_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is silent is late by its own line; what could not be compared is not measured."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("KCM_ZOOKEEPER", address)
+        monkeypatch.setenv("KCM_BOOTSTRAP_SERVERS", address)
+        began = time.monotonic()
+        assert main(["doctor", "--json", "--timeout", "2", "--exporter", f"http://{address}"]) == 6
+        assert time.monotonic() - began < 5
+    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
+    assert "did not end within 2 s" in found["cluster"]["text"]
+    assert {found[name]["level"] for name in ("apart", "same cluster")} == {"-"}

@@ -1,4 +1,4 @@
-"""`kcm elect` against the exporter's real server: what it refuses, what it watches, where it stops.
+"""`kcm elect` against the exporter's real server: what it plans, and what it refuses.
 
 Kafka is played here, since a real one does not fail on request; a story on a real one stands among
 the system tests.
@@ -6,104 +6,28 @@ the system tests.
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller_model.changes import SessionState
 from controller_model.ids import TopicPartition
-from controller_model.views import ControllerView, Counts
+from controller_model.views import Counts
 from exporter.server import HttpServer
 from kcm.__main__ import main
 from kcm.api_client import ExporterApi
-from kcm.elect import make_plan, read_election, run_and_tell
-from kcm.elect_kafka import NOT_NEEDED, ElectionRefusedError, Elections
-from kcm.elect_run import ElectionRun, Pace
+from kcm.elect import make_plan, read_election
+from kcm.elect_kafka import ElectionRefusedError, Elections
 from kcm.elect_watch import ClusterWatch
 from kcm.stack.ports import free_port
 from pipeline.runtime import UsageError
+from tests.component.elections import Cluster
 from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0, as_of, broker_view, cluster_view, log_view, topic_view
-
-PARTITIONS = 7
-"""Of topic t, whose preferred replica is broker 1 and whose leader is broker 0."""
-
-
-class Cluster:
-    """A played cluster, shown by the real exporter; it elects when it is asked to."""
-
-    def __init__(self, served: Served) -> None:
-        self.served = served
-        self.leaders = [0] * PARTITIONS
-        self.live = {0, 1, 2}
-        self.controller = 0
-        self.session = SessionState.CONNECTED
-        self.offline = 0
-        self.cluster_id: str | None = "played"
-        self.asked: list[list[int]] = []
-        self.after: dict[int, Callable[[], None]] = {}
-        """What else happens with the request of this number, from 1."""
-        self.refuses: dict[int, str] = {}
-        """Errors by partition; such a partition keeps its leader."""
-        self.deaf: set[int] = set()
-        """Partitions that Kafka says were elected and whose leader does not move."""
-        self._seq = itertools.count(1)
-
-    def show(self) -> None:
-        """Let the exporter show how it is."""
-        at = as_of(next(self._seq))
-        wrong = sum(leader != 1 for leader in self.leaders)
-        self.served.write(
-            *(broker_view(id_, at, live=id_ in self.live) for id_ in range(3)),
-            topic_view(
-                "t",
-                at,
-                partitions=tuple(range(PARTITIONS)),
-                replicas=((1, 0),) * PARTITIONS,
-                leader=tuple(self.leaders),
-                isr=((0, 1),) * PARTITIONS,
-                leader_epoch=(1,) * PARTITIONS,
-                controller_epoch=(7,) * PARTITIONS,
-                partition_epoch=(1,) * PARTITIONS,
-                leader_recovery_state=(None,) * PARTITIONS,
-            ),
-            cluster_view(
-                at=at,
-                cluster_id=self.cluster_id,
-                brokers_live=tuple(sorted(self.live)),
-                brokers_known=(0, 1, 2),
-                log=log_view(session=self.session),
-                controller=ControllerView(id=self.controller, epoch=7 + self.controller),
-                counts=Counts(
-                    topics=1,
-                    partitions=PARTITIONS,
-                    offline=self.offline,
-                    preferred_imbalance=wrong,
-                    preferred_electable=wrong,
-                ),
-            ),
-        )
-
-    def elect(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
-        """Elect the preferred replicas, as Kafka does."""
-        self.asked.append([p.partition for p in partitions])
-        answer: dict[TopicPartition, str | None] = {}
-        for each in partitions:
-            error = self.refuses.get(each.partition)
-            if error is None and self.leaders[each.partition] == 1:
-                error = NOT_NEEDED
-            if error is None and each.partition not in self.deaf:
-                self.leaders[each.partition] = 1
-            answer[each] = error
-        self.after.get(len(self.asked), lambda: None)()
-        self.show()
-        return answer
+from tests.unit.exporter.samples import T0, broker_view, cluster_view, topic_view
 
 
 @pytest.fixture
@@ -121,145 +45,52 @@ def url(cluster: Cluster) -> Iterator[str]:
         yield server.url
 
 
-class Ran:
-    """A run that has ended."""
-
-    def __init__(self, cluster: Cluster, url: str, *, chunk: int = 3) -> None:
-        api = ExporterApi(url)
-        plan = make_plan(api, "prod", None, None)
-        chunks = [plan.partitions[at : at + chunk] for at in range(0, len(plan.partitions), chunk)]
-        self.said: list[str] = []
-        run = ElectionRun(
-            chunks,
-            kafka=cluster,
-            watch=ClusterWatch(api, "prod"),
-            pace=Pace(pause_s=0.01, wait_s=1.0),
-            say=self.said.append,
-        )
-        self.surprise = run.run()
-        self.summary = "\n".join(run.summary())
-
-
-def test_all_that_is_recommended_is_elected_in_chunks(cluster: Cluster, url: str) -> None:
-    """Each chunk is asked for once, in order, and its effect is seen before the next."""
-    ran = Ran(cluster, url)
-    assert ran.surprise is None
-    assert cluster.asked == [[0, 1, 2], [3, 4, 5], [6]]
-    assert cluster.leaders == [1] * PARTITIONS
-    assert [line.split(";")[0] for line in ran.said] == [
-        "chunk 1 of 3: 3 elected, 0 did not need it",
-        "chunk 2 of 3: 3 elected, 0 did not need it",
-        "chunk 3 of 3: 1 elected, 0 did not need it",
-    ]
-    assert ran.said[-1].endswith("0 in the cluster are not led by their preferred replica")
-    assert ran.summary == "done        7 of 7 elected, 0 did not need it"
-
-
-def test_a_partition_that_is_led_right_meanwhile_is_no_surprise(cluster: Cluster, url: str) -> None:
-    """Kafka's ELECTION_NOT_NEEDED is counted apart, and all goes on."""
-
-    def meanwhile() -> None:
-        cluster.leaders[4] = 1
-
-    cluster.after[1] = meanwhile
-    ran = Ran(cluster, url)
-    assert ran.surprise is None
-    assert ran.summary == "done        6 of 7 elected, 1 did not need it"
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"controller": 2}, "the controller changed: broker 0, epoch 7, is now broker 2, epoch 9"),
-        ({"controller": -1}, "no controller"),
-        ({"live": {0, 1}}, "broker 2 is gone"),
-        ({"live": {1}}, "brokers 0, 2 are gone"),
-        ({"offline": 1}, "partitions went offline: 1 are, 0 were"),
-        ({"session": SessionState.SUSPENDED}, "figures are blind"),
-    ],
-)
-def test_what_elections_do_not_do_ends_the_run(
-    cluster: Cluster, url: str, change: dict[str, Any], told: str
-) -> None:
-    """After a surprise nothing more is asked for, and what is open is told as such."""
-    cluster.after[2] = lambda: cluster.__dict__.update(change)
-    ran = Ran(cluster, url)
-    assert told in str(ran.surprise)
-    assert len(cluster.asked) == 2
-    assert "done        3 of 7 elected" in ran.summary
-    assert "not seen    3" in ran.summary
-    assert "not tried   1" in ran.summary
-
-
-def test_a_refused_partition_ends_the_run_after_the_effect_of_the_others(
-    cluster: Cluster, url: str
-) -> None:
-    """Kafka's name of the error is told with the partition; the rest of its chunk is accounted for."""
-    cluster.refuses[1] = "PREFERRED_LEADER_NOT_AVAILABLE"
-    ran = Ran(cluster, url)
-    assert ran.surprise == "Kafka refused 1, such as t-1: PREFERRED_LEADER_NOT_AVAILABLE"
-    assert cluster.asked == [[0, 1, 2]]
-    assert "done        2 of 7 elected" in ran.summary
-    assert "refused     1 PREFERRED_LEADER_NOT_AVAILABLE (t-1)" in ran.summary
-    assert "not tried   4" in ran.summary
-
-
-def test_an_effect_that_is_not_seen_ends_the_run(cluster: Cluster, url: str) -> None:
-    """Kafka's word is not enough: the monitor must show the new leader in time."""
-    cluster.deaf.add(4)
-    ran = Ran(cluster, url)
-    assert "1 of chunk 2 are not led by their preferred replica 1 s after" in str(ran.surprise)
-    assert "t-4" in str(ran.surprise)
-    assert "done        5 of 7 elected" in ran.summary
-    assert "not seen    1 were asked for" in ran.summary
-
-
-def test_a_kafka_that_does_not_answer_leaves_its_chunk_open(cluster: Cluster, url: str) -> None:
-    """Whether it elected is not known, and not claimed either way."""
-
-    def silent() -> None:
-        raise ElectionRefusedError("timed out")
-
-    cluster.after[1] = silent
-    ran = Ran(cluster, url)
-    assert ran.surprise == "Kafka did not answer for chunk 1: timed out"
-    assert "not seen    3" in ran.summary
-    assert "not tried   4" in ran.summary
-
-
-def test_an_exporter_that_goes_ends_the_run(cluster: Cluster, url: str) -> None:
-    """What cannot be seen is not gone on with."""
-    cluster.after[1] = lambda: cluster.served.collector.update([], {})
-    cluster.show = lambda: None  # type: ignore[method-assign]  # nothing is shown any more
-    ran = Ran(cluster, url)
-    assert "what happens cannot be seen" in str(ran.surprise)
-    assert len(cluster.asked) == 1
-
-
-def test_ctrl_c_tells_what_was_done(
-    cluster: Cluster, url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Whoever interrupts it still learns what was elected and what is open."""
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    cluster.after[2] = interrupt
+def test_a_plan_knows_that_a_reassigned_partition_counts_on(cluster: Cluster, url: str) -> None:
+    """What is left afterwards is what the exporter computes; of a part of it, it is not claimed."""
+    cluster.adding = {4}
+    cluster.show()
     api = ExporterApi(url)
-    chunks = [[TopicPartition("t", 0)], [TopicPartition("t", 1)], [TopicPartition("t", 2)]]
-    run = ElectionRun(
-        chunks,
-        kafka=cluster,
-        watch=ClusterWatch(api, "prod"),
-        pace=Pace(pause_s=0, wait_s=1.0),
-        say=lambda _: None,
+    whole = make_plan(api, "prod", None, None)
+    assert (whole.before, whole.after) == (7, 1)
+    assert make_plan(api, "prod", None, [TopicPartition("t", 0)]).after is None
+    cluster.adding = set()
+    cluster.show()
+    assert make_plan(api, "prod", None, [TopicPartition("t", 0)]).after == 6
+
+
+class Counting(ExporterApi):
+    """A client that counts what it asks."""
+
+    asked = 0
+
+    def get(self, path: str, **params: Any) -> Any:
+        """Ask."""
+        self.asked += 1
+        return super().get(path, **params)
+
+
+def test_partitions_of_many_topics_are_asked_for_together() -> None:
+    """A look at what is not led right costs a request or two, however many topics it is about."""
+    served = Served()
+    names = [f"t{number:03}" for number in range(60)]
+    wrong = set(names[::10])
+    served.write(
+        broker_view(0),
+        broker_view(1),
+        *(topic_view(name, leader=(0, 0 if name in wrong else 1)) for name in names),
+        cluster_view(counts=Counts(topics=60, partitions=120, preferred_imbalance=len(wrong))),
     )
-    with pytest.raises(KeyboardInterrupt):
-        run_and_tell(run)
-    told = capsys.readouterr().out
-    assert "done        1 of 3 elected" in told
-    assert "not seen    1" in told
-    assert "not tried   1" in told
+    partitions = [TopicPartition(name, 1) for name in names]
+    gone = TopicPartition("gone", 0)
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        api = Counting(server.url)
+        watch = ClusterWatch(api, "prod")
+        assert watch.led_wrong([*partitions, gone]) == {TopicPartition(name, 1) for name in wrong}
+        assert api.asked == 1
+        assert watch.not_led([*partitions, gone]) == {
+            gone,
+            *(TopicPartition(name, 1) for name in wrong),
+        }
 
 
 def test_only_what_can_be_elected_now_is_taken_of_a_file(cluster: Cluster, url: str) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from controller_model.changes import SessionState
 from kcm.__main__ import main
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.ports import free_port
 from pipeline.maintenance import maintenance_topic, mark_key
 from pipeline.topics import client_properties, ensure_topics
-from tests.component.test_exporter import Exporter, fresh_cluster, make_settings, running
-from tests.unit.exporter.samples import as_of, broker_view, topic_view
+from tests.component.test_exporter import Exporter, fresh_cluster, make_settings, now_ms, running
+from tests.unit.exporter.samples import as_of, broker_view, log_view, topic_view
 from tests.waiting import wait_until
 
 
@@ -97,6 +98,17 @@ def test_a_broker_that_is_not_safe_to_stop_is_told_so(command: Command) -> None:
     out = command.run("start", "--broker", "0", "--broker", "1", "--for", "30m")
     assert "broker 1 is NOT safe to stop now: 1 partition would go offline" in out
     assert "broker 0 is NOT safe" not in out
+
+
+def test_a_mark_set_on_figures_that_are_not_live_says_so(command: Command) -> None:
+    """It is set, for it stops nothing; silence about a broker must not be taken for safety."""
+    at = as_of(11)
+    blind = log_view(session=SessionState.LOST, heartbeat_at=now_ms())
+    command.exporter.write(fresh_cluster("prod", at, log=blind))
+    wait_until(command.status, _holds("figures are blind"))
+    out = command.run("start", "--broker", "0", "--for", "30m", "--reason", "see [/runbook]")
+    assert "\nthe figures of prod are blind" in out
+    assert "see [/runbook]" in command.run("status")
 
 
 def test_a_mark_ends_by_command_and_all_of_them_without_a_broker(command: Command) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import zipfile
@@ -13,7 +14,8 @@ import msgspec
 import pytest
 
 from controller_model.changes import ZnodeChange, encode_change, encode_changes
-from controller_model.events import AnyEvent, encode_event, number
+from controller_model.event_records import encode_event, number
+from controller_model.events import AnyEvent
 from controller_model.ids import Position
 from kcm.__main__ import main
 from kcm.bundle_events import IncidentEvents
@@ -157,6 +159,49 @@ def test_a_clock_that_goes_back_brings_nothing_before_the_incident(tmp_path: Pat
     history.heartbeat(after_ms=-60_000)
     log = cut(tmp_path, history.changes, from_ms=finished.observed_at)
     assert log.at_from == finished.position
+    log.close()
+
+
+def with_late_ones(history: History, started: ZnodeChange) -> list[ZnodeChange]:
+    """Return a log in which late writers whose clocks are ahead stand, in its second resync."""
+    late = 10**14
+    first = history.changes[0]
+    deposed = msgspec.structs.replace(first, generation=0, seq=500, observed_at=late)
+    foreign = msgspec.structs.replace(first, watcher="w9", seq=900, observed_at=late)
+    again = msgspec.structs.replace(started, observed_at=late)
+    in_time = msgspec.structs.replace(first, watcher="w9", seq=901)
+    middle = started.seq + 1
+    return [*history.changes[:middle], deposed, foreign, again, in_time, *history.changes[middle:]]
+
+
+def test_what_replay_drops_neither_ends_nor_begins_anything(tmp_path: Path) -> None:
+    """It is kept, so that the bundle's replay counts it too; the rest is as without it."""
+    history, started, finished = two_resyncs()
+    begin = finished.observed_at
+    clean = cut(tmp_path, history.changes, from_ms=begin)
+    folder = tmp_path / "late"
+    folder.mkdir()
+    changes = with_late_ones(history, started)
+    log = cut(folder, changes, from_ms=begin, to_ms=history.now + 1, at_a_time=1)
+    assert log.is_over is False
+    assert (log.first, log.first_at, log.last) == (clean.first, clean.first_at, clean.last)
+    assert (log.at_from, log.is_anchored) == (finished.position, True)
+    assert log.changes == clean.changes + 4
+    own = [seq for seq in kept(log) if seq not in {500, 900, 901}]
+    assert sorted(own) == sorted([*kept(clean), started.seq])
+    assert len(list(folder.iterdir())) == 1
+    clean.close()
+    log.close()
+
+
+def test_a_late_write_before_the_end_does_not_cut_the_rest(tmp_path: Path) -> None:
+    """Only a change that the replay takes can be after the incident."""
+    history, started, finished = two_resyncs()
+    end = finished.observed_at
+    changes = with_late_ones(history, started)
+    log = cut(tmp_path, changes, from_ms=started.observed_at, to_ms=end)
+    assert log.last is not None
+    assert (log.last.seq, log.is_over) == (finished.seq, True)
     log.close()
 
 
@@ -332,6 +377,25 @@ def test_a_damaged_zip_is_no_bundle(tmp_path: Path) -> None:
     path.write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(UsageError, match=r"is no bundle of kcm"):
         read_manifest(path)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_damaged_manifest_is_no_bundle(tmp_path: Path, compression: int) -> None:
+    """Whatever is damaged in it, it is told, and nothing else is raised."""
+    path = tmp_path / "a.zip"
+    text = msgspec.json.encode(manifest())
+    with zipfile.ZipFile(path, "w", compression) as file:
+        file.writestr(MANIFEST_NAME, text)
+        file.writestr(LOG_NAME, b"")
+        begin = file.getinfo(MANIFEST_NAME).header_offset + 30 + len(MANIFEST_NAME)
+        size = file.getinfo(MANIFEST_NAME).compress_size
+    whole = path.read_bytes()
+    for at in (*range(begin), begin + 1, begin + size // 2, begin + size - 1):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0xFF
+        path.write_bytes(damaged)
+        with contextlib.suppress(UsageError):
+            assert read_manifest(path) == manifest()  # what a zip says twice is read once
 
 
 def test_what_is_not_there_is_no_bundle(tmp_path: Path) -> None:

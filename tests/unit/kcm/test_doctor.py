@@ -17,7 +17,7 @@ from exporter.records import ClusterSnapshot
 from kcm.doctor import lines
 from kcm.doctor_exporter import check_figures, clock_here, clock_of_zookeeper
 from kcm.doctor_findings import Finding, Level, fail, ok, run_checks, unknown, warn
-from kcm.doctor_kafka import same_cluster
+from kcm.doctor_kafka import same_cluster, shown_cluster
 from kcm.doctor_zookeeper import server_answer
 from pipeline.runtime import UnreachableError
 from tests.unit.exporter.samples import T0, cluster_view, log_view
@@ -126,11 +126,13 @@ def test_this_machines_clock_is_judged_within_what_http_tells(
         ("Zookeeper version: 3.4.14-4c, built\nMode: standalone\n", Level.OK, "znode by znode"),
         ("srvr is not executed because it is not in the whitelist.\n", Level.OK, "4lw"),
         ("This ZooKeeper instance is not currently serving requests\n", Level.FAIL, "no quorum"),
-        ("", Level.OK, "4lw"),
+        ("Zookeeper version: 3.8.4-1, built\nMode: read-only\n", Level.FAIL, "no quorum"),
+        ("", Level.FAIL, "hangs up"),
+        ("HTTP/1.1 400 Bad Request\r\n", Level.FAIL, "no ZooKeeper"),
     ],
 )
 def test_a_server_is_judged_by_what_it_says(answer: str, level: Level, words: str) -> None:
-    """A version that is not told is no fault; a server without quorum is one."""
+    """A version that is not told is no fault; no quorum is one, and so is what is no ZooKeeper."""
     finding = server_answer("zk1:2181", answer, 1.0)
     assert finding.level is level
     assert words in finding.text
@@ -142,6 +144,25 @@ def test_the_pipeline_should_not_live_on_what_it_watches() -> None:
     assert same_cluster("a", "a").level is Level.WARN
     assert same_cluster(None, "a").level is Level.UNKNOWN
     assert same_cluster("a", None).level is Level.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("watched", "shown", "level", "words"),
+    [
+        ("a", {"prod": "a", "stage": "b"}, Level.OK, "as prod"),
+        ("b", {"prod": "a"}, Level.FAIL, "ZooKeeper holds cluster b, the exporter shows prod (a)"),
+        ("b", {"prod": "a", "stage": None}, Level.UNKNOWN, "does not know"),
+        ("b", {}, Level.UNKNOWN, "shows no cluster"),
+        (None, {"prod": "a"}, Level.UNKNOWN, "/cluster/id"),
+    ],
+)
+def test_the_exporter_should_show_the_cluster_of_this_zookeeper(
+    watched: str | None, shown: dict[str, str | None], level: Level, words: str
+) -> None:
+    """One cluster's ZooKeeper and another one's exporter are not all green."""
+    finding = shown_cluster(watched, shown)
+    assert finding.level is level
+    assert words in finding.text
 
 
 def test_checks_run_side_by_side_and_are_told_in_order() -> None:
@@ -163,10 +184,11 @@ def test_checks_run_side_by_side_and_are_told_in_order() -> None:
 
 
 def test_a_check_that_hangs_or_breaks_hides_no_other() -> None:
-    """Its own line says so, what it had found before an error included."""
+    """Its own line says so, after what it had found before."""
     end = threading.Event()
 
     def hangs() -> Iterator[Finding]:
+        yield ok("early", "in time")
         end.wait(30)
         yield ok("late", "too late")
 
@@ -181,12 +203,13 @@ def test_a_check_that_hangs_or_breaks_hides_no_other() -> None:
         end.set()
     assert time.monotonic() - began < 5
     assert [(each.level, each.about) for each in found] == [
+        (Level.OK, "early"),
         (Level.FAIL, "hangs"),
         (Level.OK, "before"),
         (Level.FAIL, "breaks"),
         (Level.OK, "w"),
     ]
-    assert found[2].text == "k:1 does not answer"
+    assert found[3].text == "k:1 does not answer"
 
 
 def test_lines_stand_in_columns_and_are_counted() -> None:

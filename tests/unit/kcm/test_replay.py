@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_model.changes import encode_change, encode_changes
+from controller_model.changes import encode_changes
 from kcm.__main__ import main
-from kcm.replay_run import MOST_DAMAGE_TOLD
 from tests.histories import History
 from tests.unit.kcm.replaying import Run, failing_over, lines, write
 
@@ -119,59 +118,24 @@ def test_a_place_before_the_beginning_is_an_error(
     assert Run(capsys, log, *place).complaint == f"the log begins later than {named}"
 
 
-def test_damage_is_told_with_its_place_and_counted(
+def test_late_writes_do_not_move_a_place(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The replay goes on after it; the fold's own hole is what makes the snapshot incomplete."""
-    content = [encode_change(change) for change in failover.changes]
-    content[3] = b"damaged"
-    content[12] = b'[{"path": 1}, {"path": 2}]'
-    log = write(tmp_path / "log.jsonl", b"\n".join(content))
-    run = Run(capsys, log, "--json")
-    first, second = run.err.splitlines()
-    assert first.startswith(f"kcm: {log}:4: unreadable, skipped: not a change: ")
-    assert second.startswith(f"kcm: {log}:13: unreadable, skipped: 2 records: not a change: ")
-    assert run.json["counts"]["unreadable"] == 3
-    assert run.json["complete"] is False
-    assert run.json["as_of"]["seq"] == failover.seq
-
-
-def test_much_damage_is_not_told_line_by_line(
-    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A screen of it is enough; all of it is counted."""
-    log = write(tmp_path / "log.jsonl", b"x\n" * 50 + lines(failover.changes))
-    run = Run(capsys, log, "--json")
-    assert len(run.err.splitlines()) == MOST_DAMAGE_TOLD + 1
-    assert run.err.splitlines()[-1] == (
-        f"kcm: {log}:{MOST_DAMAGE_TOLD + 1}: more that is unreadable is counted only"
-    )
-    assert run.json["counts"]["unreadable"] == 50
-
-
-@pytest.mark.parametrize("cut", [30, 400])
-def test_a_gzip_that_ends_early_is_read_as_far_as_it_goes(
-    cut: int, failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What was unpacked counts; the next file is read all the same."""
-    packed = gzip.compress(lines(failover.changes))
-    broken = write(tmp_path / "a.jsonl.gz", packed[:cut])
-    whole = write(tmp_path / "b.jsonl", lines(failover.changes))
-    run = Run(capsys, broken, whole, "--json")
-    assert "cannot be unpacked from here on" in run.err.splitlines()[0]
-    assert run.json["counts"]["unreadable"] == 1
-    assert run.json["as_of"]["seq"] == failover.seq
-
-
-def test_a_gzip_by_name_alone_is_damage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], failover: History
-) -> None:
-    """A file that is called .gz and is none cannot be unpacked."""
-    log = write(tmp_path / "log.jsonl.gz", lines(failover.changes))
-    run = Run(capsys, log)
-    assert run.code == 2
-    assert f"{log}:1: unreadable, skipped: cannot be unpacked from here on" in run.err
-    assert run.err.splitlines()[-1] == "kcm: nothing in the log is a readable change"
+    """A deposed or foreign watcher's change is dropped before anybody looks at its time or place."""
+    late = 10**9
+    first = failover.changes[0]
+    deposed = msgspec.structs.replace(first, generation=0, observed_at=late)
+    foreign = msgspec.structs.replace(first, watcher="w9", seq=100, observed_at=late)
+    changes = [*failover.changes[:9], deposed, foreign, *failover.changes[9:]]
+    log = write(tmp_path / "log.jsonl", lines(changes))
+    clean = Run(capsys, write(tmp_path / "clean.jsonl", lines(failover.changes)), "--json")
+    for place in (
+        ["--at", str(failover.changes[-1].observed_at)],
+        ["--until", f"1:{failover.seq}"],
+    ):
+        run = Run(capsys, log, "--json", *place)
+        assert run.json == clean.json
+        assert run.err.startswith("kcm: 2 changes were dropped: ")
 
 
 @pytest.mark.parametrize(
@@ -185,8 +149,10 @@ def test_a_gzip_by_name_alone_is_damage(
 def test_an_empty_log_is_an_error(
     content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing at all is not a snapshot of nothing."""
-    assert Run(capsys, write(tmp_path / "log.jsonl", content)).complaint == told
+    """Nothing at all is not a snapshot of nothing: no cluster, no place, and nothing is known."""
+    log = write(tmp_path / "log.jsonl", content)
+    assert Run(capsys, log).complaint == told
+    assert Run(capsys, log, "--json").complaint == told
 
 
 def test_several_clusters_need_a_choice(
@@ -284,21 +250,6 @@ def test_a_bad_file_is_told_before_anything_is_read(
     nowhere = str(tmp_path / "none")
     complaint = Run(capsys, log, nowhere, "--events").complaint
     assert complaint == f"cannot read {nowhere}: No such file or directory"
-
-
-def test_damage_in_another_clusters_message_is_not_ours(
-    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A message is of one cluster: what is readable in it tells whose the rest is."""
-    foreign = b'[{"cluster": "alpha", "path": "/controller", "kind": "deleted"}, {"path": 1}]\n'
-    own = b'[{"cluster": "prod", "path": "/feature", "kind": "deleted"}, {"path": 1}]\n'
-    unnamed = b'[{"path": "/feature", "kind": "deleted"}, {"path": 1}]\n'
-    log = write(tmp_path / "log.jsonl", lines(failover.changes) + foreign + own + unnamed + b"x\n")
-    run = Run(capsys, log, "--cluster", "prod", "--json")
-    assert run.json["counts"]["unreadable"] == 3
-    places = [line.split(": ")[1] for line in run.err.splitlines()]
-    last = failover.seq
-    assert places == [f"{log}:{last + 2}", f"{log}:{last + 3}", f"{log}:{last + 4}"]
 
 
 def test_only_the_settings_that_a_replay_needs_are_options(

@@ -1,0 +1,87 @@
+"""Tables without lines, for the eye, that hide no figure however narrow the terminal is.
+
+The rule: only the name of a host is ever cut, and its broker's number stands before it. Where a
+table is too wide, its columns move together, words wrap, and in the end its lines run over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+_PADDINGS = (3, 2, 1)
+"""Columns between two of the table's, the first that leaves room for all."""
+_LEAST_CUT = 10
+"""Columns that a text which may be cut keeps."""
+
+
+class PlainTable(Table):
+    """A table whose columns are as wide as what stands in them, or wrap at words."""
+
+    def __init__(
+        self, *columns: str, left: Collection[str] = (), cut: Collection[str] = ()
+    ) -> None:
+        """Take the columns' names; all but the first and `left` are set to the right.
+
+        Texts in `cut` may be cut with a mark, in no other column.
+        """
+        super().__init__(box=None, pad_edge=False)
+        for index, name in enumerate(columns):
+            is_left = index == 0 or name in left
+            self.add_column(
+                Text(name),
+                justify="left" if is_left else "right",
+                no_wrap=name in cut,
+                overflow="ellipsis" if name in cut else "fold",
+            )
+        self._natural = [cell_len(name) for name in columns]
+        self._least = [_longest_word(name) for name in columns]
+        self._cut = [name in cut for name in columns]
+
+    def add(self, *cells: str | Text, style: str = "") -> None:
+        """Add a row; text is taken as it is, markup is none."""
+        texts = [Text(cell) if isinstance(cell, str) else cell for cell in cells]
+        for index, text in enumerate(texts):
+            width, word = text.cell_len, _longest_word(text.plain)
+            if self._cut[index]:
+                word = min(word, _LEAST_CUT)
+            self._natural[index] = max(self._natural[index], width)
+            self._least[index] = max(self._least[index], word)
+        self.add_row(*texts, style=style)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room, between = options.max_width, len(self.columns) - 1
+        fits = (each for each in _PADDINGS if sum(self._least) + each * between <= room)
+        roomy = sum(self._natural) + _PADDINGS[0] * between <= room
+        padding = _PADDINGS[0] if roomy else next(fits, _PADDINGS[-1])
+        self.padding = (0, padding, 0, 0)
+        widths = shared_out(self._natural, self._least, room - padding * between)
+        for column, width in zip(self.columns, widths, strict=True):
+            column.width = width
+        needed = sum(widths) + padding * between
+        yield from super().__rich_console__(console, options.update(width=max(room, needed)))
+
+
+def shared_out(natural: list[int], least: list[int], room: int) -> list[int]:
+    """Return each column's width: at least what it must have, the rest to who needs least more.
+
+    >>> shared_out([5, 30, 9], [5, 8, 4], 30)
+    [5, 16, 9]
+    >>> shared_out([5, 30, 9], [5, 8, 4], 0)
+    [5, 8, 4]
+    """
+    widths = list(least)
+    left = max(0, room - sum(least))
+    for index in sorted(range(len(widths)), key=lambda i: natural[i] - least[i]):
+        more = min(left, natural[index] - least[index])
+        widths[index] += more
+        left -= more
+    return widths
+
+
+def _longest_word(text: str) -> int:
+    return max((cell_len(word) for word in text.split()), default=0)
