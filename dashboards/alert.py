@@ -19,7 +19,8 @@ KEEP_FIRING_FOR = "2m"
 because of it wakes people twice."""
 
 RUNBOOKS = "docs/runbooks"
-"""Where the pages are, from the project's root; who serves them elsewhere puts that before it."""
+"""Where the pages are, from the project's root. The chart puts prometheusRule.runbookBaseUrl in its
+place; who loads the file as it is replaces it where the pages are served."""
 
 
 class Severity(enum.StrEnum):

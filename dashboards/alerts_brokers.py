@@ -28,7 +28,7 @@ ALERTS: tuple[Alert, ...] = (
         action="Look at the end of its server.log before each restart; if it cannot be healed now, "
         "leave it down until it can.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",
-        mute=Mute(window=signals.BOUNCE_WINDOW),
+        mute=Mute(),
     ),
     Alert(
         name="KafkaIsrFlapping",
@@ -45,7 +45,7 @@ ALERTS: tuple[Alert, ...] = (
         "leader or the network is the cause.",
         action="Compare disk latency, network and GC of this broker with those of its peers.",
         command="kcm events --cluster {{ $labels.cluster }} --since 30m --kind IsrShrunk",
-        mute=Mute(window=signals.RESTLESS_WINDOW),
+        mute=Mute(),
     ),
     Alert(
         name="KafkaLogDirFailed",
@@ -96,7 +96,8 @@ ALERTS: tuple[Alert, ...] = (
         "assignment names a broker that is long gone.",
         action="If it is down, start it; if it is up, see on the board Balance whether its "
         "replicas are in sync; if it will not come back, reassign its replicas.",
-        command="kcm what-if --cluster {{ $labels.cluster }} --lose-broker {{ $labels.broker }}",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1d --kind BrokerStopped "
+        "--kind BrokerStarted",
         mute=Mute(),
     ),
     Alert(
@@ -113,10 +114,12 @@ ALERTS: tuple[Alert, ...] = (
         "brokers.",
         cause="Brokers were added or taken away without a reassignment, topics were created while "
         "brokers were down, or somebody assigned replicas by hand.",
-        action="Plan a reassignment that changes the order of replicas where that is enough: it "
-        "moves no data.",
-        command="kafka-reassign-partitions --bootstrap-server BROKER:9092 --generate "
-        "--topics-to-move-json-file topics.json --broker-list IDS",
+        action="Where the broker has replicas, write the same replicas in another order into "
+        "reordered.json (--generate prints the assignment as it is, and moves nothing): to execute "
+        "that moves no data. Then run the preferred election. A broker without replicas needs the "
+        "plan that --generate proposes: that moves data.",
+        command="kafka-reassign-partitions --bootstrap-server BROKER:9092 "
+        "--reassignment-json-file reordered.json --execute",
         mute=Mute(),
     ),
 )

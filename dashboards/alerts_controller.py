@@ -40,12 +40,12 @@ ALERTS: tuple[Alert, ...] = (
         "partitions whose leader is gone wait for it meanwhile.",
         cause="The controllers' ZooKeeper sessions expire (long GC pauses, full disks or CPUs, "
         "zookeeper.session.timeout.ms too short), ZooKeeper is slow, or brokers are being "
-        "restarted quickly one after the other: that is planned work.",
+        "restarted quickly one after the other: that is planned work (kcm maintenance).",
         action="See on the board Controller whether one broker or several lose the office; look in "
         "its server.log for expired sessions and in its GC log for pauses at those times.",
         command="kcm events --cluster {{ $labels.cluster }} --since 15m",
         # A rolling restart may move the controller once with each broker.
-        mute=Mute(window=signals.FLAPPING_WINDOW, of_cluster=True),
+        mute=Mute(of_cluster=True),
     ),
     Alert(
         name="KafkaControllerFlappingSlowly",
@@ -59,10 +59,11 @@ ALERTS: tuple[Alert, ...] = (
         "change looks bad, all together do.",
         cause="The same job or load hits the controller now and then (backups, log cleaning, a "
         "neighbour on the machine, a leak that ends in GC), or somebody restarts brokers "
-        "all the time.",
+        "all the time without saying so (kcm maintenance).",
         action="Put the times of the elections beside the GC log, the disks and the planned jobs "
         "of the brokers that lost the office.",
         command="kcm events --cluster {{ $labels.cluster }} --since 6h",
+        mute=Mute(of_cluster=True),
     ),
     Alert(
         name="KafkaControllerGhost",
@@ -76,9 +77,9 @@ ALERTS: tuple[Alert, ...] = (
         "partition. Its own metrics look well.",
         cause="The controller's event thread hangs (a deadlock, a request to a broker that never "
         "ends, endless GC), or its session to ZooKeeper lives while its writes are refused.",
-        action="Take a thread dump of the broker that holds the office, then restart that broker; "
-        "if it cannot be restarted, delete /controller: another broker takes it.",
-        command="kcm status --cluster {{ $labels.cluster }}; then jstack PID on the controller",
+        action="Take a thread dump (jstack PID) of the broker that holds the office, then restart that "
+        "broker; if it cannot be restarted, delete /controller: another broker takes it.",
+        command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
         name="KafkaControllerFailoverSlow",

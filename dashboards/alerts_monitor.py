@@ -21,8 +21,8 @@ ALERTS: tuple[Alert, ...] = (
         "scraped. The other alerts of this cluster tell what was true then, and are silent "
         "about what happened since.",
         cause="ZooKeeper is down or cannot be reached, the watcher may not log in, the exporter "
-        "is down, or its target is missing in Prometheus. A cluster that is monitored no "
-        f"more is missed for {signals.SEEN_WINDOW}.",
+        "is down, or its target is missing in Prometheus. A cluster that was taken out and "
+        f"forgotten is missed for {signals.SEEN_WINDOW}.",
         action="See whether the exporter answers /readyz. If it does, read the log of the watcher "
         "for its session; if not, its own log and its target in Prometheus.",
         command="kcm status --cluster {{ $labels.cluster }}",
@@ -38,7 +38,7 @@ ALERTS: tuple[Alert, ...] = (
         meaning="The figures are still served, but do not follow any more. The stages are watcher, "
         "fold and exporter; the first of them that is late is the one to look at.",
         cause="That stage is down, hangs or is overloaded, the pipeline's Kafka does not answer, "
-        "or the clocks of the machines disagree.",
+        "the clocks of the machines disagree, or the cluster was taken out and not forgotten.",
         action="Read the log of that stage; look at the pipeline's Kafka if several stages are "
         "late.",
         command="kcm status --cluster {{ $labels.cluster }}",

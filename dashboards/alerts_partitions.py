@@ -68,10 +68,11 @@ ALERTS: tuple[Alert, ...] = (
         condition=f"> {REASSIGNMENT_SECONDS}",
         hold="15m",
         severity=Severity.WARNING,
-        summary="Kafka cluster {{ $labels.cluster }}: no reassignment has ended for "
-        f"{signals.STALL_WINDOW}.",
-        meaning="Replicas are being moved, the oldest for longer than an hour, and not one "
-        "partition has arrived. The cluster carries additional replicas meanwhile.",
+        summary="Kafka cluster {{ $labels.cluster }}: a reassignment does not end, the oldest for {{ "
+        "$value | humanizeDuration }}.",
+        meaning="Replicas are being moved, and not one partition has arrived for an hour; or the "
+        f"oldest has been waiting for more than {signals.LONG_WINDOW}, and those under way do not "
+        "become fewer. The cluster carries additional replicas meanwhile.",
         cause="A target broker is down or full, the throttle is below what is written, or a "
         "partition is too large to arrive within an hour.",
         action="See whether the adding replicas are live and whether their logs grow. Raise the "

@@ -7,11 +7,12 @@ from dashboards import signals_brokers as signals
 from dashboards import signals_incidents as incidents
 from dashboards.panels import Column, bars, figure, heat, lines
 from dashboards.panels import rows as table_of
-from dashboards.rows import IMBALANCE_RATIO, SKEW_RATIO, YES_IS_GOOD, Row, trust
+from dashboards.rows import ABOVE_THRESHOLD, SKEW_RATIO, YES_IS_GOOD, Row, trust
 from dashboards.signals_partitions import BROKERS_DOWN, IMBALANCE, PARTITIONS
 from dashboards.signals_planned import PLANNED_CAUGHT_UP, PLANNED_LEFT
 
-_RATIO = ((None, "green"), (IMBALANCE_RATIO, "red"))
+_BLUE = ((None, "blue"),)
+"""No limit: where trouble begins is drawn beside it, or has no fixed place."""
 
 
 def rows() -> tuple[Row, ...]:
@@ -28,8 +29,8 @@ def _leaders() -> Row:
             ),
             figure("Partitions", PARTITIONS, span=8),
             figure("Brokers down", BROKERS_DOWN, span=8, steps=panels.ZERO_IS_BEST),
-            bars("Leaders", signals.BROKER_LEADERS, span=12, steps=((None, "blue"),)),
-            bars("Imbalance ratio", signals.BROKER_IMBALANCE, span=12, steps=_RATIO, most=1),
+            bars("Leaders", signals.BROKER_LEADERS, span=12, steps=_BLUE),
+            bars("Imbalance ratio", signals.BROKER_IMBALANCE, span=12, steps=_BLUE, most=1),
         ),
     )
 
@@ -40,11 +41,10 @@ def _over_time() -> Row:
         panels=(
             lines("Leaders over time", signals.BROKER_LEADERS, span=12, decimals=0),
             heat(
-                "Imbalance ratio over time",
-                signals.BROKER_IMBALANCE,
+                "Imbalance ratio of the threshold, over time",
+                signals.BROKER_IMBALANCE_OF_THRESHOLD,
                 span=12,
-                steps=((None, "green"), (IMBALANCE_RATIO / 2, "yellow"), (IMBALANCE_RATIO, "red")),
-                most=1,
+                steps=((None, "green"), (0.5, "yellow"), (ABOVE_THRESHOLD, "red")),
             ),
         ),
     )
@@ -55,13 +55,13 @@ def _mending() -> Row:
     return Row(
         title="What would a preferred election mend?",
         panels=(
-            bars("It would give back", signals.BROKER_ELECTABLE, span=8, steps=((None, "blue"),)),
+            bars("It would give back", signals.BROKER_ELECTABLE, span=8, steps=_BLUE),
             bars("It could not give back", signals.BROKER_NOT_ELECTABLE, span=8, steps=best),
             bars(
                 "Ratio that it cannot mend",
                 signals.BROKER_UNMENDABLE,
                 span=8,
-                steps=_RATIO,
+                steps=((None, "red"),),
                 most=1,
             ),
             figure("Recommended now", incidents.RECOMMENDED, span=6, steps=best),
@@ -103,13 +103,13 @@ def _skew() -> Row:
                 "From an even share, all preferred replicas leading",
                 signals.BROKER_SKEW,
                 span=12,
-                steps=((None, "blue"), (SKEW_RATIO, "red")),
+                steps=((None, "red"), (-SKEW_RATIO, "blue"), (SKEW_RATIO, "red")),
             ).min(-1),
             bars(
                 "Coordinates groups and transactions",
                 signals.BROKER_COORDINATES,
                 span=12,
-                steps=((None, "blue"),),
+                steps=_BLUE,
             ),
         ),
     )
@@ -138,7 +138,7 @@ def _stopping() -> Row:
                 Column(title="Leaders", signal=signals.BROKER_LEADERS),
                 Column(title="Replicas", signal=signals.BROKER_REPLICAS),
                 Column(title="In sync", signal=signals.BROKER_IN_SYNC),
-                Column(title="Imbalance ratio", signal=signals.BROKER_IMBALANCE, steps=_RATIO),
+                Column(title="Imbalance ratio", signal=signals.BROKER_IMBALANCE),
                 span=24,
                 key="broker",
             ),

@@ -9,7 +9,6 @@ from dashboards.panels import Texts, bars, figure, lines, timeline, word
 from dashboards.rows import (
     FLAPPING_ELECTIONS,
     FLAPPING_LONG_ELECTIONS,
-    IMBALANCE_RATIO,
     SLOW_FAILOVER_SECONDS,
     Row,
     trust,
@@ -40,7 +39,7 @@ def _who() -> Row:
                 signals.ID_CHANGES_HOUR,
                 signals.MISSED_ELECTIONS_HOUR,
                 span=6,
-                steps=((None, "green"), (1, "orange"), (FLAPPING_ELECTIONS, "red")),
+                steps=panels.ZERO_IS_BEST,
             ),
             figure(
                 "Vacant now", signals.VACANT_NOW, span=6, steps=((None, "green"), (0.001, "red"))
@@ -145,7 +144,7 @@ def _brokers() -> Row:
                 "Imbalance ratio",
                 BROKER_IMBALANCE,
                 span=12,
-                steps=((None, "green"), (IMBALANCE_RATIO, "red")),
+                steps=((None, "blue"),),
                 most=1,
             ),
         ),

@@ -6,7 +6,7 @@ from dashboards import panels
 from dashboards import signals_fleet as signals
 from dashboards.panels import Column, figure, lines
 from dashboards.panels import rows as table_of
-from dashboards.rows import FLAPPING_ELECTIONS, YES_IS_GOOD, Row
+from dashboards.rows import YES_IS_GOOD, Row
 from dashboards.signals_controller import CONTROLLER_ID, ELECTIONS_HOUR
 from dashboards.signals_incidents import INCIDENT_OPEN
 from dashboards.signals_partitions import (
@@ -39,6 +39,7 @@ def _how_many() -> Row:
                 signals.CLUSTERS_WITHOUT_CONTROLLER.for_fleet(),
                 span=6,
                 steps=good,
+                no_value="not known",
             ),
             figure("Not followed", signals.CLUSTERS_NOT_FOLLOWED.for_fleet(), span=6, steps=good),
         ),
@@ -50,7 +51,6 @@ def _which() -> Row:
     best = panels.ZERO_IS_BEST
     incident = {"0": ("none", "text"), "1": ("open", "red")}
     nobody = {"-1": ("nobody", "red")}
-    elections = ((None, "green"), (1, "orange"), (FLAPPING_ELECTIONS, "red"))
     return Row(
         title="Which ones?",
         panels=(
@@ -60,7 +60,7 @@ def _which() -> Row:
                 Column(title="Followed", signal=FOLLOWED.for_fleet(), texts=YES_IS_GOOD),
                 Column(title="Controller", signal=CONTROLLER_ID.for_fleet(), texts=nobody),
                 Column(title="Incident", signal=INCIDENT_OPEN.for_fleet(), texts=incident),
-                Column(title="Elections, 1 h", signal=ELECTIONS_HOUR.for_fleet(), steps=elections),
+                Column(title="Elections, 1 h", signal=ELECTIONS_HOUR.for_fleet(), steps=best),
                 Column(title="Brokers down", signal=BROKERS_DOWN.for_fleet(), steps=best),
                 Column(title="Offline", signal=OFFLINE.for_fleet(), steps=good),
                 Column(title="Under min ISR", signal=UNDER_MIN_ISR.for_fleet(), steps=good),

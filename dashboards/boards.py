@@ -26,7 +26,7 @@ from dashboards import (
 from dashboards.rows import Row
 from dashboards.signals_brokers import BROKER_SINCE
 from dashboards.signals_controller import CONTROLLER_ELECTED_AT
-from dashboards.signals_incidents import INCIDENT
+from dashboards.signals_incidents import INCIDENT_ABNORMAL, INCIDENT_LAST
 from dashboards.signals_partitions import UNCLEAN_MINUTE
 from dashboards.signals_planned import PLANNED
 
@@ -167,7 +167,8 @@ _ANNOTATIONS = (
     ("Broker came or went", BROKER_SINCE, "orange", True),
     ("Unclean election", UNCLEAN_MINUTE, "red", False),
     ("Work planned", PLANNED, "purple", False),
-    ("Incident", INCIDENT, "dark-red", False),
+    ("Incident", INCIDENT_ABNORMAL, "dark-red", False),
+    ("Incident over", INCIDENT_LAST, "dark-red", True),
 )
 """Name, signal, colour, and whether its value is the time to mark (in ms)."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from controller_model.completeness import LATE_MS
 from dashboards.panels import Panel, Steps, Texts, figure, lines, word
 from dashboards.signals_pipeline import BEHIND, DOUBTFUL, FOLLOWED, STATUS, VERIFIED_AGE
 
@@ -18,13 +19,13 @@ FLAPPING_LONG_ELECTIONS = 6
 """So many within the long window: a rolling restart of a small cluster makes fewer, if it ends with
 the controller, as it should."""
 
-IMBALANCE_RATIO = 0.1
-"""leader.imbalance.per.broker.percentage, Kafka's default."""
+ABOVE_THRESHOLD = 1.0001
+"""Of the threshold: what equals it is not above it."""
 
 SKEW_RATIO = 0.5
 """Half as many leaders again as an even share, or half as many: worth a reassignment."""
 
-LATE_SECONDS = 25
+LATE_SECONDS = LATE_MS // 1000
 """A stage without a sign of life for so long is called late by the verdict."""
 
 SLOW_FAILOVER_SECONDS = 60

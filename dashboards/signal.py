@@ -4,7 +4,9 @@ The rule: boards and alerts take their expressions from signals and nowhere else
 and the alert beside it never disagree. Each selector holds the mark `<cluster>`, and `<broker>`
 where the metric has brokers: a board puts what its variables choose there, a rule all. Each
 expression aggregates the scrape's own labels away, so an exporter that moves to another pod or
-address goes on with the same series, and two exporters of one cluster make one.
+address goes on with the same series, and two exporters of one cluster make one. What differs
+between the two for a moment is taken from the one that is right: growth is told only of counters
+that began at the same time, and who the controller is by the exporter that has come furthest.
 """
 
 from __future__ import annotations
@@ -17,6 +19,13 @@ CLUSTER_MARK = "<cluster>"
 
 BROKER_MARK = "<broker>"
 """Stands in each selector of a metric of brokers where they are chosen."""
+
+
+COUNTERS_SINCE = "kcm_cluster_counters_since_timestamp_seconds"
+"""Differs between exporters while they change from one lineage to the next, one after the other."""
+
+FOLDED = "kcm_cluster_folded_timestamp_seconds"
+"""The time of what an exporter shows, by the fold's clock: the same one for all exporters."""
 
 
 class DemoStep(enum.StrEnum):
@@ -72,6 +81,8 @@ class Signal:
     """The step of the demo, or of the drill, that must move it; None: none can, see `unmoved`."""
     unmoved: str = ""
     """Why no step can move it; empty where one does."""
+    appears: bool = False
+    """Whether it moves by series that come or go: each value is all that its series ever has."""
     of_all: bool = False
     """Whether a board shows it for all clusters that its variable chooses."""
 
@@ -118,6 +129,37 @@ def highest(metric: str, *labels: str, only: str = "") -> str:
     return f"max {by(*labels)} ({selected(metric, *labels, only=only)})"
 
 
+def newest(metric: str, *labels: str) -> str:
+    """Return the metric per cluster (and labels) of the exporter that has come furthest.
+
+    For what is bad when it is low: by the highest, an exporter that stands still at what was true
+    once would outvote the others.
+
+    >>> newest("m")
+    'max by (cluster) (m{<cluster>} and (kcm_cluster_folded_timestamp_seconds{<cluster>} == on (cluster) group_left () max by (cluster) (kcm_cluster_folded_timestamp_seconds{<cluster>})))'
+    """  # a doctest's answer stands on one line
+    apart = f" ignoring ({', '.join(labels)})" if labels else ""
+    folded = selected(FOLDED)
+    furthest = f"{folded} == on (cluster) group_left () {highest(FOLDED)}"
+    return f"max {by(*labels)} ({selected(metric, *labels)} and{apart} ({furthest}))"
+
+
+def lowest(metric: str, window: str, *labels: str) -> str:
+    """Return the lowest that any exporter told within a window."""
+    return f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
+
+
+def of_one_start(metric: str, growth: str) -> str:
+    """Return the growth of the metric, but while exporters count it from different starts.
+
+    Their difference is no growth then. The epoch is ZooKeeper's own count, whoever shows it.
+    """
+    if not metric.endswith("_total"):
+        return growth
+    since = selected(COUNTERS_SINCE)
+    return f"{growth} unless on (cluster) ({highest(COUNTERS_SINCE)} > min by (cluster) ({since}))"
+
+
 def grown(metric: str, window: str, *labels: str) -> str:
     """Return by how much a figure that only grows has grown within a window.
 
@@ -125,11 +167,10 @@ def grown(metric: str, window: str, *labels: str) -> str:
     loses the window when the exporter moves; the difference to the lowest is exact in both cases.
     After a reset it counts from the reset on, never below 0.
 
-    >>> grown("a_total", "1h")
-    'max by (cluster) (a_total{<cluster>}) - min by (cluster) (min_over_time(a_total{<cluster>}[1h]))'
+    >>> grown("epoch", "1h")
+    'max by (cluster) (epoch{<cluster>}) - min by (cluster) (min_over_time(epoch{<cluster>}[1h]))'
     """
-    lowest = f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
-    return f"{highest(metric, *labels)} - {lowest}"
+    return of_one_start(metric, f"{highest(metric, *labels)} - {lowest(metric, window, *labels)}")
 
 
 def age(metric: str, *labels: str) -> str:

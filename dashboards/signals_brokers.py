@@ -5,7 +5,8 @@ The rule: one series per broker, kept under the label `broker` alone.
 
 from __future__ import annotations
 
-from dashboards.signal import DemoStep, DrillStep, Signal, grown, highest
+from dashboards.signal import DemoStep, DrillStep, Signal, grown, highest, newest
+from dashboards.signals_planned import PLANNED_COUNTS_NOT, changes_unplanned, grown_unplanned
 
 BOUNCE_WINDOW = "1h"
 """A broker that comes and goes needs minutes to start."""
@@ -29,8 +30,18 @@ BROKER_IMBALANCE = Signal(
     name="broker_imbalance",
     expr=highest("kafka_broker_imbalance_ratio", "broker"),
     unit="percentunit",
-    description="Share of each broker's preferred partitions that others lead; above 10 % (Kafka's "
-    "default) the controller rebalances within 5 minutes, if it may.",
+    description="Share of each broker's preferred partitions that others lead; above the threshold "
+    "the controller rebalances within 5 minutes, if it may.",
+    legend="broker {{broker}}",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+BROKER_IMBALANCE_OF_THRESHOLD = Signal(
+    name="broker_imbalance_of_threshold",
+    expr=f"{BROKER_IMBALANCE.expr} / on (cluster) group_left () "
+    f"{highest('kafka_cluster_imbalance_threshold_ratio')}",
+    unit="percentunit",
+    description="The same as a share of the threshold, an option of the monitor (Kafka's default: "
+    "10 %): above 100 % the controller rebalances, if it may, and alerts tell of it.",
     legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
@@ -92,6 +103,7 @@ BROKER_MENDABLE = Signal(
     "would mend something now; nothing in a balanced cluster.",
     legend="broker {{broker}}",
     moved_by=DemoStep.BRING_BACK,
+    appears=True,  # There is none before a broker is above the threshold.
 )
 BROKER_UNMENDABLE = Signal(
     name="broker_unmendable",
@@ -101,6 +113,7 @@ BROKER_UNMENDABLE = Signal(
     "would mend anything now: they are down or not in sync; nothing in a balanced cluster.",
     legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
+    appears=True,  # There is none before a broker is above the threshold.
 )
 BROKER_SKEW = Signal(
     name="broker_skew",
@@ -115,11 +128,13 @@ BROKER_SKEW_LARGE = Signal(
     name="broker_skew_large",
     expr=(
         f"abs({BROKER_SKEW.expr}) and on (cluster) ({highest('kafka_cluster_partitions')} "
-        f">= {SKEW_PARTITIONS} * {highest('kafka_cluster_brokers')})"
+        f">= {SKEW_PARTITIONS} * {highest('kafka_cluster_brokers')}) and on (cluster) "
+        f"({highest('kafka_cluster_replicas_on_gone_brokers')} == 0)"
     ),
     unit="percentunit",
     description=f"The same without its sign, in clusters with {SKEW_PARTITIONS} partitions a "
-    "broker at least: fewer cannot be spread evenly.",
+    "broker at least: fewer cannot be spread evenly. Empty while a broker with replicas is down: "
+    "what it was given is missing from the share of the others.",
     legend="broker {{broker}}",
     moved_by=DrillStep.INVITE,
 )
@@ -144,10 +159,11 @@ BROKER_ISR_LEAVES_HOUR = Signal(
 )
 BROKER_ISR_RESTLESS = Signal(
     name="broker_isr_restless",
-    expr=(f"changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])"),
+    expr=changes_unplanned("kafka_broker_isr_leaves_total", RESTLESS_WINDOW, "broker"),
     unit="none",
     description=f"In how many minutes of {RESTLESS_WINDOW} replicas of each broker left an ISR; "
-    "a restart makes one or two, a replica that falls behind again and again many.",
+    "a restart makes one or two, a replica that falls behind again and again many. The minutes in "
+    "which work on the broker was planned (kcm maintenance) count as one.",
     legend="broker {{broker}}",
     moved_by=DrillStep.RESTLESS,
 )
@@ -172,10 +188,10 @@ BROKER_LED_SHORT = Signal(
 )
 BROKER_REGISTRATIONS_HOUR = Signal(
     name="broker_registrations_hour",
-    expr=grown("kafka_broker_registrations_total", BOUNCE_WINDOW, "broker"),
+    expr=grown_unplanned("kafka_broker_registrations_total", BOUNCE_WINDOW, "broker"),
     unit="none",
     description=f"Registrations of each broker within {BOUNCE_WINDOW}: restarts and lost "
-    "ZooKeeper sessions; 0 in a healthy cluster.",
+    f"ZooKeeper sessions; 0 in a healthy cluster. {PLANNED_COUNTS_NOT}",
     legend="broker {{broker}}",
     moved_by=DemoStep.BRING_BACK,
 )
@@ -216,12 +232,13 @@ BROKER_UNDER_MIN_IF_LOST = Signal(
 )
 BROKER_SAFE_TO_STOP = Signal(
     name="broker_safe_to_stop",
-    expr=highest("kafka_broker_safe_to_stop", "broker"),
+    expr=newest("kafka_broker_safe_to_stop", "broker"),
     unit="none",
     description="1 if stopping the broker now takes no partition offline or below "
     "min.insync.replicas; empty for one that is gone.",
     legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
+    appears=True,  # A broker that is gone has none.
 )
 BROKER_SINCE = Signal(
     name="broker_since",

@@ -6,10 +6,14 @@ no series and is never shown as 0.
 
 from __future__ import annotations
 
-from dashboards.signal import DemoStep, DrillStep, Signal, age, grown, highest
+from dashboards.signal import DemoStep, DrillStep, Signal, age, grown, highest, newest
+from dashboards.signals_planned import PLANNED_COUNTS_NOT, grown_unplanned
 
 FLAPPING_WINDOW = "10m"
 """Long enough to hold several elections of a flapping controller, short enough to end with them."""
+
+_LONG_LOOK = "5m"
+"""Between two looks at what stood under a mark, within the long window: to look often costs time."""
 
 FLAPPING_LONG_WINDOW = "6h"
 """Holds the elections of a controller that is lost every half hour, and of one night."""
@@ -18,7 +22,7 @@ _UNDER_WAY = 'state="under_way"'
 
 CONTROLLER_ID = Signal(
     name="controller_id",
-    expr=highest("kafka_controller_id"),
+    expr=newest("kafka_controller_id"),
     unit="prefix:broker ",
     description="The broker that holds /controller; nobody (-1) should last milliseconds.",
     legend="controller",
@@ -35,7 +39,7 @@ CONTROLLER_EPOCH = Signal(
 )
 CONTROLLER_AGE = Signal(
     name="controller_age",
-    expr=f"time() - {highest('kafka_controller_elected_timestamp_seconds')}",
+    expr=age("kafka_controller_elected_timestamp_seconds"),
     unit="dtdurations",
     description="How long the controller has been in office (ZooKeeper's clock); days or weeks in "
     "a healthy cluster. Compares clocks of two machines.",
@@ -44,11 +48,11 @@ CONTROLLER_AGE = Signal(
 )
 ELECTIONS_RECENT = Signal(
     name="elections_recent",
-    expr=grown("kafka_controller_epoch", FLAPPING_WINDOW),
+    expr=grown_unplanned("kafka_controller_epoch", FLAPPING_WINDOW),
     unit="none",
     description=f"Controller elections within {FLAPPING_WINDOW}, counted by the epoch, so none is "
     "lost between scrapes; 0 in a healthy cluster, 1 after the controller's broker restarted. "
-    "More again and again: the controller flaps.",
+    f"More again and again: the controller flaps. {PLANNED_COUNTS_NOT}",
     legend="elections",
     moved_by=DemoStep.DEPOSE,
 )
@@ -102,6 +106,7 @@ LAST_VACANCY = Signal(
     description="How long the last ended vacancy lasted, at least; empty before the first.",
     legend="at least",
     moved_by=DemoStep.KILL_CONTROLLER,
+    appears=True,  # There is none before the first.
 )
 LAST_VACANCY_AT_MOST = Signal(
     name="last_vacancy_at_most",
@@ -110,6 +115,7 @@ LAST_VACANCY_AT_MOST = Signal(
     description="The same, at most.",
     legend="at most",
     moved_by=DemoStep.KILL_CONTROLLER,
+    appears=True,  # There is none before the first.
 )
 FAILOVER = Signal(
     name="failover",
@@ -120,6 +126,7 @@ FAILOVER = Signal(
     "was lost.",
     legend="{{state}}",
     moved_by=DemoStep.KILL_CONTROLLER,
+    appears=True,  # Each state has a series of its own.
 )
 LAST_FAILOVER = Signal(
     name="last_failover",
@@ -129,6 +136,7 @@ LAST_FAILOVER = Signal(
     "a leader although a controller was elected. Seconds; grows with the partitions of a broker.",
     legend="took",
     moved_by=DemoStep.KILL_CONTROLLER,
+    appears=True,  # There is none before the first.
 )
 LEADER_WRITES_DUE = Signal(
     name="leader_writes_due",
@@ -141,11 +149,11 @@ LEADER_WRITES_DUE = Signal(
 )
 ELECTIONS_LONG = Signal(
     name="elections_long",
-    expr=grown("kafka_controller_epoch", FLAPPING_LONG_WINDOW),
+    expr=grown_unplanned("kafka_controller_epoch", FLAPPING_LONG_WINDOW, look=_LONG_LOOK),
     unit="none",
     description=f"Controller elections within {FLAPPING_LONG_WINDOW}, counted by the epoch; the "
     "number of restarts of the controller's broker in a healthy cluster. A controller that is "
-    "lost every half hour shows only here.",
+    f"lost every half hour shows only here. {PLANNED_COUNTS_NOT}",
     legend="elections",
     moved_by=DemoStep.DEPOSE,
 )
@@ -166,6 +174,7 @@ VERDICT = Signal(
     "for seconds after a failure; ghost: it owes writes and nobody writes under its epoch.",
     legend="{{verdict}}",
     moved_by=DrillStep.GHOST,
+    appears=True,  # Each verdict has a series of its own.
 )
 GHOST = Signal(
     name="ghost",
@@ -192,6 +201,7 @@ OLDEST_WRITE_DUE = Signal(
     description="For how long the oldest write has been due; empty when nothing is due.",
     legend="oldest due",
     moved_by=DrillStep.GHOST,
+    appears=True,  # There is none before something is due.
 )
 FAILOVER_AGE = Signal(
     name="failover_age",
@@ -202,6 +212,7 @@ FAILOVER_AGE = Signal(
     "Seconds; up to about 15 with 10,000 partitions.",
     legend="under way",
     moved_by=DrillStep.IDLE,
+    appears=True,  # There is none before the work begins.
 )
 STALE_WRITES_HOUR = Signal(
     name="stale_writes_hour",

@@ -25,13 +25,39 @@ INCIDENT = Signal(
     "`/api/v1/clusters/CLUSTER/incidents` tells all of it.",
     legend="{{number}}: {{opened_by}}",
     moved_by=DemoStep.KILL_FOLLOWER,
+    appears=True,  # Each incident has a series of its own.
+)
+INCIDENT_ABNORMAL = Signal(
+    name="incident_abnormal",
+    expr=f"{INCIDENT.expr} and on (cluster) "
+    f"{age('kafka_cluster_incident_abnormal_timestamp_seconds')} < 30",
+    unit="none",
+    description="The incident that is open, while something is abnormal: without the minute of "
+    "quiet after which it is over. Two heartbeats and a scrape may pass until that shows.",
+    legend="{{number}}: {{opened_by}}",
+    moved_by=DemoStep.KILL_FOLLOWER,
+    appears=True,  # Each incident has a series of its own.
+)
+INCIDENT_LAST = Signal(
+    name="incident_last",
+    expr="max by (cluster, number, opened_by, end, lasted, brokers_lost, controller_elections, "
+    f"leaders_moved, offline) ({selected('kafka_cluster_incident_last_timestamp_seconds')}) * 1000",
+    unit="dateTimeAsIso",
+    description="When the incident that was closed last came to its end, with its figures; absent "
+    "before the first.",
+    legend="{{number}}, {{opened_by}}, {{end}} after {{lasted}}: brokers lost {{brokers_lost}}, "
+    "controller elections {{controller_elections}}, leaders moved {{leaders_moved}}, partitions "
+    "offline at once {{offline}}",
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill waits for it: an incident is over after a minute in "
+    "which all is well.",
 )
 INCIDENTS_DAY = Signal(
     name="incidents_day",
     expr=grown("kafka_cluster_incidents_total", "1d"),
     unit="none",
-    description="Incidents opened within a day; 0 in a healthy cluster, one for each broker that "
-    "you restart.",
+    description="Incidents opened within a day; 0 in a healthy cluster. A broker that you restart "
+    "makes one; what follows within a minute, such as the next restart, belongs to it.",
     legend="incidents",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
@@ -42,6 +68,7 @@ INCIDENT_AGE = Signal(
     description="How long ago the newest incident began; empty before the first.",
     legend="ago",
     moved_by=DemoStep.KILL_FOLLOWER,
+    appears=True,  # There is none before the first.
 )
 THRESHOLD = Signal(
     name="imbalance_threshold",

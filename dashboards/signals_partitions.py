@@ -14,7 +14,21 @@ UNCLEAN_WINDOW = "1h"
 STALL_WINDOW = "1h"
 """A large partition takes minutes to move; an hour in which none arrived is a standstill."""
 
+LONG_WINDOW = "6h"
+LONG_SECONDS = 6 * 3600
+"""A reassignment that is older, while there are no fewer than hours ago, waits and does not move."""
+
 _REASSIGNING = "kafka_cluster_reassigning_partitions"
+
+
+def _most_reassigning(window: str) -> str:
+    return f"max by (cluster) (max_over_time({selected(_REASSIGNING)}[{window}]))"
+
+
+def _oldest_reassignment_and(condition: str) -> str:
+    since = age("kafka_cluster_oldest_reassignment_timestamp_seconds")
+    return f"(({since}) and on (cluster) ({condition}))"
+
 
 OFFLINE = Signal(
     name="offline",
@@ -160,7 +174,7 @@ ON_GONE_BROKERS = Signal(
 )
 REASSIGNING = Signal(
     name="reassigning",
-    expr=highest("kafka_cluster_reassigning_partitions"),
+    expr=highest(_REASSIGNING),
     unit="none",
     description="Partitions being reassigned; above 0 only while you move replicas.",
     legend="reassigning",
@@ -169,15 +183,23 @@ REASSIGNING = Signal(
 REASSIGNMENT_STALLED = Signal(
     name="reassignment_stalled",
     expr=(
-        f"({age('kafka_cluster_oldest_reassignment_timestamp_seconds')}) and on (cluster) "
-        f"(max by (cluster) (min_over_time({selected(_REASSIGNING)}[{STALL_WINDOW}])) "
-        f">= max by (cluster) (max_over_time({selected(_REASSIGNING)}[{STALL_WINDOW}])))"
+        _oldest_reassignment_and(
+            f"max by (cluster) (min_over_time({selected(_REASSIGNING)}[{STALL_WINDOW}])) "
+            f">= {_most_reassigning(STALL_WINDOW)}"
+        )
+        + " or "
+        + _oldest_reassignment_and(
+            f"{_most_reassigning(STALL_WINDOW)} >= {_most_reassigning(LONG_WINDOW)}"
+        )
+        + f" > {LONG_SECONDS}"
     ),
     unit="s",
     description="How long ago the oldest reassignment was started, while not one of them ended "
-    f"within {STALL_WINDOW}; empty while they proceed.",
+    f"within {STALL_WINDOW}, or while it is older than {LONG_WINDOW} and they do not become fewer; "
+    "empty while they proceed.",
     legend="stalled",
     moved_by=DrillStep.HOLD_UP,
+    appears=True,  # There is none before they stand still.
 )
 DELETING = Signal(
     name="deleting",
@@ -196,6 +218,7 @@ DELETION_AGE = Signal(
     "healthy cluster, empty when none is.",
     legend="oldest deletion",
     moved_by=DrillStep.HOLD_UP,
+    appears=True,  # There is none before a deletion waits.
 )
 UNCLEAN_MINUTE = Signal(
     name="unclean_minute",

@@ -9,7 +9,10 @@ from dashboards.signal import DemoStep, DrillStep, Signal, age, grown, highest, 
 
 SEEN_WINDOW = "6h"
 """For how long a cluster that is served no more is missed: a night shift notices, and one taken
-out on purpose is forgotten the same day."""
+out on purpose is missed no more on the same day."""
+
+KNOWN = f"max by (cluster) (present_over_time({selected('kcm_cluster_up')}[{SEEN_WINDOW}]))"
+"""1 for each cluster that is served, or was not long ago."""
 
 _BLIND = 'status="blind"'
 
@@ -21,6 +24,7 @@ STATUS = Signal(
     "may lack), divergent (proven wrong), blind (no ZooKeeper session): what was true then.",
     legend="{{status}}",
     moved_by=DrillStep.BLIND,
+    appears=True,  # Each status has a series of its own.
 )
 FOLLOWED = Signal(
     name="followed",
@@ -42,12 +46,12 @@ DOUBTFUL = Signal(
 )
 VERIFIED_AGE = Signal(
     name="verified_age",
-    expr=f"time() - {highest('kcm_cluster_verified_timestamp_seconds')}",
+    expr=age("kcm_cluster_verified_timestamp_seconds"),
     unit="dtdurations",
     description="How long ago a resync or an audit last proved the figures equal to ZooKeeper; a "
     "few minutes at most.",
     legend="ago",
-    moved_by=DemoStep.CREATE,
+    moved_by=DrillStep.INVITE,
 )
 BEHIND = Signal(
     name="behind",
@@ -61,8 +65,7 @@ BEHIND = Signal(
 BLIND = Signal(
     name="blind",
     expr=(
-        f"max by (cluster) (present_over_time({selected('kcm_cluster_up')}[{SEEN_WINDOW}])) "
-        f"unless on (cluster) (min by (cluster) ({selected('kcm_cluster_status', only=_BLIND)}) == 0)"
+        f"{KNOWN} unless on (cluster) (min by (cluster) ({selected('kcm_cluster_status', only=_BLIND)}) == 0)"
     ),
     unit="none",
     description=f"1 for a cluster that was served within {SEEN_WINDOW} and is not seen now: the "
@@ -70,6 +73,7 @@ BLIND = Signal(
     "good order.",
     legend="blind",
     moved_by=DrillStep.BLIND,
+    appears=True,  # There is none while the cluster is seen.
 )
 WATCHER_CONNECTED = Signal(
     name="watcher_connected",

@@ -15,6 +15,7 @@ TOPIC_OFFLINE = Signal(
     "cluster.",
     legend="{{topic}}",
     moved_by=DrillStep.GHOST,
+    appears=True,  # A topic is among the worst, or has no series.
 )
 TOPIC_UNDER_MIN_ISR = Signal(
     name="topic_under_min_isr",
@@ -23,6 +24,7 @@ TOPIC_UNDER_MIN_ISR = Signal(
     description="Their partitions below min.insync.replicas.",
     legend="{{topic}}",
     moved_by=DrillStep.GHOST,
+    appears=True,  # A topic is among the worst, or has no series.
 )
 TOPIC_UNDER_REPLICATED = Signal(
     name="topic_under_replicated",
@@ -31,6 +33,7 @@ TOPIC_UNDER_REPLICATED = Signal(
     description="Their under-replicated partitions.",
     legend="{{topic}}",
     moved_by=DrillStep.GHOST,
+    appears=True,  # A topic is among the worst, or has no series.
 )
 WORST_TOPICS_AGE = Signal(
     name="worst_topics_age",

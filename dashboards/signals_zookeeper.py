@@ -6,7 +6,7 @@ from the watcher's own metrics: its port must be scraped, too.
 
 from __future__ import annotations
 
-from dashboards.signal import DemoStep, DrillStep, Signal, age, highest, selected
+from dashboards.signal import DrillStep, Signal, age, highest, selected
 
 _SCRAPED = "Needs the watcher's own /metrics to be scraped."
 
@@ -19,6 +19,7 @@ SERVER = Signal(
     "server goes, and is empty while there is no session.",
     legend="{{zookeeper}}",
     moved_by=DrillStep.BLIND,
+    appears=True,  # There is none without a session.
 )
 SESSION_AGE = Signal(
     name="session_age",
@@ -27,7 +28,7 @@ SESSION_AGE = Signal(
     description="For how long the watcher's ZooKeeper session has been as it is; short again and "
     "again: the ensemble or the network is shaky.",
     legend="as it is",
-    moved_by=DemoStep.CREATE,
+    moved_by=DrillStep.BLIND,
 )
 ROLE = Signal(
     name="zookeeper_role",
@@ -37,6 +38,7 @@ ROLE = Signal(
     f"mntr nor srvr. {_SCRAPED}",
     legend="{{role}} {{version}}",
     moved_by=DrillStep.BLIND,
+    appears=True,  # There is none while it does not answer.
 )
 ANSWER = Signal(
     name="zookeeper_answer",
@@ -44,7 +46,7 @@ ANSWER = Signal(
     unit="s",
     description=f"How long it took that server to answer us; milliseconds in health. {_SCRAPED}",
     legend="answered us within",
-    moved_by=DrillStep.BLIND,
+    moved_by=DrillStep.GHOST,
 )
 LATENCY = Signal(
     name="zookeeper_latency",
@@ -53,7 +55,7 @@ LATENCY = Signal(
     description="Average latency of its requests as it tells it, since its start; milliseconds in "
     "health.",
     legend="average, as it tells",
-    moved_by=DrillStep.BLIND,
+    moved_by=DrillStep.GHOST,
 )
 LATENCY_MOST = Signal(
     name="zookeeper_latency_most",
@@ -63,6 +65,7 @@ LATENCY_MOST = Signal(
     "timeout, sessions expire.",
     legend="highest, as it tells",
     moved_by=DrillStep.BLIND,
+    appears=True,  # A server that is down tells none, and the next one may tell the same.
 )
 SESSIONS = Signal(
     name="zookeeper_sessions",
@@ -70,7 +73,7 @@ SESSIONS = Signal(
     unit="none",
     description=f"Sessions of the whole ensemble: brokers, us, tools. {_SCRAPED}",
     legend="sessions",
-    moved_by=DrillStep.BLIND,
+    moved_by=DrillStep.GHOST,
 )
 CONNECTIONS = Signal(
     name="zookeeper_connections",
@@ -78,7 +81,7 @@ CONNECTIONS = Signal(
     unit="none",
     description=f"Connections of that server. {_SCRAPED}",
     legend="connections",
-    moved_by=DrillStep.BLIND,
+    moved_by=DrillStep.GHOST,
 )
 OUTSTANDING = Signal(
     name="zookeeper_outstanding",
@@ -87,5 +90,6 @@ OUTSTANDING = Signal(
     description="Requests that wait in that server; near 0 in health, and growing when its disk or "
     f"its quorum is slow. {_SCRAPED}",
     legend="waiting",
-    moved_by=DrillStep.BLIND,
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill moves it: their one ZooKeeper keeps up.",
 )

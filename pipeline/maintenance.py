@@ -1,8 +1,8 @@
 """Planned work on brokers: the marks of the topic <prefix>.maintenance, and how it is made.
 
 The rule: a mark is a record of its own topic, because exporters run in several copies and keep
-nothing: each reads all marks at its start. A mark ends by its own time, so one that was forgotten
-mutes nothing for ever. The topic is no part of the lineage: without it nothing is lost but marks.
+nothing: each reads all marks at its start. A mark ends by its own time, and by its record's after 24
+hours at most, so one that was forgotten, or written with a wrong end, mutes nothing for ever. The topic is no part of the lineage: without it nothing is lost but marks.
 """
 
 from __future__ import annotations
@@ -74,8 +74,11 @@ def encode_work(work: PlannedWork) -> bytes:
     return msgspec.json.encode(work)
 
 
-def decode_mark(key: bytes | None, value: bytes | None) -> Mark:
-    """Return what a record says; raises UnreadableRecordError when it is none of ours."""
+def decode_mark(key: bytes | None, value: bytes | None, written_at: int) -> Mark:
+    """Return what a record says; raises UnreadableRecordError when it is none of ours.
+
+    A mark ends LONGEST_MS after its record was written (`written_at`) at the latest, whatever it says.
+    """
     try:
         cluster, _, broker = (key or b"").decode().rpartition("/")
         mark = Mark(cluster, int(broker), None)
@@ -88,6 +91,9 @@ def decode_mark(key: bytes | None, value: bytes | None) -> Mark:
         raise UnreadableRecordError(f"a mark of version {work.v}; this release reads {VERSION}")
     if (work.cluster, work.broker) != (mark.cluster, mark.broker):
         raise UnreadableRecordError(f"a mark of another broker stands under {key!r}")
+    latest = written_at + LONGEST_MS
+    if work.until > latest:
+        work = msgspec.structs.replace(work, until=latest)
     return mark._replace(work=work)
 
 

@@ -27,7 +27,10 @@ from pipeline.runtime import LogFormat, UsageError
 
 ENV_PREFIX = "KCM_"
 CONFIG_FILE_VARIABLE = "KCM_CONFIG"
-_SECRET_WORDS = ("password", "secret", "token", "jaas", "auth", "credential", "access.key")
+_SECRET_WORDS = (
+    *("password", "passphrase", "secret", "token", "jaas", "auth", "credential"),
+    *("access.key", "key.pem", "keystore.key"),
+)
 _SECRET_SETTINGS = {"kafka_properties", "spark_conf"}
 """Settings whose parts may be secret whatever they are called: errors never repeat their values."""
 _LARGEST_PORT = 65535

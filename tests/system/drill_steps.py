@@ -69,6 +69,9 @@ def vacate(drill: Drill) -> None:
             drill.delete_controller()
             drill.await_firing("KafkaControllerMissing")
         wait_until(drill.controller, lambda now: now == 0)
+    # Brokers that hung for longer than their sessions last lead nothing now, and nobody else mends it.
+    drill.await_well()
+    drill.elect_preferred()
 
 
 def flap(drill: Drill) -> None:
@@ -136,6 +139,9 @@ def haunt(drill: Drill) -> None:
         drill.zookeeper.create("/brokers/topics/by-hand", b'{"version":1,"partitions":{"0":[1]}}')
         drill.await_firing("KafkaControllerGhost", deadline_s=GHOST_DEADLINE_S)
     drill.brokers[2].start()
+    # The server is asked each 15 s, and broker 2 was gone for longer: it is told as gone, and back.
+    for told in ("kcm_watcher_zookeeper_sessions", "kcm_watcher_zookeeper_connections"):
+        drill.await_true(f"{told} > min_over_time({told}[40s])")
 
 
 def idle(drill: Drill) -> None:

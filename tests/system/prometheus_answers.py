@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from dashboards.signal import Signal
 
 STEP_S = 1
 """Between two looks at what was seen: Prometheus is asked for each second."""
@@ -53,15 +56,59 @@ class Told(NamedTuple):
         asked = {"query": firing(alert), "start": math.floor(start), "end": last}
         return bool(ask(self.url, "query_range", step=STEP_S, **asked))
 
-    def values(self, expr: str, title: str) -> set[str]:
-        """Return the different answers to a query, one for each second of the step."""
+    def moved(self, signal: Signal, expr: str, title: str) -> bool:
+        """Tell whether the signal moved while the step went on.
+
+        A series must take a second value; an age, a second moment that it is counted from. Where
+        the signal says that it appears, the series that are there must change: what is not there
+        while nothing is scraped has not gone.
+        """
+        answers = self.answers(expr, title)
+        values: dict[str, set[float]] = {}
+        for second, series in answers.items():
+            for labels, value in series.items():
+                values.setdefault(labels, set()).add(without_clock(expr, value, second))
+        if any(
+            max(each) - min(each) > CLOCK_S * bool(_AGE.search(expr)) for each in values.values()
+        ):
+            return True
+        served = self.answers(_OF_WATCHER if "kcm_watcher_" in expr else _OF_EXPORTER, title)
+        there = {frozenset(answers[second]) for second in answers if served[second]}
+        return signal.appears and len(there) > 1
+
+    def answers(self, expr: str, title: str) -> dict[int, dict[str, float]]:
+        """Return the answers to a query, one for each second of the step: value by labels.
+
+        Not a number is no answer: a rate of nothing.
+        """
         start, end = self.window(title)
         first, last = math.floor(start), math.ceil(end)
-        at: dict[int, list[str]] = {second: [] for second in range(first, last + 1)}
+        at: dict[int, dict[str, float]] = {second: {} for second in range(first, last + 1)}
         for each in ask(self.url, "query_range", query=expr, start=first, end=last, step=STEP_S):
+            labels = json.dumps(each["metric"], sort_keys=True)
             for moment, value in each["values"]:
-                at[round(moment)].append(f"{sorted(each['metric'].items())} {value}")
-        return {"; ".join(sorted(answers)) for answers in at.values()}
+                if value != "NaN":
+                    at[round(moment)][labels] = float(value)
+        return at
+
+
+_OF_EXPORTER = "count(kcm_cluster_up)"
+_OF_WATCHER = "count(kcm_watcher_leader)"
+"""What has an answer while the part is scraped that the signal comes from."""
+
+_AGE = re.compile(r"^\(*time\(\) - | - time\(\)$")
+"""An age, or a time that is left: each second it is another without anything moving."""
+
+CLOCK_S = 0.01
+"""Less than this is how a computer counts, and not a second moment."""
+
+
+def without_clock(expr: str, value: float, second: int) -> float:
+    """Return what is behind a value: of an age, or of a time that is left, the moment itself."""
+    found = _AGE.search(expr)
+    if found is None:
+        return value
+    return value + second if found[0].endswith("time()") else second - value
 
 
 def chosen(cluster: str) -> Callable[[str], str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,40 @@ def test_a_page_says_whether_planned_work_mutes_its_alert(alert: Alert) -> None:
     """Who planned the work knows from the page what stays silent, and what does not."""
     page = (ROOT / RUNBOOKS / f"{alert.name}.md").read_text()
     assert ("`kcm maintenance`" in page) == (alert.mute is not None)
+
+
+_PROGRAM = re.compile(
+    r"(?:kcm|kafka-[a-z-]+|zookeeper-shell|curl|echo|grep|jstack|jmap|df|dmesg|mount|iostat|ip) "
+)
+"""How what is to be pasted begins, among all that stands between backticks."""
+
+BASH = shutil.which("bash")
+
+
+def _parses(command: str) -> bool:
+    assert BASH is not None
+    given = re.sub(r"\{\{ [^}]* \}\}", "WORD", command)
+    return not subprocess.run(
+        [BASH, "-n", "-c", given], capture_output=True, check=False
+    ).returncode
+
+
+def test_what_is_no_command_is_found() -> None:
+    """Two commands that a comma of prose joins do not parse."""
+    assert not _parses("kcm status; (then jstack PID on the controller")
+
+
+@pytest.mark.skipif(BASH is None, reason="bash is not installed")
+def test_every_command_that_a_person_pastes_is_one() -> None:
+    """A shell takes each command of the alerts and of their pages, and no prose stands in one."""
+    pages = [path.read_text() for path in (ROOT / RUNBOOKS).glob("*.md")]
+    quoted = [text for page in pages for text in re.findall(r"`([^`]+)`", page)]
+    commands = [text for text in quoted if _PROGRAM.match(text)]
+    assert len(commands) > len(ALERTS)
+    for command in (*commands, *(alert.command for alert in ALERTS)):
+        assert _parses(command), command
+        assert not re.search(r";|\b(?:then|and|or|on) ", command), command
+        assert all(_PROGRAM.match(part.strip() + " ") for part in re.split(r"&&", command)), command
 
 
 def test_every_page_belongs_to_an_alert_and_is_listed() -> None:

@@ -12,7 +12,6 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from controller_model.completeness import LATE_MS
 from dashboards import rows
 from dashboards.boards import BOARDS, TAG, Board, render
 from dashboards.panels import figure
@@ -71,11 +70,17 @@ def test_a_panel_names_the_step_that_must_move_it(panels: list[dict[str, Any]]) 
         assert named or "Nothing in the demo or the drill" in panel["description"], panel["title"]
 
 
-UNMOVED = {"errors_hour", "graded_day", "imbalance_threshold"}
+UNMOVED = {
+    "errors_hour",
+    "graded_day",
+    "imbalance_threshold",
+    "incident_last",
+    "zookeeper_outstanding",
+}
 
 
 def test_a_signal_that_no_step_moves_says_why() -> None:
-    """An error of ours, a setting, and what takes minutes to be judged; all else is moved."""
+    """An error of ours, a setting, a slow ensemble, and what takes minutes; all else is moved."""
     assert {signal.name for signal in SIGNALS if signal.moved_by is None} == UNMOVED
     assert all(bool(signal.unmoved) == (signal.moved_by is None) for signal in SIGNALS)
 
@@ -242,9 +247,37 @@ def test_a_board_of_a_cluster_ends_with_whether_it_can_be_trusted(
     assert made.of_all or titles[-1] == "Can I trust this?"
 
 
-def test_the_limit_of_late_is_the_models() -> None:
-    """The line that a board draws at 'late' is where the verdict turns."""
-    assert rows.LATE_SECONDS * 1000 == LATE_MS
+def test_no_red_line_stands_where_no_alert_does(panels: list[dict[str, Any]]) -> None:
+    """The ratio itself has no limit on a board: the threshold is an option, and drawn as such."""
+    ratio = re.compile(r"^max by \(cluster, broker\) \(kafka_broker_imbalance_ratio\{[^}]*\}\)$")
+    for panel in panels:
+        if any(ratio.match(target["expr"]) for target in panel.get("targets", [])):
+            steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
+            assert not [step for step in steps if step["color"] == "red"], panel["title"]
+
+
+def test_a_skew_is_red_on_both_sides() -> None:
+    """A broker that leads far too little is as wrong as one that leads far too much."""
+    balance = json.loads(render(next(made for made in BOARDS if made.name == "balance")))
+    (panel,) = [p for p in balance["panels"] if "even share" in p["title"]]
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert [(step["value"], step["color"]) for step in steps] == [
+        (None, "red"),
+        (-rows.SKEW_RATIO, "blue"),
+        (rows.SKEW_RATIO, "red"),
+    ]
+
+
+def test_elections_of_an_hour_have_no_limit_of_minutes() -> None:
+    """The limit of the short window is drawn at figures of the short window alone."""
+    for made in BOARDS:
+        for panel in json.loads(render(made))["panels"]:
+            if [
+                t["expr"] for t in panel.get("targets", []) if "kafka_controller_epoch" in t["expr"]
+            ]:
+                steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
+                red = [step["value"] for step in steps if step["color"] == "red"]
+                assert not red or "[1h]" not in panel["targets"][0]["expr"], panel["title"]
 
 
 def test_nobody_is_told_by_name() -> None:

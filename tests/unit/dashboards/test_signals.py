@@ -14,7 +14,16 @@ from dashboards.__main__ import generated
 from dashboards.alerts import ALERTS
 from dashboards.boards import BOARDS, render
 from dashboards.recordings import RECORDED
-from dashboards.signal import BROKER_MARK, CLUSTER_MARK, Signal, grown, highest
+from dashboards.signal import (
+    BROKER_MARK,
+    CLUSTER_MARK,
+    COUNTERS_SINCE,
+    FOLDED,
+    Signal,
+    grown,
+    highest,
+    newest,
+)
 from dashboards.signals import SIGNALS
 from docs.parts_metrics import exporter_metrics, fold_metrics, watcher_metrics
 
@@ -71,10 +80,14 @@ def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -
 
 @_each_signal
 def test_a_signal_aggregates_the_scrapes_own_labels_away(signal: Signal) -> None:
-    """Each metric is grouped by labels that it has, so two exporters make one series."""
+    """Each metric is grouped by labels that it has, so two exporters make one series.
+
+    Only to find the exporter that has come furthest, inside of such a group, are they kept.
+    """
     grouped = _GROUPED.findall(signal.expr)
     of_all = [name for name in _METRIC.findall(signal.expr) if not _LABELS[name]]
-    assert len(grouped) == len(_METRIC.findall(signal.expr)) - len(of_all)
+    furthest = signal.expr.count(f" ({FOLDED}{{{CLUSTER_MARK}}} == on (cluster) group_left () max")
+    assert len(grouped) == len(_METRIC.findall(signal.expr)) - len(of_all) - furthest
     for name in of_all:
         assert f"max({name}{{}})" in signal.expr
     for kept, metric, selector in grouped:
@@ -135,10 +148,21 @@ def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
 
 
 def test_what_only_grows_is_compared_with_its_lowest() -> None:
-    """Growth is exact, and per broker where it is asked for."""
+    """Growth is exact, per broker where it is asked for, and only of counters of one start."""
+    since = f"{COUNTERS_SINCE}{{{CLUSTER_MARK}}}"
     assert grown("a_total", "5m", "broker") == (
         f"max by (cluster, broker) (a_total{{{CLUSTER_MARK}{BROKER_MARK}}}) - "
-        f"min by (cluster, broker) (min_over_time(a_total{{{CLUSTER_MARK}{BROKER_MARK}}}[5m]))"
+        f"min by (cluster, broker) (min_over_time(a_total{{{CLUSTER_MARK}{BROKER_MARK}}}[5m])) "
+        f"unless on (cluster) (max by (cluster) ({since}) > min by (cluster) ({since}))"
+    )
+
+
+def test_the_newest_is_told_by_the_exporter_that_has_come_furthest() -> None:
+    """Where the metric has labels of its own, they do not keep it from its exporter's time."""
+    folded = f"{FOLDED}{{{CLUSTER_MARK}}}"
+    assert newest("m", "broker") == (
+        f"max by (cluster, broker) (m{{{CLUSTER_MARK}{BROKER_MARK}}} and ignoring (broker) "
+        f"({folded} == on (cluster) group_left () max by (cluster) ({folded})))"
     )
 
 

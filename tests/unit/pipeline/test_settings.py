@@ -18,6 +18,7 @@ from pipeline.settings import (
     load,
     read_layers,
 )
+from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
 
@@ -178,6 +179,15 @@ def test_settings_are_described_without_secrets() -> None:
     assert shown["kafka_properties"] == "sasl.password=(secret)"
     assert shown["zk_tls"] == "True"
     assert shown["zookeeper"] == "127.0.0.1:2181"
+
+
+@pytest.mark.parametrize(
+    "name", ["spark.my.ssl.key.pem", "spark.my.ssl.keystore.key", "spark.my.key.passphrase"]
+)
+def test_a_private_key_is_a_secret(name: str) -> None:
+    """A property that holds a key, or what opens one, is not shown either."""
+    shown = describe(load(StreamSettings, spark_conf={name: SECRET, "spark.ui.enabled": "false"}))
+    assert shown["spark_conf"] == f"{name}=(secret), spark.ui.enabled=false"
 
 
 def test_given_values_load_again_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
