@@ -6,6 +6,7 @@ its configuration are moved there. Its ports are free ones. Nothing else of the 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -38,6 +39,26 @@ KUBERNETES = "1.31.0"
 """What helm is to render for; a helm that Go built from its module names a far older one."""
 HELM_DEADLINE_S = 60
 ANSWER_S = 5.0
+USER = 10001
+"""Of the images."""
+CONFINE = """
+set -eu
+folder=$1; user=$2; shift 2
+again=$folder/tmp/${folder#/tmp/}
+mkdir -p "$again"
+cp /etc/passwd "$folder/passwd"
+echo "kcm:x:$user:$user::/tmp:/usr/sbin/nologin" >> "$folder/passwd"
+mount --make-rprivate /
+mount --bind "$folder" "$folder"
+mount --bind "$folder/passwd" /etc/passwd
+mount --bind "$folder" "$again"
+mount --rbind "$folder/tmp" /tmp
+mount -o remount,bind,ro /
+exec setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs \\
+  --inh-caps=-all,+dac_read_search --ambient-caps=+dac_read_search --bounding-set=-all,+dac_read_search "$@"
+"""
+"""A container's own view of the files: the root is read-only, /tmp is its volume, its user has a name. Of root's
+rights it keeps that of reading everything, since programs may lie where only root looks."""
 NAMESPACE = "monitoring"
 
 Manifest = dict[str, Any]
@@ -103,7 +124,7 @@ class Local:
     environment: dict[str, str]
     port: int
     probes: dict[str, str]
-    """liveness and readiness -> the URL that the kubelet would ask."""
+    """startup (where there is one), liveness and readiness -> the URL that the kubelet would ask."""
 
     def start(self, output: Path) -> subprocess.Popen[bytes]:
         """Start it; what it prints goes to the file."""
@@ -152,7 +173,8 @@ def localize(
         port=local_port,
         probes={
             kind: f"http://127.0.0.1:{local_port}{container[f'{kind}Probe']['httpGet']['path']}"
-            for kind in ("liveness", "readiness")
+            for kind in ("startup", "liveness", "readiness")
+            if f"{kind}Probe" in container
         },
     )
 
@@ -213,6 +235,22 @@ def _moved(text: str, mounted: Mapping[str, Path]) -> str:
 def image(jars: Jars) -> dict[str, str]:
     """Return the variables that the image with Spark sets, with the jars where they are here."""
     return {"KCM_CONNECTOR_JARS": ",".join(map(str, jars.connector))}
+
+
+def confined(local: Local, folder: Path, volumes: Sequence[str]) -> Local:
+    """Return a container that runs as the images' user and can write to these volumes only."""
+    for volume in volumes:
+        os.chown(folder / volume.lstrip("/"), USER, USER)
+    inside = ("unshare", "--mount", "sh", "-c", CONFINE, "sh", str(folder), str(USER))
+    return dataclasses.replace(local, command=[*inside, *local.command])
+
+
+def can_confine() -> bool:
+    """Return whether this machine lets us make a view of the files of our own."""
+    if not all(map(shutil.which, ("unshare", "setpriv", "mount"))):
+        return False
+    tried = ("unshare", "--mount", "mount", "--make-rprivate", "/")
+    return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
 @contextmanager

@@ -1,28 +1,22 @@
-"""The chart by helm itself, Kubernetes' own schemas, and kcm's own settings."""
+"""The chart by helm itself, and Kubernetes' own schemas."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from exporter.config import ExportSettings
-from kcm.parts import EXPORT, PARTS, STREAM, WATCH
-from kcm.stack.jars import Jars
-from pipeline.settings import CONFIG_FILE_VARIABLE, PipelineSettings
-from streaming.config import StreamSettings
 from tests.component.chart import (
     CHART,
     DOCKERFILE,
+    KUBERNETES,
     NEEDS_HELM,
     ROOT,
     VALUE_SETS,
@@ -31,36 +25,30 @@ from tests.component.chart import (
     helm,
     pod_of,
     render,
-    template,
     variables,
     workloads,
 )
-from zk_source.config import WatchSettings
 
 OLDEST_KUBERNETES = "1.25"
 LONGEST_NAME = 63
+YEAR_S = 365 * 86_400
 OPERATORS_KINDS = {"ServiceMonitor", "PrometheusRule"}
 """Their schemas belong to the Prometheus operator, not to Kubernetes."""
+NOT_TEXTS = ("1", "2024", "1e3", "0x10", "00", "true", "off", "y", "null")
+"""What YAML takes for a number, a truth or nothing, unless it is quoted."""
 
 LEAST = CHART / "ci" / "least-values.yaml"
 EVERYTHING = CHART / "ci" / "all-values.yaml"
-SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
-SETTINGS: dict[str, type[PipelineSettings]] = {
-    "commonSettings": PipelineSettings,
-    "watcherSettings": WatchSettings,
-    "streamSettings": StreamSettings,
-    "exporterSettings": ExportSettings,
-}
-GIVEN_BY_THE_CHART = {
-    *("bootstrap_servers", "kafka_properties", "metrics_host"),
-    *("cluster", "zookeeper", "zk_auth", "election_path", "election_zookeeper"),
-    *("zk_tls", "zk_tls_ca", "zk_tls_cert", "zk_tls_key", "zk_tls_key_password"),
-    *("election_auth", "election_tls", "watcher_metrics_port"),
-    *("checkpoint_dir", "connector_jars", "java_home", "stream_metrics_port"),
-    *("host", "port"),
-}
-"""Settings that have values of their own, or follow from the pod."""
+
+def semantic(version: str) -> str:
+    """Return a version of Kubernetes as helm takes it.
+
+    >>> semantic("1.25")
+    '1.25.0'
+    """
+    return ".".join([*version.split("."), "0"][:3])
+
 
 each_set = pytest.mark.parametrize("values", VALUE_SETS, ids=lambda path: path.stem)
 
@@ -102,10 +90,107 @@ def test_kubernetes_takes_every_manifest(values: Path) -> None:
     validator: Any = pytest.importorskip(
         "kubernetes_validate", reason="kubernetes-validate is not installed"
     )
-    for manifest in render(values):
-        if manifest["kind"] not in OPERATORS_KINDS:
-            for version in (OLDEST_KUBERNETES, validator.latest_version()):
+    for version in (OLDEST_KUBERNETES, validator.latest_version()):
+        for manifest in render(values, "--kube-version", semantic(version)):
+            if manifest["kind"] not in OPERATORS_KINDS:
                 validator.validate(manifest, version, strict=True)
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize("name", NOT_TEXTS)
+def test_a_name_stays_a_text(name: str, tmp_path: Path) -> None:
+    """Names that YAML would read as something else are labels and names as they were given."""
+    validator: Any = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate is not installed"
+    )
+    secret = {"name": name, "key": name}
+    values: Manifest = {
+        "fullnameOverride": name if name[0].isalpha() else "kcm",
+        "kafka": {"bootstrapServers": "k:1", "tlsSecret": name, "propertiesSecret": secret},
+        "clusters": {name: {"zookeeper": "zk:1", "authSecret": secret}},
+        "stream": {"persistence": {"existingClaim": name}, "priorityClassName": name},
+        "serviceAccount": {"name": name},
+        "dashboards": {"namespace": name},
+    }
+    path = tmp_path / "values.yaml"
+    path.write_text(json.dumps(values))
+    versions = ("--kube-version", semantic(OLDEST_KUBERNETES))
+    done = helm("template", name, str(CHART), "--namespace", name, "--values", str(path), *versions)
+    assert done.returncode == 0, done.stderr
+    # Readers of YAML differ in what they take for a text: nothing is left to them.
+    bare = re.compile(
+        rf"(name|space|instance|cluster|key): {re.escape(name)}$", re.IGNORECASE | re.MULTILINE
+    )
+    assert not bare.findall(done.stdout)
+    manifests = [each for each in yaml.safe_load_all(done.stdout) if each]
+    for manifest in manifests:
+        validator.validate(manifest, OLDEST_KUBERNETES, strict=True)
+    watchers = [w for w in workloads(manifests) if container_of(w)["name"] == "watcher"]
+    assert [variables(container_of(each))["KCM_CLUSTER"] for each in watchers] == [name]
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize(
+    ("release", "given"),
+    [
+        ("rel", {"nameOverride": "a" * 39 + "-b"}),
+        ("rel", {"fullnameOverride": "a" * 38 + "--b"}),
+        ("my.app", {}),
+        ("a" * 37 + ".b", {}),
+    ],
+)
+def test_every_name_is_one_that_a_service_may_have(release: str, given: dict[str, str]) -> None:
+    """Names that are cut, or of a release with dots, begin with a letter and end with no dash."""
+    settings = [f"--set={name}={value}" for name, value in given.items()]
+    done = helm(
+        *("template", release, str(CHART), "--kube-version", KUBERNETES),
+        *("--values", str(LEAST), *settings),
+    )
+    assert done.returncode == 0, done.stderr
+    for manifest in filter(None, yaml.safe_load_all(done.stdout)):
+        label = manifest["metadata"]["labels"]["app.kubernetes.io/name"]
+        for name in (manifest["metadata"]["name"], label):
+            assert re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name), name
+
+
+@NEEDS_HELM
+def test_a_pod_that_serves_nobody_keeps_no_node_from_being_drained() -> None:
+    """Where Kubernetes knows of it, budgets count no pod that is not ready."""
+    for version, told in (
+        ("1.26.15", None),
+        ("1.27.0", "AlwaysAllow"),
+        (KUBERNETES, "AlwaysAllow"),
+    ):
+        budgets = [
+            each["spec"].get("unhealthyPodEvictionPolicy")
+            for each in render(EVERYTHING, "--kube-version", version)
+            if each["kind"] == "PodDisruptionBudget"
+        ]
+        assert set(budgets) == {told}
+
+
+@NEEDS_HELM
+def test_a_fold_that_never_becomes_ready_can_be_replaced() -> None:
+    """The StatefulSet does not wait for a broken pod before it puts the mended one in its place."""
+    (fold,) = [each for each in render(LEAST) if each["kind"] == "StatefulSet"]
+    assert fold["spec"]["podManagementPolicy"] == "Parallel"
+    assert fold["spec"].get("updateStrategy", {}).get("type", "RollingUpdate") == "RollingUpdate"
+
+
+@NEEDS_HELM
+def test_an_exporter_serves_once_it_has_caught_up() -> None:
+    """Kafka's absence keeps a new one out of the service for as long as it lasts, and takes no old one out."""
+    (exporter,) = [
+        each for each in workloads(render(LEAST)) if container_of(each)["name"] == "exporter"
+    ]
+    container = container_of(exporter)
+    assert container["startupProbe"]["httpGet"]["path"] == "/readyz"
+    waits_s = (
+        container["startupProbe"]["periodSeconds"] * container["startupProbe"]["failureThreshold"]
+    )
+    assert waits_s > YEAR_S
+    assert container["readinessProbe"]["httpGet"]["path"] == "/healthz"
+    assert exporter["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
 @NEEDS_HELM
@@ -118,110 +203,6 @@ def test_the_schemas_refuse_what_kubernetes_would() -> None:
     pod_of(broken)["enableServiceLink"] = False
     with pytest.raises(validator.ValidationError):
         validator.validate(broken, OLDEST_KUBERNETES, strict=True)
-
-
-@NEEDS_HELM
-@pytest.mark.parametrize(
-    "where",
-    [
-        *("", "image.", "kafka.", "kafka.propertiesSecret.", "settings.", "election."),
-        *("clusters.prod.", "clusters.prod.tls.", "clusters.prod.settings.", "watcher."),
-        *("watcher.settings.", "stream.", "stream.settings.", "stream.persistence."),
-        "stream.executors.",
-        *("exporter.", "exporter.settings.", "exporter.service.", "networkPolicy."),
-        *("serviceMonitor.", "prometheusRule.", "dashboards.", "serviceAccount."),
-    ],
-)
-def test_an_unknown_value_is_refused_by_name(where: str) -> None:
-    """A misspelled key is an error that names it, wherever it stands."""
-    done = template("--values", str(LEAST), "--set", f"{where}mistyped=1")
-    assert done.returncode != 0
-    assert "'mistyped'" in done.stderr
-
-
-@NEEDS_HELM
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("kafka.bootstrapServers=", "kafka.bootstrapServers"),
-        ("clusters=null", "clusters: name at least one"),
-        ("election.path=", "watcher.replicas: without election.path"),
-        ("watcher.replicas=0", "/watcher/replicas"),
-        ("kafka.properties.sasl\\.password=x", "/kafka/properties"),
-        ("stream.settings.spark_master=yarn", "/stream/settings/spark_master"),
-        ("clusters.prod.zookeeper=zk", "/clusters/prod/zookeeper"),
-        ("clusters.prod.tls.key=tls.key", "/clusters/prod/tls"),
-    ],
-)
-def test_a_bad_value_is_told_by_its_place(given: str, told: str) -> None:
-    """What cannot work is refused before anything is installed, and the line says what it is."""
-    done = template("--values", str(LEAST), "--set", given)
-    assert done.returncode != 0
-    assert told in done.stderr
-
-
-def _closed(schema: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of objects with named keys that take other keys, too."""
-    if isinstance(schema, dict):
-        kind = schema.get("type")
-        if (
-            kind == "object"
-            and "properties" in schema
-            and schema.get("additionalProperties") is not False
-        ):
-            yield path
-        for key, value in schema.items():
-            yield from _closed(value, f"{path}/{key}")
-
-
-def test_every_object_of_the_values_schema_is_closed() -> None:
-    """No object with named keys takes a key that is not named."""
-    assert list(_closed(SCHEMA)) == []
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_the_values_schema_knows_the_settings_of_kcm(name: str) -> None:
-    """The settings of each part, with their kinds and choices, are those of the program."""
-    fields = SETTINGS[name].model_json_schema()["properties"]
-    shared = set() if name == "commonSettings" else set(PipelineSettings.model_fields)
-    expected = fields.keys() - shared - GIVEN_BY_THE_CHART
-    told = SCHEMA["$defs"][name]["properties"]
-    assert told.keys() == expected
-    for setting in expected:
-        for key in ("type", "enum", "minimum", "maximum", "exclusiveMinimum"):
-            assert told[setting].get(key) == fields[setting].get(key), (setting, key)
-
-
-@NEEDS_HELM
-@each_set
-def test_every_variable_is_a_setting_of_its_part(values: Path) -> None:
-    """No container has a KCM_ variable that its part would ignore."""
-    parts = {part.verb: part for part in PARTS}
-    for workload in workloads(render(values)):
-        container = container_of(workload)
-        program, verb = container["command"]
-        assert program == "kcm"
-        names = {name for name in variables(container) if name.startswith("KCM_")}
-        known = {f"KCM_{name.upper()}" for name in parts[verb].settings.model_fields}
-        assert names - known <= {CONFIG_FILE_VARIABLE}, verb
-        assert len(container["env"]) == len(variables(container)), "a variable is given twice"
-
-
-@NEEDS_HELM
-def test_numbers_and_maps_arrive_as_kcm_reads_them() -> None:
-    """A million is not 1e+06, a fraction stays one, a map is JSON, and a cluster's own setting wins."""
-    found = {each["metadata"]["name"]: each for each in workloads(render(EVERYTHING))}
-    prod = variables(container_of(found["kcm-w-prod"]))
-    assert prod["KCM_BUFFER_CHANGES"] == "1000000"
-    assert prod["KCM_SESSION_TIMEOUT_S"] == "4.5"
-    assert prod["KCM_AUDIT_S"] == "600"
-    other = variables(container_of(found["kcm-w-staging-eu-1"]))
-    assert other["KCM_AUDIT_S"] == "900"
-    assert "KCM_BUFFER_CHANGES" not in other
-    stream = variables(container_of(found["kcm-stream"]))
-    assert json.loads(str(stream["KCM_SPARK_CONF"])) == {
-        "spark.cleaner.periodicGC.interval": "10min"
-    }
 
 
 @NEEDS_HELM
@@ -294,12 +275,34 @@ def test_the_service_monitor_finds_all_three_parts() -> None:
         labels = monitor["spec"]["selector"]["matchLabels"]
         (endpoint,) = monitor["spec"]["endpoints"]
         assert endpoint["honorLabels"] is True
+        (rule,) = endpoint.get("relabelings", [{}])
+        # Two scrapes of a target would else have the same `up`.
+        assert (rule.get("sourceLabels") == ["__metrics_path__"]) is (
+            endpoint["path"] == "/metrics/partitions"
+        )
+        assert bool(rule.get("targetLabel")) is bool(rule)
         found = [s for s in services if labels.items() <= s["metadata"]["labels"].items()]
         assert all([p["name"] for p in s["spec"]["ports"]] == [endpoint["port"]] for s in found)
         return {each["metadata"]["name"] for each in found}
 
     assert chosen(monitors["kcm"]) == {"kcm-watcher", "kcm-stream", "kcm-exporter"}
     assert chosen(monitors["kcm-partitions"]) == {"kcm-exporter"}
+
+
+@NEEDS_HELM
+@each_set
+def test_what_the_parts_connect_to_may_be_reached(values: Path) -> None:
+    """A value set's own rules for egress let names be resolved, and ZooKeeper and Kafka be reached."""
+    given = yaml.safe_load(values.read_text())
+    rules = given.get("networkPolicy", {}).get("egress", [])
+    opened = {(port["port"], port["protocol"]) for rule in rules for port in rule["ports"]}
+    servers = [given["kafka"]["bootstrapServers"]]
+    servers += [cluster["zookeeper"] for cluster in given.get("clusters", {}).values()]
+    servers.append(given.get("election", {}).get("zookeeper", ""))
+    wanted = {
+        (int(port), "TCP") for each in servers for port in re.findall(r":(\d+)(?=[,/]|$)", each)
+    }
+    assert not rules or opened >= wanted | {(53, "UDP"), (53, "TCP")}
 
 
 @NEEDS_HELM
@@ -347,32 +350,3 @@ def test_the_chart_runs_the_release_that_it_lies_beside() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert chart["appVersion"] == project["version"]
-
-
-def test_the_image_names_the_jars_that_are_pinned(jars: Jars) -> None:
-    """The connector's jars that the image gives to kcm are those that it copies."""
-    given = re.search(r"KCM_CONNECTOR_JARS=(\S+)", DOCKERFILE.read_text())
-    assert given
-    named = [Path(path) for path in given.group(1).split(",")]
-    assert sorted(path.name for path in named) == sorted(path.name for path in jars.connector)
-    assert {str(path.parent) for path in named} == {"/opt/connector"}
-
-
-def test_the_images_copy_every_package_that_the_wheel_needs() -> None:
-    """What the build may see holds all packages, and the extras of the three parts are installed."""
-    seen = (ROOT / "docker" / "Dockerfile.dockerignore").read_text().split()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    assert {f"!{name}" for name in packages} <= set(seen)
-    text = DOCKERFILE.read_text()
-    assert all(f"--extra {part.extra}" in text for part in (WATCH, STREAM, EXPORT))
-
-
-def test_the_image_with_spark_has_what_executors_run() -> None:
-    """The template's command is a program that the image gets, and that may be run."""
-    given = re.search(
-        r"^COPY (docker/\S+) /opt/kcm/bin/spark-executor$", DOCKERFILE.read_text(), re.MULTILINE
-    )
-    assert given
-    assert os.access(ROOT / given.group(1), os.X_OK)
-    assert f"!{given.group(1)}" in (ROOT / "docker" / "Dockerfile.dockerignore").read_text().split()

@@ -104,6 +104,16 @@ def test_the_driver_alone_gets_a_token_and_a_role() -> None:
     assert (rule["apiGroups"], rule["resources"]) == ([""], ["pods"])
 
 
+def test_a_named_account_gets_the_role_where_none_is_made() -> None:
+    """With an account of the user's own nothing is bound to the namespace's default one."""
+    given = ("serviceAccount.create=false", "serviceAccount.name=spark")
+    manifests = render(EXECUTORS, *(f"--set={each}" for each in given))
+    (subject,) = one_of(manifests, "RoleBinding", "kcm-stream")["subjects"]
+    assert subject["name"] == "spark"
+    assert pod_of(one_of(manifests, "StatefulSet", "kcm-stream"))["serviceAccountName"] == "spark"
+    assert not [each for each in manifests if each["kind"] == "ServiceAccount"]
+
+
 def test_executors_find_the_driver_and_the_checkpoint() -> None:
     """Host, ports, claim and template that Spark is told of are those of the manifests."""
     manifests = render(EXECUTORS)
@@ -145,6 +155,7 @@ def test_executors_find_the_driver_and_the_checkpoint() -> None:
         ("stream.persistence.enabled=false", "stream.persistence.enabled=true"),
         ("stream.executors.memory=lots", "/stream/executors/memory"),
         ("stream.executors.mistyped=1", "'mistyped'"),
+        ("serviceAccount.create=false", "serviceAccount.name: stream.executors give"),
     ],
 )
 def test_executors_that_could_not_work_are_refused(given: str, told: str) -> None:
@@ -241,7 +252,7 @@ def test_the_driver_makes_executors_that_fold(
 ) -> None:
     """Both clusters are folded in executors' pods, also after one of them was killed.
 
-    The driver asks Kubernetes for no more than its Role allows, and told to end takes its executors along.
+    The driver asks Kubernetes for all that its Role allows and no more, and told to end takes its executors along.
     """
     prefix = f"chart-{uuid.uuid4().hex[:8]}"
     manifests = render(_values(tmp_path, pipeline_broker.bootstrap_servers, prefix))
@@ -283,7 +294,7 @@ def test_the_driver_makes_executors_that_fold(
         assert driver.wait(grace) == 0, output.read_text()
     wait_until(lambda: not kubernetes.processes(), deadline_s=grace)
     (rule,) = one_of(manifests, "Role", "kcm-stream")["rules"]
-    assert kubernetes.asked <= {(verb, "pods") for verb in rule["verbs"]}
+    assert kubernetes.asked == {(verb, "pods") for verb in rule["verbs"]}
     _check_pods(kubernetes, workload)
 
 

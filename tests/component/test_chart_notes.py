@@ -42,6 +42,7 @@ def _notes(folder: Path, values: Path, *arguments: str) -> str:
         ("one-of-each", "WARNING: stream.persistence.enabled is false", "executor"),
         ("watchers-only", "watches 1 cluster(s): edge", "port-forward"),
         ("executors", "drives 2 executor(s)", "WARNING"),
+        ("existing-claim", "watches no cluster from here", "0 cluster(s)"),
     ],
 )
 def test_helm_says_what_is_left_to_do(tmp_path: Path, values: str, told: str, untold: str) -> None:

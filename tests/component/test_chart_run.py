@@ -13,6 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from controller_model.changes import ChangeKind
 from kcm.exporter_client import ClusterSeen, read_cluster
 from kcm.stack.jars import Jars
 from kcm.stack.java import find_java
@@ -23,8 +24,12 @@ from kcm.stack.zookeeper import ZooKeeper
 from tests.component.chart import (
     CHART,
     NEEDS_HELM,
+    USER,
     Local,
     answer,
+    can_confine,
+    confined,
+    container_of,
     image,
     localize,
     pod_of,
@@ -32,6 +37,15 @@ from tests.component.chart import (
     running,
     workloads,
 )
+from tests.component.test_watcher_tls import (
+    KEY_PASSWORD,
+    OPENSSL,
+    TOPIC,
+    make_authority,
+    make_certificate,
+    zookeeper_with,
+)
+from tests.component.watching import LogReader, settings_for
 from tests.waiting import wait_until
 
 LEAST = CHART / "ci" / "least-values.yaml"
@@ -125,7 +139,7 @@ def test_kcm_takes_all_that_the_chart_can_give_it(tmp_path: Path, jars: Jars) ->
 def test_who_waits_is_alive_and_ends_when_told(tmp_path: Path, jars: Jars) -> None:
     """Without Kafka and ZooKeeper no part is restarted: each waits, says so, and ends in good time.
 
-    The exporter alone is not ready then, because it has nothing to show.
+    Nobody is sent to the exporter then, because it has nothing to show: it has not started up.
     """
     nobody = f"127.0.0.1:{free_port()}"
     overrides = {
@@ -152,8 +166,9 @@ def test_who_waits_is_alive_and_ends_when_told(tmp_path: Path, jars: Jars) -> No
                 lambda status: status == 200,
                 deadline_s=REFUSED_S,
             )
-            is_exporter = local.probes["readiness"].endswith("/readyz")
-            assert answer(local.probes["readiness"])[0] == (503 if is_exporter else 200), name
+            is_exporter = "exporter" in name
+            first = local.probes["startup" if is_exporter else "readiness"]
+            assert answer(first)[0] == (503 if is_exporter else 200), name
         for name, (_, process) in running_pods.items():
             took_s = _end(process, tmp_path / f"{name}.out")
             assert took_s < GRACE_S / 2, name
@@ -190,6 +205,83 @@ def test_a_fold_that_lost_its_kafka_ends_well_within_its_grace_period(
             assert answer(local.probes["liveness"])[0] == 200
             took_s = _end(process, output)
         assert took_s < pod_of(workload)["terminationGracePeriodSeconds"] / 2
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="openssl is not installed")
+def test_the_charts_certificates_open_zookeepers_tls_port(
+    tmp_path: Path, jars: Jars, supervisor: Supervisor, pipeline_broker: KraftBroker
+) -> None:
+    """A watcher gets the secret's files and the key's password, and reads the whole tree with them."""
+    certificates = tmp_path / "certificates"
+    certificates.mkdir()
+    make_authority(certificates)
+    make_certificate(certificates, "chart", "localhost")
+    make_certificate(certificates, "watcher", "watcher", "-passout", f"pass:{KEY_PASSWORD}")
+    both = [(certificates / name).read_text() for name in ("chart.key", "chart.pem")]
+    (certificates / "chart-store.pem").write_text("".join(both))
+    with zookeeper_with(supervisor, jars, certificates, "chart") as secure:
+        tls = f"clusters.{CLUSTER}.tls"
+        opened = f"clusters.{CLUSTER}.tlsKeyPasswordSecret"
+        overrides = {
+            "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,
+            f"clusters.{CLUSTER}.zookeeper": f"localhost:{secure.port}",
+            f"{tls}.enabled": "true",
+            f"{tls}.secret": "zk-tls",
+            f"{tls}.ca": "ca.pem",
+            f"{tls}.cert": "watcher.pem",
+            f"{tls}.key": "watcher.key",
+            f"{opened}.name": "zk",
+            f"{opened}.key": "key-password",
+            "election.path": "",
+            "watcher.replicas": "1",
+            "settings.replication_factor": "1",
+            "settings.topic_prefix": tmp_path.name,
+            "listenAddress": "127.0.0.1",
+        }
+        manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+        (watcher,) = [each for each in workloads(manifests) if "-w-" in each["metadata"]["name"]]
+        files = {path.name: path.read_text() for path in certificates.glob("*.*")}
+        secrets = {"zk-tls": files, "zk": {"key-password": KEY_PASSWORD}}
+        local = localize(watcher, manifests, tmp_path / "watcher", secrets=secrets)
+        output = tmp_path / "watcher.out"
+        settings = settings_for("unused:1", pipeline_broker, topic_prefix=tmp_path.name)
+        with running(local, output), LogReader(settings) as log:
+            log.wait_for(ChangeKind.RESYNC_FINISHED, deadline_s=REFUSED_S)
+            assert log.reader.mzxids[TOPIC], output.read_text()
+
+
+@pytest.mark.skipif(not can_confine(), reason="a view of the files of its own takes root's rights")
+def test_a_pod_writes_to_its_volumes_only(
+    tmp_path: Path, jars: Jars, watched: str, pipeline_broker: KraftBroker
+) -> None:
+    """As the images' user, on a root file system that is read-only, every part does its work."""
+    overrides = {
+        "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,
+        f"clusters.{CLUSTER}.zookeeper": watched,
+        "settings.replication_factor": 1,
+        "settings.topic_prefix": tmp_path.name,
+        "stream.settings.driver_memory": "512m",
+        "listenAddress": "127.0.0.1",
+    }
+    manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+    pods: dict[str, Local] = {}
+    for workload in workloads(manifests):
+        name, folder = workload["metadata"]["name"], tmp_path / workload["metadata"]["name"]
+        local = localize(workload, manifests, folder, image=image(jars))
+        mounts = container_of(workload)["volumeMounts"]
+        volumes = [each["mountPath"] for each in mounts if not each.get("readOnly")]
+        pods[name] = confined(local, folder, volumes)
+    with ExitStack() as stack:
+        processes = {
+            name: stack.enter_context(running(local, tmp_path / f"{name}.out"))
+            for name, local in pods.items()
+        }
+        _wait_for_probes(pods, processes, tmp_path)
+        (exporter,) = [local for name, local in pods.items() if "exporter" in name]
+        assert _wait_for_figures(exporter).controller_id == 1
+        for name, process in processes.items():
+            assert f"Uid:\t{USER}" in Path(f"/proc/{process.pid}/status").read_text()
+            assert _end(process, tmp_path / f"{name}.out") < GRACE_S
 
 
 def _end(process: subprocess.Popen[bytes], output: Path) -> float:

@@ -1,7 +1,7 @@
-"""Upgrade, rollback and restored backups: the real fold in two releases, and an exporter that watches.
+"""Upgrade, rollback and restored backups: fold and exporter in two releases, all of them real.
 
-The tests share one fold and stand in the order of the story. All the while an exporter is asked
-what it shows, so that a step backwards is seen however short it is.
+The tests share one fold and stand in the order of the story. All the while an exporter of each
+release is asked what it shows, so that a step backwards is seen however short it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +33,13 @@ from streaming.config import StreamSettings
 from streaming.lineage import Lineage
 from streaming.told_lineage import told_lineage
 from tests.component.folding import FOLD_DEADLINE_S, Outcome
-from tests.component.releases import NEXT, OURS, ReleasedStream, next_release
+from tests.component.releases import (
+    NEXT,
+    OURS,
+    ReleasedStream,
+    environment_of,
+    next_release,
+)
 from tests.histories import History, small_cluster
 from tests.waiting import wait_until
 
@@ -58,14 +64,17 @@ class Shown(NamedTuple):
 class Screen:
     """An exporter, and all that it has shown, each answer once."""
 
-    def __init__(self, supervisor: Supervisor, stream: ReleasedStream) -> None:
+    def __init__(
+        self, supervisor: Supervisor, stream: ReleasedStream, release: Path | None
+    ) -> None:
         port = free_port()
         self._url = f"http://127.0.0.1:{port}/api/v1/clusters/{CLUSTER}"
         self.shown: list[Shown] = []
         self._process = supervisor.start(
-            f"exporter-{stream.prefix}",
+            f"exporter-{stream.prefix}-{port}",
             [sys.executable, "-m", "exporter"],
-            env={
+            env=environment_of(release)
+            | {
                 "KCM_BOOTSTRAP_SERVERS": stream.bootstrap_servers,
                 "KCM_TOPIC_PREFIX": stream.prefix,
                 "KCM_PORT": str(port),
@@ -116,10 +125,11 @@ def _shown(body: dict[str, Any]) -> Shown:
 class Line:
     """The fold, its readers, and the cluster that lives through all tests."""
 
-    def __init__(self, stream: ReleasedStream, outcome: Outcome, screen: Screen) -> None:
+    def __init__(self, stream: ReleasedStream, outcome: Outcome, screens: Sequence[Screen]) -> None:
         self.stream = stream
         self.outcome = outcome
-        self.screen = screen
+        self.screens = screens
+        """Exporters of our release and of the next."""
         self.history = _cluster()
 
     @property
@@ -167,15 +177,24 @@ class Line:
         shrinks = [f for f in self.facts(view.as_of.lineage) if isinstance(f, IsrShrunk)]
         assert view.isr_shrinks == len(shrinks) > 0
 
-    def check_screen(self) -> None:
-        """No answer of the exporter was older, or showed less, than the one before it."""
-        shown = self.screen.shown
-        for before, after in itertools.pairwise(shown):
-            assert after.position >= before.position, (before, after)
-            assert after.partitions == before.partitions, (before, after)
-            assert after.elections >= before.elections or (
-                after.counters_since > before.counters_since
-            ), (before, after)
+    def shown(self) -> Shown:
+        """Wait until both exporters show the history to its end, and the same; return that."""
+        seen = wait_until(
+            lambda: [screen.latest(self.history) for screen in self.screens],
+            lambda shown: len(set(shown)) == 1,
+            deadline_s=FOLD_DEADLINE_S,
+        )
+        return seen[0]
+
+    def check_screens(self) -> None:
+        """No answer of an exporter was older, or showed less, than the one before it."""
+        for screen in self.screens:
+            for before, after in itertools.pairwise(screen.shown):
+                assert after.position >= before.position, (before, after)
+                assert after.partitions == before.partitions, (before, after)
+                assert after.elections >= before.elections or (
+                    after.counters_since > before.counters_since
+                ), (before, after)
 
 
 def _cluster() -> History:
@@ -190,26 +209,29 @@ def line(
     supervisor: Supervisor,
     pipeline_broker: KraftBroker,
     jars: Jars,
+    newer: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Line]:
     """Our release, folding; it has told a cluster's first steps."""
     stream = ReleasedStream(supervisor, pipeline_broker, jars, tmp_path_factory.mktemp("fold"))
     process = stream.start()
     outcome = Outcome(stream.bootstrap_servers, stream.names)
-    screen = Screen(supervisor, stream)
-    line = Line(stream, outcome, screen)
+    screens = [Screen(supervisor, stream, release) for release in (None, newer)]
+    line = Line(stream, outcome, screens)
     line.live(12)
     # A first lineage has nothing before it: it is shown as it comes.
-    del screen.shown[: screen.shown.index(screen.latest(line.history))]
+    for screen in screens:
+        del screen.shown[: screen.shown.index(screen.latest(line.history))]
     yield line
-    screen.close()
+    for screen in screens:
+        screen.close()
     outcome.close()
     (stream.process or process).kill()
 
 
 @pytest.fixture(scope="module")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A newer release, whose state has another format."""
+    """A newer release, whose state has another format, and whose records say more."""
     return next_release(tmp_path_factory.mktemp("newer"))
 
 
@@ -254,19 +276,24 @@ def test_an_upgrade_to_another_state_format_loses_no_fact(line: Line, newer: Pat
 
 
 def test_the_exporter_swaps_when_the_new_lineage_has_come_as_far(line: Line) -> None:
-    """While the log is folded again, what is shown stays; it never goes back to an older state."""
-    line.screen.latest(line.history)
-    assert line.screen.shown[-1].lineage == line.lineage.name
-    line.check_screen()
+    """While the log is folded again, what is shown stays; it never goes back to an older state.
+
+    That holds for an exporter of either release, and both show the same of what the newer fold writes.
+    """
+    assert line.shown().lineage == line.lineage.name
+    line.check_screens()
 
 
 def test_a_rollback_is_an_upgrade(line: Line) -> None:
-    """The older release, over the newer one's checkpoint, does the same the other way round."""
+    """The older release, over the newer one's checkpoint, does the same the other way round.
+
+    What it writes is shown by an exporter of the newer release as by its own.
+    """
     before, after = _move(line, None)
     assert (before.format, after.format) == (NEXT, OURS)
     _check_move(line, before, after)
-    line.screen.latest(line.history)
-    line.check_screen()
+    line.shown()
+    line.check_screens()
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +304,7 @@ def backup(line: Line, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(line.stream.checkpoint_dir, folder)
     line.stream.start()
     line.live(4)
-    line.screen.latest(line.history)
+    line.shown()
     return folder
 
 
@@ -294,13 +321,13 @@ def test_a_restored_checkpoint_goes_on_where_it_was_copied(line: Line, backup: P
     """The log since then is folded again, in the same lineage: nothing is counted or told twice."""
     before = line.lineage
     _restore(line, backup)
-    line.screen.latest(line.history)
+    line.shown()
     assert line.lineage == before
     line.check_counters()
     ids = [record.id for record in line.outcome.events_of(CLUSTER)]
     assert ids == sorted(set(ids))
     assert line.outcome.duplicates > 0
-    line.check_screen()
+    line.check_screens()
 
 
 def test_a_checkpoint_of_an_earlier_lineage_is_not_gone_on_with(
@@ -310,12 +337,10 @@ def test_a_checkpoint_of_an_earlier_lineage_is_not_gone_on_with(
     before = line.lineage
     _restore(line, first_backup)
     line.outcome.folded(line.history, lineage=before.name)
-    line.screen.latest(line.history)
-    assert line.lineage.name > before.name
+    assert line.shown().lineage == line.lineage.name > before.name
     assert before.name in line.begun_because()
-    assert line.screen.shown[-1].lineage == line.lineage.name
     line.check_counters()
-    line.check_screen()
+    line.check_screens()
 
 
 def test_a_lost_checkpoint_and_a_log_without_its_beginning_tell_less_and_say_so(
@@ -328,7 +353,7 @@ def test_a_lost_checkpoint_and_a_log_without_its_beginning_tell_less_and_say_so(
     everything = TopicPartition(names.changes, 0, OFFSET_END)
     for cut in admin.delete_records([everything]).values():
         cut.result()
-    shown, last = line.screen.shown[-1], history.seq
+    shown, last = line.screens[0].shown[-1], history.seq
     shutil.rmtree(line.stream.checkpoint_dir)
     line.live(3)
     line.stream.start()
@@ -338,13 +363,12 @@ def test_a_lost_checkpoint_and_a_log_without_its_beginning_tell_less_and_say_so(
     assert told.counters_since == history.changes[last].observed_at
     assert told.counts.partitions < shown.partitions
     assert told.resync_wanted is not None
-    assert line.screen.shown[-1].lineage == shown.lineage
+    assert line.screens[0].shown[-1].lineage == shown.lineage
     history.resync(answers=told.resync_wanted.number)
     line.stream.tell(history)
-    line.screen.latest(history)
-    assert line.screen.shown[-1].lineage == line.lineage.name
+    assert line.shown().lineage == line.lineage.name
     assert line.outcome.folded(history).log.incomplete_since is None
-    line.check_screen()
+    line.check_screens()
 
 
 def test_lost_topics_bring_the_present_back(line: Line) -> None:
@@ -369,8 +393,8 @@ def test_lost_topics_bring_the_present_back(line: Line) -> None:
     assert view.log.verified_at is not None
     assert view.counters_since == history.changes[first].observed_at
     assert view.controller.epoch == history.epoch
-    line.screen.latest(history)
-    line.check_screen()
+    line.shown()
+    line.check_screens()
 
 
 def test_the_end_of_the_views_tells_who_wrote_them(line: Line) -> None:

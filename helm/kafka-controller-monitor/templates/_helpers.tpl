@@ -1,18 +1,21 @@
 {{/* Names and labels. All take the root context, or a dict with "root" and what they name. */}}
 
 {{- define "kcm.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimAll "-" -}}
 {{- end }}
 
-{{/* At most 40 characters: Kubernetes adds to the names of pods and revisions, and 63 is its limit. */}}
+{{/* At most 40 characters: Kubernetes adds to the names of pods and revisions, and 63 is its limit. Names of services have no
+dots, as a release's may, and begin with a letter. */}}
 {{- define "kcm.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains (include "kcm.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "kcm.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $release := .Release.Name | replace "." "-" -}}
+{{- $name = ternary $release (printf "%s-%s" $release (include "kcm.name" .)) (contains (include "kcm.name" .) $release) -}}
 {{- end -}}
+{{- if not (regexMatch "^[a-z]" $name) -}}
+{{- fail (printf "fullnameOverride: a service's name begins with a letter, and %s does not; give a name such as kcm" $name) -}}
+{{- end -}}
+{{- $name | trunc 40 | trimAll "-" -}}
 {{- end }}
 
 {{/* The name of a watched cluster as part of a resource's name: a name that had to change gets a hash, so that two never meet. */}}
@@ -39,23 +42,23 @@
 {{- end }}
 
 {{- define "kcm.releaseLabels" -}}
-app.kubernetes.io/name: {{ include "kcm.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "kcm.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* dict root, component, cluster (of a watcher) */}}
 {{- define "kcm.selectorLabels" -}}
 {{ include "kcm.releaseLabels" .root }}
-app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/component: {{ .component | quote }}
 {{- with .cluster }}
-kafka-controller-monitor/cluster: {{ include "kcm.clusterSlug" . }}
+kafka-controller-monitor/cluster: {{ include "kcm.clusterSlug" . | quote }}
 {{- end }}
 {{- end }}
 
 {{- define "kcm.chartLabels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end }}
 
 {{- define "kcm.labels" -}}

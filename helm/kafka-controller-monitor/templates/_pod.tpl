@@ -1,13 +1,18 @@
 {{/* What the pods of all parts have in common. */}}
 
-{{/* A value as kcm reads it from the environment: helm holds numbers as floats, and would write 1e+06. */}}
+{{/* A value as kcm reads it from the environment. Helm holds numbers as floats, and would write 1e+06; JSON does not. What a
+map holds are texts. */}}
 {{- define "kcm.text" -}}
-{{- if kindIs "float64" . -}}
-{{- if eq (floor .) . }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
-{{- else if kindIs "map" . -}}
-{{- toJson . -}}
-{{- else -}}
+{{- if kindIs "map" . -}}
+{{- $texts := dict -}}
+{{- range $name, $value := . -}}
+{{- $_ := set $texts $name (include "kcm.text" $value) -}}
+{{- end -}}
+{{- toJson $texts -}}
+{{- else if kindIs "string" . -}}
 {{- . -}}
+{{- else -}}
+{{- toJson . -}}
 {{- end -}}
 {{- end }}
 
@@ -22,15 +27,25 @@
 
 {{/* dict name (of the variable), secret (name, key) */}}
 {{- define "kcm.secretEnv" -}}
-- name: {{ .name }}
+- name: {{ .name | quote }}
   valueFrom:
     secretKeyRef:
-      name: {{ .secret.name }}
-      key: {{ .secret.key }}
+      name: {{ .secret.name | quote }}
+      key: {{ .secret.key | quote }}
+{{- end }}
+
+{{/* dict where, servers: host:port, separated by commas, and a chroot */}}
+{{- define "kcm.checkPorts" -}}
+{{- range $server := regexFindAll ":[0-9]+(,|/|$)" .servers -1 -}}
+{{- if gt (regexFind "[0-9]+" $server | int) 65535 -}}
+{{- fail (printf "%s: %s: ports end at 65535" $.where $.servers) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{/* Variables of all parts. */}}
 {{- define "kcm.env" -}}
+{{- include "kcm.checkPorts" (dict "where" "kafka.bootstrapServers" "servers" .Values.kafka.bootstrapServers) -}}
 # The root file system is read-only, and the user has no home.
 - name: HOME
   value: /tmp
@@ -75,17 +90,17 @@
 {{- define "kcm.volumes" -}}
 - name: tmp
   emptyDir:
-    sizeLimit: {{ .tmpSizeLimit }}
+    sizeLimit: {{ .tmpSizeLimit | quote }}
 {{- with .root.Values }}
 {{- if .kafka.properties }}
 - name: config
   configMap:
-    name: {{ include "kcm.fullname" $.root }}
+    name: {{ include "kcm.fullname" $.root | quote }}
 {{- end }}
 {{- with .kafka.tlsSecret }}
 - name: kafka-tls
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
 {{- end }}
 {{- with .extraVolumes }}
 {{ toYaml . }}
@@ -104,7 +119,7 @@ capabilities:
 {{/* dict root, part (its values), labels (its selector), account (with a token; empty: the common one, without); fields
 of the pod that come before its containers */}}
 {{- define "kcm.podFields" -}}
-serviceAccountName: {{ default (include "kcm.serviceAccountName" .root) .account }}
+serviceAccountName: {{ default (include "kcm.serviceAccountName" .root) .account | quote }}
 automountServiceAccountToken: {{ not (empty .account) }}
 # A service called kcm would set KCM_PORT, which is a setting.
 enableServiceLinks: false
@@ -115,7 +130,7 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .part.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .part.nodeSelector }}
 nodeSelector:
@@ -151,4 +166,13 @@ affinity:
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end -}}
+{{- end }}
+
+{{/* dict root, part (its values): how many pods may be away. A pod that is not ready serves nobody: it never keeps a node
+from being drained. */}}
+{{- define "kcm.budget" -}}
+maxUnavailable: {{ .part.podDisruptionBudget.maxUnavailable }}
+{{- if semverCompare ">=1.27-0" .root.Capabilities.KubeVersion.Version }}
+unhealthyPodEvictionPolicy: AlwaysAllow
+{{- end }}
 {{- end }}

@@ -6,7 +6,7 @@
 {{- if .Values.serviceAccount.create -}}
 {{- printf "%s-stream" (include "kcm.fullname" .) -}}
 {{- else -}}
-{{- include "kcm.serviceAccountName" . -}}
+{{- required "serviceAccount.name: stream.executors give the driver's account a Role for pods, which the namespace's default account should not have; name one, or set serviceAccount.create=true" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -99,10 +99,10 @@ spec:
     {{- include "kcm.volumes" (dict "root" . "tmpSizeLimit" .Values.stream.executors.tmpSizeLimit) | nindent 4 }}
     - name: spark-local-dir-1
       emptyDir:
-        sizeLimit: {{ .Values.stream.executors.tmpSizeLimit }}
+        sizeLimit: {{ .Values.stream.executors.tmpSizeLimit | quote }}
     - name: checkpoint
       persistentVolumeClaim:
-        claimName: {{ include "kcm.checkpointClaim" . }}
+        claimName: {{ include "kcm.checkpointClaim" . | quote }}
 {{- end }}
 
 {{/* Driver and executors, as peers of a NetworkPolicy. */}}
