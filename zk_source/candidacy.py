@@ -20,14 +20,13 @@ from typing import Any, NamedTuple
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped, ConnectionLoss, KazooException, NoAuthError
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.recipe.lock import Lock
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from zk_source.config import WatchSettings
-from zk_source.kazoo_client import make_client, stop_client
+from zk_source.kazoo_client import Authenticating, make_client, stop_client
 
 MOST_RECONNECT_S = 1.0
 """Longest pause between two tries: a standby must not sleep through the end of its leader."""
@@ -54,7 +53,7 @@ class Proof(NamedTuple):
     """So long after it was asked for the session lives, whatever became of us."""
 
 
-class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
+class _Connection(Authenticating):
     """kazoo's connection handler, which tells the session's timeout and why it cannot connect."""
 
     lease_s = 1.0

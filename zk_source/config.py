@@ -40,7 +40,7 @@ class WatchSettings(PipelineSettings):
         6.0, ge=1, le=60, description="ZooKeeper session timeout: a silent server is left after it."
     )
     zk_auth: SecretStr | None = Field(
-        None, description=f"Credentials for ZooKeeper: {_AUTH_FORM} (sasl needs pure-sasl)."
+        None, description=f"Credentials for ZooKeeper: {_AUTH_FORM} (DIGEST-MD5)."
     )
     zk_tls: bool = Field(default=False, description="Connect to ZooKeeper's TLS port.")
     zk_tls_ca: Path | None = Field(

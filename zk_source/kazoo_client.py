@@ -13,6 +13,7 @@ import time
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, SessionClosedRequireSaslError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.retry import KazooRetry
 
@@ -22,6 +23,20 @@ FIRST_RECONNECT_S = 0.05
 STOP_TIMEOUT_S = 3.0
 
 HandlerT = TypeVar("HandlerT", bound=ConnectionHandler)
+
+
+class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
+    """kazoo's connection handler, to which every refusal of SASL credentials is one.
+
+    A server that insists on SASL has an error of its own for it. kazoo's thread would end by that
+    one, and nobody would be told that it was the credentials.
+    """
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        try:
+            super()._authenticate_with_sasl(host, timeout)
+        except SessionClosedRequireSaslError as error:
+            raise AuthFailedError("the server insists on SASL") from error
 
 
 def make_client(

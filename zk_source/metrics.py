@@ -11,7 +11,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from controller_model.changes import ChangeKind, SessionState
 from zk_source.server_health import ServerMetrics
 
-_DELAY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_DELAY_BUCKETS_S = (
+    *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
+    *(10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
+)
+"""From milliseconds to half an hour: a quantile is never told above the last finite one."""
 
 
 class WatcherMetrics:

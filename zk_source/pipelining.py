@@ -13,8 +13,8 @@ import struct
 from typing import Any
 
 from kazoo.exceptions import ConnectionDropped
-from kazoo.protocol.connection import ConnectionHandler
 
+from zk_source.kazoo_client import Authenticating
 from zk_source.protocol import SingleRead
 
 MOST_TOGETHER = 64
@@ -27,7 +27,7 @@ _FRAME = struct.Struct("!iii")
 _LARGEST_XID = 2**31 - 1
 
 
-class PipeliningConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
+class PipeliningConnection(Authenticating):
     """kazoo's connection handler with a buffer on each side."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -321,6 +321,7 @@ class Watcher:
         """Events or values were missed on a live connection: stop publishing, and resync."""
         self._stop_reading()
         self.sight.lost_sight(now_ms)
+        self._heartbeat(now_ms)
         self._ask(_Want(reason, now_ms + pause_ms))
         self._out.tell("a resync is needed", reason=reason)
 

@@ -13,6 +13,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from controller_model.changes import ChangeKind
+from kcm.doctor_findings import Finding, Level
+from kcm.doctor_zookeeper import check_server
 from kcm.stack.jars import Jars
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.ports import HOST, free_port
@@ -21,6 +23,7 @@ from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import UnreachableError
 from tests.component.watching import LogReader, RunningWatcher, settings_for, watching
 from tests.waiting import wait_until
+from zk_source.config import WatchSettings
 
 OPENSSL = shutil.which("openssl")
 pytestmark = pytest.mark.skipif(
@@ -67,6 +70,15 @@ def openssl(folder: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def make_authority(folder: Path) -> None:
+    """Write ca.key and ca.pem, which sign the folder's certificates."""
+    openssl(
+        folder,
+        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem"),
+        *("-days", "1", "-subj", "/CN=ca", "-addext", "basicConstraints=critical,CA:TRUE"),
+    )
+
+
 def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> None:
     """Write NAME.key and NAME.pem, signed by the folder's CA, for a host."""
     subject = ("-subj", f"/CN={name}")
@@ -87,11 +99,7 @@ def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> N
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CA, and certificates of the server, of one that is named otherwise, and of the watcher."""
     folder = tmp_path_factory.mktemp("tls")
-    openssl(
-        folder,
-        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem"),
-        *("-days", "1", "-subj", "/CN=ca", "-addext", "basicConstraints=critical,CA:TRUE"),
-    )
+    make_authority(folder)
     make_certificate(folder, "server", "localhost")
     make_certificate(folder, "other", "other.example")
     make_certificate(folder, "watcher", "watcher", "-passout", f"pass:{KEY_PASSWORD}")
@@ -189,3 +197,25 @@ def test_a_server_with_another_name_is_not_believed(
     """A certificate that the CA gave to somebody else is no proof."""
     with zookeeper_with(supervisor, jars, folder, "other") as other:
         assert "Hostname mismatch" in refusal(other, pipeline_broker)
+
+
+@LEAKS
+def test_the_doctor_believes_a_server_by_its_handshake(
+    secure: Secure, zookeeper: ZooKeeper
+) -> None:
+    """It tells who a server is over TLS; one that is not believed, or speaks no TLS, has failed."""
+    address = f"localhost:{secure.port}"
+
+    def finding(of: str, *leave_out: str) -> Finding:
+        return check_server(WatchSettings(zookeeper=of, **secure.options(*leave_out)), of)
+
+    well = finding(address)
+    assert well.level is Level.OK
+    assert "3.8.4, standalone" in well.text
+    stranger = finding(address, "zk_tls_ca")
+    assert stranger.level is Level.FAIL
+    assert "certificate" in stranger.text
+    assert finding(address, "zk_tls_cert", "zk_tls_key", "zk_tls_key_password").level is Level.FAIL
+    plain = finding(zookeeper.connect_string)
+    assert plain.level is Level.FAIL
+    assert "no TLS" in plain.text

@@ -346,7 +346,11 @@ def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
     play.zk.put(STATE, b"unseen")
     play.zk.to_client.clear()
     play.watcher.on_overflow(1, play.now_ms)
+    play.carry_out()
+    # Before the resync begins: what is held may be of before, and readers know it.
+    assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.SUSPENDED
     play.settle()
+    assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.CONNECTED
     assert play.reader.last[STARTED].resync == 2
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
