@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller_model.changes import MAX_CHANGES_PER_MESSAGE, ZnodeChange, encode_changes
-from controller_model.events import EventRecord, decode_event
+from controller_model.event_records import EventRecord, decode_event
 from controller_model.ids import AsOf
 from controller_model.views import AnyView, ClusterView, decode_view
 from kcm.stack.jars import Jars

@@ -25,6 +25,8 @@ class Proves(enum.Enum):
     """A counter, or the epoch, that starts again does not set it off."""
     MOVE = enum.auto()
     """It is one alert that goes on while the exporter moves to another address."""
+    SWAP = enum.auto()
+    """Two exporters that begin to count anew one after the other do not set it off."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,3 +59,21 @@ def one(metric: str, *runs: tuple[float | str, int], **labels: str) -> dict[str,
     """Return one series of one exporter."""
     more = "".join(f', {name}="{value}"' for name, value in labels.items())
     return {f"{metric}{{{EXPORTER}{more}}}": times(*runs)}
+
+
+def swapped(metric: str, before: int, after: int, **labels: str) -> dict[str, str]:
+    """Return a counter of two exporters, of which the other one changes its lineage a minute later.
+
+    The new lineage counts from a younger start: it has seen less.
+    """
+    series = {}
+    for exporter, old in ((EXPORTER, 8), (OTHER_EXPORTER, 12)):
+        more = "".join(f', {name}="{value}"' for name, value in labels.items())
+        series[f"{metric}{{{exporter}{more}}}"] = times((before, old), (after, 40 - old))
+        since = f"kcm_cluster_counters_since_timestamp_seconds{{{exporter}}}"
+        series[since] = times((1_000_000, old), (2_000_000, 40 - old))
+    return series
+
+
+SWAP_MOMENTS: dict[int, float | None] = dict.fromkeys((105, 120, 150, 165, 180, 195, 300, 585))
+"""Before, while the two differ, and after."""

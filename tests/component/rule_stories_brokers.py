@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.component.rule_stories import EXPORTER, GAP, Proves, Story, one, times
+from tests.component.rule_stories import (
+    EXPORTER,
+    GAP,
+    SWAP_MOMENTS,
+    Proves,
+    Story,
+    one,
+    swapped,
+    times,
+)
 
 _BROKER_2 = {"broker": "2"}
 
@@ -39,6 +48,14 @@ BOUNCING = (
         proves=Proves.RESET,
         series=one("kafka_broker_registrations_total", (9, 8), (1, 60), broker="2"),
         moments={105: None, 120: None, 600: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerBouncing",
+        told="is silent while two exporters change the lineage one after the other",
+        proves=Proves.SWAP,
+        series=swapped("kafka_broker_registrations_total", 9, 1, broker="2"),
+        moments=SWAP_MOMENTS,
         labels=_BROKER_2,
     ),
 )
@@ -98,6 +115,14 @@ ISR_FLAPPING = (
         moments={240: None, 900: None},
         labels=_BROKER_2,
     ),
+    Story(
+        alert="KafkaIsrFlapping",
+        told="is silent while two exporters change the lineage one after the other",
+        proves=Proves.SWAP,
+        series=swapped("kafka_broker_isr_leaves_total", 9, 1, broker="2"),
+        moments=SWAP_MOMENTS,
+        labels=_BROKER_2,
+    ),
 )
 
 LOG_DIRS = (
@@ -131,6 +156,14 @@ LOG_DIRS = (
         proves=Proves.RESET,
         series=one("kafka_broker_log_dir_failures_total", (3, 8), (0, 30), broker="2"),
         moments={105: None, 120: None, 500: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLogDirFailed",
+        told="is silent while two exporters change the lineage one after the other",
+        proves=Proves.SWAP,
+        series=swapped("kafka_broker_log_dir_failures_total", 1, 0, broker="2"),
+        moments=SWAP_MOMENTS,
         labels=_BROKER_2,
     ),
 )
@@ -227,8 +260,9 @@ CANNOT_RETURN = (
 )
 
 
-def _skew(ratio: str, *, partitions: int) -> dict[str, str]:
+def _skew(ratio: str, *, partitions: int, gone: str = "0x300") -> dict[str, str]:
     return {
+        f"kafka_cluster_replicas_on_gone_brokers{{{EXPORTER}}}": gone,
         f'kafka_broker_leader_skew_ratio{{{EXPORTER}, broker="2"}}': ratio,
         f"kafka_cluster_partitions{{{EXPORTER}}}": times((partitions, 300)),
         f"kafka_cluster_brokers{{{EXPORTER}}}": times((3, 300)),
@@ -274,6 +308,14 @@ SKEWED = (
         proves=Proves.GAP,
         series=_skew(times((0.75, 245), *GAP, (0.75, 10)), partitions=30),
         moments={3600: 0.75, 3675: 0.75, 3720: 0.75, 3735: 0.75},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersSkewed",
+        told="is silent while brokers are down: their share is missing, not wrong",
+        proves=Proves.SILENT,
+        series=_skew(times((-0.6, 280)), partitions=30, gone=times((18, 280))),
+        moments={3600: None, 4185: None},
         labels=_BROKER_2,
     ),
 )

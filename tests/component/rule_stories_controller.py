@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.component.rule_stories import (
     EXPORTER,
     GAP,
+    INTERVAL_S,
     OTHER_EXPORTER,
     Proves,
     Story,
@@ -12,33 +13,56 @@ from tests.component.rule_stories import (
     times,
 )
 
+
+def _held(*runs: tuple[float | str, int], exporter: str = EXPORTER) -> dict[str, str]:
+    """Return who holds the office by an exporter that follows: what it shows is of now."""
+    at = 0
+    folded = []
+    for value, scrapes in runs:
+        for _ in range(scrapes):
+            folded.append(str(value) if isinstance(value, str) else str(at * INTERVAL_S))
+            at += 1
+    return {
+        f"kafka_controller_id{{{exporter}}}": times(*runs),
+        f"kcm_cluster_folded_timestamp_seconds{{{exporter}}}": " ".join(folded),
+    }
+
+
+def _stuck(holder: int, scrapes: int) -> dict[str, str]:
+    """Return the other exporter, which stands still at what was true at the beginning."""
+    return {
+        f"kafka_controller_id{{{OTHER_EXPORTER}}}": times((holder, scrapes)),
+        f"kcm_cluster_folded_timestamp_seconds{{{OTHER_EXPORTER}}}": times((-15, scrapes)),
+    }
+
+
 MISSING = (
     Story(
         alert="KafkaControllerMissing",
         told="fires after 30 s without a controller, resolves 2 min after there is one",
         proves=Proves.FIRES,
-        series=one("kafka_controller_id", (2, 5), (-1, 8), (3, 20)),
+        series=_held((2, 5), (-1, 8), (3, 20)),
         moments={60: None, 90: None, 105: -1, 180: -1, 300: -1, 315: None},
     ),
     Story(
         alert="KafkaControllerMissing",
         told="is silent when a controller is elected within 30 s",
         proves=Proves.SILENT,
-        series=one("kafka_controller_id", (2, 5), (-1, 2), (3, 20)),
+        series=_held((2, 5), (-1, 2), (3, 20)),
         moments={75: None, 90: None, 105: None, 120: None, 240: None},
     ),
     Story(
         alert="KafkaControllerMissing",
         told="is silent about broker 0, an id like any other",
         proves=Proves.SILENT,
-        series=one("kafka_controller_id", (0, 20)),
+        series=_held((0, 20)),
         moments={120: None, 285: None},
     ),
     Story(
         alert="KafkaControllerMissing",
         told="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
-        series=one("kafka_controller_id", (2, 5), (-1, 4), *GAP, (-1, 8)),
+        series=_held((2, 5), (-1, 4), *GAP, (-1, 8)),
         moments={105: -1, 135: -1, 165: -1, 180: -1, 195: -1, 210: -1, 270: -1},
     ),
     Story(
@@ -46,12 +70,27 @@ MISSING = (
         told="is one alert that goes on while the exporter moves to another address",
         proves=Proves.MOVE,
         series={
-            f"kafka_controller_id{{{EXPORTER}}}": times((-1, 6), ("stale", 1)),
-            f"kafka_controller_id{{{OTHER_EXPORTER}}}": times(("_", 6), (-1, 10)),
+            **_held((-1, 6), ("stale", 1)),
+            **_held(("_", 6), (-1, 10), exporter=OTHER_EXPORTER),
         },
         moments={15: None, 30: -1, 75: -1, 90: -1, 105: -1, 210: -1},
     ),
+    Story(
+        alert="KafkaControllerMissing",
+        told="fires although another exporter stands still at the controller of before",
+        proves=Proves.FIRES,
+        series={**_held((2, 5), (-1, 8), (3, 20)), **_stuck(2, 33)},
+        moments={60: None, 90: None, 105: -1, 180: -1, 300: -1, 315: None},
+    ),
+    Story(
+        alert="KafkaControllerMissing",
+        told="is silent although another exporter stands still at a vacancy that is over",
+        proves=Proves.SILENT,
+        series={**_held((3, 33)), **_stuck(-1, 33)},
+        moments={60: None, 105: None, 300: None},
+    ),
 )
+
 
 FLAPPING = (
     Story(

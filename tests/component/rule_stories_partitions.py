@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.component.rule_stories import EXPORTER, GAP, Proves, Story, one, times
+from tests.component.rule_stories import (
+    EXPORTER,
+    GAP,
+    SWAP_MOMENTS,
+    Proves,
+    Story,
+    one,
+    swapped,
+    times,
+)
 
 OFFLINE = (
     Story(
@@ -81,6 +90,13 @@ UNCLEAN = (
         series=one("kafka_controller_unclean_leader_elections_total", (5, 4), (0, 4), (1, 8)),
         moments={45: None, 60: None, 105: None, 120: 1},
     ),
+    Story(
+        alert="KafkaUncleanLeaderElection",
+        told="is silent while two exporters change the lineage one after the other",
+        proves=Proves.SWAP,
+        series=swapped("kafka_controller_unclean_leader_elections_total", 5, 2),
+        moments=SWAP_MOMENTS,
+    ),
 )
 
 
@@ -111,7 +127,23 @@ REASSIGNMENT = (
         told="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=_moving(times((0, 310), *GAP, (0, 30)), times((5, 310), *GAP, (5, 30))),
-        moments={4500: None, 4515: 4515, 4650: 4635, 4695: 4635, 4710: 4710, 5000: 5000},
+        moments={4500: None, 4515: 4515, 4650: 4635, 4695: 4635, 4710: 4710, 4995: 4995},
+    ),
+    Story(
+        alert="KafkaReassignmentStuck",
+        told="fires when the oldest waits for 6 h while others come and go, resolves when it is gone",
+        proves=Proves.FIRES,
+        series=_moving(
+            times((0, 1520), (22_800, 40)), times(*((4 + n % 2, 40) for n in range(39)))
+        ),
+        moments={21600: None, 22500: None, 22515: 22515, 22785: 22785, 22905: 22785, 22920: None},
+    ),
+    Story(
+        alert="KafkaReassignmentStuck",
+        told="is silent about a move of many hours that becomes smaller",
+        proves=Proves.SILENT,
+        series=_moving(times((0, 1700)), times(*((40 - n, 200) for n in range(9)))),
+        moments={21600: None, 22515: None, 24000: None, 25485: None},
     ),
 )
 

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from controller_model.events import encode_event
+from controller_model.event_records import encode_event
 from controller_model.ids import AsOf
 from controller_model.views import AnyView, ControllerView, encode_view, view_key
 from exporter.config import ExportSettings

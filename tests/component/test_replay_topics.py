@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import Producer
 
 from controller_model.changes import ZnodeChange, encode_change, encode_changes
-from controller_model.events import AnyEvent, encode_event, number
+from controller_model.event_records import encode_event, number
+from controller_model.events import AnyEvent
 from kcm.__main__ import main
 from kcm.bundle_file import AFTER_NAME, BEFORE_NAME, EVENTS_NAME, LOG_NAME, read_manifest
 from kcm.stack.kafka import KraftBroker

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from controller_model.cluster import unpack_control, unpack_topic
 from controller_model.events import Anomaly, Baseline, ControllerElected, IsrShrunk
+from controller_model.packing import unpack_control, unpack_topic
 from controller_model.views import BrokerView, TopicView
 from kcm.stack.jars import Jars
 from kcm.stack.kafka import KraftBroker

@@ -15,7 +15,8 @@ from confluent_kafka import TopicPartition
 from kazoo.client import KazooClient
 
 from controller_model.changes import ChangeKind, ZnodeChange, digest_text
-from controller_model.cluster import Assumed, ClusterState, ControlPlane, MemoryTopicStore
+from controller_model.cluster import ClusterState, MemoryTopicStore
+from controller_model.control_plane import Assumed, ControlPlane
 from controller_model.replay import replay
 from pipeline.settings import given_values
 from tests.component.watching import CLUSTER, LogReader, published_tree, repository, state
