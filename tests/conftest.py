@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
@@ -16,6 +17,20 @@ from kcm.stack.jars import Jars, ensure_jars
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
+
+_HERE = Path(__file__).parent
+_WITH_SERVERS = (_HERE / "component", _HERE / "system")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that start servers on one of two processes, one after the other.
+
+    Several clusters at once would starve each other; the tests that only compute can run beside them.
+    """
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in _WITH_SERVERS):
+            item.add_marker(pytest.mark.xdist_group("servers"))
 
 
 @pytest.fixture(scope="session")

@@ -25,14 +25,8 @@ from controller_model.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.cluster import (
-    Assumed,
-    ClusterState,
-    MemoryTopicStore,
-    new_cluster,
-    pack_control,
-    unpack_control,
-)
+from controller_model.cluster import ClusterState, MemoryTopicStore
+from controller_model.control_plane import Assumed, new_cluster
 from controller_model.events import (
     AnyEvent,
     IncidentClosed,
@@ -42,6 +36,7 @@ from controller_model.events import (
 )
 from controller_model.ids import AsOf
 from controller_model.packed_topics import PackedTopicStore
+from controller_model.packing import pack_control, unpack_control
 from controller_model.projection import Sent, project
 from controller_model.replay import finish_batch, replay
 from controller_model.views import AnyView, BrokerView, ClusterView, Counts

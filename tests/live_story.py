@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from controller_model.events import EventId, EventRecord, coalesce, number
+from controller_model.event_records import EventId, EventRecord, coalesce, number
 from controller_model.simulator import Simulator
 from controller_model.simulator_operations import (
     BounceBroker,
