@@ -26,7 +26,7 @@ from pipeline.runtime import KcmError
 
 ABOUT = """What `kcm --help` and `kcm VERB --help` tell. Commands that ask (`status`, `events`, `recommend`, `what-if` and
 the like) talk to the exporter's [HTTP API](http-api.md) and to nothing else. In a terminal they print tables, in a pipe plain
-text, with `--json` what a program can read. `kcm --install-completion` teaches your shell to complete verbs and options. Settings are options of the commands that run a part: [configuration](configuration.md)."""
+text, with `--json` what a program can read. `kcm --install-completion` teaches your shell to complete verbs, options and the names of clusters. Settings are options of the commands that run a part: [configuration](configuration.md)."""
 _EXAMPLES = re.compile(r"^Examples?: ")
 _NEXT_EXAMPLE = re.compile(r", (?=kcm )")
 _EVERYWHERE = {"help", "install_completion", "show_completion"}

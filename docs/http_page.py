@@ -24,10 +24,15 @@ table. Only GET and HEAD; no password: open it only to a network that you trust.
 - **How far an answer is true** stands in each answer about a cluster: `completeness` has `status` (`live`, `behind`, `incomplete`,
   `divergent`, `blind`), `since`, the `stage` to blame, and `verified_at`. `as_of` is the place in the log that the answer holds for.
 - **Numbers of 64 bits** (zxids, generations, broker epochs) are text, because many JSON readers round them. Times are milliseconds since 1970.
-- **Pages.** `next` is the `after` of the next page, null at the end.
-- **ETag.** Give it back as `If-None-Match`: the answer is 304 without a body while nothing has changed.
+- **Pages.** `next` is the `after` of the next page, null at the end. All pages of a recommendation are of the same one: when it has become
+  another one, the next page is refused with 409; begin again without `after`.
+- **ETag.** Give it back as `If-None-Match`: the answer is 304 without a body while it is the same to the byte, `as_of` and `completeness` included.
+- **Of a moment ago.** Recommendations and what-ifs look at every partition. While a cluster changes faster than they can be computed, the last one
+  stands for four times as long as it took: its `as_of` is older than that of other answers, and it has no ETag. With the header
+  `Cache-Control: no-cache` it is computed anew, as the commands of `kcm` want it.
+- **Addresses** in answers (`href` and those of `/api/v1`) are relative to the address of the answer.
 - **Errors** are `application/problem+json` (RFC 9457) with a `detail` that says what to do: 400 for a parameter that is not known or not
-  possible, 404 for a cluster that is not shown, 503 while the exporter cannot answer.
+  possible, 404 for a cluster or a path that is not served, 409 for a page of what is no more, 503 while the exporter cannot answer.
 - Within v1, fields may be added to answers; none is renamed or taken away."""
 
 OUTSIDE = f"""## Outside of /api/v1
@@ -50,7 +55,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "partitions": ("filter=offline", "filter=not-preferred&filter=electable&broker=1"),
     "events": ("since=2026-11-21T03:00:00Z&kind=ControllerElected&kind=BrokerStopped",),
     "recommendations": ("", "broker=1"),
-    "what_if": ("each=broker", "lose_broker=1&lose_broker=2", "lose_rack=r1"),
+    "what_if": ("each=broker", "each=pair", "lose_broker=1&lose_broker=2", "lose_rack=r1"),
 }
 """What each operation is asked in its examples; those that are not here: nothing."""
 
