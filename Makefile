@@ -36,7 +36,7 @@ demo: setup
 	@$(BIN)/kcm demo $(DEMO_ARGS)
 
 test: setup
-	@$(BIN)/pytest -n 2 --dist loadgroup
+	@$(BIN)/pytest -n 2 --dist loadscope
 
 simulate: setup
 	@$(BIN)/python -m tests.simulation $(SEEDS)

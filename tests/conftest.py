@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from xdist.remote import Producer  # type: ignore[import-untyped]  # xdist tells no types
+from xdist.scheduler import (  # type: ignore[import-untyped]  # the same
+    LoadScopeScheduling,
+)
 
 from kcm.stack.jars import Jars, ensure_jars
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 
-_HERE = Path(__file__).parent
-_WITH_SERVERS = (_HERE / "component", _HERE / "system")
+_WITH_SERVERS = ("tests/component/", "tests/system/")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class ServersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types of it
     """Keep the tests that start servers on one of two processes, one after the other.
 
-    Several clusters at once would starve each other; the tests that only compute can run beside them.
+    Several clusters at once would starve each other; tests that only compute can run beside them.
     """
-    for item in items:
-        if any(item.path.is_relative_to(folder) for folder in _WITH_SERVERS):
-            item.add_marker(pytest.mark.xdist_group("servers"))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "servers" if nodeid.startswith(_WITH_SERVERS) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ServersApart:
+    """Return what shares tests out among processes (`make test` has two)."""
+    return ServersApart(config, log)
 
 
 @pytest.fixture(scope="session")

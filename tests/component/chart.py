@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kcm.stack.jars import Jars
+from kcm.stack.jars import Jars, default_cache
 from kcm.stack.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ USER = 10001
 """Of the images."""
 CONFINE = """
 set -eu
-folder=$1; user=$2; shift 2
+folder=$1; user=$2; kept=$3; shift 3
 again=$folder/tmp/${folder#/tmp/}
 mkdir -p "$again"
 cp /etc/passwd "$folder/passwd"
@@ -52,13 +52,17 @@ mount --make-rprivate /
 mount --bind "$folder" "$folder"
 mount --bind "$folder/passwd" /etc/passwd
 mount --bind "$folder" "$again"
+for each in $kept; do
+  mkdir -p "$folder$each"
+  mount --bind "$each" "$folder$each"
+done
 mount --rbind "$folder/tmp" /tmp
 mount -o remount,bind,ro /
 exec setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs \\
   --inh-caps=-all,+dac_read_search --ambient-caps=+dac_read_search --bounding-set=-all,+dac_read_search "$@"
 """
 """A container's own view of the files: the root is read-only, /tmp is its volume, its user has a name. Of root's
-rights it keeps that of reading everything, since programs may lie where only root looks."""
+rights it keeps that of reading everything, since programs may lie where only root looks, and below /tmp as well."""
 NAMESPACE = "monitoring"
 
 Manifest = dict[str, Any]
@@ -241,7 +245,9 @@ def confined(local: Local, folder: Path, volumes: Sequence[str]) -> Local:
     """Return a container that runs as the images' user and can write to these volumes only."""
     for volume in volumes:
         os.chown(folder / volume.lstrip("/"), USER, USER)
-    inside = ("unshare", "--mount", "sh", "-c", CONFINE, "sh", str(folder), str(USER))
+    programs = {ROOT, Path(sys.prefix), Path(sys.base_prefix), default_cache()}
+    kept = " ".join(sorted(str(each) for each in programs if each.is_relative_to("/tmp")))  # noqa: S108  # the pod's own
+    inside = ("unshare", "--mount", "sh", "-c", CONFINE, "sh", str(folder), str(USER), kept)
     return dataclasses.replace(local, command=[*inside, *local.command])
 
 

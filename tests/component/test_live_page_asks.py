@@ -109,7 +109,11 @@ def test_signs_of_life_make_nobody_ask(desk: Desk) -> None:
     while time.monotonic() - began < STORM_S:
         seq += 1
         view = msgspec.structs.replace(cluster(60), as_of=as_of(seq), folded_at=T0 + seq)
-        served.write(msgspec.structs.replace(view, controller=ControllerView(id=seq % 2, epoch=7)))
+        served.write(
+            msgspec.structs.replace(
+                view, controller=ControllerView(id=seq % 2, epoch=7, elected_at=T0)
+            )
+        )
         expect(page.locator("#controller-who")).to_contain_text(f"Broker {seq % 2}")
     assert one.requests == before
     with page.expect_request(f"{API}partitions*"), page.expect_request(f"{API}recommendations*"):
