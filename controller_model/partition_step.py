@@ -171,11 +171,11 @@ class Step(msgspec.Struct, gc=False):
         return merged or self.new.leader_epoch > self.old.leader_epoch + 1
 
     def _isr_events(self) -> list[AnyEvent]:
-        before, after = set(self.old.isr), set(self.new.isr)
-        if before == after:
+        before, after = self.old.isr, self.new.isr
+        left = tuple([broker for broker in before if broker not in after])
+        joined = tuple([broker for broker in after if broker not in before])
+        if not left and not joined:
             return []
-        left = tuple(b for b in self.old.isr if b not in after)
-        joined = tuple(b for b in self.new.isr if b not in before)
         by_controller = self.new.leader_epoch != self.old.leader_epoch
         events: list[AnyEvent] = []
         if left:
@@ -231,6 +231,7 @@ class Step(msgspec.Struct, gc=False):
         record = self.control.brokers.get(broker)
         if record is None or not record.live:
             return False
-        written = self.old.mark.mzxid if self.old.mark is not None else 0
-        adopted = self.control.controller.epoch_zxid
-        return not written or (record.epoch or 0) <= max(written, adopted)
+        epoch, mark = record.epoch, self.old.mark
+        if epoch is None or mark is None or epoch <= mark.mzxid or not mark.mzxid:
+            return True
+        return epoch <= self.control.controller.epoch_zxid

@@ -22,6 +22,11 @@ from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 
 _WITH_SERVERS = ("tests/component/", "tests/system/")
+_WITHOUT = tuple(
+    f"tests/component/test_{name}.py"
+    for name in ("chart", "chart_rules", "chart_values", "image", "recorded_rules", "rules")
+)
+"""Component tests that run a program to its end and start no server: promtool, helm."""
 
 
 class ServersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types of it
@@ -31,7 +36,8 @@ class ServersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "servers" if nodeid.startswith(_WITH_SERVERS) else nodeid
+        starts_servers = nodeid.startswith(_WITH_SERVERS) and not nodeid.startswith(_WITHOUT)
+        return "servers" if starts_servers else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ServersApart:

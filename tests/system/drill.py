@@ -192,7 +192,8 @@ class Drill:
 
     def delete_controller(self) -> None:
         """Delete /controller once every live broker watches it: else nobody would be elected."""
-        wait_until(self._watched_by_all, deadline_s=DEADLINE_S)
+        # A registration may outlive its broker's connection for as long as its session lasts.
+        wait_until(self._watched_by_all, deadline_s=max(SESSION_MS.values()) / 1000 + DEADLINE_S)
         self.zookeeper.delete("/controller")
 
     def depose(self) -> None:

@@ -194,9 +194,11 @@ def blind(drill: Drill) -> None:
 def unwatched(drill: Drill) -> None:
     """Let elections pass that no watcher sees."""
     drill.pipeline.kill_part("watcher")
-    for _ in range(2):
-        drill.depose()
-    drill.pipeline.start_part("watcher")
+    try:
+        for _ in range(2):
+            drill.depose()
+    finally:
+        drill.pipeline.start_part("watcher")
     drill.await_true("increase(kafka_controller_missed_elections_total[30s]) > 0")
 
 
