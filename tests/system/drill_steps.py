@@ -153,6 +153,8 @@ def idle(drill: Drill) -> None:
         with drill.taken_office(1):
             drill.await_firing("KafkaControllerFailoverSlow")
     drill.brokers[2].start()
+    # Whoever followed the false one may not have seen all of this: the next takes stock of everything.
+    drill.depose()
     drill.elect_preferred()
 
 
