@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -32,13 +31,6 @@ from kcm.bundle_file import (
 from kcm.bundle_log import IncidentLog
 from pipeline.runtime import UsageError
 from tests.histories import Fold, History, small_cluster
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
 
 
 def two_resyncs() -> tuple[History, ZnodeChange, ZnodeChange]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,13 +20,6 @@ from pipeline.settings import PipelineSettings
 VERBS = ("up", "watch", "stream", "export", "config", "replay", "bundle", "demo", "doctor", "elect")
 ASKING = ("status", "events", "recommend", "what-if")
 SECRET = "hunter2"  # noqa: S105  # the password that must show nowhere
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,7 @@ import pytest
 from controller_model.changes import encode_changes
 from kcm.__main__ import main
 from tests.histories import History
-from tests.unit.kcm.replaying import Run, failing_over, lines, write
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def failover() -> History:
-    """A controller whose session ends: the next is elected, and gives a partition a leader."""
-    return failing_over()
+from tests.unit.kcm.replaying import Run, lines, write
 
 
 def test_a_log_may_be_lines_arrays_gzip_or_standard_input(

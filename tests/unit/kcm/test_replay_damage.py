@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import zipfile
 import zlib
 from pathlib import Path
@@ -19,19 +18,6 @@ from kcm.replay_input import Line, _lines
 from kcm.replay_run import MOST_DAMAGE_TOLD
 from tests.histories import History
 from tests.unit.kcm.replaying import Run, failing_over, lines, write
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def failover() -> History:
-    """A controller whose session ends: the next is elected, and gives a partition a leader."""
-    return failing_over()
 
 
 def test_damage_is_told_with_its_place_and_counted(

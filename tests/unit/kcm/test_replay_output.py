@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,20 +13,7 @@ from controller_model.changes import encode_changes
 from controller_model.event_records import decode_event
 from kcm.replay_words import MOST_BROKERS, MOST_DIFFERENCES, MOST_PARTITIONS
 from tests.histories import History, small_cluster
-from tests.unit.kcm.replaying import Run, failing_over, lines, write
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def failover() -> History:
-    """A controller whose session ends: the next is elected, and gives a partition a leader."""
-    return failing_over()
+from tests.unit.kcm.replaying import Run, lines, write
 
 
 def test_events_of_another_cluster_are_never_printed(
