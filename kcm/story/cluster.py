@@ -149,7 +149,8 @@ class WatchedCluster:
         """Run the preferred-replica election for all partitions, as kafka-leader-election does.
 
         It is asked for again while a partition cannot be elected, or while no answer comes: a
-        request that the controller took and did not answer in time leaves no election needed.
+        request that the controller took and did not answer in time leaves no election needed. The
+        brokers are asked each time who the controller is: the client holds on to one that was.
         Raises TimeoutError when that does not help.
         """
         deadline = time.monotonic() + ELECTION_DEADLINE_S
@@ -158,6 +159,7 @@ class WatchedCluster:
 
     def _ask_for_preferred(self) -> KafkaError | None:
         """Ask once; return why an election that is needed did not happen, None when each did."""
+        self.kafka.read()
         # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
         asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)
         try:

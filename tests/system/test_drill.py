@@ -78,7 +78,7 @@ def _do(drill: Drill) -> Done:
     told = Told(drill.prometheus.url, began, ended)
     try:
         # Deposed controllers may have moved leaders: that alert lasts until somebody elects them.
-        drill.elect_preferred()
+        drill.cluster.elect_preferred()
         firing = 'ALERTS{alertstate="firing"}'
         wait_until(lambda: drill.seen(firing), lambda seen: seen == [], deadline_s=FORGOTTEN_S)
     except AssertionError:
