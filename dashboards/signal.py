@@ -60,7 +60,7 @@ class DrillStep(enum.StrEnum):
     MEDDLE = "somebody writes into ZooKeeper by hand"
     DENY = "the right to read a path is taken"
     FLOOD = "the pipeline's Kafka hangs under a burst"
-    HOLE = "the fold is killed and the log loses records"
+    HOLE = "the fold hangs and is killed, and the log loses records"
     UNSERVED = "the exporter is killed"
 
 

@@ -1,15 +1,18 @@
 """The fold's own metrics.
 
 The rule: a figure that is not known yet is absent. Lag is measured against the log's own end, by a
-client of ours, so it grows also when Spark hangs.
+client of ours in its own thread, so it grows also when Spark hangs.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from streaming.progress import BatchReport
 
@@ -21,12 +24,11 @@ BATCH_BUCKETS_S = (
 last finite one."""
 
 
-class FoldMetrics:
+class FoldMetrics(Collector):
     """Instruments on a registry."""
 
     def __init__(self, registry: CollectorRegistry, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
-        self._registry = registry
         self.up = Gauge(
             "kcm_fold_up",
             "1 while the query runs; 0 for longer than a minute is a fault.",
@@ -86,10 +88,10 @@ class FoldMetrics:
             "When the last batch ended; heartbeats make one every 10 s.",
             registry=registry,
         )
-        self._lag_records: Gauge | None = None
-        self._lag_seconds: Gauge | None = None
         self._folded_to: int | None = None
+        self._log_end: int | None = None
         self._newest_ms: int | None = None
+        registry.register(self)
 
     def observe(self, report: BatchReport) -> None:
         """Count one batch."""
@@ -113,22 +115,32 @@ class FoldMetrics:
         self._folded_to = None
         self._newest_ms = None
 
-    def measure_lag(self, log_end: int) -> None:
-        """Set how far the fold is behind the log's end."""
-        if self._folded_to is None:
+    def measure_lag(self, log_end: int | None) -> None:
+        """Take where the log ends; None when that is not known, and so neither is the lag."""
+        self._log_end = log_end
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the lag as it is at this scrape (`prometheus_client.registry.Collector`)."""
+        log_end, folded_to = self._log_end, self._folded_to
+        if log_end is None or folded_to is None:
             return
-        if self._lag_records is None or self._lag_seconds is None:
-            self._lag_records = Gauge(
-                "kcm_fold_lag_records",
-                "Messages of the log that are not folded yet; near 0 but for moments.",
-                registry=self._registry,
-            )
-            self._lag_seconds = Gauge(
-                "kcm_fold_lag_seconds",
-                "At most how old the oldest message is that is not folded yet; 0 when none is.",
-                registry=self._registry,
-            )
-        behind = max(0, log_end - self._folded_to)
-        self._lag_records.set(behind)
+        behind = max(0, log_end - folded_to)
         late_s = self._now_s() - self._newest_ms / 1000 if behind and self._newest_ms else 0.0
-        self._lag_seconds.set(max(0.0, late_s))
+        yield from _lag(behind, max(0.0, late_s))
+
+    def describe(self) -> Iterator[Metric]:
+        """Give the names of the lag's figures, which are known before the lag is."""
+        return _lag(0, 0)
+
+
+def _lag(records: int, seconds: float) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "kcm_fold_lag_records",
+        "Messages of the log that are not folded yet; near 0 but for moments.",
+        value=records,
+    )
+    yield GaugeMetricFamily(
+        "kcm_fold_lag_seconds",
+        "At most how old the oldest message is that is not folded yet; 0 when none is.",
+        value=seconds,
+    )

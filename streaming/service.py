@@ -135,7 +135,12 @@ class _Fold:
             self._log.info("the query runs", lineage=lineage.name)
             self._metrics.up.set(1)
             interval_s = self._settings.topic_check_interval_s
-            with TopicWatch(self._settings, topics, interval_s=interval_s) as watch:
+            with TopicWatch(
+                self._settings,
+                topics,
+                interval_s=interval_s,
+                tell_log_end=self._metrics.measure_lag,
+            ) as watch:
                 return self._follow(query, lineage, watch)
         except (Py4JError, OSError) as error:
             if self._session is not None and self._session.alive:
@@ -179,8 +184,6 @@ class _Fold:
             active = query.isActive
             self._count(query, lineage)
             self._tell_away(watch.away_because)
-            if watch.log_end is not None:
-                self._metrics.measure_lag(watch.log_end)
             if not active:
                 return failures.describe(failure_text(query))
             changed = topics_changed(lineage, watch.ids)

@@ -9,6 +9,8 @@ within seconds.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from kcm.pipeline_processes import Pipeline
+from kcm.stack.guard import process_table
 from kcm.stack.jars import Jars
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.ports import HOST
@@ -201,10 +204,12 @@ class Drill:
         self.delete_controller()
         wait_until(self.controller, lambda now: now >= 0, deadline_s=DEADLINE_S)
 
-    def elect_preferred(self) -> None:
-        """Give leaders back to their preferred replicas; the client asks who is controller first."""
-        self.cluster.kafka.read()
-        self.cluster.elect_preferred()
+    def hang_spark(self) -> None:
+        """Let the fold's JVM hang (SIGSTOP) until it is killed; the fold itself still serves."""
+        fold = self.pipeline.processes["stream"].pid
+        for pid, parent, _, _ in process_table():
+            if parent == fold:
+                os.kill(pid, signal.SIGSTOP)
 
     def seat(self, broker_id: int) -> None:
         """Make a broker the controller: it alone is awake when the office is free."""

@@ -71,7 +71,7 @@ def vacate(drill: Drill) -> None:
         wait_until(drill.controller, lambda now: now == 0)
     # Brokers that hung for longer than their sessions last lead nothing now, and nobody else mends it.
     drill.await_well()
-    drill.elect_preferred()
+    drill.cluster.elect_preferred()
 
 
 def flap(drill: Drill) -> None:
@@ -89,7 +89,7 @@ def bounce(drill: Drill) -> None:
         wait_until(lambda: drill.registered(2), deadline_s=DEADLINE_S)
     drill.await_firing("KafkaBrokerBouncing", "KafkaLeadersImbalanced")
     drill.await_true("kafka_cluster_recommendation_standing == 1", deadline_s=2 * DEADLINE_S)
-    drill.elect_preferred()
+    drill.cluster.elect_preferred()
 
 
 def fall_behind(drill: Drill) -> None:
@@ -121,13 +121,13 @@ def lose_records(drill: Drill) -> None:
     """Let the only in-sync replica die while the other one, which lags, lives."""
     drill.seat(0)
     wait_until(lambda: drill.isr("risky"), lambda isr: len(isr) == 2)
-    drill.elect_preferred()
+    drill.cluster.elect_preferred()
     with drill.paused(1):
         wait_until(lambda: drill.isr("risky"), lambda isr: isr == [2], deadline_s=20)
         drill.brokers[2].kill()
     drill.await_firing("KafkaUncleanLeaderElection")
     drill.brokers[2].start()
-    drill.elect_preferred()
+    drill.cluster.elect_preferred()
 
 
 def haunt(drill: Drill) -> None:
@@ -155,7 +155,7 @@ def idle(drill: Drill) -> None:
     drill.brokers[2].start()
     # Whoever followed the false one may not have seen all of this: the next takes stock of everything.
     drill.depose()
-    drill.elect_preferred()
+    drill.cluster.elect_preferred()
 
 
 def plan(drill: Drill) -> None:
@@ -169,7 +169,7 @@ def plan(drill: Drill) -> None:
     drill.await_true('max_over_time(kafka_broker_live{broker="2"}[5s]) == 0')
     drill.brokers[2].start()
     drill.await_well()
-    drill.elect_preferred()
+    drill.cluster.elect_preferred()
     drill.await_true('kafka_broker_imbalance_ratio{broker="2"} == 0')
     subprocess.run([*kcm, "end", *one], check=True, timeout=DEADLINE_S)
     drill.await_true('absent(kcm_broker_maintenance{broker="2"})')
@@ -183,7 +183,7 @@ def lose_disk(drill: Drill) -> None:
     drill.await_firing("KafkaLogDirFailed")
     broker.stop()
     broker.start()
-    drill.elect_preferred()
+    drill.cluster.elect_preferred()
 
 
 def blind(drill: Drill) -> None:
@@ -262,8 +262,10 @@ def flood(drill: Drill) -> None:
 
 
 def tear(drill: Drill) -> None:
-    """Let the log lose records that were not folded, while nobody answers the fold."""
+    """Let the fold hang and die, and the log lose what was not folded while no watcher answers."""
     pipeline = drill.pipeline
+    drill.hang_spark()
+    drill.await_true("kcm_fold_lag_records > 0 and kcm_fold_lag_seconds > 5")
     pipeline.kill_part("stream")
     for _ in range(2):
         drill.depose()

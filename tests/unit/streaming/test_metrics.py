@@ -99,3 +99,16 @@ def test_lag_is_measured_against_the_logs_end() -> None:
     metrics.measure_lag(119)
     assert registry.get_sample_value("kcm_fold_lag_records") == 0
     assert registry.get_sample_value("kcm_fold_lag_seconds") == 0
+    metrics.measure_lag(None)
+    assert registry.get_sample_value("kcm_fold_lag_records") is None
+
+
+def test_lag_grows_while_nothing_is_folded() -> None:
+    """The age is that of the scrape: a fold that hangs looks later with each."""
+    registry = CollectorRegistry()
+    clock = iter((100.0, 101.0, 102.0, 103.0))
+    metrics = FoldMetrics(registry, now_s=lambda: next(clock))
+    metrics.observe(read_progress(PROGRESS, "fold"))
+    metrics.measure_lag(125)
+    ages = [registry.get_sample_value("kcm_fold_lag_seconds") for _ in range(3)]
+    assert ages == [41, 42, 43]
