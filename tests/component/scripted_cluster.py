@@ -7,7 +7,6 @@ the last commit before it.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -233,7 +232,7 @@ class ScriptedCluster(ClusterAtRest):
         wait_until(lambda: self._czxid(path), lambda czxid: czxid > before, deadline_s=EXPIRY_S)
 
     def _fail_log_dir(self, operation: FailLogDir) -> FailLogDir:
-        """Delete one of a broker's log directories; return the operation with what was in there.
+        """Take one of a broker's log directories away; return the operation with what was in there.
 
         The broker notices when it cannot write its checkpoint of high watermarks.
         """
@@ -242,7 +241,7 @@ class ScriptedCluster(ClusterAtRest):
         parts = (name.rpartition("-") for name in names)
         lost = tuple(TopicPartition(topic, int(number)) for topic, _, number in parts)
         before = self._zk.exists("/log_dir_event_notification").cversion
-        shutil.rmtree(failed)
+        failed.rename(failed.with_name("lost"))  # at once: the broker writes to it all the time
         wait_until(
             lambda: self._zk.exists("/log_dir_event_notification").cversion,
             lambda cversion: cversion > before,
