@@ -6,6 +6,7 @@ this process should it be killed.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 
@@ -43,6 +44,14 @@ class ServersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ServersApart:
     """Return what shares tests out among processes (`make test` has two)."""
     return ServersApart(config, log)
+
+
+@pytest.fixture
+def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take all KCM_ variables away: a test hears its own settings only."""
+    for name in list(os.environ):
+        if name.upper().startswith("KCM_"):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -31,6 +30,8 @@ from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import as_of, cluster_view, log_view
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
 BROKER = {"version": 5, "host": "k", "port": 9092, "endpoints": ["PLAINTEXT://k:9092"]}
 
 
@@ -52,13 +53,6 @@ class Findings:
     def levels(self) -> dict[str, str]:
         """Return the level of each thing."""
         return {each["about"]: each["level"] for each in self.all}
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture

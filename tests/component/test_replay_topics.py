@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import uuid
 import zipfile
@@ -24,6 +23,8 @@ from kcm.stack.ports import free_port
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import EnsuredTopics, ensure_topics
 from tests.histories import Fold, History, small_cluster
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 HOUR_MS = 3_600_000
 
@@ -68,13 +69,6 @@ class Topics:
         """Append any message."""
         self._producer.produce(topic, value=value, partition=partition)
         assert self._producer.flush(20) == 0
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.histories import History
@@ -11,10 +9,8 @@ from tests.unit.kcm.replaying import failing_over
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
+def _own_settings_only(no_settings_of_the_machine: None) -> None:
+    """Let no test of a command hear what the machine is set to."""
 
 
 @pytest.fixture

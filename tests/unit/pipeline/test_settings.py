@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,12 +20,7 @@ from pipeline.settings import (
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.upper().startswith("KCM_"):
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 @pytest.fixture
