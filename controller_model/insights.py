@@ -18,7 +18,7 @@ EXAMPLES_SHOWN = 3
 """Partitions named in a sentence; the number of all stands beside."""
 
 
-class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One partition, as its topic's znodes tell it."""
 
     topic: str
@@ -146,17 +146,27 @@ def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFa
 
 def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
     """Yield the partitions of one topic view."""
-    for index, partition in enumerate(view.partitions):
+    columns = zip(
+        view.partitions,
+        view.replicas,
+        view.leader,
+        view.isr,
+        view.leader_epoch,
+        view.controller_epoch,
+        strict=True,
+    )
+    adding, removing = view.adding, view.removing
+    for partition, replicas, leader, isr, leader_epoch, controller_epoch in columns:
         yield PartitionFacts(
             topic=view.name,
             partition=partition,
-            replicas=view.replicas[index],
-            leader=view.leader[index],
-            isr=view.isr[index] or (),
-            leader_epoch=view.leader_epoch[index] or 0,
-            controller_epoch=view.controller_epoch[index] or 0,
-            adding=view.adding.get(partition, ()),
-            removing=view.removing.get(partition, ()),
+            replicas=replicas,
+            leader=leader,
+            isr=isr or (),
+            leader_epoch=leader_epoch or 0,
+            controller_epoch=controller_epoch or 0,
+            adding=adding.get(partition, ()),
+            removing=removing.get(partition, ()),
             min_isr=view.min_isr,
             unclean=view.unclean,
             deleting=view.deleting,

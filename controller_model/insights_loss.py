@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -21,6 +21,10 @@ from controller_model.ids import NO_LEADER, TopicPartition
 from controller_model.insights import ClusterFacts, PartitionFacts, counted, named
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+KINDS_KEPT = 20_000
+"""Twice as many as Kafka's own assigner makes of 100 brokers; some megabytes."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,14 +78,14 @@ class _Losing:
 
     def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
         self.brokers = tuple(sorted(brokers))
-        self.cluster = cluster
         self.rest = cluster.live.difference(brokers)
         self.found: dict[StopRisk, list[TopicPartition]] = {risk: [] for risk in StopRisk}
         self.moved: Counter[int] = Counter()
 
-    def take(self, partition: PartitionFacts) -> None:
-        """Judge a partition that Kafka counts and that one of the brokers has a part in."""
-        leader, risks = outcome(partition, self.cluster, self.rest)
+    def take(
+        self, partition: PartitionFacts, leader: int | None, risks: tuple[StopRisk, ...]
+    ) -> None:
+        """Count what becomes of a partition (`outcome`)."""
         for risk in risks:
             self.found[risk].append(partition.id)
         if leader is not None:
@@ -100,6 +104,36 @@ class _Losing:
             moved=dict(sorted(self.moved.items())),
             leaders_after={b: n for b, n in sorted(after.items()) if b not in self.brokers},
         )
+
+
+class ByKind(Generic[V]):
+    """What is the same for all partitions with the same brokers, leader and settings.
+
+    A cluster has few such kinds, since assignments repeat: each is thought about once.
+    """
+
+    def __init__(self, think: Callable[[PartitionFacts], V]) -> None:
+        self._think = think
+        self._known: dict[Hashable, V] = {}
+
+    def of(self, partition: PartitionFacts) -> V:
+        """Return what holds for a partition; it may use neither its name nor its epochs."""
+        kind = (
+            partition.replicas,
+            partition.isr,
+            partition.leader,
+            partition.adding,
+            partition.removing,
+            partition.min_isr,
+            partition.unclean,
+            partition.deleting,
+        )
+        known = self._known.get(kind)
+        if known is None:
+            if len(self._known) >= KINDS_KEPT:
+                self._known.clear()
+            known = self._known[kind] = self._think(partition)
+        return known
 
 
 def outcome(
@@ -181,20 +215,30 @@ def lose_groups(
     for losing in each.values():
         for broker in losing.brokers:
             groups_of.setdefault(broker, []).append(losing)
+
+    def effects_on(partition: PartitionFacts) -> list[_Effect]:
+        met = {
+            losing
+            for broker in involved(partition, cluster)
+            for losing in groups_of.get(broker, ())
+        }
+        judged = ((losing, *outcome(partition, cluster, losing.rest)) for losing in met)
+        return [each for each in judged if each[1] is not None or each[2]]
+
+    effects = ByKind(effects_on)
     leaders: Counter[int] = Counter()
     for partition in partitions:
         if not partition.counts:
             continue
         if partition.leader in cluster.live:
             leaders[partition.leader] += 1
-        met = {
-            losing
-            for broker in involved(partition, cluster)
-            for losing in groups_of.get(broker, ())
-        }
-        for losing in met:
-            losing.take(partition)
+        for losing, leader, risks in effects.of(partition):
+            losing.take(partition, leader, risks)
     return {name: losing.ended(leaders) for name, losing in each.items()}
+
+
+_Effect = tuple[_Losing, int | None, tuple[StopRisk, ...]]
+"""Which loss it is of, and what `outcome` says."""
 
 
 def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:

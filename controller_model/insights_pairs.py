@@ -15,7 +15,7 @@ from itertools import combinations
 import msgspec
 
 from controller_model.insights import ClusterFacts, PartitionFacts
-from controller_model.insights_loss import Loss, StopRisk, involved, lose_groups, outcome
+from controller_model.insights_loss import ByKind, Loss, StopRisk, involved, lose_groups, outcome
 
 Pair = tuple[int, int]
 """Two live brokers, the lower id first."""
@@ -69,23 +69,32 @@ def _beyond(
 ) -> dict[Pair, Counter[StopRisk]]:
     """Return what each pair breaks that neither member breaks alone; nothing: not in it."""
     found: dict[Pair, Counter[StopRisk]] = {}
+    of_kind = ByKind(lambda partition: _of_kind(partition, cluster))
     for partition in partitions:
         if not partition.counts:
             continue
-        # Only its own brokers decide about a partition: small sets, in a cluster of any size.
-        members = cluster.live.intersection(
-            (partition.written_leader, *partition.isr, *partition.replicas)
-        )
-        alone: dict[int, tuple[StopRisk, ...]] = {}
-        for pair in combinations(sorted(members & involved(partition, cluster)), 2):
-            _, risks = outcome(partition, cluster, members.difference(pair))
-            if not risks:
-                continue
-            for broker in pair:
-                if broker not in alone:
-                    alone[broker] = outcome(partition, cluster, members - {broker})[1]
-            known = alone[pair[0]] + alone[pair[1]]
-            new = [risk for risk in risks if risk not in known]
-            if new:
-                found.setdefault(pair, Counter()).update(new)
+        for pair, risks in of_kind.of(partition):
+            found.setdefault(pair, Counter()).update(risks)
+    return found
+
+
+def _of_kind(partition: PartitionFacts, cluster: ClusterFacts) -> list[tuple[Pair, list[StopRisk]]]:
+    """Return what pairs of its brokers break that neither of a pair breaks alone."""
+    # Only its own brokers decide about a partition: small sets, in a cluster of any size.
+    members = cluster.live.intersection(
+        (partition.written_leader, *partition.isr, *partition.replicas)
+    )
+    alone: dict[int, tuple[StopRisk, ...]] = {}
+    found = []
+    for pair in combinations(sorted(members & involved(partition, cluster)), 2):
+        _, risks = outcome(partition, cluster, members.difference(pair))
+        if not risks:
+            continue
+        for broker in pair:
+            if broker not in alone:
+                alone[broker] = outcome(partition, cluster, members - {broker})[1]
+        known = alone[pair[0]] + alone[pair[1]]
+        new = [risk for risk in risks if risk not in known]
+        if new:
+            found.append((pair, new))
     return found

@@ -116,8 +116,16 @@ class _Account:
         self.deleting: list[TopicPartition] = []
         self.reassigning = False
         self.imbalance = 0
+        preferred = self.preferred
         for partition in partitions:
-            self._take(partition)
+            replicas = partition.replicas
+            if replicas and partition.leader == replicas[0] and not partition.adding:
+                # Most are: led as they should be, with nothing to weigh.
+                self.reassigning = self.reassigning or bool(partition.removing)
+                if not partition.deleting:
+                    preferred[replicas[0]] = preferred.get(replicas[0], 0) + 1
+            else:
+                self._take(partition)
         for waiting in self.not_led.values():
             waiting.sort(key=lambda partition: partition.id)
 
