@@ -172,10 +172,10 @@ class Step(msgspec.Struct, gc=False):
 
     def _isr_events(self) -> list[AnyEvent]:
         before, after = self.old.isr, self.new.isr
+        if sorted(before) == sorted(after):
+            return []
         left = tuple([broker for broker in before if broker not in after])
         joined = tuple([broker for broker in after if broker not in before])
-        if not left and not joined:
-            return []
         by_controller = self.new.leader_epoch != self.old.leader_epoch
         events: list[AnyEvent] = []
         if left:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -169,11 +170,15 @@ _CHILDREN = {
     "/config/changes": ZnodeKind.CONFIG_CHANGE,
 }
 
+PATHS_REMEMBERED = 16_384
+"""What changes changes again: some megabytes spare most changes a look at their path."""
+
 _TOPICS = "/brokers/topics/"
 _STATE = "/state"
 _PARTITION_STATE = ZnodeKind.PARTITION_STATE
 
 
+@lru_cache(maxsize=PATHS_REMEMBERED)
 def classify(path: str) -> Znode:
     """Return what a path is; OTHER for containers and for what Kafka does not make.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controller_model import insights_loss
 from controller_model.completeness import Status
 from controller_model.errors import ModelError
 from controller_model.events import ControllerElected, IsrShrunk
@@ -203,6 +204,36 @@ def test_what_a_loss_does_is_told_partition_by_partition() -> None:
         leaders_after={2: 5},
     )
     assert lose_each(partitions, ALL)[1] == loss
+
+
+def test_each_kind_of_partition_is_thought_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and epochs make no kind, all else does; beyond a number of kinds it begins anew."""
+    seen: list[PartitionFacts] = []
+
+    def think(partition: PartitionFacts) -> PartitionFacts:
+        seen.append(partition)
+        return partition
+
+    alike = [part(0), part(1, leader_epoch=7, controller_epoch=9), part(2, topic="u")]
+    others = [
+        part(replicas=(2, 1, 3)),
+        part(isr=(1, 2)),
+        part(leader=2),
+        part(adding=(3,)),
+        part(removing=(3,)),
+        part(min_isr=1),
+        part(unclean=False),
+        part(deleting=True),
+    ]
+    kinds = insights_loss.ByKind(think)
+    assert [kinds.of(each) for each in (*alike, *others)] == [*[alike[0]] * 3, *others]
+    assert seen == [alike[0], *others]
+    monkeypatch.setattr(insights_loss, "KINDS_KEPT", 2)
+    seen.clear()
+    few = insights_loss.ByKind(think)
+    for each in (alike[0], others[0], others[0], others[1], alike[1]):
+        few.of(each)
+    assert seen == [alike[0], others[0], others[1], alike[1]]
 
 
 def test_a_rack_and_a_pair_are_lost_together() -> None:
