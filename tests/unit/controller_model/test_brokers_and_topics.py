@@ -15,7 +15,7 @@ from controller_model.events import (
     TopicDeleted,
     TopicExpanded,
 )
-from tests.histories import Fold, History, kinds, only, small_cluster, state_path
+from tests.histories import Fold, History, kinds, only, replaced, small_cluster, state_path
 
 
 def begun(**topics: dict[int, tuple[int, ...]]) -> tuple[History, Fold]:
@@ -285,6 +285,16 @@ def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
     assert kinds(told) == ["TopicDeleted", "TopicCreated"]
     assert fold.state.control.leader_elections == {"initial": 1}
     assert fold.state.control.unclean_elections == 0
+
+
+def test_a_record_without_czxid_leaves_the_one_that_is_known() -> None:
+    """So a topic that is made anew after it is still told as another."""
+    history, fold = begun(t={0: (0, 1)})
+    history.set("/brokers/topics/t", {"version": 3, "partitions": {"0": [1, 0]}})
+    history.changes[-1] = replaced(history.changes[-1], czxid=None)
+    history.topic_gone("t", seen=False)
+    history.topic("t", {0: [2]})
+    assert kinds(fold.follow(history)) == ["TopicDeleted", "TopicCreated"]
 
 
 @pytest.mark.parametrize("end_seen", [False, True])

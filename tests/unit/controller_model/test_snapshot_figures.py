@@ -174,6 +174,42 @@ def test_a_denied_znode_that_was_deleted_is_gone_with_the_next_resync_that_may_r
     assert (facts["brokers"]["2"]["live"], facts["complete"]) == (False, True)
 
 
+def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
+    """One of three that are not told is denied: that one stays, those before and after it go."""
+    history = small_cluster()
+    for broker in range(3):
+        del history.znodes[f"/brokers/ids/{broker}"]
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(denied=("/brokers/ids/1",))
+    brokers = told(history)["brokers"]
+    assert [brokers[str(broker)]["live"] for broker in range(3)] == [False, True, False]
+
+
+def test_a_tree_that_is_denied_from_its_root_stays_as_it_was_read_last() -> None:
+    """Nothing of it is below another path."""
+    history = small_cluster()
+    before = told(history)
+    history.start_resync()
+    history.finish_resync(denied=("/",), znodes=0, digest=None)
+    after = told(history)
+    assert (after["brokers"], after["topics"]) == (before["brokers"], before["topics"])
+
+
+@pytest.mark.parametrize("reason", [None, "the session was lost"])
+def test_a_resync_after_a_time_out_of_sight_asks_for_no_other(reason: str | None) -> None:
+    """It is the answer itself; its own reason is told."""
+    history, fold = small_cluster(), Fold()
+    history.heartbeat(session=SessionState.LOST)
+    history.start_resync(reason=reason)
+    fold.follow(history)
+    view = fold.cluster_view()
+    assert view.resync_wanted is None
+    why = reason or "no reason"
+    assert view.log.incomplete_reason == (f"a resync is under way after a time out of sight: {why}")
+
+
 @pytest.mark.parametrize("lost", ["session", "watcher"])
 def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ended(
     lost: str,
