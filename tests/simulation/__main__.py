@@ -6,14 +6,16 @@ The rule: a broken seed is told with its invariant and the one command that repl
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.simulation import report
 from tests.simulation.play import Outcome, play
 
 _PROGRESS_EVERY = 100
+_AT_A_TIME = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seeds", nargs="?", default="0+300", help="FROM+COUNT, or one seed")
     parser.add_argument("--trace", action="store_true", help="tell all that happens")
+    parser.add_argument("--processes", type=int, default=1, help="how many seeds to play at once")
     parser.add_argument("--report", type=Path, help="write the figures to this page")
     options = parser.parse_args(arguments)
     try:
@@ -28,8 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError:
         parser.error(f"{options.seeds!r}: say FROM+COUNT, as in 0+300, or one seed")
     outcomes: list[Outcome] = []
-    for seed in seeds:
-        outcome = play(seed, _say if options.trace else None)
+    for seed, outcome in zip(seeds, _played(seeds, options), strict=True):
         outcomes.append(outcome)
         if outcome.broken is not None:
             _say(f"seed {seed} BROKEN {outcome.broken}")
@@ -41,6 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.report is not None:
         options.report.write_text(report.page(options.seeds, outcomes), encoding="utf-8")
     return 1 if _broken(outcomes) else 0
+
+
+def _played(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
+    """Yield what came of each seed, in order."""
+    if options.trace or options.processes == 1:
+        yield from (play(seed, _say if options.trace else None) for seed in seeds)
+        return
+    with multiprocessing.Pool(options.processes) as pool:
+        yield from pool.imap(play, seeds, chunksize=_AT_A_TIME)
 
 
 def parse_seeds(text: str) -> range:

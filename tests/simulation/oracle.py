@@ -28,13 +28,15 @@ from tests.simulation.edge import Proof
 from tests.simulation.fold import InputRow, State
 
 if TYPE_CHECKING:
+    from tests.simulation.topic import Stored
     from tests.simulation.world import World
 
 LIVE_LAG_MS = 75_000
 """What is shown as live was true within this time: three silences, and the longest lag played."""
 
 _LIVE_EVERY = 8
-_PROOFS = {ChangeKind.RESYNC_FINISHED, ChangeKind.RECONCILED}
+PROOFS = {ChangeKind.RESYNC_FINISHED, ChangeKind.RECONCILED}
+"""What may prove the state."""
 _ZNODES = {ChangeKind.SET, ChangeKind.DELETED}
 
 
@@ -156,7 +158,7 @@ class Oracle:
             raise BrokenError("a hole is told", f"up to {log.position}")
         if batch.holed_at >= 0 and not told:
             later = batch.news[batch.holed_at :]
-            if not any(change.kind in _PROOFS for change in later):
+            if not any(change.kind in PROOFS for change in later):
                 raise BrokenError("a hole is told", f"in the batch up to {log.position}")
 
     def _check_whole(self, log: LogLedger, batch: Batch) -> None:
@@ -173,7 +175,7 @@ class Oracle:
         index = max(
             i
             for i, change in enumerate(batch.news)
-            if change.kind in _PROOFS and change.observed_at == log.verified_at
+            if change.kind in PROOFS and change.observed_at == log.verified_at
         )
         change = batch.news[index]
         proof = self.world.proofs.get((change.watcher, change.position))
@@ -341,7 +343,7 @@ def read_batch(note: Note, rows: list[InputRow]) -> Batch:
     return Batch(note, news, whole, holed_at, late)
 
 
-def decoded(rows: list[InputRow]) -> Iterable[ZnodeChange]:
+def decoded(rows: Iterable[InputRow | Stored]) -> Iterable[ZnodeChange]:
     """Yield the changes in rows that can be read."""
     for row in rows:
         try:

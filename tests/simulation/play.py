@@ -100,13 +100,13 @@ def _come_to_rest(world: World) -> None:
     world.heal()
     if world.rng.random() < _LATE_OUTPUT and world.fold.repeat_output():
         world.hit("old output written late")
-    since = world.clock.now
+    since, told = world.clock.now, quiet.last_told(world)
     unrest: str | None = "nothing has happened"
     while unrest is not None:
         if world.clock.now - since > _PATIENCE_MS:
             raise BrokenError("it comes to rest", unrest)
         world.clock.run_for(_STEP_MS)
         world.supervise()
-        unrest = quiet.unrest(world, since)
+        unrest = quiet.unrest(world, since, told)
     world.trace("QUIET")
     quiet.check(world)

@@ -7,6 +7,7 @@ without its repetitions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from controller_model.changes import ChangeKind, ZnodeChange, data_fields, diges
 from controller_model.cluster import ClusterState, MemoryTopicStore
 from controller_model.completeness import Reading, Status, assess
 from controller_model.control_plane import Assumed, ControlPlane, new_cluster
-from controller_model.ids import AsOf
+from controller_model.ids import AsOf, Position
 from controller_model.projection import project
 from controller_model.replay import finish_batch, replay
 from controller_model.views import AnyView, BrokerView, ClusterView, TopicView
@@ -24,8 +25,10 @@ from controller_model.znodes import published_data
 from tests.simulation.edge import CLUSTER
 from tests.simulation.fold import Path
 from tests.simulation.oracle import (
+    PROOFS,
     BrokenError,
     Note,
+    decoded,
     digest_of,
     is_told,
     marks_of,
@@ -46,8 +49,17 @@ _HISTORY_OF_A_BROKER = (
 )
 
 
-def unrest(world: World, since_ms: int) -> str | None:
-    """Return why the line is not quiet yet; None when it is, and proved since then."""
+def last_told(world: World) -> Position:
+    """Return the newest place in the log."""
+    return max((change.position for change in _told(world, 0)), default=Position(0, 0))
+
+
+def unrest(world: World, since_ms: int, told: Position) -> str | None:
+    """Return why the line is not quiet yet; None when it is, and proved since then.
+
+    `told` is how far the log had come then: an older proof may have a later time, by a watcher's
+    clock that was ahead, and an older message may come again.
+    """
     live = [edge for edge in world.edges if edge.alive]
     if len(live) != 1:
         return f"{len(live)} watchers live"
@@ -58,10 +70,18 @@ def unrest(world: World, since_ms: int) -> str | None:
         return "the watcher is busy"
     if not world.fold.idle or not world.exporter.idle:
         return "the fold or the exporter has something to read"
+    news = (change for change in _told(world, since_ms) if change.position > told)
+    if not any(change.kind in PROOFS for change in news):
+        return "no proof was told since"
     control = world.fold.committed.control()
     if control is None or control.log.watcher != edge.name or control.log.resync is not None:
         return "what is held is not proved by this watcher, whose clock may be another"
     return _not_shown_as_live(world, since_ms - edge.clock_ahead_ms)
+
+
+def _told(world: World, since_ms: int) -> Iterable[ZnodeChange]:
+    """Return what can be read of the messages that came to the log since then."""
+    return decoded(record for record in world.log.records if record.timestamp >= since_ms)
 
 
 def _not_shown_as_live(world: World, since_ms: int) -> str | None:
