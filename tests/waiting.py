@@ -12,7 +12,7 @@ POLL_S = 0.02  # short against everything that tests wait for
 
 
 def wait_until(
-    look: Callable[[], T], holds: Callable[[T], bool] = bool, *, deadline_s: float = 10.0
+    look: Callable[[], T], holds: Callable[[T], bool] = bool, *, deadline_s: float = 30.0
 ) -> T:
     """Look until what is seen holds, and return it; AssertionError names the last thing seen."""
     deadline = time.monotonic() + deadline_s

@@ -37,7 +37,8 @@ REPLICA_LAG_MS = (
 )
 REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is lost at times when a broker dies
 ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow
-REELECTION_DEADLINE_S = 10.0  # brokers that see /controller gone take it within milliseconds
+REELECTION_DEADLINE_S = 30.0  # idle brokers that see /controller gone take it within milliseconds
+ELECTION_POLL_S = 0.2  # the controller that is asked again works on what it was asked before
 REELECTION_POLL_S = 0.005  # as fast as brokers are, so that the deletions come in a row
 
 BROKER_PROPERTIES: dict[str, str | int] = {
@@ -112,7 +113,7 @@ class WatchedCluster:
         """
         client = self.truth.client
         deadline = time.monotonic() + REELECTION_DEADLINE_S
-        while not self._watched_by_all():
+        while not self.watched_by_all():
             _wait("the brokers do not watch /controller", deadline)
         deleted = client.get("/controller")[1].czxid
         client.delete("/controller")
@@ -122,15 +123,19 @@ class WatchedCluster:
                     return
             _wait("nobody takes /controller", deadline)
 
-    def _watched_by_all(self) -> bool:
-        """Return whether each live broker's session has a watch on /controller, which is there."""
+    def watched_by_all(self) -> bool:
+        """Return whether each live broker's session has a watch on /controller, which is there.
+
+        Not while a broker comes or goes: its registration may vanish between two questions.
+        """
         client = self.truth.client
         paths = [f"/brokers/ids/{broker}" for broker in client.get_children("/brokers/ids")]
-        owners = {client.exists(path).ephemeralOwner for path in paths}
+        stats = [client.exists(path) for path in ("/controller", *paths)]
+        if None in stats:
+            return False
         answer = four_letter_word(HOST, self.zookeeper.port, "wchp")
-        return client.exists("/controller") is not None and owners <= watchers(
-            answer, "/controller"
-        )
+        owners = {stat.ephemeralOwner for stat in stats[1:]}
+        return owners <= watchers(answer, "/controller")
 
     def bring_back(self) -> list[int]:
         """Start the brokers that are down, together, wait for them, and return their ids.
@@ -155,7 +160,7 @@ class WatchedCluster:
         """
         deadline = time.monotonic() + ELECTION_DEADLINE_S
         while (error := self._ask_for_preferred()) is not None:
-            _wait(f"not elected: {error}", deadline, ELECTION_DEADLINE_S)
+            _wait(f"not elected: {error}", deadline, ELECTION_DEADLINE_S, ELECTION_POLL_S)
 
     def _ask_for_preferred(self) -> KafkaError | None:
         """Ask once; return why an election that is needed did not happen, None when each did."""
@@ -192,9 +197,14 @@ def watchers(wchp: str, path: str) -> set[int]:
     return sessions
 
 
-def _wait(problem: str, deadline: float, limit_s: float = REELECTION_DEADLINE_S) -> None:
+def _wait(
+    problem: str,
+    deadline: float,
+    limit_s: float = REELECTION_DEADLINE_S,
+    poll_s: float = REELECTION_POLL_S,
+) -> None:
     """Wait a moment; raise TimeoutError with the problem once the deadline has passed."""
     if time.monotonic() >= deadline:
         message = f"{problem}, for {limit_s:g} s"
         raise TimeoutError(message)
-    time.sleep(REELECTION_POLL_S)
+    time.sleep(poll_s)

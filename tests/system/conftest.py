@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from kcm.stack.jars import Jars
 from kcm.stack.supervisor import Supervisor
 from kcm.story.board import Board
 from kcm.story.comparison import Comparison, Outcome
 from kcm.story.scene import Scene
-from kcm.story.screen import PlainScreen
 from kcm.story.teller import FAST, Teller
+from tests.system.noting_screen import NotingScreen
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +35,15 @@ def scene(jars: Jars, board: Board, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def outcomes(scene: Scene, board: Board) -> list[Outcome]:
+def screen(board: Board) -> NotingScreen:
+    """Where the story is told."""
+    return NotingScreen(board)
+
+
+@pytest.fixture(scope="session")
+def outcomes(scene: Scene, board: Board, screen: NotingScreen) -> list[Outcome]:
     """The demo's story, told once: what each step came to."""
-    Teller(scene, board, PlainScreen(Console(file=StringIO()), board), FAST).tell()
+    Teller(scene, board, screen, FAST).tell()
     return board.outcomes
 
 

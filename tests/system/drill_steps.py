@@ -68,9 +68,6 @@ def vacate(drill: Drill) -> None:
             drill.delete_controller()
             drill.await_firing("KafkaControllerMissing")
         wait_until(drill.controller, lambda now: now == 0)
-    # Brokers that hung for longer than their sessions last lead nothing now, and nobody else mends it.
-    drill.await_well()
-    drill.cluster.elect_preferred()
 
 
 def flap(drill: Drill) -> None:
@@ -88,7 +85,6 @@ def bounce(drill: Drill) -> None:
         wait_until(lambda: drill.registered(2), deadline_s=DEADLINE_S)
     drill.await_firing("KafkaBrokerBouncing", "KafkaLeadersImbalanced")
     drill.await_true("kafka_cluster_recommendation_standing == 1", deadline_s=2 * DEADLINE_S)
-    drill.cluster.elect_preferred()
 
 
 def fall_behind(drill: Drill) -> None:
@@ -96,7 +92,7 @@ def fall_behind(drill: Drill) -> None:
     drill.seat(0)
     for _ in range(2):
         with drill.paused(1):
-            wait_until(lambda: drill.isr("strict"), lambda isr: 1 not in isr, deadline_s=20)
+            wait_until(lambda: drill.isr("strict"), lambda isr: 1 not in isr, deadline_s=DEADLINE_S)
             drill.await_firing("KafkaPartitionsUnderMinIsr")
         wait_until(lambda: drill.isr("strict"), lambda isr: 1 in isr, deadline_s=DEADLINE_S)
     drill.await_firing("KafkaIsrFlapping")
@@ -112,7 +108,7 @@ def hold_up(drill: Drill) -> None:
             json.dumps({"version": 1, "partitions": [moves]}).encode(),
         )
         drill.zookeeper.create("/admin/delete_topics/doomed")
-        drill.await_firing("KafkaReassignmentStuck", "KafkaTopicDeletionStuck", deadline_s=20)
+        drill.await_firing("KafkaReassignmentStuck", "KafkaTopicDeletionStuck")
     drill.await_true("kafka_cluster_reassigning_partitions + kafka_cluster_deleting_topics == 0")
 
 
@@ -122,11 +118,10 @@ def lose_records(drill: Drill) -> None:
     wait_until(lambda: drill.isr("risky"), lambda isr: len(isr) == 2)
     drill.cluster.elect_preferred()
     with drill.paused(1):
-        wait_until(lambda: drill.isr("risky"), lambda isr: isr == [2], deadline_s=20)
+        wait_until(lambda: drill.isr("risky"), lambda isr: isr == [2], deadline_s=DEADLINE_S)
         drill.brokers[2].kill()
     drill.await_firing("KafkaUncleanLeaderElection")
     drill.brokers[2].start()
-    drill.cluster.elect_preferred()
 
 
 def haunt(drill: Drill) -> None:
@@ -134,7 +129,7 @@ def haunt(drill: Drill) -> None:
     drill.seat(0)
     with drill.paused(0):
         drill.brokers[2].kill()
-        wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=20)
+        wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
         drill.zookeeper.create("/brokers/topics/by-hand", b'{"version":1,"partitions":{"0":[1]}}')
         drill.await_firing("KafkaControllerGhost", deadline_s=GHOST_DEADLINE_S)
     drill.brokers[2].start()
@@ -148,13 +143,12 @@ def idle(drill: Drill) -> None:
     drill.seat(0)
     with drill.paused(0, 1):
         drill.brokers[2].kill()
-        wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=20)
+        wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
         with drill.taken_office(1):
             drill.await_firing("KafkaControllerFailoverSlow")
     drill.brokers[2].start()
     # Whoever followed the false one may not have seen all of this: the next takes stock of everything.
     drill.depose()
-    drill.cluster.elect_preferred()
 
 
 def plan(drill: Drill) -> None:
@@ -167,8 +161,7 @@ def plan(drill: Drill) -> None:
     drill.brokers[2].stop()
     drill.await_true('max_over_time(kafka_broker_live{broker="2"}[5s]) == 0')
     drill.brokers[2].start()
-    drill.await_well()
-    drill.cluster.elect_preferred()
+    drill.settle()
     drill.await_true('kafka_broker_imbalance_ratio{broker="2"} == 0')
     subprocess.run([*kcm, "end", *one], check=True, timeout=DEADLINE_S)
     drill.await_true('absent(kcm_broker_maintenance{broker="2"})')
@@ -182,7 +175,6 @@ def lose_disk(drill: Drill) -> None:
     drill.await_firing("KafkaLogDirFailed")
     broker.stop()
     broker.start()
-    drill.cluster.elect_preferred()
 
 
 def blind(drill: Drill) -> None:

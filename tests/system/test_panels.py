@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from dashboards.signals import SIGNALS
 from kcm.stack.prometheus import Prometheus, find_prometheus
 from kcm.story.board import Board
 from kcm.story.scene import CLUSTER_NAME, Scene
+from tests.system.noting_screen import NotingScreen
 from tests.system.prometheus_answers import STEP_S, Told, ask, chosen, firing
 from tests.waiting import wait_until
 
@@ -30,28 +30,7 @@ pytestmark = pytest.mark.skipif(
 SCRAPE_S = 0.5
 """Shorter than any step; what is over between two scrapes is not seen by anybody's Prometheus."""
 
-WATCH_S = 0.02
-
 MOVED = [signal for signal in SIGNALS if isinstance(signal.moved_by, DemoStep)]
-
-
-class _Titles:
-    """Notes when each step begins, by looking at the board that the screen shows."""
-
-    def __init__(self, board: Board) -> None:
-        self.began: dict[str, float] = {}
-        self._board = board
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="titles", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(WATCH_S):
-            self.began.setdefault(self._board.title, time.time())
 
 
 FIRED = {
@@ -82,7 +61,9 @@ _FILL = chosen(CLUSTER_NAME)
 
 
 @pytest.fixture(scope="module")
-def told(scene: Scene, board: Board, request: pytest.FixtureRequest) -> Iterator[Told]:
+def told(
+    scene: Scene, board: Board, screen: NotingScreen, request: pytest.FixtureRequest
+) -> Iterator[Told]:
     """The story, scraped from before its beginning; the first module of the folder tells it."""
     assert not board.outcomes, "the story was told before Prometheus was there"
     folder = scene.supervisor.folder / "boards"
@@ -101,13 +82,16 @@ def told(scene: Scene, board: Board, request: pytest.FixtureRequest) -> Iterator
 
     first = wait_until(scraped_at)
     wait_until(scraped_at, lambda newest: newest > first + 2 * STEP_S)
-    titles = _Titles(board)
+
+    def await_scrape() -> None:
+        now = time.time()
+        wait_until(scraped_at, lambda newest: newest > now, deadline_s=60.0)
+
+    # The next step may begin as soon as the API shows the last one's end, before it is scraped.
+    screen.after_each = await_scrape
     outcomes = request.getfixturevalue("outcomes")
-    titles.close()
     assert not outcomes[-1].problem
-    ended = time.time()
-    wait_until(scraped_at, lambda newest: newest > ended)
-    yield Told(server.url, titles.began, ended)
+    yield Told(server.url, screen.began, time.time())
     server.stop()
 
 
