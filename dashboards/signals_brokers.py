@@ -137,6 +137,7 @@ BROKER_SKEW_LARGE = Signal(
     "what it was given is missing from the share of the others.",
     legend="broker {{broker}}",
     moved_by=DrillStep.INVITE,
+    appears=True,  # There is none while the cluster has few partitions.
 )
 BROKER_COORDINATES = Signal(
     name="broker_coordinates",
