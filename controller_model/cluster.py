@@ -70,18 +70,27 @@ class ClusterState:
         """Topics that are gone since the last projection, and how many views each had."""
         self.look: Look | None = None
         """What was counted at the last change, until the accounts have taken it."""
+        self._read: TopicState | None = None
+        """The topic that was read last; None once topics were put back."""
         self._uncounted: dict[str, set[int] | None] = {}
         """The partitions of touched topics whose states are off the totals; None: all of a topic."""
 
     def topic(self, name: str) -> TopicState | None:
         """Return a topic for reading."""
-        return self.touched.get(name) or self.topics.get(name)
+        touched = self.touched.get(name)
+        if touched is not None:
+            return touched
+        topic = self.topics.get(name)
+        # Whoever looks at a topic may change it next: it need not be read again.
+        self._read = topic
+        return topic
 
     def hold(self, name: str) -> TopicState:
         """Return a topic for changing what is not counted, new if need be."""
         topic = self.touched.get(name)
         if topic is None:
-            topic = self.topics.get(name)
+            read = self._read
+            topic = read if read is not None and read.name == name else self.topics.get(name)
             self._uncounted[name] = set()
             if topic is None:
                 topic = TopicState(name)
@@ -103,7 +112,7 @@ class ClusterState:
 
     def touch_state(self, name: str, partition: int) -> TopicState:
         """Return a topic for changing the state of one partition, which leaves the totals."""
-        topic = self.hold(name)
+        topic = self.touched.get(name) or self.hold(name)
         off = self._uncounted[name]
         if off is not None and partition not in off:
             self._count(topic, partition, -1, whole=False)
@@ -157,6 +166,7 @@ class ClusterState:
                 self.removed[name] = max(topic.chunks, self.removed.get(name, 1))
                 continue
             self.topics.put(topic)
+        self._read = None
         self.touched.clear()
         self._uncounted.clear()
 
