@@ -40,15 +40,14 @@ def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
     if mark is None:
         late = change.read_zxid is not None and change.read_zxid < log.deletes_read_zxid
         return Verdict.STALE if late and not rebase else _NEWS
-    if change.mzxid is None:
+    mzxid = change.mzxid
+    if mzxid is None or mzxid > mark.mzxid:
         return _NEWS
     if rebase and mark.resync != log.resync_ordinal:
         # Another history: an equal zxid there says nothing about the value here.
         return _NEWS
-    if change.mzxid == mark.mzxid and change.czxid in {None, mark.czxid}:
+    if mzxid == mark.mzxid and change.czxid in {None, mark.czxid}:
         return Verdict.CONFIRMED
-    if change.mzxid > mark.mzxid:
-        return _NEWS
     # A server that has come to zxid R shows every write up to R: so a read at or after the value
     # held cannot show an older one, unless that value is of a history that is no more.
     impossible = change.read_zxid is not None and change.read_zxid >= mark.mzxid

@@ -187,9 +187,7 @@ def decode_message(message: bytes) -> Batch:
         changes = _changes_decoder.decode(message)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _decode_one_by_one(message)
-    if all(change.v == VERSION for change in changes):
-        return Batch(changes)
-    ours = tuple(change for change in changes if change.v == VERSION)
+    ours = tuple([change for change in changes if change.v == VERSION])
     return Batch(ours, len(changes) - len(ours))
 
 

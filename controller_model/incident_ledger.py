@@ -107,11 +107,12 @@ def account(state: ClusterState, events: Sequence[AnyEvent]) -> list[AnyEvent]:
         kind = type(event)
         rule = rules.get(kind)
         if rule is not None:
-            if ledger.open is None and opens(ledger, event):
-                ledger.open = _begin(ledger, event)
-                told.append(_opened(ledger.open, event))
-            if ledger.open is not None:
-                _add(ledger, ledger.open, rule, event)
+            incident = ledger.open
+            if incident is None and opens(ledger, event):
+                incident = ledger.open = _begin(ledger, event)
+                told.append(_opened(incident, event))
+            if incident is not None:
+                _add(ledger, incident, rule, event)
         if kind in _TURNS:
             _turn(ledger, event)
     if state.look is not None:

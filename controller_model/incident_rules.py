@@ -32,29 +32,23 @@ from controller_model.events import (
 from controller_model.ids import NO_CONTROLLER
 from controller_model.incidents import CONTROLLERS_KEPT, Incident, IncidentLedger
 
-# Python 3.11 finds a member of an Enum, and its hash, by running Python code: a failover has
-# thousands of events.
+# Python 3.11 finds a member of an Enum by running Python code: a failover has thousands of events.
 _OFFLINE, _UNCLEAN = LeaderElectionKind.OFFLINE, LeaderElectionKind.UNCLEAN
-_SHUTDOWN = LeaderElectionKind.CONTROLLED_SHUTDOWN
+_BY_FAILURE = frozenset({_OFFLINE, _UNCLEAN, LeaderElectionKind.CONTROLLED_SHUTDOWN})
+"""Elections that a failure or a stop made; others move leaders because somebody wants it."""
 
 
 def opens(ledger: IncidentLedger, event: AnyEvent) -> bool:
     """Tell whether something goes wrong with it; what ends a trouble of before opens nothing."""
-    match event:
-        case LeadersElected():
-            if event.election is _OFFLINE:
-                # Else the former leader was known to be gone: a partition gets one again.
-                return event.from_broker in ledger.live
-            return _is_by_failure(event.election)
-        case ControllerElected():
-            # Without a former holder it is the first that is known.
-            return event.from_broker != NO_CONTROLLER and not ledger.vacant_before
+    if isinstance(event, LeadersElected):
+        if event.election is _OFFLINE:
+            # Else the former leader was known to be gone: a partition gets one again.
+            return event.from_broker in ledger.live
+        return event.election in _BY_FAILURE
+    if isinstance(event, ControllerElected):
+        # Without a former holder it is the first that is known.
+        return event.from_broker != NO_CONTROLLER and not ledger.vacant_before
     return type(event) in _OPENERS
-
-
-def _is_by_failure(election: LeaderElectionKind) -> bool:
-    """Tell whether a failure or a stop made it; others move leaders because somebody wants it."""
-    return election is _OFFLINE or election is _SHUTDOWN or election is _UNCLEAN
 
 
 Rule = Callable[[IncidentLedger, Incident, Any], bool]
@@ -122,7 +116,7 @@ def _leaders_elected(ledger: IncidentLedger, incident: Incident, event: LeadersE
     # Of one that had no leader PartitionsOnline tells.
     if event.from_broker >= 0 and event.from_broker not in ledger.live:
         _move_offline(incident, -count)
-    return _is_by_failure(election)
+    return election in _BY_FAILURE
 
 
 def _partitions_offline(

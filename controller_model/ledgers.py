@@ -19,20 +19,16 @@ from controller_model import (
 from controller_model.changes import ZnodeChange
 from controller_model.cluster import ClusterState
 from controller_model.control_plane import Mark
-from controller_model.coordinators import COORDINATOR_OF
 from controller_model.events import (
     Anomaly,
     AnyEvent,
-    CoordinatorsMoved,
-    LeadersElected,
-    PartitionsOffline,
     PreferredElectionRequested,
     ReassignmentRequested,
     TopicDeletionCompleted,
     TopicDeletionRequested,
     where,
 )
-from controller_model.ids import NO_LEADER
+from controller_model.topic_ledger import record_of
 from controller_model.znodes import (
     DECODERS,
     Znode,
@@ -82,26 +78,31 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 def find_mark(state: ClusterState, znode: Znode, path: str) -> Mark | None:
     """Return what is remembered of a znode."""
     kind = znode.kind
+    if kind is _PARTITION_STATE:
+        topic = state.touched.get(znode.name) or state.topic(znode.name)
+        record = None if topic is None else topic.partitions.get(znode.partition)
+        return None if record is None else record.mark
     if kind not in _IN_TOPIC:
         return state.control.marks.get(path)
     topic = state.topic(znode.name)
     if topic is None:
         return None
-    if kind is _PARTITION_STATE:
-        record = topic.partitions.get(znode.partition)
-        return None if record is None else record.mark
     return topic.mark if kind is ZnodeKind.TOPIC else topic.config_mark
 
 
 def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
     """Remember a znode."""
-    if znode.kind not in _IN_TOPIC:
+    kind = znode.kind
+    if kind is _PARTITION_STATE:
+        topic = state.touched.get(znode.name) or state.hold(znode.name)
+        record = topic.partitions.get(znode.partition) or record_of(topic, znode.partition)
+        record.mark = mark
+        return
+    if kind not in _IN_TOPIC:
         state.control.marks[path] = mark
         return
     topic = state.hold(znode.name)
-    if znode.kind is _PARTITION_STATE:
-        topic_ledger.record_of(topic, znode.partition).mark = mark
-    elif znode.kind is ZnodeKind.TOPIC:
+    if kind is ZnodeKind.TOPIC:
         state.control.topics += topic.mark is None
         topic.mark = mark
     else:
@@ -213,26 +214,6 @@ def _set_reassign_partitions(
     return [ReassignmentRequested(**where(change), partitions=tuple(sorted(asked)))]
 
 
-def _set_partition_state(
-    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
-) -> list[AnyEvent]:
-    events = topic_ledger.set_partition_state(state, znode, change, payload)
-    coordinator = COORDINATOR_OF.get(znode.name)
-    if coordinator is None:
-        return events
-    return events + [
-        CoordinatorsMoved(
-            **where(change),
-            coordinator=coordinator,
-            from_broker=event.from_broker,
-            to_broker=event.to_broker if isinstance(event, LeadersElected) else NO_LEADER,
-            partitions=event.partitions,
-        )
-        for event in events
-        if isinstance(event, LeadersElected | PartitionsOffline)
-    ]
-
-
 def _set_migration(
     state: ClusterState, _znode: Znode, _change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
@@ -290,7 +271,7 @@ _SET: dict[ZnodeKind, SetHandler] = {
     ZnodeKind.CONTROLLER_EPOCH: election_ledger.set_epoch,
     ZnodeKind.BROKER: _looked_at(broker_ledger.set_broker),
     ZnodeKind.TOPIC: topic_ledger.set_topic,
-    ZnodeKind.PARTITION_STATE: _set_partition_state,
+    ZnodeKind.PARTITION_STATE: topic_ledger.set_partition_state,
     ZnodeKind.REASSIGN_PARTITIONS: _set_reassign_partitions,
     ZnodeKind.PREFERRED_ELECTION: _set_preferred_election,
     ZnodeKind.DELETE_TOPIC: _set_delete_topic,

@@ -38,8 +38,11 @@ _REASSIGN_PARTITIONS = ZnodeKind.REASSIGN_PARTITIONS.value
 def count_election(control: ControlPlane, kind: LeaderElectionKind) -> None:
     """Count a partition that got a leader by this kind of election."""
     elections = control.leader_elections
-    name = str(kind)
-    elections[name] = elections.get(name, 0) + 1
+    # A member is found as its text is; to make the text, which is slow, is left to the first one.
+    try:
+        elections[kind] += 1
+    except KeyError:
+        elections[str(kind)] = 1
 
 
 class Step(msgspec.Struct, gc=False):
@@ -55,33 +58,34 @@ class Step(msgspec.Struct, gc=False):
     at: int
     position: Position
     zxid: int | None
-    partitions: tuple[TopicPartition]
+    partitions: tuple[TopicPartition, ...]
 
-    def events(self) -> list[AnyEvent]:
-        """Count what happened and tell it."""
-        events = self._stale_write()
-        if self.topic.name in self.control.deleting:
-            return events
-        if self.new.leader != self.old_leader:
-            events += self._leader_events()
-        if self.new.isr != self.old.isr:
-            events += self._isr_events()
-        return events
+    def tell(self, events: list[AnyEvent]) -> None:
+        """Count what happened and add it to the events."""
+        new, control = self.new, self.control
+        epoch = control.controller.epoch
+        if epoch is not None and new.controller_epoch < epoch:
+            self._tell_stale_write(events, epoch)
+        if self.topic.name in control.deleting:
+            return
+        if new.leader != self.old_leader:
+            self._tell_leader(events)
+        before = self.old.isr
+        # Another order is no change: the preferred replica is the assignment's first, not the ISR's.
+        if new.isr != before and set(new.isr) != set(before):
+            self._tell_isr(events)
 
-    def _stale_write(self) -> list[AnyEvent]:
+    def _tell_stale_write(self, events: list[AnyEvent], current: int) -> None:
         ledger = self.control.controller
-        current = ledger.epoch
-        if current is None or self.new.controller_epoch >= current:
-            return []
         moved = (self.new.leader, self.new.leader_epoch) != (
             self.old_leader,
             self.old.leader_epoch,
         )
         newer_than_epoch = (self.change.mzxid or 0) > ledger.epoch_zxid
         if not (moved and newer_than_epoch):
-            return []
+            return
         ledger.stale_writes += 1
-        return [
+        events.append(
             StaleControllerWrite(
                 controller_epoch=self.new.controller_epoch,
                 current_epoch=current,
@@ -90,13 +94,13 @@ class Step(msgspec.Struct, gc=False):
                 position=self.position,
                 zxid=self.zxid,
             )
-        ]
+        )
 
-    def _leader_events(self) -> list[AnyEvent]:
+    def _tell_leader(self, events: list[AnyEvent]) -> None:
         old, new = self.old_leader, self.new.leader
         if new < 0:
-            return (
-                [
+            if old >= 0:
+                events.append(
                     PartitionsOffline(
                         from_broker=old,
                         partitions=self.partitions,
@@ -104,14 +108,13 @@ class Step(msgspec.Struct, gc=False):
                         position=self.position,
                         zxid=self.zxid,
                     )
-                ]
-                if old >= 0
-                else []
-            )
+                )
+            return
         kind = self._election()
         count_election(self.control, kind)
-        self.control.unclean_elections += kind is _UNCLEAN
-        events: list[AnyEvent] = [
+        if kind is _UNCLEAN:
+            self.control.unclean_elections += 1
+        events.append(
             LeadersElected(
                 election=kind,
                 from_broker=old,
@@ -122,7 +125,7 @@ class Step(msgspec.Struct, gc=False):
                 position=self.position,
                 zxid=self.zxid,
             )
-        ]
+        )
         if old < 0:
             events.append(
                 PartitionsOnline(
@@ -133,7 +136,6 @@ class Step(msgspec.Struct, gc=False):
                     zxid=self.zxid,
                 )
             )
-        return events
 
     def _election(self) -> LeaderElectionKind:
         new = self.new
@@ -149,13 +151,14 @@ class Step(msgspec.Struct, gc=False):
         return self._election_from_live_leader()
 
     def _election_from_live_leader(self) -> LeaderElectionKind:
-        if self.old_leader in self.topic.removing.get(self.partition, ()):
+        old_leader = self.old_leader
+        if old_leader in self.topic.removing.get(self.partition, ()):
             return _REASSIGNMENT
-        if self.old_leader in self.old.isr and self.old_leader not in self.new.isr:
+        if old_leader in self.old.isr and old_leader not in self.new.isr:
             # In a resync the old leader may be gone as well: only its end will tell.
             if self.control.log.resync is not None:
                 return _UNKNOWN
-            failed = self.control.brokers[self.old_leader].log_dir_failed
+            failed = self.control.brokers[old_leader].log_dir_failed
             return _OFFLINE if failed else _CONTROLLED_SHUTDOWN
         replicas = self.old.replicas or ()
         if replicas and replicas[0] == self.new.leader:
@@ -170,14 +173,11 @@ class Step(msgspec.Struct, gc=False):
         merged = mark is not None and steps_merged(mark, self.change.version) > 0
         return merged or self.new.leader_epoch > self.old.leader_epoch + 1
 
-    def _isr_events(self) -> list[AnyEvent]:
+    def _tell_isr(self, events: list[AnyEvent]) -> None:
         before, after = self.old.isr, self.new.isr
-        if sorted(before) == sorted(after):
-            return []
         left = tuple([broker for broker in before if broker not in after])
         joined = tuple([broker for broker in after if broker not in before])
         by_controller = self.new.leader_epoch != self.old.leader_epoch
-        events: list[AnyEvent] = []
         if left:
             self.control.isr_shrinks += 1
             for broker in left:
@@ -205,7 +205,6 @@ class Step(msgspec.Struct, gc=False):
                     zxid=self.zxid,
                 )
             )
-        return events
 
     def _note_leave(self, broker: int, *, by_controller: bool) -> None:
         record = self.control.brokers.get(broker)

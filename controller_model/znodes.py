@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +20,7 @@ from controller_model.config_payloads import (
     reduce_config_change,
 )
 from controller_model.errors import UnreadableZnodeError
-from controller_model.ids import new_tuple
+from controller_model.ids import TopicPartition, new_tuple
 from controller_model.znode_payloads import (
     BrokerZnode,
     ControllerZnode,
@@ -145,12 +144,14 @@ DECODERS: dict[ZnodeKind, Callable[[bytes], object]] = {
 """Each kind's decoder; it raises UnreadableZnodeError and nothing else, whatever it is given."""
 
 
-class Znode(NamedTuple):
+class Znode(msgspec.Struct, frozen=True, gc=False):
     """A classified path: `name` is the topic, broker or sequence part, "" where there is none."""
 
     kind: ZnodeKind
     name: str = ""
     partition: int = -1
+    partitions: tuple[TopicPartition, ...] = ()
+    """The partition that a state is of, as events list it: made here once for all changes of it."""
 
 
 _OTHER = Znode(ZnodeKind.OTHER)
@@ -182,7 +183,8 @@ _PARTITION_STATE = ZnodeKind.PARTITION_STATE
 def classify(path: str) -> Znode:
     """Return what a path is; OTHER for containers and for what Kafka does not make.
 
-    >>> classify("/brokers/topics/t/partitions/3/state")[1:]
+    >>> state = classify("/brokers/topics/t/partitions/3/state")
+    >>> state.name, state.partition
     ('t', 3)
     >>> classify("/brokers/ids").kind.name
     'OTHER'
@@ -202,9 +204,11 @@ def classify(path: str) -> Znode:
 def _classify_state(path: str) -> Znode:
     parts = path.split("/")
     if len(parts) == _PARTITION_STATE_PARTS and parts[3] and parts[4] == "partitions":
-        partition = parts[5]
+        topic, partition = parts[3], parts[5]
         if is_int32(partition):
-            return new_tuple(Znode, (_PARTITION_STATE, parts[3], int(partition)))
+            number = int(partition)
+            named = (new_tuple(TopicPartition, (topic, number)),)
+            return Znode(_PARTITION_STATE, topic, number, named)
     # A topic may be called "state".
     name = path.removeprefix(_TOPICS)
     return Znode(ZnodeKind.TOPIC, name) if "/" not in name else _OTHER

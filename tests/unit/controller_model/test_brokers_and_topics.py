@@ -386,6 +386,16 @@ def test_offline_and_online_are_told() -> None:
     assert fold.counts().offline == 0
 
 
+def test_a_partition_without_a_leader_goes_offline_once() -> None:
+    """From none (-1) to the leader of a deletion (-2) nothing is told: it was offline before."""
+    history, fold = begun(t={0: (2,)})
+    history.state("t", 0, leader=-1, isr=[2], leader_epoch=1)
+    assert kinds(fold.follow(history)) == ["PartitionsOffline"]
+    history.state("t", 0, leader=-2, isr=[2], leader_epoch=2)
+    assert kinds(fold.follow(history)) == []
+    assert (fold.counts().offline, fold.counts().leaderless) == (1, 1)
+
+
 def test_min_isr_comes_from_topic_broker_default_or_us() -> None:
     """Kafka's order of sources, bounded by the number of replicas."""
     history, fold = begun(t={0: (0, 1, 2)})

@@ -10,6 +10,7 @@ import pytest
 
 from controller_model import znodes
 from controller_model.errors import UnreadableZnodeError
+from controller_model.ids import TopicPartition
 from controller_model.znodes import Znode, ZnodeKind, classify, published_data
 
 STATE = {"controller_epoch": 1, "leader": 0, "version": 1, "leader_epoch": 0, "isr": [0, 1]}
@@ -26,7 +27,7 @@ STATE = {"controller_epoch": 1, "leader": 0, "version": 1, "leader_epoch": 0, "i
         ("/brokers/topics/state", Znode(ZnodeKind.TOPIC, "state")),
         (
             "/brokers/topics/state/partitions/7/state",
-            Znode(ZnodeKind.PARTITION_STATE, "state", 7),
+            Znode(ZnodeKind.PARTITION_STATE, "state", 7, (TopicPartition("state", 7),)),
         ),
         ("/admin/reassign_partitions", Znode(ZnodeKind.REASSIGN_PARTITIONS)),
         ("/admin/preferred_replica_election", Znode(ZnodeKind.PREFERRED_ELECTION)),
