@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from dashboards.signal import Signal
 
-STEP_S = 1
-"""Between two looks at what was seen: Prometheus is asked for each second."""
+LOOK_S = 0.25
+"""Between two looks at what was seen: half of a scrape's interval, so that no scrape is passed over,
+also where the next one fails and leaves nothing."""
 
 
 def ask(url: str, what: str, **asked: object) -> list[Any]:
@@ -54,7 +55,7 @@ class Told(NamedTuple):
         start, end = self.window(title)
         last = math.ceil(end + EVALUATED_S)
         asked = {"query": firing(alert), "start": math.floor(start), "end": last}
-        return bool(ask(self.url, "query_range", step=STEP_S, **asked))
+        return bool(ask(self.url, "query_range", step=LOOK_S, **asked))
 
     def moved(self, signal: Signal, expr: str, title: str) -> bool:
         """Tell whether the signal moved while the step went on.
@@ -65,30 +66,31 @@ class Told(NamedTuple):
         """
         answers = self.answers(expr, title)
         values: dict[str, set[float]] = {}
-        for second, series in answers.items():
+        for moment, series in answers.items():
             for labels, value in series.items():
-                values.setdefault(labels, set()).add(without_clock(expr, value, second))
+                values.setdefault(labels, set()).add(without_clock(expr, value, moment))
         if any(
             max(each) - min(each) > CLOCK_S * bool(_AGE.search(expr)) for each in values.values()
         ):
             return True
         served = self.answers(_OF_WATCHER if "kcm_watcher_" in expr else _OF_EXPORTER, title)
-        there = {frozenset(answers[second]) for second in answers if served[second]}
+        there = {frozenset(answers[moment]) for moment in answers if served[moment]}
         return signal.appears and len(there) > 1
 
-    def answers(self, expr: str, title: str) -> dict[int, dict[str, float]]:
-        """Return the answers to a query, one for each second of the step: value by labels.
+    def answers(self, expr: str, title: str) -> dict[float, dict[str, float]]:
+        """Return the answers to a query, one for each look at the step: value by labels.
 
         Not a number is no answer: a rate of nothing.
         """
         start, end = self.window(title)
         first, last = math.floor(start), math.ceil(end)
-        at: dict[int, dict[str, float]] = {second: {} for second in range(first, last + 1)}
-        for each in ask(self.url, "query_range", query=expr, start=first, end=last, step=STEP_S):
+        looks = round((last - first) / LOOK_S)
+        at: dict[float, dict[str, float]] = {first + n * LOOK_S: {} for n in range(looks + 1)}
+        for each in ask(self.url, "query_range", query=expr, start=first, end=last, step=LOOK_S):
             labels = json.dumps(each["metric"], sort_keys=True)
             for moment, value in each["values"]:
                 if value != "NaN":
-                    at[round(moment)][labels] = float(value)
+                    at[moment][labels] = float(value)
         return at
 
 
@@ -103,12 +105,12 @@ CLOCK_S = 0.01
 """Less than this is how a computer counts, and not a second moment."""
 
 
-def without_clock(expr: str, value: float, second: int) -> float:
+def without_clock(expr: str, value: float, moment: float) -> float:
     """Return what is behind a value: of an age, or of a time that is left, the moment itself."""
     found = _AGE.search(expr)
     if found is None:
         return value
-    return value + second if found[0].endswith("time()") else second - value
+    return value + moment if found[0].endswith("time()") else moment - value
 
 
 def chosen(cluster: str) -> Callable[[str], str]:

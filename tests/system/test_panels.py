@@ -20,7 +20,7 @@ from kcm.stack.prometheus import Prometheus, find_prometheus
 from kcm.story.board import Board
 from kcm.story.scene import CLUSTER_NAME, Scene
 from tests.system.noting_screen import NotingScreen
-from tests.system.prometheus_answers import STEP_S, Told, ask, chosen, firing
+from tests.system.prometheus_answers import LOOK_S, Told, ask, chosen, firing
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -81,7 +81,7 @@ def told(
         return float(newest[0]["value"][1]) if newest else 0.0
 
     first = wait_until(scraped_at)
-    wait_until(scraped_at, lambda newest: newest > first + 2 * STEP_S)
+    wait_until(scraped_at, lambda newest: newest > first + 2 * SCRAPE_S)
 
     def await_scrape() -> None:
         now = time.time()
@@ -123,4 +123,4 @@ def test_an_alert_is_silent_about_what_did_not_happen(told: Told, alert: str) ->
     """Nothing in the story is its failure, however impatient the rule is."""
     start = math.floor(min(told.began.values()))
     asked = {"query": firing(alert), "start": start, "end": math.ceil(told.ended)}
-    assert ask(told.url, "query_range", step=STEP_S, **asked) == []
+    assert ask(told.url, "query_range", step=LOOK_S, **asked) == []
