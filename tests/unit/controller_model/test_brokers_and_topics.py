@@ -122,6 +122,19 @@ def test_a_replica_that_rejoined_unseen_and_leads_is_not_unclean() -> None:
     assert fold.state.control.log.missed_updates == 1
 
 
+def test_updates_that_were_merged_away_add_up() -> None:
+    """Each update that nobody saw counts, wherever it was; those that were seen do not."""
+    history, fold = begun(t={0: (0, 1), 1: (1, 0)})
+    for partition, unseen in ((0, 2), (1, 1)):
+        for n in range(unseen):
+            history.state("t", partition, leader=partition, isr=[n % 2], seen=False)
+        history.state("t", partition, leader=partition, isr=[0, 1])
+        fold.follow(history)
+    history.state("t", 1, leader=1, isr=[1])
+    fold.follow(history)
+    assert fold.state.control.log.missed_updates == 3
+
+
 def test_a_reassignment_moves_the_leader_off_a_replica_that_goes() -> None:
     """Only then; a preferred election during a reassignment stays one."""
     history, fold = begun(t={0: (0, 1, 2)}, u={0: (1, 0, 2)})
