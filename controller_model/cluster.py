@@ -112,7 +112,7 @@ class ClusterState:
 
     def touch_state(self, name: str, partition: int) -> TopicState:
         """Return a topic for changing the state of one partition, which leaves the totals."""
-        topic = self.touched.get(name) or self.hold(name)
+        topic = self.hold(name)
         off = self._uncounted[name]
         if off is not None and partition not in off:
             self._count(topic, partition, -1, whole=False)

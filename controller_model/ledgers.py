@@ -28,7 +28,6 @@ from controller_model.events import (
     TopicDeletionRequested,
     where,
 )
-from controller_model.topic_ledger import record_of
 from controller_model.znodes import (
     DECODERS,
     Znode,
@@ -78,31 +77,27 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 def find_mark(state: ClusterState, znode: Znode, path: str) -> Mark | None:
     """Return what is remembered of a znode."""
     kind = znode.kind
-    if kind is _PARTITION_STATE:
-        topic = state.touched.get(znode.name) or state.topic(znode.name)
-        record = None if topic is None else topic.partitions.get(znode.partition)
-        return None if record is None else record.mark
     if kind not in _IN_TOPIC:
         return state.control.marks.get(path)
     topic = state.topic(znode.name)
     if topic is None:
         return None
+    if kind is _PARTITION_STATE:
+        record = topic.partitions.get(znode.partition)
+        return None if record is None else record.mark
     return topic.mark if kind is ZnodeKind.TOPIC else topic.config_mark
 
 
 def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
     """Remember a znode."""
     kind = znode.kind
-    if kind is _PARTITION_STATE:
-        topic = state.touched.get(znode.name) or state.hold(znode.name)
-        record = topic.partitions.get(znode.partition) or record_of(topic, znode.partition)
-        record.mark = mark
-        return
     if kind not in _IN_TOPIC:
         state.control.marks[path] = mark
         return
     topic = state.hold(znode.name)
-    if kind is ZnodeKind.TOPIC:
+    if kind is _PARTITION_STATE:
+        topic_ledger.record_of(topic, znode.partition).mark = mark
+    elif kind is ZnodeKind.TOPIC:
         state.control.topics += topic.mark is None
         topic.mark = mark
     else:

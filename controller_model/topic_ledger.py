@@ -105,7 +105,7 @@ def set_partition_state(
     new = decode_partition_state(payload)
     control = state.control
     topic = state.touch_state(znode.name, znode.partition)
-    old = topic.partitions.get(znode.partition) or record_of(topic, znode.partition)
+    old = record_of(topic, znode.partition)
     # Only failover work under way counts what is due, and a state of a partition does not begin it.
     counting = control.controller.failover is _UNDER_WAY
     due = counting and _is_due(state, topic, old)
