@@ -23,7 +23,6 @@ class NotingScreen(PlainScreen):
         """Title -> Unix time, in the order of the steps."""
         self.after_each: Callable[[], object] = lambda: None
         """Called when a step has come to its end; the next one waits for it."""
-        self._board = board
 
     def step(self) -> None:
         """Note when it began."""
