@@ -87,6 +87,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     unclean_assumed: bool = False
     """What the brokers' own files say where ZooKeeper does not; Kafka's default."""
 
+    @property
+    def default_min_isr(self) -> int:
+        """min.insync.replicas where neither the topic nor the leader's broker has its own."""
+        return self.broker_min_isr.get("<default>", self.min_isr_assumed)
+
     def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int:
         """Return the ISR size below which acks=all is refused, were `leader` to lead.
 
@@ -96,7 +101,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         leader = partition.leader if leader is None else leader
         least = partition.min_isr or self.broker_min_isr.get(str(leader))
         if least is None:
-            least = self.broker_min_isr.get("<default>", self.min_isr_assumed)
+            least = self.default_min_isr
         return min(least, len(partition.replicas))
 
     def unclean_of(self, partition: PartitionFacts) -> bool:

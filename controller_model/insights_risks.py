@@ -8,7 +8,7 @@ broker without a rack, one that was never seen) makes no risk, unless its absenc
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -79,8 +79,7 @@ def standing_risks(
     """
     found: dict[Risk, list[TopicPartition]] = {risk: [] for risk in Risk}
     gone: set[int] = set()
-    racks = {cluster.racks.get(broker) for broker in cluster.live} - {None}
-    spread = len(racks) >= _RACKS_TO_SPREAD_OVER
+    spread = has_racks_to_spread_over(cluster)
     for partition in partitions:
         if partition.deleting:
             continue
@@ -90,7 +89,7 @@ def standing_risks(
             (Risk.REPLICATION_FACTOR_1, len(partition.replicas) == 1),
             (Risk.MIN_ISR_BLOCKS, _min_isr_blocks(partition, cluster)),
             (Risk.REPLICAS_ON_GONE_BROKERS, bool(absent)),
-            (Risk.ONE_RACK, spread and _in_one_rack(partition, cluster)),
+            (Risk.ONE_RACK, spread and in_one_rack(partition.replicas, cluster.racks)),
         ):
             if has:
                 found[risk].append(partition.id)
@@ -104,6 +103,24 @@ def standing_risks(
         for risk, having in found.items()
         if having
     )
+
+
+def has_racks_to_spread_over(cluster: ClusterFacts) -> bool:
+    """Tell whether live brokers are in more than one rack."""
+    racks = {cluster.racks.get(broker) for broker in cluster.live} - {None}
+    return len(racks) >= _RACKS_TO_SPREAD_OVER
+
+
+def in_one_rack(replicas: tuple[int, ...], racks: Mapping[int, str | None]) -> bool:
+    """Tell whether replicas, two or more, are all in one rack; not where a rack is not known.
+
+    >>> in_one_rack((1, 2), {1: "a", 2: "a"}), in_one_rack((1, 2), {1: "a", 2: None})
+    (True, False)
+    """
+    if len(replicas) < _RACKS_TO_SPREAD_OVER:
+        return False
+    first = racks.get(replicas[0])
+    return first is not None and all(racks.get(replica) == first for replica in replicas)
 
 
 def leader_skew(
@@ -145,8 +162,3 @@ def _long_gone(partition: PartitionFacts, cluster: ClusterFacts, since: int) -> 
     ends = {replica: cluster.gone_since.get(replica) for replica in absent}
     # One that was never registered as long as anybody watched has been gone for long.
     return {replica for replica, end in ends.items() if end is None or end <= since}
-
-
-def _in_one_rack(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
-    racks = {cluster.racks.get(replica) for replica in partition.replicas}
-    return len(partition.replicas) > 1 and len(racks) == 1 and None not in racks

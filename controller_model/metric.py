@@ -73,6 +73,8 @@ class WorstTopics(NamedTuple):
     topics: tuple[TopicTrouble, ...] = ()
     led_short: tuple[tuple[int, int], ...] = ()
     """Each live broker, and how many under-replicated partitions it leads."""
+    one_rack: int | None = None
+    """Partitions with all replicas in one rack; None: not counted, or what it takes was denied."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,10 +160,8 @@ def unit_of(family: str) -> str:
     return next((unit for unit in ("seconds", "ratio") if family.endswith(f"_{unit}")), "")
 
 
-def gauge(
-    name: str, text: str, figure: Callable[[ClusterView], float | None]
-) -> Metric[ClusterView]:
-    """Return a gauge of a cluster."""
+def gauge(name: str, text: str, figure: Callable[[V], float | None]) -> Metric[V]:
+    """Return a gauge of a cluster, read from its view or from the moment of the scrape."""
     return Metric(
         name=name,
         type=MetricType.GAUGE,

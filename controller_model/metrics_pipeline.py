@@ -18,7 +18,6 @@ from controller_model.metric import (
     counter,
     gauge,
     labelled,
-    one,
     seconds,
     state_of,
 )
@@ -187,16 +186,13 @@ def _behind(moment: Moment) -> Iterable[Sample]:
 
 
 NOW: tuple[Metric[Moment], ...] = (
-    Metric(
-        name="kcm_cluster_up",
-        type=MetricType.GAUGE,
-        help="1 while the figures follow ZooKeeper: the watcher has not said that its session is "
+    gauge(
+        "kcm_cluster_up",
+        "1 while the figures follow ZooKeeper: the watcher has not said that its session is "
         f"SUSPENDED or LOST, a sign of life of it that is at most {_LATE_S} s old was folded, and "
         "the exporter reads Kafka to its end. 0: the figures are still served, but are what was "
         "true then.",
-        labels=("cluster",),
-        unit="",
-        read=one(lambda moment: int(moment.completeness.up)),
+        lambda moment: int(moment.completeness.up),
     ),
     Metric(
         name="kcm_cluster_status",
@@ -217,24 +213,18 @@ NOW: tuple[Metric[Moment], ...] = (
         unit="seconds",
         read=_behind,
     ),
-    Metric(
-        name="kafka_controller_vacant_seconds",
-        type=MetricType.GAUGE,
-        help="For how long nobody has held /controller, now; 0 while somebody holds it, absent while "
+    gauge(
+        "kafka_controller_vacant_seconds",
+        "For how long nobody has held /controller, now; 0 while somebody holds it, absent while "
         "the watcher may not read it.",
-        labels=("cluster",),
-        unit="seconds",
-        read=one(lambda moment: seconds(moment.vacant_ms)),
+        lambda moment: seconds(moment.vacant_ms),
     ),
-    Metric(
-        name="kafka_cluster_next_rebalance_timestamp_seconds",
-        type=MetricType.GAUGE,
-        help="When the controller checks the balance next, at the earliest: 5 s after its election "
+    gauge(
+        "kafka_cluster_next_rebalance_timestamp_seconds",
+        "When the controller checks the balance next, at the earliest: 5 s after its election "
         "and every 5 minutes from then on, if its settings are Kafka's own; absent while there is "
         "no controller.",
-        labels=("cluster",),
-        unit="seconds",
-        read=one(lambda moment: seconds(moment.next_rebalance_at)),
+        lambda moment: seconds(moment.next_rebalance_at),
     ),
     Metric(
         name="kcm_broker_maintenance",

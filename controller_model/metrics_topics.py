@@ -1,4 +1,4 @@
-"""The figures of the topics that are worst off, a few of each cluster, and of who leads them.
+"""The figures that take a look through the partitions: the worst topics, who leads them, one rack.
 
 The rule: a topic has series only while it is among the worst, and the series say of when they are;
 the sums over all topics are the cluster's own figures.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controller_model.metric import Metric, MetricType, Moment, Sample, TopicTrouble, one, seconds
+from controller_model.metric import Metric, MetricType, Moment, Sample, TopicTrouble, gauge, seconds
 
 
 def _worst(name: str, text: str, figure: Callable[[TopicTrouble], int]) -> Metric[Moment]:
@@ -50,13 +50,16 @@ WORST: tuple[Metric[Moment], ...] = (
         unit="",
         read=lambda moment: [((str(broker),), led) for broker, led in moment.worst.led_short],
     ),
-    Metric(
-        name="kafka_cluster_worst_topics_timestamp_seconds",
-        type=MetricType.GAUGE,
-        help="When the exporter last looked which topics are worst off, and which leaders: every few "
-        "seconds, more rarely with very many partitions in trouble.",
-        labels=("cluster",),
-        unit="seconds",
-        read=one(lambda moment: seconds(moment.worst.at)),
+    gauge(
+        "kafka_cluster_one_rack_partitions",
+        "Partitions with all their replicas in one rack, though live brokers are in others: offline "
+        "as soon as that rack is; 0 is advisable.",
+        lambda moment: moment.worst.one_rack,
+    ),
+    gauge(
+        "kafka_cluster_worst_topics_timestamp_seconds",
+        "When the exporter last looked which topics are worst off, which leaders, and what is in one "
+        "rack: every few seconds, more rarely with very many partitions.",
+        lambda moment: seconds(moment.worst.at),
     ),
 )

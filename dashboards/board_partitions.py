@@ -167,9 +167,10 @@ def _risks() -> Row:
     return Row(
         title="What would the next failure cost?",
         panels=(
-            figure("With a single replica", signals.REPLICATION_FACTOR_1, span=8, steps=best),
-            figure("Block each restart", signals.MIN_ISR_BLOCKING, span=8, steps=best),
-            figure("Replicas on gone brokers", signals.ON_GONE_BROKERS, span=8, steps=best),
+            figure("With a single replica", signals.REPLICATION_FACTOR_1, span=6, steps=best),
+            figure("Block each restart", signals.MIN_ISR_BLOCKING, span=6, steps=best),
+            figure("All replicas in one rack", signals.ONE_RACK, span=6, steps=best),
+            figure("Replicas on gone brokers", signals.ON_GONE_BROKERS, span=6, steps=best),
             bars(
                 "Offline if the broker dies now",
                 brokers.BROKER_OFFLINE_IF_LOST,

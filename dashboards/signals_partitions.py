@@ -163,6 +163,15 @@ MIN_ISR_BLOCKING = Signal(
     legend="block restarts",
     moved_by=DrillStep.INVITE,
 )
+ONE_RACK = Signal(
+    name="one_rack",
+    expr=highest("kafka_cluster_one_rack_partitions"),
+    unit="none",
+    description="Partitions with all their replicas in one rack, though live brokers are in others: "
+    "offline as soon as that rack is; 0 is advisable.",
+    legend="in one rack",
+    moved_by=DrillStep.INVITE,
+)
 ON_GONE_BROKERS = Signal(
     name="on_gone_brokers",
     expr=highest("kafka_cluster_replicas_on_gone_brokers"),

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Mapping
 
 from controller_model.insights import ClusterFacts, PartitionFacts, has_preferred_leader
+from controller_model.insights_risks import has_racks_to_spread_over, in_one_rack
 from controller_model.views import Counts
 
 Judge = Callable[[PartitionFacts, ClusterFacts], bool]
@@ -31,6 +32,12 @@ class Condition(enum.StrEnum):
     WITHOUT_STATE = "without-state"
     """It is assigned, and its state znode is not there yet."""
     SINGLE_REPLICA = "single-replica"
+    MIN_ISR_BLOCKING = "min-isr-blocking"
+    """Its min.insync.replicas is not below its replication factor, single replicas apart."""
+    ON_GONE_BROKERS = "on-gone-brokers"
+    """A broker that is not registered has a replica."""
+    ONE_RACK = "one-rack"
+    """All its replicas are in one rack, though live brokers are in others."""
     DELETING = "deleting"
     """Its topic is being deleted."""
 
@@ -51,6 +58,17 @@ def _electable(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
     return waits and preferred in cluster.live and preferred in partition.isr
 
 
+def _min_isr_blocking(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    factor = len(partition.replicas)
+    return factor > 1 and (partition.min_isr or cluster.default_min_isr) >= factor
+
+
+def _one_rack(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    # Few are in one rack: whether there are others is asked last, since it takes all brokers.
+    is_one = not partition.deleting and in_one_rack(partition.replicas, cluster.racks)
+    return is_one and has_racks_to_spread_over(cluster)
+
+
 JUDGES: Mapping[Condition, Judge] = {
     Condition.OFFLINE: lambda partition, cluster: cluster.is_offline(partition),
     Condition.UNDER_REPLICATED: _under_replicated,
@@ -63,6 +81,11 @@ JUDGES: Mapping[Condition, Judge] = {
     Condition.REASSIGNING: lambda partition, _: partition.reassigning,
     Condition.WITHOUT_STATE: lambda partition, _: partition.leader is None,
     Condition.SINGLE_REPLICA: lambda partition, _: len(partition.replicas) == 1,
+    Condition.MIN_ISR_BLOCKING: _min_isr_blocking,
+    Condition.ON_GONE_BROKERS: lambda partition, cluster: (
+        not cluster.live.issuperset(partition.replicas)
+    ),
+    Condition.ONE_RACK: _one_rack,
     Condition.DELETING: lambda partition, _: partition.deleting,
 }
 
@@ -73,6 +96,8 @@ _COUNTED: Mapping[Condition, Callable[[Counts], int]] = {
     Condition.AT_MIN_ISR: lambda counts: counts.at_min_isr,
     Condition.NOT_PREFERRED: lambda counts: counts.preferred_imbalance,
     Condition.ELECTABLE: lambda counts: counts.preferred_electable,
+    Condition.MIN_ISR_BLOCKING: lambda counts: counts.min_isr_blocks,
+    Condition.ON_GONE_BROKERS: lambda counts: counts.replicas_on_gone_brokers,
     Condition.DELETING: lambda counts: counts.deleting_topics,
 }
 """Those that the cluster's view counts exactly, so that none can be told without a look."""

@@ -24,7 +24,15 @@ MOST_READ = 20_000
 """Partitions that one request reads: about 0.1 s of work."""
 PLAIN_COST = 0.2
 """What it costs to see that a partition is plain, as a part of what reading one costs."""
-_OF_PLAIN = frozenset({Condition.AT_MIN_ISR, Condition.SINGLE_REPLICA})
+_OF_PLAIN = frozenset(
+    {
+        Condition.AT_MIN_ISR,
+        Condition.SINGLE_REPLICA,
+        Condition.MIN_ISR_BLOCKING,
+        Condition.ON_GONE_BROKERS,
+        Condition.ONE_RACK,
+    }
+)
 """The conditions that a plain partition may meet."""
 
 

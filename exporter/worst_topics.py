@@ -3,7 +3,7 @@
 The rule: at most `MOST_TOPICS` a cluster, so that its series stay few, and never in the way of the
 figures: a thread of its own looks through the partitions, only while the cluster's totals say that
 some are in trouble, and rests for long after a look that took long. So they may be older than the
-rest, and say of when they are.
+rest, and say of when they are. It counts what is in one rack as well (`one_rack`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from controller_model.insights import (
 )
 from controller_model.metric import TopicTrouble, WorstTopics
 from exporter.conditions import JUDGES, Condition
+from exporter.one_rack import OneRackCount
 from exporter.partition_pages import is_plain
 from exporter.records import ClusterSnapshot, TopicEntry
 
@@ -88,6 +89,7 @@ class WorstTopicsStore:
     def __init__(self) -> None:
         self._found: Mapping[str, WorstTopics] = {}
         self._looked_at: dict[str, ClusterSnapshot] = {}
+        self._one_rack: dict[str, OneRackCount] = {}
 
     def of(self, cluster: str) -> WorstTopics:
         """Return the worst topics of a cluster; none before the first look."""
@@ -96,9 +98,11 @@ class WorstTopicsStore:
     def look(self, snapshots: Mapping[str, ClusterSnapshot], now: int) -> None:
         """Look through the clusters that changed; forget those that are gone."""
         found = {}
+        self._one_rack = {name: self._one_rack.get(name, OneRackCount()) for name in snapshots}
         for name, snapshot in snapshots.items():
             if self._looked_at.get(name) is not snapshot:
-                found[name] = worst_topics(snapshot, now)
+                one_rack = self._one_rack[name].of(snapshot)
+                found[name] = worst_topics(snapshot, now)._replace(one_rack=one_rack)
             else:
                 found[name] = self.of(name)._replace(at=now)
         self._found = found

@@ -20,6 +20,9 @@ const CONDITIONS = [
   ["reassigning", "reassigning", "Reassigning", null],
   ["without-state", "without_state", "Without a state", "warning"],
   ["single-replica", "replication_factor_1", "With a single replica", null],
+  ["min-isr-blocking", "min_isr_blocks", "Blocking each restart (min ISR)", null],
+  ["on-gone-brokers", null, "On brokers that are gone", null],
+  ["one-rack", null, "With all replicas in one rack", null],
   ["deleting", null, "Of topics being deleted", null],
 ];
 

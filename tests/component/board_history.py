@@ -25,11 +25,10 @@ from controller_model.views import (
     Pending,
     ResyncWanted,
     TopicView,
-    encode_view,
 )
 from exporter.collector import Collector
 from exporter.metrics import ExporterMetrics
-from exporter.records import ClusterSnapshot, TopicEntry
+from exporter.records import ClusterSnapshot
 from exporter.render import Format
 from pipeline.maintenance import PlannedWork
 from streaming.metrics import FoldMetrics
@@ -40,6 +39,7 @@ from tests.unit.exporter.samples import (
     cluster_view,
     last_incident,
     log_view,
+    topic_entry,
     topic_view,
 )
 from zk_source.metrics import WatcherMetrics
@@ -148,7 +148,8 @@ def ill() -> dict[str, ClusterSnapshot]:
         writes_due=_OWED,
         pending=Pending(oldest_reassignment_at=T0, oldest_deletion_at=T0),
         log=log,
-        brokers_live=(0,),
+        brokers_live=(0, 2),
+        brokers_known=(0, 1, 2),
         leader_elections={"offline": 9},
         unclean_elections=2,
         isr_shrinks=20,
@@ -176,11 +177,13 @@ def ill() -> dict[str, ClusterSnapshot]:
         coordinated={"group": 50},
     )
     gone = _broker(1, live=False, leaders=0, in_isr=0, leader_skew=None, imbalance_ratio=0.9)
+    beside = _broker(2, rack="r1")
     other = cluster_view("other", controller=_WELL_CONTROLLER, counts=_WELL_COUNTS)
     lost = topic_view("orders", leader=(1, -1), isr=((1,), (1,)), min_isr=2)
     behind = topic_view("payments", leader=(0, 0), isr=((0,), (0,)), min_isr=2)
+    risky = topic_view("risky", replicas=((2, 1), (2, 0)), leader=(2, 2), isr=((2,), (2, 0)))
     return {
-        "prod": _snapshot(view, troubled, gone, topics=(lost, behind)),
+        "prod": _snapshot(view, troubled, gone, beside, topics=(lost, behind, risky)),
         "other": _snapshot(other),
     }
 
@@ -200,7 +203,7 @@ _LOG_COUNTERS = (
 
 def _broker(id_: int, **fields: Any) -> BrokerView:
     usual: dict[str, Any] = {"replicas": 40, "in_isr": 40, "preferred": 20, "leader_skew": 0.0}
-    return broker_view(id_, rack=f"r{id_}", **{**usual, **fields})
+    return broker_view(id_, **{"rack": f"r{id_}", **usual, **fields})
 
 
 def _snapshot(
@@ -211,12 +214,7 @@ def _snapshot(
         partition=0,
         view=view,
         brokers={broker.id: msgspec.structs.replace(broker) for broker in brokers},
-        topics={
-            topic.name: TopicEntry(
-                as_of=topic.as_of, name=topic.name, chunk=0, chunks=1, value=encode_view(topic)
-            )
-            for topic in topics
-        },
+        topics={topic.name: topic_entry(topic) for topic in topics},
     )
 
 

@@ -50,7 +50,8 @@ def test_a_bad_hour_is_told_worst_first(desk: Desk, bad: Served) -> None:
 
     expect(page.locator("#partition-note")).to_have_text("2 of 2 shown: offline.")
     assert row_of(page, "partition-table", "^legacy-export-1$") == [
-        "legacy-export-1", "offline, not preferred, single replica", "✖ nobody", "2 (gone)", "\N{EN DASH}", "2", "1",
+        "legacy-export-1", "offline, not preferred, single replica, on gone brokers", "✖ nobody", "2 (gone)",
+        "\N{EN DASH}", "2", "1",
     ]  # fmt: skip
 
     expect(page.locator("#incidents-list li").first).to_contain_text("Open")

@@ -38,6 +38,9 @@ CLUSTER_NAME = "drill"
 SESSION_MS = {0: 100_000, 1: 30_000, 2: 4_000}
 """Broker 0 hangs for longer than a ghost needs to be told; broker 2 is the one that dies."""
 
+RACKS = {0: "a", 1: "b", 2: "b"}
+"""Two brokers share one, so that a topic can be lost with it."""
+
 TWO_DISKS = 2
 """The broker with two log directories, of which it may lose one."""
 
@@ -79,6 +82,7 @@ class Drill:
                 data_dir,
                 zookeeper_connect=self.cluster.zookeeper.connect_string,
                 port=described.port,
+                rack=RACKS[broker_id],
                 session_timeout_ms=SESSION_MS[broker_id],
                 properties=_properties(broker_id, data_dir),
             )

@@ -29,7 +29,7 @@ from controller_model.views import (
     encode_view,
     view_key,
 )
-from exporter.records import Record
+from exporter.records import Record, TopicEntry
 
 T0 = 1_795_250_708_000
 """A moment to count from, in milliseconds."""
@@ -117,6 +117,17 @@ def topic_view(
         leader_recovery_state=(None, None),
     )
     return msgspec.structs.replace(well, **fields)
+
+
+def topic_entry(topic: TopicView) -> TopicEntry:
+    """Return a topic's view as the exporter keeps it."""
+    return TopicEntry(
+        as_of=topic.as_of,
+        name=topic.name,
+        chunk=topic.chunk,
+        chunks=topic.chunks,
+        value=encode_view(topic),
+    )
 
 
 def incident(number: int, **fields: Any) -> Incident:

@@ -39,6 +39,7 @@ def sick_topic() -> TopicView:
         4: ((0, 1), None, None),  # no state
         5: ((2, 0), 0, (0,)),  # preferred replica is gone
         6: ((0,), 0, (0,)),  # one replica
+        7: ((1, 2), 1, (1, 2)),  # both in one rack
     }
     zeros = (0,) * len(each)
     return topic_view(
@@ -64,6 +65,8 @@ COUNTS = Counts(
     preferred_imbalance=3,
     preferred_electable=1,
     deleting_topics=1,
+    min_isr_blocks=7,
+    replicas_on_gone_brokers=2,
 )
 
 
@@ -94,12 +97,15 @@ def ids(found: list[dict[str, Any]]) -> list[str]:
         (Condition.OFFLINE, {1}),
         (Condition.UNDER_REPLICATED, {1, 3, 5}),
         (Condition.UNDER_MIN_ISR, {3, 5}),
-        (Condition.AT_MIN_ISR, {0, 2, 6}),
+        (Condition.AT_MIN_ISR, {0, 2, 6, 7}),
         (Condition.NOT_PREFERRED, {1, 2, 5}),
         (Condition.ELECTABLE, {2}),
         (Condition.REASSIGNING, {0}),
         (Condition.WITHOUT_STATE, {4}),
         (Condition.SINGLE_REPLICA, {6}),
+        (Condition.MIN_ISR_BLOCKING, {0, 1, 2, 3, 4, 5, 7}),
+        (Condition.ON_GONE_BROKERS, {5, 7}),
+        (Condition.ONE_RACK, {7}),
     ],
 )
 def test_a_filter_finds_what_its_definition_says(
@@ -123,7 +129,7 @@ def test_filters_narrow_each_other(served: Served) -> None:
     path = f"{PROD}/partitions"
     both = served.json(path, filter=["not-preferred", "under-replicated"])["partitions"]
     assert ids(both) == ["sick-1", "sick-5"]
-    assert ids(served.json(path, contains="ic", broker=2)["partitions"]) == ["sick-5"]
+    assert ids(served.json(path, contains="ic", broker=2)["partitions"]) == ["sick-5", "sick-7"]
     assert served.json(path, topic="unknown")["partitions"] == []
 
 
@@ -201,7 +207,7 @@ def test_what_is_counted_as_none_is_not_searched_for(served: Served) -> None:
 def test_a_topic_tells_how_many_of_its_partitions_are_what(served: Served) -> None:
     """The counts of a topic are those of its partitions."""
     (topic,) = served.json(f"{PROD}/topics", filter="offline")["topics"]
-    assert (topic["name"], topic["partitions"], topic["min_isr"]) == ("sick", 7, 2)
+    assert (topic["name"], topic["partitions"], topic["min_isr"]) == ("sick", 8, 2)
     assert topic["conditions"]["under-replicated"] == 3
     assert "deleting" not in topic["conditions"]
 

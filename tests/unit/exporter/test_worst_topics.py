@@ -7,22 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 from controller_model.metric import TopicTrouble, WorstTopics
-from controller_model.views import Counts, TopicView, encode_view
-from exporter.records import ClusterSnapshot, TopicEntry
+from controller_model.views import Counts, TopicView
+from exporter.records import ClusterSnapshot
 from exporter.worst_topics import MOST_TOPICS, WorstTopicsStore, WorstTopicsThread, worst_topics
-from tests.unit.exporter.samples import T0, broker_view, cluster_view, topic_view
+from tests.unit.exporter.samples import T0, broker_view, cluster_view, topic_entry, topic_view
 
 SOME_OFFLINE = Counts(topics=4, partitions=8, offline=3, under_replicated=5, under_min_isr=2)
-
-
-def _entry(topic: TopicView) -> TopicEntry:
-    return TopicEntry(
-        as_of=topic.as_of,
-        name=topic.name,
-        chunk=topic.chunk,
-        chunks=topic.chunks,
-        value=encode_view(topic),
-    )
 
 
 def _cluster(*topics: TopicView, counts: Counts = SOME_OFFLINE) -> ClusterSnapshot:
@@ -31,7 +21,7 @@ def _cluster(*topics: TopicView, counts: Counts = SOME_OFFLINE) -> ClusterSnapsh
         partition=0,
         view=cluster_view(counts=counts, brokers_live=(0,)),
         brokers={0: broker_view(0), 1: broker_view(1, live=False)},
-        topics={f"topic/{topic.name}/{topic.chunk}": _entry(topic) for topic in topics},
+        topics={f"topic/{topic.name}/{topic.chunk}": topic_entry(topic) for topic in topics},
     )
 
 
@@ -90,7 +80,7 @@ def test_what_was_found_is_told_with_its_time() -> None:
     assert store.of("prod") == WorstTopics()
     clusters: Mapping[str, ClusterSnapshot] = {"prod": _cluster(LOST)}
     store.look(clusters, T0)
-    assert store.of("prod") == WorstTopics(T0, (TopicTrouble("lost", 2, 0, 2),), ((0, 0),))
+    assert store.of("prod") == WorstTopics(T0, (TopicTrouble("lost", 2, 0, 2),), ((0, 0),), 0)
     store.look(clusters, T0 + 5)
     assert store.of("prod").at == T0 + 5
     store.look({"prod": _cluster(WELL, LATE)}, T0 + 10)

@@ -1,0 +1,72 @@
+"""What is in one rack is counted anew or carried over, and is always the same."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller_model.views import BrokerView, TopicView
+from exporter.one_rack import OneRackCount
+from exporter.records import ClusterSnapshot, TopicEntry
+from tests.unit.exporter.samples import broker_view, cluster_view, topic_entry, topic_view
+
+BROKERS = st.integers(0, 3)
+REPLICAS = st.lists(BROKERS, min_size=1, max_size=3, unique=True).map(tuple)
+
+TOPICS = st.builds(
+    lambda name, replicas, deleting: topic_view(
+        name,
+        partitions=tuple(range(len(replicas))),
+        replicas=tuple(replicas),
+        leader=(0,) * len(replicas),
+        isr=((0,),) * len(replicas),
+        deleting=deleting,
+    ),
+    st.sampled_from("abc"),
+    st.lists(REPLICAS, max_size=4),
+    st.booleans(),
+)
+REGISTRATIONS = st.builds(
+    lambda id_, rack, live: broker_view(id_, rack=rack, live=live),
+    BROKERS,
+    st.sampled_from([None, "r1", "r2"]),
+    st.booleans(),
+)
+
+
+def _snapshot(brokers: dict[int, BrokerView], entries: dict[str, TopicEntry]) -> ClusterSnapshot:
+    live = tuple(id_ for id_, broker in brokers.items() if broker.live)
+    view = cluster_view(brokers_live=live)
+    return ClusterSnapshot(name="prod", partition=0, view=view, brokers=brokers, topics=entries)
+
+
+def _one_by_one(brokers: dict[int, BrokerView], topics: dict[str, TopicView]) -> int:
+    if len({broker.rack for broker in brokers.values() if broker.live} - {None}) < 2:
+        return 0
+    racks = {id_: broker.rack for id_, broker in brokers.items()}
+    return sum(
+        len(replicas) > 1 and {racks.get(each) for each in replicas} in ({"r1"}, {"r2"})
+        for topic in topics.values()
+        if not topic.deleting
+        for replicas in topic.replicas
+    )
+
+
+@given(st.lists(TOPICS | REGISTRATIONS | st.sampled_from("abc"), max_size=12))
+def test_a_count_goes_along_with_each_change(changes: list[TopicView | BrokerView | str]) -> None:
+    """Topics come, change and go, brokers come, move and die: the count is that from scratch."""
+    count = OneRackCount()
+    brokers: dict[int, BrokerView] = {}
+    topics: dict[str, TopicView] = {}
+    entries: dict[str, TopicEntry] = {}
+    for change in changes:
+        if isinstance(change, BrokerView):
+            brokers[change.id] = change
+        elif isinstance(change, TopicView):
+            topics[change.name] = change
+            entries[change.name] = topic_entry(change)
+        else:
+            topics.pop(change, None)
+            entries.pop(change, None)
+        told = count.of(_snapshot(dict(brokers), dict(entries)))
+        assert told == _one_by_one(brokers, topics)
