@@ -33,6 +33,7 @@ from controller_model.packing import UnreadableStateError
 from controller_model.projection import Sent, project
 from controller_model.replay import count_error, count_unreadable, finish_batch, replay
 from controller_model.views import encode_view
+from streaming.cycles import look_for_cycles_rarely
 from streaming.schemas import CONTROL, OUTPUT, TOPIC, TOPIC_KEY
 from streaming.state_codec import Held, StateTopics, read_control, write_control
 
@@ -106,6 +107,7 @@ class FoldProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: a value for the control plane, a map of topics."""
+        look_for_cycles_rarely()
         self._control = handle.getValueState("control", CONTROL)
         self._topics = handle.getMapState("topics", TOPIC_KEY, TOPIC)
 

@@ -1,0 +1,54 @@
+"""The fold makes no cycles, so the collector has nothing to find, and looks rarely."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from bench.load import LogLoad, messages
+from controller_model.changes import decode_message
+from controller_model.cluster import ClusterState
+from controller_model.control_plane import Assumed, new_cluster
+from controller_model.packed_topics import PackedTopicStore
+from controller_model.replay import finish_batch, replay
+from streaming.cycles import look_for_cycles_rarely
+
+PYTHONS_OWN = (700, 10, 10)
+
+
+@pytest.fixture(autouse=True)
+def _thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*PYTHONS_OWN)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_the_collector_waits_longer() -> None:
+    """Longer than Python's own rhythm, and not for ever: another library may make cycles."""
+    look_for_cycles_rarely()
+    assert gc.isenabled()
+    assert all(now > own for now, own in zip(gc.get_threshold(), PYTHONS_OWN, strict=True))
+
+
+def test_a_fold_leaves_nothing_for_the_collector() -> None:
+    """A resync and a thousand changes make no object that only the collector could free."""
+    state = ClusterState(
+        new_cluster("test", assumed=Assumed(), counters_since=0), PackedTopicStore()
+    )
+    load = LogLoad("test", topics=20, partitions=5, brokers=4)
+    log = [*messages(load.resync()), *messages(load.changes(1_000))]
+    gc.collect()
+    gc.disable()
+    try:
+        for message in log:
+            for change in decode_message(message).changes:
+                replay(state, change)
+            finish_batch(state, at=state.control.now)
+            state.changed.clear()
+        del message, change
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
