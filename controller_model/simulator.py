@@ -134,6 +134,7 @@ class Simulator(SimulatedCluster):
             for _ in range(CONTROLLED_SHUTDOWN_TRIES):
                 left = self.control(ControlledShutdown(run.id))
                 self.run()
+                self.take_back(run)
                 if not left:
                     break
         self._end(run)

@@ -8,7 +8,7 @@ followers catch up. Nothing here decides anything: that is for the modules that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from controller_model.config_payloads import decode_config_change
 from controller_model.controller_context import LeaderIsrAndControllerEpoch
@@ -294,15 +294,22 @@ class SimulatedCluster:
             return False
         partition, follower = slow
         self._unsettled[partition] = None
-        return any(
-            leader.leads(partition)
-            and self._alter_isr(
-                leader,
-                partition,
-                tuple(member for member in leader.hosted[partition].isr if member != follower),
-            )
-            for leader in self.brokers.values()
+        return self._alter_led_isr(
+            partition, lambda isr: tuple(member for member in isr if member != follower)
         )
+
+    def take_back(self, run: SimulatedBroker) -> None:
+        """Let leaders take a follower back into the ISR that shuts down, if chance has it so.
+
+        A leader reads for a fetch under its lock and counts it after that: under a new epoch, if it
+        was told of one meanwhile (Partition.fetchRecords). Since 2.7 the controller refuses such an
+        ISR.
+        """
+        if self.settings.alter_partition:
+            return
+        is_altered = True
+        while is_altered and (partition := self.chance.taken_back(run.id)) is not None:
+            is_altered = self._alter_led_isr(partition, lambda isr: (*isr, run.id))
 
     def _expand_isr(self, partition: TopicPartition) -> bool:
         """Let one follower that has caught up join the ISR; return whether one did."""
@@ -321,6 +328,16 @@ class SimulatedCluster:
                 joins = self.chance.joins(partition, hosted.isr, caught_up)
                 return self._alter_isr(leader, partition, (*hosted.isr, joins))
         return False
+
+    def _alter_led_isr(
+        self, partition: TopicPartition, alter: Callable[[tuple[int, ...]], tuple[int, ...]]
+    ) -> bool:
+        """Let who takes itself for the leader change its ISR; return whether it was changed."""
+        return any(
+            leader.leads(partition)
+            and self._alter_isr(leader, partition, alter(leader.hosted[partition].isr))
+            for leader in self.brokers.values()
+        )
 
     def _alter_isr(
         self, leader: SimulatedBroker, partition: TopicPartition, isr: tuple[int, ...]

@@ -43,6 +43,9 @@ class Chance(Protocol):
     def falls_behind(self) -> tuple[TopicPartition, int] | None:
         """Return a follower that its leader drops now, for being slow; None for nobody."""
 
+    def taken_back(self, stopping: int) -> TopicPartition | None:
+        """Return a partition whose leader takes this follower back though it shuts down; or None."""
+
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
         """Return in which of these partitions a follower is the next to catch up."""
 
@@ -71,6 +74,10 @@ class NoChance:
 
     def falls_behind(self) -> tuple[TopicPartition, int] | None:
         """Return None: followers are fast."""
+        return None
+
+    def taken_back(self, stopping: int) -> TopicPartition | None:  # noqa: ARG002 - others may decide by broker
+        """Return None: no fetch is under way when the epoch changes."""
         return None
 
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:

@@ -61,6 +61,7 @@ class Reason(enum.StrEnum):
     TOPIC_ID = "the topic id is random (AdminZkClient.createTopicWithAssignment, Uuid.randomUuid)"
     CLUSTER_ID = "the cluster id is random (KafkaZkClient.createOrGetClusterId)"
     SLOW_FOLLOWER = "a follower falls behind on a busy machine (Partition.maybeShrinkIsr)"
+    SHUTDOWN_RACE = "a fetch under way brings back who shuts down (Partition.fetchRecords)"
     RACE_TO_ISR = "several followers catch up at once (Partition.maybeExpandIsr)"
 
 
@@ -106,6 +107,23 @@ class RecordedChance:
 
     def falls_behind(self) -> tuple[TopicPartition, int] | None:
         """Return a follower that left an ISR next, under the leader epoch that stands."""
+        for partition, standing, written in self._altered_isrs():
+            gone = [b for b in standing if b not in written]
+            if len(gone) == 1:
+                self.told[Reason.SLOW_FOLLOWER] += 1
+                return partition, gone[0]
+        return None
+
+    def taken_back(self, stopping: int) -> TopicPartition | None:
+        """Return a partition whose leader wrote this follower back into the ISR next."""
+        for partition, standing, written in self._altered_isrs():
+            if written == [*standing, stopping]:
+                self.told[Reason.SHUTDOWN_RACE] += 1
+                return partition
+        return None
+
+    def _altered_isrs(self) -> Iterator[tuple[TopicPartition, list[int], list[int]]]:
+        """Yield the ISRs that leaders write next, under the epoch that stands: as it is, and then."""
         for topic in self._tree.children("/brokers/topics"):
             for number in self._tree.children(f"/brokers/topics/{topic}/partitions"):
                 partition = TopicPartition(topic, int(number))
@@ -114,11 +132,8 @@ class RecordedChance:
                 if znode is None or place >= self.until:
                     continue
                 standing = json.loads(znode.data)
-                gone = [b for b in standing["isr"] if b not in written["isr"]]
-                if standing["leader_epoch"] == written["leader_epoch"] and len(gone) == 1:
-                    self.told[Reason.SLOW_FOLLOWER] += 1
-                    return partition, gone[0]
-        return None
+                if standing["leader_epoch"] == written["leader_epoch"]:
+                    yield partition, standing["isr"], written["isr"]
 
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
         """Return the partition whose state was written next; order only, so it is not counted."""

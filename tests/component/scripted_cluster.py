@@ -88,6 +88,7 @@ CHANGES_ISR = (
     FailLogDir,
     ExpireSession,
     StartBroker,
+    StopBroker,
     BounceBroker,
     Reassign,
     ReassignByZnode,

@@ -46,7 +46,7 @@ from controller_model.simulator_operations import (
 )
 from controller_model.simulator_random import DrawnChance, RandomOperations
 from controller_model.simulator_settings import NoChance, SimulatorSettings
-from controller_model.znode_commits import Commit, Committed, Created, ZooKeeperCode
+from controller_model.znode_commits import Changed, Commit, Committed, Created, ZooKeeperCode
 from controller_model.znode_tree import ZnodeTree
 from controller_model.znode_writers import encode_topic
 from controller_model.znode_writes import CreateZnode, DeleteZnode, SetZnode, ZnodeWrite
@@ -352,6 +352,42 @@ def test_before_alter_partition_leaders_write_their_isr() -> None:
     leader, controller = cluster.brokers[1].session, cluster.brokers[0].session
     assert [commit.session for commit in commits] == [leader, leader, leader, controller]
     assert state(cluster) == (1, [1, 2, 0], 0, 2)
+
+
+class LateFetch(NoChance):
+    """Chance that has a fetch under way when a follower shuts down, for each of these partitions."""
+
+    def __init__(self, *late: TopicPartition) -> None:
+        super().__init__()
+        self.late = list(late)
+
+    def taken_back(self, stopping: int) -> TopicPartition | None:
+        """Return the next one; None when there is none left."""
+        del stopping
+        return self.late.pop(0) if self.late else None
+
+
+def test_before_alter_partition_a_late_fetch_brings_a_stopping_follower_back() -> None:
+    """Its leader writes it into the ISR under the new epoch; once it is gone it leaves again."""
+    cluster = cluster_of(
+        CreateTopic("t", ((1, 0, 2),)), alter_partition=False, leader_recovery_supported=False
+    )
+    cluster.chance = LateFetch(T0, TopicPartition("unknown", 0))
+    isrs = [
+        json.loads(write.data)["isr"]
+        for write in written_by(cluster, StopBroker(2))
+        if isinstance(write, Changed) and write.path.endswith("/state")
+    ]
+    assert isrs == [[1, 0], [1, 0, 2], [1, 0]]
+    assert state(cluster) == (1, [1, 0], 2, 3)
+
+
+def test_a_late_fetch_brings_nobody_back_where_the_controller_writes() -> None:
+    """Since 2.7 it refuses an ISR with a follower that shuts down."""
+    cluster = cluster_of(CreateTopic("t", ((1, 0, 2),)))
+    cluster.chance = LateFetch(T0)
+    cluster.perform(StopBroker(2))
+    assert state(cluster) == (1, [1, 0], 1, 1)
 
 
 def test_before_alter_partition_a_state_watch_ends_a_reassignment() -> None:
