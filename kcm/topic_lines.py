@@ -26,6 +26,7 @@ from pipeline.settings import PipelineSettings
 from pipeline.topics import MAX_MESSAGE_BYTES, client_properties
 
 _REQUEST_TIMEOUT_S = 10.0
+_RETRY_S = 0.2
 _POLL_S = 1.0
 _SILENT_FOR_AT_MOST_S = 60.0
 """A broker that gives nothing for so long, while there is more, is as good as gone."""
@@ -34,6 +35,8 @@ _PREFETCH_KIB = 32 * 1024
 """Bound of what librdkafka holds ahead of us: four of the largest records."""
 # confluent-kafka names its local error codes with an underscore.
 _CONFIGURATION_CODES = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION}  # noqa: SLF001  # see above
+_LEADER_MOVES = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+"""Another broker leads than we were told, or nobody yet: over as soon as the metadata come again."""
 _PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001  # see above
 
 
@@ -163,13 +166,21 @@ class TopicReading:
             ) from None
 
     def _extent(self, partition: int) -> TopicExtent:
-        offsets = self._consumer.get_watermark_offsets(
-            TopicPartition(self.topic, partition), timeout=_REQUEST_TIMEOUT_S
-        )
-        if offsets is None:
-            raise UnreachableError(f"{self._where} does not tell where {self.topic} ends")
-        low, high = offsets
-        return TopicExtent(partition, low, high)
+        deadline = time.monotonic() + _REQUEST_TIMEOUT_S
+        while True:
+            try:
+                offsets = self._consumer.get_watermark_offsets(
+                    TopicPartition(self.topic, partition), timeout=_REQUEST_TIMEOUT_S
+                )
+            except KafkaException as error:
+                if error.args[0].code() not in _LEADER_MOVES or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_S)
+                continue
+            if offsets is None:
+                raise UnreachableError(f"{self._where} does not tell where {self.topic} ends")
+            low, high = offsets
+            return TopicExtent(partition, low, high)
 
     def _trouble(self, error: KafkaException | None = None) -> str:
         """Return what went wrong; what was heard of one server tells more than a time-out."""
