@@ -73,24 +73,50 @@ def test_a_difference_is_seen() -> None:
     assert any("another order" in told for told in careless)
 
 
-def test_a_lost_zxid_is_seen() -> None:
-    """A refused request more than simulated shows in the zxids, though it wrote nothing."""
-    recording = load_recording("real_kafka_3_9")
-    place = next(
+def with_refused(recording: Recording, place: int, *, count: int = 1) -> Recording:
+    """Return a recording in which so many requests were refused before the commit at a place."""
+    after = recording.commits[place].zxid
+    return Recording(
+        tuple(
+            msgspec.structs.replace(commit, zxid=commit.zxid + count * (commit.zxid >= after))
+            for commit in recording.commits
+        ),
+        tuple(
+            msgspec.structs.replace(point, zxid=point.zxid + count * (point.zxid >= after))
+            for point in recording.quiet
+        ),
+    )
+
+
+def writes_of(recording: Recording, path: str) -> list[int]:
+    """Return the places of the commits that write this path."""
+    return [
         place
         for place, commit in enumerate(recording.commits)
-        if any(write.path == "/brokers/topics/a" for write in commit.writes)
-    )
-    shifted = Recording(
-        tuple(
-            msgspec.structs.replace(commit, zxid=commit.zxid + (number >= place))
-            for number, commit in enumerate(recording.commits)
-        ),
-        tuple(msgspec.structs.replace(point, zxid=point.zxid + 1) for point in recording.quiet),
-    )
-    (told,) = agree(shifted).differences
+        if any(write.path == path for write in commit.writes)
+    ]
+
+
+def test_a_refused_request_is_seen() -> None:
+    """One more than simulated shows in the zxids, though it wrote nothing."""
+    recording = load_recording("real_kafka_3_9")
+    (told,) = agree(
+        with_refused(recording, writes_of(recording, "/brokers/topics/a")[0])
+    ).differences
     assert "CreateTopic" in told
-    assert ": 2 zxids to " in told
+    assert ": 1 refused before " in told
+
+
+def test_who_loses_an_election_may_be_refused_late() -> None:
+    """Each of two others once, at any place behind the election; no third request."""
+    recording = load_recording("real_kafka_3_9")
+    elected = writes_of(recording, "/controller")[-1]
+    late = elected + 4  # in the middle of the failover
+    alone = agree(recording)
+    assert agree(with_refused(recording, late, count=2)).differences == alone.differences == []
+    (told,) = agree(with_refused(recording, late, count=3)).differences
+    assert "ExpireSession" in told
+    assert ": 3 refused before " in told
 
 
 def observed(name: str) -> list[AnyEvent]:
