@@ -1,8 +1,9 @@
 """Kafka's controller in miniature: a cluster that writes what real brokers and a real one write.
 
 The rule: operations go in, znode writes come out, in order, with the zxids, versions and ephemeral
-owners that ZooKeeper gives them; between two operations the cluster comes to rest. What real
-clusters decide by chance is asked of `Chance`. Refused requests take a zxid too, as on a server.
+owners that ZooKeeper gives them; between two operations the cluster comes to rest. So no controller
+is deposed at work, and none keeps requests that it could not send (KAFKA-12315). What real clusters
+decide by chance is asked of `Chance`. Refused requests take a zxid too, as on a server.
 The component test `test_agreement` holds it against real Kafka 3.9, write by write.
 
 >>> from controller_model.simulator_operations import CreateTopic
