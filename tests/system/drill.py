@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +46,12 @@ RACKS = {0: "a", 1: "b", 2: "b"}
 TWO_DISKS = 2
 """The broker with two log directories, of which it may lose one."""
 
+CANNOT_LEAD_ON = re.compile(
+    rb"ReplicaStateMachine .* Controller moved to another broker when moving some replicas"
+)
+"""A controller was deposed while it told brokers of replicas. What it had not sent by then it never
+sends, and never drops: elected again, it moves no replica any more (KAFKA-12315)."""
+
 SCRAPE_S = 0.5
 DEADLINE_S = 90.0
 READY_DEADLINE_S = 240.0
@@ -63,6 +71,8 @@ class Drill:
 
     def __init__(self, supervisor: Supervisor, jars: Jars) -> None:
         """Describe the servers; nothing is started yet."""
+        self._deposed_at_work: Counter[int] = Counter()
+        """How often each broker was, of which it was restarted: see `CANNOT_LEAD_ON`."""
         self.supervisor = supervisor
         folder = supervisor.folder
         self.cluster = WatchedCluster(supervisor, jars, folder / "data")
@@ -160,6 +170,7 @@ class Drill:
         Kafka is asked first whether it is, and gives the leaders back: brokers that hung and
         controllers that were deposed leave them elsewhere, more of them the busier the machine is.
         A controller that does not get it done is deposed: the next one takes stock of everything.
+        One that was deposed at work is restarted.
         """
         try:
             self._mend()
@@ -169,8 +180,18 @@ class Drill:
         self.await_well()
 
     def _mend(self) -> None:
-        wait_until(self.cluster.kafka.read, self._complete, deadline_s=DEADLINE_S)
+        wait_until(self._look, self._complete, deadline_s=DEADLINE_S)
         self.cluster.elect_preferred()
+
+    def _look(self) -> Figures | None:
+        """Return what Kafka tells; restart brokers first that would be no good as controllers."""
+        for broker_id, broker in self.brokers.items():
+            times = len(CANNOT_LEAD_ON.findall(broker.process.log_path.read_bytes()))
+            if times > self._deposed_at_work[broker_id]:
+                broker.stop()
+                broker.start()
+            self._deposed_at_work[broker_id] = times
+        return self.cluster.kafka.read()
 
     def _complete(self, now: Figures | None) -> bool:
         """Tell whether every broker is there and every replica in sync, as Kafka tells it."""
