@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import Any
 
 from controller_model.controller_work import state_path
@@ -303,13 +304,12 @@ def _refused(commits: Iterable[Commit]) -> Iterator[tuple[Commit, int]]:
 
     What came before the first of an operation is not known: the test's own client was there.
     """
-    last = refused = None
-    for commit in commits:
-        if last is not None and refused is not None:
-            refused += commit.zxid - last - 1
+    refused, last = 0, None
+    for commit in dropwhile(_is_ours, commits):
+        refused += 0 if last is None else commit.zxid - last - 1
         last = commit.zxid
         if not _is_ours(commit):
-            yield commit, refused or 0
+            yield commit, refused
             refused = 0
 
 

@@ -188,8 +188,7 @@ class Drill:
         for broker_id, broker in self.brokers.items():
             times = len(CANNOT_LEAD_ON.findall(broker.process.log_path.read_bytes()))
             if times > self._deposed_at_work[broker_id]:
-                broker.stop()
-                broker.start()
+                broker.restart()
             self._deposed_at_work[broker_id] = times
         return self.cluster.kafka.read()
 

@@ -173,8 +173,7 @@ def lose_disk(drill: Drill) -> None:
     lost = disks(broker.data_dir)[1]
     lost.rename(lost.with_name("lost"))  # at once: the broker writes to it all the time
     drill.await_firing("KafkaLogDirFailed")
-    broker.stop()
-    broker.start()
+    broker.restart()
 
 
 def blind(drill: Drill) -> None:
