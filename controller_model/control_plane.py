@@ -294,12 +294,17 @@ class ControlPlane(msgspec.Struct, array_like=True):
         """Return the ids that are registered."""
         return {broker for broker, record in self.brokers.items() if record.live}
 
+    @property
+    def default_min_isr(self) -> int:
+        """min.insync.replicas where neither the topic nor the leader's broker has its own."""
+        return self.broker_min_isr.get("<default>", self.assumed.min_insync_replicas)
+
     def min_isr_for(self, leader: int) -> int:
         """Return min.insync.replicas for a topic that sets none, by Kafka's order of sources."""
         by_broker = self.broker_min_isr.get(str(leader))
         if by_broker is not None:
             return by_broker
-        return self.broker_min_isr.get("<default>", self.assumed.min_insync_replicas)
+        return self.default_min_isr
 
 
 def new_cluster(cluster: str, *, assumed: Assumed, counters_since: int) -> ControlPlane:

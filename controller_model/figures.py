@@ -174,7 +174,7 @@ def _of(table: dict[int, int], brokers: Iterable[int]) -> Iterable[int]:
 
 
 def _min_isr_blocks(control: ControlPlane, totals: Contribution) -> int:
-    default = control.broker_min_isr.get("<default>", control.assumed.min_insync_replicas)
+    default = control.default_min_isr
     return sum(
         count
         for (factor, min_isr), count in totals.sizes.items()
