@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import commands, delay, fleet, replay, resync, scrape
-from kcm.stack.errors import StackError
+from kcm.processes.errors import StackError
 from pipeline.runtime import KcmError
 
 SCENARIOS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {

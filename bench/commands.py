@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry
 
 from bench import machine
-from controller_model.changes import SessionState
-from controller_model.completeness import Reading
-from controller_model.ids import AsOf
-from controller_model.views import (
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import SessionState
+from controller_model.records.completeness import Reading
+from controller_model.records.views import (
     VERSION,
     BrokerView,
     ClusterView,
@@ -31,14 +31,14 @@ from controller_model.views import (
     encode_view,
     view_key,
 )
-from exporter.collector import Collector
-from exporter.event_store import EventStore
-from exporter.metrics import ExporterMetrics
-from exporter.pages import Pages
-from exporter.records import Record
-from exporter.server import HttpServer, make_app
-from exporter.status import ReadingStatus
-from exporter.view_store import ViewStore
+from exporter.core.metrics import ExporterMetrics
+from exporter.core.records import Record
+from exporter.core.status import ReadingStatus
+from exporter.intake.event_store import EventStore
+from exporter.intake.view_store import ViewStore
+from exporter.scrape.collector import Collector
+from exporter.serve.pages import Pages
+from exporter.serve.server import HttpServer, make_app
 
 SUMMARY = "kcm --help, status, events, recommend, what-if: seconds from start to end"
 

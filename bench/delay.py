@@ -22,9 +22,9 @@ from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 
 from bench import machine
-from kcm.pipeline_processes import Pipeline
-from kcm.stack.jars import ensure_jars
-from kcm.stack.supervisor import Supervisor
+from kcm.jars.jars import ensure_jars
+from kcm.local.pipeline_processes import Pipeline
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 
 SUMMARY = "a znode is written, its value is scraped: p50 and p99, by stage (about 3 minutes)"

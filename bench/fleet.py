@@ -20,12 +20,12 @@ from kazoo.client import KazooClient
 
 from bench import delay, machine
 from bench.load import LogLoad, messages
-from controller_model.changes import encode_changes
-from controller_model.ids import partition_of
-from kcm.pipeline_processes import Pipeline
-from kcm.stack.errors import NotReadyError
-from kcm.stack.jars import ensure_jars
-from kcm.stack.supervisor import Supervisor
+from controller_model.kafka.ids import partition_of
+from controller_model.records.changes import encode_changes
+from kcm.jars.jars import ensure_jars
+from kcm.local.pipeline_processes import Pipeline
+from kcm.processes.errors import NotReadyError
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 
 SUMMARY = "50 clusters, one of which resyncs 200,000 partitions: its time, the others' delay"

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from controller_model.changes import (
+from controller_model.records.changes import (
     MAX_CHANGES_PER_MESSAGE,
     ChangeKind,
     SessionState,

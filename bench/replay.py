@@ -9,15 +9,15 @@ from typing import Any
 
 from bench import machine
 from bench.load import LogLoad, messages
-from controller_model.accounts import Telling
-from controller_model.changes import decode_message
-from controller_model.cluster import ClusterState, TopicStore
-from controller_model.contribution import Contribution
-from controller_model.control_plane import Assumed, new_cluster
-from controller_model.ids import AsOf
-from controller_model.packed_topics import PackedTopicStore
-from controller_model.projection import project
-from controller_model.replay import finish_batch, replay
+from controller_model.fold.projection import project
+from controller_model.fold.replay import finish_batch, replay
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import decode_message
+from controller_model.state.cluster import ClusterState, TopicStore
+from controller_model.state.contribution import Contribution
+from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.packed_topics import PackedTopicStore
+from controller_model.tracking.accounts import Telling
 from streaming.cycles import look_for_cycles_rarely
 
 SUMMARY = "changes per processor second: decode, replay, accounts; with views; 1,000,000 partitions"

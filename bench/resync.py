@@ -16,15 +16,15 @@ from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 
 from bench import machine
-from controller_model.changes import ChangeKind, ZnodeChange, decode_message
-from kcm.stack.jars import ensure_jars
+from controller_model.records.changes import ChangeKind, ZnodeChange, decode_message
+from kcm.jars.jars import ensure_jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.settings import load
 from zk_source.config import WatchSettings
-from zk_source.service import run
-from zk_source.subscriptions import Watches
+from zk_source.service.service import run
+from zk_source.watcher.subscriptions import Watches
 
 SUMMARY = "a resync of 20,000 znodes, by recursive and by one-shot watches (about 1 minute)"
 

@@ -15,23 +15,23 @@ from prometheus_client import CollectorRegistry
 
 from bench import machine
 from bench.load import LogLoad, messages
-from controller_model.changes import decode_message
-from controller_model.cluster import ClusterState
-from controller_model.completeness import Reading
-from controller_model.control_plane import Assumed, new_cluster
-from controller_model.ids import AsOf
-from controller_model.packed_topics import PackedTopicStore
-from controller_model.projection import project
-from controller_model.replay import finish_batch, replay
-from controller_model.views import encode_view
-from exporter.collector import Collector
-from exporter.event_store import EventStore
-from exporter.metrics import ExporterMetrics
-from exporter.pages import Pages
-from exporter.records import Record
-from exporter.server import HttpServer, make_app
-from exporter.status import ReadingStatus
-from exporter.view_store import ViewStore
+from controller_model.fold.projection import project
+from controller_model.fold.replay import finish_batch, replay
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import decode_message
+from controller_model.records.completeness import Reading
+from controller_model.records.views import encode_view
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.packed_topics import PackedTopicStore
+from exporter.core.metrics import ExporterMetrics
+from exporter.core.records import Record
+from exporter.core.status import ReadingStatus
+from exporter.intake.event_store import EventStore
+from exporter.intake.view_store import ViewStore
+from exporter.scrape.collector import Collector
+from exporter.serve.pages import Pages
+from exporter.serve.server import HttpServer, make_app
 
 SUMMARY = "a scrape of /metrics and of /metrics/partitions, at 10,000 and 200,000 partitions"
 

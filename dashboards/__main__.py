@@ -11,7 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dashboards import alerts, boards
+from dashboards.alerts import rules
+from dashboards.boards import boards
 
 FOLDER = Path(__file__).resolve().parents[1] / "helm" / "kafka-controller-monitor" / "files"
 """The chart's files."""
@@ -23,7 +24,7 @@ def generated() -> dict[str, str]:
     """Return what is made: path below the folder -> text."""
     return {
         **{f"dashboards/{made.name}.json": boards.render(made) for made in boards.BOARDS},
-        f"rules/{alerts.GROUP}.yaml": alerts.rules(),
+        f"rules/{rules.GROUP}.yaml": rules.rules(),
     }
 
 

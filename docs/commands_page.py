@@ -18,10 +18,10 @@ from typing import Any
 import typer
 
 from docs.markdown import code, page, plain, shell, table
-from kcm import exits
 from kcm.__main__ import VERBS
-from kcm.options import default_text
-from kcm.parts import PARTS
+from kcm.cli import exits
+from kcm.cli.options import default_text
+from kcm.cli.parts import PARTS
 from pipeline.runtime import KcmError
 
 ABOUT = """What `kcm --help` and `kcm VERB --help` tell. Commands that ask (`status`, `events`, `recommend`, `what-if` and

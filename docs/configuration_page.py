@@ -15,9 +15,9 @@ from annotated_types import Ge, Gt, Le
 from pydantic.fields import FieldInfo
 
 from docs.markdown import code, page, plain, table
-from kcm.config import reference
-from kcm.options import Options, option_name
-from kcm.parts import PARTS, Part, load_part
+from kcm.cli.options import Options, option_name
+from kcm.cli.parts import PARTS, Part, load_part
+from kcm.parts.config import reference
 from pipeline.runtime import UsageError
 from pipeline.settings import ENV_PREFIX, PipelineSettings
 

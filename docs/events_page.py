@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_model.events import AnyEvent
+from controller_model.records.events import AnyEvent
 from docs.markdown import code, page, plain, table
-from exporter.openapi import document
+from exporter.api.openapi import document
 
 ABOUT = """What happened, as [`kcm events`](commands.md#kcm-events) shows it and [the API](http-api.md#apiv1clustersnameevents) gives it: one event for
 each cause, with the partitions that it moved. The topic `<prefix>.events` keeps them for 30 days, the exporter the newest (`events_kept`).

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from docs.markdown import code, page, plain, shell, table
-from exporter.openapi import document
-from exporter.operations import EVENT_KINDS, OPERATIONS, Operation
-from exporter.parameters import Parameter
+from exporter.api.openapi import document
+from exporter.api.operations import EVENT_KINDS, OPERATIONS, Operation
+from exporter.core.parameters import Parameter
 
 HOST = "http://localhost:9640"
 CLUSTER_NAME = "prod"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller_model.metrics import CATALOGUE
+from controller_model.metrics.catalogue import CATALOGUE
 from docs.markdown import page, plain, table
 from docs.parts_metrics import OwnMetric, exporter_metrics, fold_metrics, watcher_metrics
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from exporter.metrics import ExporterMetrics
+from exporter.core.metrics import ExporterMetrics
 from streaming.metrics import FoldMetrics
 from streaming.progress import BatchReport
-from zk_source.metrics import WatcherMetrics
-from zk_source.report import GAUGES, TOTALS
+from zk_source.service.metrics import WatcherMetrics
+from zk_source.service.report import GAUGES, TOTALS
 
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 """What samples have behind the family's name."""

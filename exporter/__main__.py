@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from exporter.config import ExportSettings
-from exporter.service import run
+from exporter.core.config import ExportSettings
+from exporter.serve.service import run
 from pipeline.runtime import KcmError, configure_logging, install_stop_signal
 from pipeline.settings import load
 

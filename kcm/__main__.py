@@ -17,25 +17,25 @@ from typing import Annotated
 
 import typer
 
-from kcm.exits import INTERRUPTED, tell, traced
+from kcm.cli.exits import INTERRUPTED, tell, traced
 
 DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
-    "up": "kcm.up:up",
-    "status": "kcm.status:status",
-    "events": "kcm.events:events",
-    "recommend": "kcm.recommend:recommend",
-    "what-if": "kcm.what_if:what_if",
-    "elect": "kcm.elect:elect",
-    "maintenance": "kcm.maintenance:app",
-    "doctor": "kcm.doctor:doctor",
-    "watch": "kcm.watch:watch",
-    "stream": "kcm.stream:stream",
-    "export": "kcm.export:export",
-    "config": "kcm.config:config",
-    "replay": "kcm.replay:replay",
-    "bundle": "kcm.bundle:bundle",
-    "demo": "kcm.demo_verb:demo",
+    "up": "kcm.local.up:up",
+    "status": "kcm.queries.status:status",
+    "events": "kcm.queries.events:events",
+    "recommend": "kcm.queries.recommend:recommend",
+    "what-if": "kcm.queries.what_if:what_if",
+    "elect": "kcm.elect.elect:elect",
+    "maintenance": "kcm.maintenance.maintenance:app",
+    "doctor": "kcm.doctor.doctor:doctor",
+    "watch": "kcm.parts.watch:watch",
+    "stream": "kcm.parts.stream:stream",
+    "export": "kcm.parts.export:export",
+    "config": "kcm.parts.config:config",
+    "replay": "kcm.history.replay:replay",
+    "bundle": "kcm.history.bundle:bundle",
+    "demo": "kcm.demo.verb:demo",
 }
 """Every verb, in the order of the help, and the function that it is."""
 
@@ -100,7 +100,7 @@ def completed_words(environ: Mapping[str, str]) -> list[str]:
 
 def summary(verb: str) -> str:
     """Return the first line of a verb's help, read from its source: to load all takes a second."""
-    name = VERBS[verb].partition(":")[0].removeprefix("kcm.")
+    name = VERBS[verb].partition(":")[0].removeprefix("kcm.").replace(".", "/")
     folder, function = Path(__file__).parent, verb.replace("-", "_")
     body = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8")).body
     for node in body:

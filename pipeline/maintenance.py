@@ -13,7 +13,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from controller_model.errors import UnreadableRecordError
+from controller_model.kafka.errors import UnreadableRecordError
 from pipeline.settings import PipelineSettings
 from pipeline.topics import topic_names
 

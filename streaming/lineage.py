@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from controller_model.packing import STATE_VERSION
+from controller_model.state.packing import STATE_VERSION
 from pipeline.topics import EnsuredTopics
 from streaming.schemas import LAYOUT_VERSION
 

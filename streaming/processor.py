@@ -21,18 +21,18 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import Row
 
-from controller_model.accounts import Telling
-from controller_model.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
-from controller_model.cluster import ClusterState
-from controller_model.control_plane import Assumed, new_cluster
-from controller_model.errors import ModelError, UnreadableRecordError
-from controller_model.event_records import coalesce, encode_event, number
-from controller_model.events import AnyEvent
-from controller_model.ids import AsOf, check_cluster_name, partition_of
-from controller_model.packing import UnreadableStateError
-from controller_model.projection import Sent, project
-from controller_model.replay import count_error, count_unreadable, finish_batch, replay
-from controller_model.views import encode_view
+from controller_model.fold.projection import Sent, project
+from controller_model.fold.replay import count_error, count_unreadable, finish_batch, replay
+from controller_model.kafka.errors import ModelError, UnreadableRecordError
+from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
+from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
+from controller_model.records.event_records import coalesce, encode_event, number
+from controller_model.records.events import AnyEvent
+from controller_model.records.views import encode_view
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.packing import UnreadableStateError
+from controller_model.tracking.accounts import Telling
 from streaming.cycles import look_for_cycles_rarely
 from streaming.schemas import CONTROL, OUTPUT, TOPIC, TOPIC_KEY
 from streaming.state_codec import Held, StateTopics, read_control, write_control

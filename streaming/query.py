@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from controller_model.control_plane import Assumed
+from controller_model.state.control_plane import Assumed
 from pipeline.topics import MAX_MESSAGE_BYTES, EnsuredTopics
 from streaming.config import StreamSettings
 from streaming.kafka_options import client_options

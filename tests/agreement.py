@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import Any
 
-from controller_model.controller_work import state_path
-from controller_model.ids import TopicPartition
-from controller_model.simulator import Simulator
-from controller_model.simulator_adoption import adopt
-from controller_model.simulator_operations import Operation
-from controller_model.simulator_settings import SimulatorSettings
-from controller_model.snapshot import encode_snapshot, snapshot
-from controller_model.znode_commits import Changed, Commit, Committed, Created, Removed
-from controller_model.znode_log import ZnodeLog
-from controller_model.znode_tree import ZnodeTree
+from controller_model.history.snapshot import encode_snapshot, snapshot
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.adoption import adopt
+from controller_simulator.cluster.operations import Operation
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.controller.controller_io import state_path
+from controller_simulator.zookeeper.commits import Changed, Commit, Committed, Created, Removed
+from controller_simulator.zookeeper.log import ZnodeLog
+from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.histories import Fold
 from tests.recordings import Recording
 

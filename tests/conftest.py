@@ -17,9 +17,9 @@ from xdist.scheduler import (  # type: ignore[import-untyped]  # the same
     LoadScopeScheduling,
 )
 
-from kcm.stack.jars import Jars, ensure_jars
+from kcm.jars.jars import Jars, ensure_jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 
 _WITH_SERVERS = ("tests/component/", "tests/system/")

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller_model.controller_context import ControllerContext, LeaderIsrAndControllerEpoch
-from controller_model.controller_work import ControllerWork, Transition
-from controller_model.elections import LeaderAndIsr
-from controller_model.ids import PartitionAndReplica, TopicPartition
-from controller_model.partition_machine import PartitionStateMachine
-from controller_model.reassignment import Reassignments
-from controller_model.replica_assignment import ReplicaAssignment
-from controller_model.replica_machine import ReplicaStateMachine
-from controller_model.requests import (
+from controller_model.kafka.elections import LeaderAndIsr
+from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_model.znodes.znode_kinds import (
+    decode_partition_state,
+    decode_reassign_partitions,
+    decode_topic,
+)
+from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
+from controller_simulator.controller.controller_io import ControllerWork, Transition
+from controller_simulator.controller.partition_machine import PartitionStateMachine
+from controller_simulator.controller.reassignment import Reassignments
+from controller_simulator.controller.replica_machine import ReplicaStateMachine
+from controller_simulator.controller.requests import (
     LeaderAndIsrRequest,
     Request,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from controller_model.topic_deletion import TopicDeletionManager
-from controller_model.znode_writes import CreateZnode, DeleteZnode, SetZnode, unfenced
-from controller_model.znodes import (
-    decode_partition_state,
-    decode_reassign_partitions,
-    decode_topic,
-)
+from controller_simulator.controller.topic_deletion import TopicDeletionManager
+from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode, SetZnode, unfenced
 
 EPOCH = 50
 EPOCH_ZK_VERSION = 49

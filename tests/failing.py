@@ -5,8 +5,8 @@ The rule: heartbeats come as the watcher sends them, so that time passes as it d
 
 from __future__ import annotations
 
-from controller_model.events import IncidentClosed
-from controller_model.incidents import QUIET_MS, Incident
+from controller_model.records.events import IncidentClosed
+from controller_model.records.incidents import QUIET_MS, Incident
 from tests.histories import Fold, History, only, small_cluster
 
 BEAT_MS = 10_000

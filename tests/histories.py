@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from controller_model import figures
-from controller_model.accounts import Telling
-from controller_model.changes import (
+from controller_model.fold.projection import Sent, project
+from controller_model.fold.replay import finish_batch, replay
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import (
     ChangeKind,
     SessionState,
     ZnodeChange,
@@ -25,21 +26,20 @@ from controller_model.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.cluster import ClusterState, MemoryTopicStore
-from controller_model.control_plane import Assumed, new_cluster
-from controller_model.events import (
+from controller_model.records.events import (
     AnyEvent,
     IncidentClosed,
     IncidentOpened,
     RecommendationGraded,
     RecommendationMade,
 )
-from controller_model.ids import AsOf
-from controller_model.packed_topics import PackedTopicStore
-from controller_model.packing import pack_control, unpack_control
-from controller_model.projection import Sent, project
-from controller_model.replay import finish_batch, replay
-from controller_model.views import AnyView, BrokerView, ClusterView, Counts
+from controller_model.records.views import AnyView, BrokerView, ClusterView, Counts
+from controller_model.state import figures
+from controller_model.state.cluster import ClusterState, MemoryTopicStore
+from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.packed_topics import PackedTopicStore
+from controller_model.state.packing import pack_control, unpack_control
+from controller_model.tracking.accounts import Telling
 
 TICK_MS = 10
 """Between two steps of a history, on all clocks."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from controller_model.event_records import EventId, EventRecord, coalesce, number
-from controller_model.simulator import Simulator
-from controller_model.simulator_operations import (
+from controller_model.records.event_records import EventId, EventRecord, coalesce, number
+from controller_model.records.views import AnyView
+from controller_model.znodes.znode_kinds import is_published
+from controller_simulator.cluster.operations import (
     BounceBroker,
     CreateTopic,
     DeleteController,
@@ -19,10 +20,9 @@ from controller_model.simulator_operations import (
     Operation,
     StartBroker,
 )
-from controller_model.simulator_settings import NoChance
-from controller_model.views import AnyView
-from controller_model.znode_commits import Committed, Created, Removed
-from controller_model.znodes import is_published
+from controller_simulator.cluster.settings import NoChance
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.zookeeper.commits import Committed, Created, Removed
 from tests.histories import Fold, History
 from tests.unit.exporter.api_server import Served
 

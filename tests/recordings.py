@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from controller_model.simulator_operations import Operation
-from controller_model.znode_commits import Commit
+from controller_simulator.cluster.operations import Operation
+from controller_simulator.zookeeper.commits import Commit
 
 RECORDED = Path(__file__).with_name("recorded")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, expect
 
-from exporter.server import HttpServer
+from exporter.serve.server import HttpServer
 from tests.component.chromium import chromium, watched
 from tests.live_story import BAD_HOUR, QUIET_HOUR, LiveStory, served
 from tests.unit.exporter.samples import T0

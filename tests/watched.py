@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import random
 
-from controller_model.events import PredictionFailed
-from controller_model.ids import TopicPartition
-from controller_model.insights import ClusterFacts, PartitionFacts, cluster_facts, partitions_in
-from controller_model.simulator import Simulator
-from controller_model.simulator_operations import (
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    cluster_facts,
+    partitions_in,
+)
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.events import PredictionFailed
+from controller_model.records.views import BrokerView, TopicView
+from controller_model.znodes.znode_kinds import is_published
+from controller_simulator.cluster.operations import (
     AlterTopicConfig,
     BounceBroker,
     CreatePartitions,
@@ -31,10 +37,9 @@ from controller_model.simulator_operations import (
     StartBroker,
     StopBroker,
 )
-from controller_model.simulator_settings import SimulatorSettings
-from controller_model.views import BrokerView, TopicView
-from controller_model.znode_commits import Committed, Created, Removed
-from controller_model.znodes import is_published
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.zookeeper.commits import Committed, Created, Removed
 from tests.histories import Fold, History
 
 BROKERS = (0, 1, 2, 3)

@@ -7,7 +7,7 @@ import sys
 from pipeline.runtime import KcmError, configure_logging, install_stop_signal
 from pipeline.settings import load
 from zk_source.config import WatchSettings
-from zk_source.service import run
+from zk_source.service.service import run
 
 
 def main() -> int:

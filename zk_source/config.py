@@ -12,12 +12,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from controller_model.errors import ModelError
-from controller_model.ids import check_cluster_name
-from controller_model.znodes import WATCHED_SUBTREES
+from controller_model.kafka.errors import ModelError
+from controller_model.kafka.ids import check_cluster_name
+from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
 from pipeline.settings import PipelineSettings, check_hosts
-from zk_source.subscriptions import Watches
-from zk_source.watcher import Rhythm
 
 _AUTH_FORM = "<scheme>:<user>:<password> with scheme digest or sasl"
 _MS = 1000
@@ -201,21 +199,10 @@ class WatchSettings(PipelineSettings):
         }
         return self.model_copy(update=there)
 
-    def watches(self) -> Watches:
-        """Return the way of watching."""
-        return Watches(self.zk_watches)
-
-    def rhythm(self) -> Rhythm:
-        """Return the settings that the watcher's decisions depend on."""
-        silent_s = max(_LEAST_NEW_CLIENT_S, self.session_timeout_s * _SILENT_SESSIONS)
-        return Rhythm(
-            heartbeat_ms=int(self.heartbeat_s * _MS),
-            audit_ms=int(self.audit_s * _MS),
-            resync_ms=int(self.full_resync_s * _MS),
-            resync_reads_per_s=self.resync_reads_per_s,
-            audit_reads_per_s=self.audit_reads_per_s,
-            new_client_ms=int(silent_s * _MS),
-        )
+    @property
+    def most_silent_ms(self) -> int:
+        """Milliseconds without a connection after which the session is given up for a new one."""
+        return int(max(_LEAST_NEW_CLIENT_S, self.session_timeout_s * _SILENT_SESSIONS) * _MS)
 
     def _auth(self) -> tuple[str, str, str]:
         secret = "" if self.zk_auth is None else self.zk_auth.get_secret_value()

@@ -1,1 +1,4 @@
-"""Real ZooKeeper, Kafka and Prometheus servers as child processes for demo, tests and benchmarks."""
+"""Real servers as child processes: ZooKeeper, Kafka, Prometheus.
+
+It may use `jars` and `processes`.
+"""

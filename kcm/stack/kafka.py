@@ -11,10 +11,10 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from kcm.stack.errors import StackError
-from kcm.stack.java import find_java
+from kcm.jars.java import find_java
+from kcm.processes.errors import StackError
+from kcm.processes.ports import HOST, free_port
 from kcm.stack.kafka_probe import ProbeError, ask_brokers
-from kcm.stack.ports import HOST, free_port
 from kcm.stack.server import LOG_PROPERTIES, Server
 from kcm.stack.zookeeper import four_letter_word
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from kcm.stack.jars import Jars
-    from kcm.stack.java import Java
-    from kcm.stack.supervisor import Supervisor
+    from kcm.jars.jars import Jars
+    from kcm.jars.java import Java
+    from kcm.processes.supervisor import Supervisor
 
 MAIN_CLASS = "kafka.Kafka"
 MIB = 1 << 20

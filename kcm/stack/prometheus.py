@@ -12,14 +12,14 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kcm.stack.errors import StackError
-from kcm.stack.ports import HOST, free_port
+from kcm.processes.errors import StackError
+from kcm.processes.ports import HOST, free_port
 from kcm.stack.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kcm.stack.supervisor import Supervisor
+    from kcm.processes.supervisor import Supervisor
 
 ANSWER_DEADLINE_S = 1.0  # a healthy server answers in a few milliseconds
 HTTP_OK = 200

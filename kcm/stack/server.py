@@ -9,15 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from kcm.stack.errors import StackError
-from kcm.stack.ports import require_free
+from kcm.processes.errors import StackError
+from kcm.processes.ports import require_free
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from kcm.stack.process import Process
-    from kcm.stack.supervisor import Supervisor
+    from kcm.processes.process import Process
+    from kcm.processes.supervisor import Supervisor
 
 JVM_ENV = {"MALLOC_ARENA_MAX": "2"}  # glibc's arenas cost a small JVM tens of megabytes
 LOG_PROPERTIES = {

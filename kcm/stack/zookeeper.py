@@ -9,17 +9,17 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
-from kcm.stack.java import find_java
-from kcm.stack.ports import HOST, free_port
+from kcm.jars.java import find_java
+from kcm.processes.ports import HOST, free_port
 from kcm.stack.server import LOG_PROPERTIES, Server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kcm.stack.jars import Jars
-    from kcm.stack.java import Java
-    from kcm.stack.supervisor import Supervisor
+    from kcm.jars.jars import Jars
+    from kcm.jars.java import Java
+    from kcm.processes.supervisor import Supervisor
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 TICK_TIME_MS = 250  # sessions expire on multiples of this

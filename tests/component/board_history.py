@@ -11,12 +11,12 @@ import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from controller_model.changes import SessionState
-from controller_model.completeness import Reading
-from controller_model.incidents import IncidentsSummary
-from controller_model.predictions import Due, Verdict, WritesDue
-from controller_model.recommendations import RebalanceSummary
-from controller_model.views import (
+from controller_model.records.changes import SessionState
+from controller_model.records.completeness import Reading
+from controller_model.records.incidents import IncidentsSummary
+from controller_model.records.predictions import Due, Verdict, WritesDue
+from controller_model.records.recommendations import RebalanceSummary
+from controller_model.records.views import (
     BrokerView,
     ClusterView,
     ControllerView,
@@ -26,10 +26,10 @@ from controller_model.views import (
     ResyncWanted,
     TopicView,
 )
-from exporter.collector import Collector
-from exporter.metrics import ExporterMetrics
-from exporter.records import ClusterSnapshot
-from exporter.render import Format
+from exporter.core.metrics import ExporterMetrics
+from exporter.core.records import ClusterSnapshot
+from exporter.core.render import Format
+from exporter.scrape.collector import Collector
 from pipeline.maintenance import PlannedWork
 from streaming.metrics import FoldMetrics
 from streaming.progress import BatchReport
@@ -42,8 +42,8 @@ from tests.unit.exporter.samples import (
     topic_entry,
     topic_view,
 )
-from zk_source.metrics import WatcherMetrics
-from zk_source.server_figures import ServerFigures
+from zk_source.service.metrics import WatcherMetrics
+from zk_source.zookeeper.server_figures import ServerFigures
 
 INTERVAL_S = 15
 WELL_S = 1800

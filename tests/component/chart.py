@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kcm.stack.jars import Jars, default_cache
-from kcm.stack.ports import free_port
+from kcm.jars.jars import Jars, default_cache
+from kcm.processes.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "kafka-controller-monitor"

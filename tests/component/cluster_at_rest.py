@@ -9,7 +9,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from controller_model.ids import NO_LEADER, TopicPartition
+from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from kcm.stack.kafka import ZooKeeperModeBroker
 
 state_path = "/brokers/topics/{}/partitions/{}/state".format

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from controller_model.changes import SessionState
-from controller_model.ids import TopicPartition
-from controller_model.views import ControllerView, Counts
-from kcm.api_client import ExporterApi
-from kcm.elect import make_plan
-from kcm.elect_kafka import NOT_NEEDED
-from kcm.elect_run import ElectionRun, Pace
-from kcm.elect_watch import ClusterWatch
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.changes import SessionState
+from controller_model.records.views import ControllerView, Counts
+from kcm.elect.admin import NOT_NEEDED
+from kcm.elect.elect import make_plan
+from kcm.elect.run import ElectionRun, Pace
+from kcm.elect.watch import ClusterWatch
+from kcm.queries.api_client import ExporterApi
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import as_of, broker_view, cluster_view, log_view, topic_view
 

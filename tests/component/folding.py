@@ -13,15 +13,15 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller_model.changes import MAX_CHANGES_PER_MESSAGE, ZnodeChange, encode_changes
-from controller_model.event_records import EventRecord, decode_event
-from controller_model.ids import AsOf
-from controller_model.views import AnyView, ClusterView, decode_view
-from kcm.stack.jars import Jars
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, ZnodeChange, encode_changes
+from controller_model.records.event_records import EventRecord, decode_event
+from controller_model.records.views import AnyView, ClusterView, decode_view
+from kcm.jars.jars import Jars
+from kcm.processes.ports import free_port
+from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import free_port
-from kcm.stack.process import Process
-from kcm.stack.supervisor import Supervisor
 from pipeline.topics import TopicNames, topic_names
 from tests.histories import History
 from tests.waiting import wait_until

@@ -10,7 +10,7 @@ import socket
 import struct
 from collections.abc import Mapping, Sequence
 
-from controller_model.ids import TopicPartition
+from controller_model.kafka.ids import TopicPartition
 
 ALTER_PARTITION_REASSIGNMENTS = 45  # KIP-455
 TIMEOUT_MS = 20_000  # as long as the controller may take to answer

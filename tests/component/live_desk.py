@@ -8,8 +8,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from controller_model.views import ControllerView, Counts
-from exporter.server import HttpServer
+from controller_model.records.views import ControllerView, Counts
+from exporter.serve.server import HttpServer
 from tests.component.chromium import WAIT_MS, Watched, watched
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import T0, broker_view, cluster_view

@@ -13,7 +13,7 @@ import re
 import shutil
 from pathlib import Path
 
-from controller_model.packing import STATE_VERSION
+from controller_model.state.packing import STATE_VERSION
 from streaming.schemas import LAYOUT_VERSION
 from tests.component.folding import Stream
 

@@ -27,8 +27,8 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from controller_model.ids import TopicPartition
-from controller_model.simulator_operations import (
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import (
     AlterTopicConfig,
     BounceBroker,
     CreatePartitions,
@@ -48,14 +48,17 @@ from controller_model.simulator_operations import (
     StartBroker,
     StopBroker,
 )
-from controller_model.znode_writers import encode_partitions, encode_reassign_partitions
-from kcm.stack.jars import Jars
+from controller_simulator.zookeeper.payload_writers import (
+    encode_partitions,
+    encode_reassign_partitions,
+)
+from kcm.demo.cluster import watchers
+from kcm.demo.truth_reader import QUIET_LIBRDKAFKA, quiet_logger
+from kcm.jars.jars import Jars
+from kcm.processes.ports import HOST
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import ZooKeeperModeBroker
-from kcm.stack.ports import HOST
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper, four_letter_word
-from kcm.story.cluster import watchers
-from kcm.story.truth_reader import QUIET_LIBRDKAFKA, quiet_logger
 from tests.component.cluster_at_rest import ClusterAtRest, state_path
 from tests.component.kafka_requests import alter_partition_reassignments
 from tests.component.txn_log import read_txn_logs

@@ -10,8 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller_model.ids import TopicPartition
-from controller_model.simulator_operations import (
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import (
     AlterTopicConfig,
     BounceBroker,
     CreatePartitions,
@@ -31,9 +31,9 @@ from controller_model.simulator_operations import (
     StartBroker,
     StopBroker,
 )
-from controller_model.simulator_settings import SimulatorSettings
-from kcm.stack.jars import Jars, ensure_jars
-from kcm.stack.supervisor import Supervisor
+from controller_simulator.cluster.settings import SimulatorSettings
+from kcm.jars.jars import Jars, ensure_jars
+from kcm.processes.supervisor import Supervisor
 from tests.component.scripted_cluster import QUIET_S, ScriptedCluster
 from tests.recordings import Recording, save_recording
 

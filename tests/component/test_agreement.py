@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kcm.stack.jars import Jars
-from kcm.stack.supervisor import Supervisor
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from tests.agreement import agree
 from tests.component.scripts import PLAYS, Play
 

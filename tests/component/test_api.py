@@ -13,17 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller_model.event_records import EventId, EventRecord
-from controller_model.events import AnyEvent
-from controller_model.ids import Position, TopicPartition
-from controller_model.incidents import Incident
-from controller_model.recommendations import Grade
-from controller_model.views import ControllerView, Counts, Failover
-from exporter import api
-from exporter.maintenance import WrittenTo
-from exporter.openapi import document
-from exporter.operations import EVENT_KINDS, OPERATIONS, Operation
-from exporter.server import HttpServer
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.event_records import EventId, EventRecord
+from controller_model.records.events import AnyEvent
+from controller_model.records.incidents import Incident
+from controller_model.records.recommendations import Grade
+from controller_model.records.views import ControllerView, Counts, Failover
+from exporter.api import cluster_answers
+from exporter.api.openapi import document
+from exporter.api.operations import EVENT_KINDS, OPERATIONS, Operation
+from exporter.intake.maintenance import WrittenTo
+from exporter.serve.server import HttpServer
 from pipeline.maintenance import PlannedWork
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.json_schema import errors
@@ -198,7 +198,7 @@ def events(draw: st.DrawFn, kind: str) -> EventRecord:
 def test_every_kind_of_event_is_as_documented(kind: str, data: st.DataObject) -> None:
     """Any event of any kind fits its schema, and as an event exactly one of them."""
     record = data.draw(events(kind))
-    body = json.loads(json.dumps(api.event(record)))
+    body = json.loads(json.dumps(cluster_answers.event(record)))
     told = document()
     assert list(errors(body, {"$ref": f"#/components/schemas/{kind}"}, told)) == []
     assert list(errors(body, {"$ref": "#/components/schemas/Event"}, told)) == []

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from controller_model.changes import SessionState
-from controller_model.views import ControllerView, Counts
-from exporter.server import HttpServer
+from controller_model.records.changes import SessionState
+from controller_model.records.views import ControllerView, Counts
+from exporter.serve.server import HttpServer
 from kcm.__main__ import main
-from kcm.stack.ports import free_port
+from kcm.processes.ports import free_port
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import (
     T0,

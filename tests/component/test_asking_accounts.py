@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from controller_model.changes import encode_changes
-from controller_model.event_records import EventId, EventRecord
-from controller_model.events import (
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.changes import encode_changes
+from controller_model.records.event_records import EventId, EventRecord
+from controller_model.records.events import (
     IncidentClosed,
     IncidentOpened,
     RecommendationGraded,
     RecommendationMade,
 )
-from controller_model.ids import Position, TopicPartition
-from controller_model.incidents import IncidentsSummary
-from exporter.server import HttpServer
+from controller_model.records.incidents import IncidentsSummary
+from exporter.serve.server import HttpServer
 from kcm.__main__ import main
 from tests.component.test_asking import Shown
 from tests.histories import small_cluster

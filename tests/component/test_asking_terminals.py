@@ -14,9 +14,9 @@ from typing import IO
 
 import pytest
 
-from controller_model.views import Counts
-from exporter.server import HttpServer
-from kcm.stack.ports import free_port
+from controller_model.records.views import Counts
+from exporter.serve.server import HttpServer
+from kcm.processes.ports import free_port
 from tests.component.test_asking import COUNTS, Shown, showing
 from tests.unit.exporter.samples import as_of, broker_view, cluster_view
 from tests.waiting import wait_until

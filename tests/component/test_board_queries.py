@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from dashboards.boards import BOARDS, Board, render
-from dashboards.signal import Signal
-from dashboards.signals import SIGNALS
+from dashboards.boards.boards import BOARDS, Board, render
+from dashboards.signals.catalogue import SIGNALS
+from dashboards.signals.signal import Signal
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import Prometheus, find_prometheus
-from kcm.stack.supervisor import Supervisor
 from tests.component.board_history import (
     HISTOGRAMS,
     HISTORY,

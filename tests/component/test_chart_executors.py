@@ -16,10 +16,10 @@ import pytest
 import yaml
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from controller_model.changes import encode_changes
-from controller_model.ids import partition_of
-from controller_model.views import AnyView, ClusterView, decode_view
-from kcm.stack.jars import Jars
+from controller_model.kafka.ids import partition_of
+from controller_model.records.changes import encode_changes
+from controller_model.records.views import AnyView, ClusterView, decode_view
+from kcm.jars.jars import Jars
 from kcm.stack.kafka import KraftBroker
 from pipeline.topics import TopicNames, topic_names
 from tests.component.chart import (

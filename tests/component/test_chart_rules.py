@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboards.alerts import ALERTS
+from dashboards.alerts.rules import ALERTS
 from tests.component.chart import CHART, NEEDS_HELM, Manifest, render, template
 
 EVERYTHING = CHART / "ci" / "all-values.yaml"

@@ -13,13 +13,13 @@ import pytest
 from kazoo.client import KazooClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller_model.changes import ChangeKind
-from kcm.exporter_client import ClusterSeen, read_cluster
-from kcm.stack.jars import Jars
-from kcm.stack.java import find_java
+from controller_model.records.changes import ChangeKind
+from kcm.jars.jars import Jars
+from kcm.jars.java import find_java
+from kcm.local.exporter_client import ClusterSeen, read_cluster
+from kcm.processes.ports import free_port
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import free_port
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from tests.component.chart import (
     CHART,

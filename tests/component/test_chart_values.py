@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from controller_model.znodes import WATCHED_SUBTREES
-from exporter.config import ExportSettings
-from kcm.parts import PARTS
+from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
+from exporter.core.config import ExportSettings
+from kcm.cli.parts import PARTS
 from pipeline.settings import CONFIG_FILE_VARIABLE, PipelineSettings, load
 from streaming.config import StreamSettings
 from tests.component.chart import (

@@ -19,10 +19,10 @@ from confluent_kafka.admin import (
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from exporter.server import HttpServer
+from exporter.serve.server import HttpServer
 from kcm.__main__ import main
+from kcm.processes.ports import free_port
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import free_port
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.topics import client_properties, ensure_topics, topic_names
 from tests.component.test_exporter import Exporter, fresh_cluster, make_settings, now_ms, running

@@ -10,13 +10,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from exporter.server import HttpServer
-from exporter.status import ReadingStatus
+from exporter.core.status import ReadingStatus
+from exporter.serve.server import HttpServer
 from kcm.__main__ import main
-from kcm.api_client import ExporterApi
-from kcm.doctor_exporter import ask_ready, check_exporter
-from kcm.doctor_findings import Finding, Level
-from kcm.stack.ports import free_port
+from kcm.doctor.exporter import ask_ready, check_exporter
+from kcm.doctor.findings import Finding, Level
+from kcm.processes.ports import free_port
+from kcm.queries.api_client import ExporterApi
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import T0, cluster_view
 

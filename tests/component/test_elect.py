@@ -15,15 +15,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_model.ids import TopicPartition
-from controller_model.views import Counts
-from exporter.server import HttpServer
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.views import Counts
+from exporter.serve.server import HttpServer
 from kcm.__main__ import main
-from kcm.api_client import ExporterApi
-from kcm.elect import make_plan, read_election
-from kcm.elect_kafka import ElectionRefusedError, Elections
-from kcm.elect_watch import ClusterWatch
-from kcm.stack.ports import free_port
+from kcm.elect.admin import ElectionRefusedError, Elections
+from kcm.elect.elect import make_plan, read_election
+from kcm.elect.watch import ClusterWatch
+from kcm.processes.ports import free_port
+from kcm.queries.api_client import ExporterApi
 from pipeline.runtime import UsageError
 from tests.component.elections import Cluster
 from tests.unit.exporter.api_server import Served

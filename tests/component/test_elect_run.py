@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from controller_model.changes import SessionState
-from controller_model.ids import TopicPartition
-from exporter.server import HttpServer
-from kcm.api_client import ExporterApi
-from kcm.elect import _say, run_and_tell
-from kcm.elect_kafka import ElectionRefusedError
-from kcm.elect_run import ElectionRun, Pace
-from kcm.elect_watch import ClusterWatch
-from kcm.exits import STOPPED
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.changes import SessionState
+from exporter.serve.server import HttpServer
+from kcm.cli.exits import STOPPED
+from kcm.elect.admin import ElectionRefusedError
+from kcm.elect.elect import _say, run_and_tell
+from kcm.elect.run import ElectionRun, Pace
+from kcm.elect.watch import ClusterWatch
+from kcm.queries.api_client import ExporterApi
 from tests.component.elections import PARTITIONS, Cluster, Ran
 from tests.unit.exporter.api_server import Served
 

@@ -21,15 +21,15 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from controller_model.event_records import encode_event
-from controller_model.ids import AsOf
-from controller_model.views import AnyView, ControllerView, encode_view, view_key
-from exporter.config import ExportSettings
-from exporter.service import run
-from kcm.stack.jars import Jars
+from controller_model.kafka.ids import AsOf
+from controller_model.records.event_records import encode_event
+from controller_model.records.views import AnyView, ControllerView, encode_view, view_key
+from exporter.core.config import ExportSettings
+from exporter.serve.service import run
+from kcm.jars.jars import Jars
+from kcm.processes.ports import free_port
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import free_port
-from kcm.stack.supervisor import Supervisor
 from pipeline.runtime import ConflictError, KcmError, UnreachableError
 from pipeline.topics import client_properties, ensure_topics
 from tests.unit.exporter.samples import (

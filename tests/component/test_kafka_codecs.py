@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from controller_model import znodes
-from controller_model.errors import UnreadableZnodeError
-from kcm.stack.jars import Jars
+from controller_model.kafka.errors import UnreadableZnodeError
+from controller_model.znodes import znode_kinds
+from kcm.jars.jars import Jars
 
 SOURCE = Path(__file__).with_name("ZnodeOracle.java")
-PRINTED = Path(__file__).parents[1] / "unit/controller_model/kafka_3_9_payloads.tsv"
+PRINTED = Path(__file__).parents[1] / "unit/controller_simulator/zookeeper/kafka_3_9_payloads.tsv"
 READ_ON = {
     "controller": "0.8.0 wrote a bare id, which ZkData of 3.9 reads no more",
     "topic": "a topic id that is no UUID makes ZkData throw; the assignment stands all the same",
@@ -99,7 +99,7 @@ def _map(content: dict[Any, Any]) -> str:
 
 
 def _state(data: bytes) -> str:
-    state = znodes.decode_partition_state(data)
+    state = znode_kinds.decode_partition_state(data)
     return (
         f"{state.leader} {state.leader_epoch} {state.controller_epoch} {_seq(state.isr)}"
         f" {state.leader_recovery_state}"
@@ -107,7 +107,7 @@ def _state(data: bytes) -> str:
 
 
 def _topic(data: bytes) -> str:
-    topic = znodes.decode_topic(data)
+    topic = znode_kinds.decode_topic(data)
     partitions = {
         p: _seq(r) + _seq(topic.adding.get(p, ())) + _seq(topic.removing.get(p, ()))
         for p, r in topic.partitions.items()
@@ -116,21 +116,23 @@ def _topic(data: bytes) -> str:
 
 
 def _partitions(data: bytes) -> str:
-    return _seq(sorted({f"{tp.topic}-{tp.partition}" for tp in znodes.decode_partitions(data)}))
+    return _seq(
+        sorted({f"{tp.topic}-{tp.partition}" for tp in znode_kinds.decode_partitions(data)})
+    )
 
 
 def _reassign(data: bytes) -> str:
-    asked = znodes.decode_reassign_partitions(data)
+    asked = znode_kinds.decode_reassign_partitions(data)
     return _map({f"{tp.topic}-{tp.partition}": _seq(r) for tp, r in asked.items()})
 
 
 def _feature(data: bytes) -> str:
-    feature = znodes.decode_feature(data)
+    feature = znode_kinds.decode_feature(data)
     return f"{feature.version} {int(feature.enabled)} {_map(feature.features)}"
 
 
 def _migration(data: bytes) -> str:
-    state = znodes.decode_migration(data)
+    state = znode_kinds.decode_migration(data)
     return (
         f"{state.kraft_controller_id} {state.kraft_controller_epoch}"
         f" {state.kraft_metadata_offset} {state.kraft_metadata_epoch}"
@@ -138,7 +140,7 @@ def _migration(data: bytes) -> str:
 
 
 def _broker(data: bytes) -> str:
-    broker = znodes.decode_broker(data)
+    broker = znode_kinds.decode_broker(data)
     ends = "".join(
         f"{end.listener} {end.security_protocol} {end.host} {end.port}, "
         for end in broker.addresses()
@@ -147,15 +149,15 @@ def _broker(data: bytes) -> str:
 
 
 OURS: dict[str, Callable[[bytes], str]] = {
-    "controller": lambda data: str(znodes.decode_controller(data).brokerid),
-    "epoch": lambda data: str(znodes.decode_controller_epoch(data)),
+    "controller": lambda data: str(znode_kinds.decode_controller(data).brokerid),
+    "epoch": lambda data: str(znode_kinds.decode_controller_epoch(data)),
     "state": _state,
     "topic": _topic,
     "isr-change": _partitions,
     "preferred": _partitions,
     "reassign": _reassign,
-    "log-dir": lambda data: str(znodes.decode_log_dir_event(data).broker),
-    "cluster": znodes.decode_cluster_id,
+    "log-dir": lambda data: str(znode_kinds.decode_log_dir_event(data).broker),
+    "cluster": znode_kinds.decode_cluster_id,
     "feature": _feature,
     "migration": _migration,
     "broker": _broker,

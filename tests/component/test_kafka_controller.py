@@ -10,18 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from controller_model.controller_context import LeaderIsrAndControllerEpoch
-from controller_model.controller_work import REASSIGN_PARTITIONS_PATH
-from controller_model.elections import LeaderAndIsr, Strategy
-from controller_model.ids import PartitionAndReplica, TopicPartition
-from controller_model.partition_machine import ElectionResults
-from controller_model.replica_assignment import ReplicaAssignment
-from controller_model.requests import LeaderAndIsrRequest, Request, UpdateMetadataRequest
-from controller_model.states import PartitionState, ReplicaState
-from controller_model.znode_writers import encode_partition_state
-from controller_model.znode_writes import CreateZnode, DeleteZnode, SetZnode, unfenced
-from controller_model.znodes import decode_reassign_partitions
-from kcm.stack.jars import Jars
+from controller_model.kafka.elections import LeaderAndIsr, Strategy
+from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_model.kafka.states import PartitionState, ReplicaState
+from controller_model.znodes.znode_kinds import decode_reassign_partitions
+from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
+from controller_simulator.controller.controller_io import REASSIGN_PARTITIONS_PATH
+from controller_simulator.controller.partition_machine import ElectionResults
+from controller_simulator.controller.requests import (
+    LeaderAndIsrRequest,
+    Request,
+    UpdateMetadataRequest,
+)
+from controller_simulator.zookeeper.payload_writers import encode_partition_state
+from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode, SetZnode, unfenced
+from kcm.jars.jars import Jars
 from tests.controllers import EPOCH, Play
 
 SOURCE = Path(__file__).with_name("ControllerOracle.java")

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from playwright.sync_api import Page, expect
 
-from controller_model.changes import SessionState
-from controller_model.views import Counts
+from controller_model.records.changes import SessionState
+from controller_model.records.views import Counts
 from pipeline.maintenance import PlannedWork
 from tests.component.live_desk import Desk, row_of, texts
 from tests.live_story import QUIET_HOUR, LiveStory, served

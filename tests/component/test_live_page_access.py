@@ -8,8 +8,8 @@ from importlib import resources
 import pytest
 from playwright.sync_api import Page, expect
 
-from controller_model.views import Counts
-from exporter.server import HttpServer
+from controller_model.records.views import Counts
+from exporter.serve.server import HttpServer
 from tests.component.live_desk import DESK, PHONE, Desk, fleet
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import (

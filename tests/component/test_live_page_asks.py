@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from controller_model.views import ClusterView, ControllerView, Counts, TopicView
+from controller_model.records.views import ClusterView, ControllerView, Counts, TopicView
 from tests.component.chromium import WAIT_MS
 from tests.component.live_desk import Desk, texts
 from tests.unit.exporter.api_server import Served

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 import msgspec
 from playwright.sync_api import Browser, Route, expect
 
-from controller_model.views import ControllerView, Counts
-from exporter.server import HttpServer
+from controller_model.records.views import ControllerView, Counts
+from exporter.serve.server import HttpServer
 from tests.component.chromium import WAIT_MS, watched
 from tests.component.live_desk import Desk
 from tests.unit.exporter.api_server import Served

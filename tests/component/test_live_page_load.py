@@ -7,7 +7,7 @@ import time
 
 from playwright.sync_api import expect
 
-from controller_model.views import ControllerView, Counts
+from controller_model.records.views import ControllerView, Counts
 from tests.component.live_desk import Desk, fleet, texts
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import (

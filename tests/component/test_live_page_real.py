@@ -6,7 +6,7 @@ import time
 
 from playwright.sync_api import Browser, expect
 
-from controller_model.views import ControllerView
+from controller_model.records.views import ControllerView
 from kcm.stack.kafka import KraftBroker
 from tests.component.chromium import watched
 from tests.component.test_exporter import fresh_cluster, make_settings, running

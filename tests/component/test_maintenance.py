@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from controller_model.changes import SessionState
+from controller_model.records.changes import SessionState
 from kcm.__main__ import main
+from kcm.processes.ports import free_port
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import free_port
 from pipeline.maintenance import maintenance_topic, mark_key
 from pipeline.topics import client_properties, ensure_topics
 from tests.component.test_exporter import Exporter, fresh_cluster, make_settings, now_ms, running
@@ -184,7 +184,7 @@ def test_a_kafka_that_is_away_is_told_with_its_address(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is left to believe that something is muted."""
-    monkeypatch.setattr("kcm.maintenance_marks.WRITTEN_WITHIN_S", 1.0)
+    monkeypatch.setattr("kcm.maintenance.marks.WRITTEN_WITHIN_S", 1.0)
     away = f"127.0.0.1:{free_port()}"
     options = ("--broker", "1", "--for", "30m", "--bootstrap-servers", away)
     line = command.run("start", *options, code=3)

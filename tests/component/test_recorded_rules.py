@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from dashboards import signals_fleet
-from dashboards.recordings import RECORDED
-from dashboards.signal import Signal
+from dashboards.alerts.recordings import RECORDED
+from dashboards.signals import fleet
+from dashboards.signals.signal import Signal
 from tests.component.rule_stories import EXPORTER, INTERVAL_S, OTHER_EXPORTER, one, times
 from tests.component.test_rules import PROMTOOL, RULES, promtool
 
@@ -133,10 +133,10 @@ def test_another_value_is_refused(name: str, tmp_path: Path) -> None:
 
 
 FLEET = (
-    (signals_fleet.CLUSTERS, {45: 1, 345: 1, 360: 0, 22_200: None}),
-    (signals_fleet.CLUSTERS_IN_TROUBLE, {45: 0, 60: 1, 360: 1, 21_600: 1, 22_200: 0}),
-    (signals_fleet.CLUSTERS_NOT_FOLLOWED, {285: 0, 300: 1, 360: 1, 21_600: 1, 22_200: 0}),
-    (signals_fleet.CLUSTERS_WITHOUT_CONTROLLER, {225: 0, 240: 1, 345: 1, 360: None}),
+    (fleet.CLUSTERS, {45: 1, 345: 1, 360: 0, 22_200: None}),
+    (fleet.CLUSTERS_IN_TROUBLE, {45: 0, 60: 1, 360: 1, 21_600: 1, 22_200: 0}),
+    (fleet.CLUSTERS_NOT_FOLLOWED, {285: 0, 300: 1, 360: 1, 21_600: 1, 22_200: 0}),
+    (fleet.CLUSTERS_WITHOUT_CONTROLLER, {225: 0, 240: 1, 345: 1, 360: None}),
 )
 
 

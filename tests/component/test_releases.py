@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from controller_model.control_plane import Assumed, ControllerLedger, ControlPlane
-from controller_model.ids import AsOf
-from controller_model.packing import pack_control
-from controller_model.views import Deleted, decode_view
+from controller_model.kafka.ids import AsOf
+from controller_model.records.views import Deleted, decode_view
+from controller_model.state.control_plane import Assumed, ControllerLedger, ControlPlane
+from controller_model.state.packing import pack_control
 from tests.component.releases import NEWS, environment_of, next_release
 
 PROGRAM = """

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from controller_model.changes import ZnodeChange, encode_change, encode_changes
-from controller_model.event_records import encode_event, number
-from controller_model.events import AnyEvent
+from controller_model.records.changes import ZnodeChange, encode_change, encode_changes
+from controller_model.records.event_records import encode_event, number
+from controller_model.records.events import AnyEvent
 from kcm.__main__ import main
-from kcm.bundle_file import AFTER_NAME, BEFORE_NAME, EVENTS_NAME, LOG_NAME, read_manifest
+from kcm.history.bundle_file import AFTER_NAME, BEFORE_NAME, EVENTS_NAME, LOG_NAME, read_manifest
+from kcm.processes.ports import free_port
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import free_port
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import EnsuredTopics, ensure_topics
 from tests.histories import Fold, History, small_cluster

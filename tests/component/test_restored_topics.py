@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from controller_model.views import ClusterView
-from kcm.stack.jars import Jars
+from controller_model.records.views import ClusterView
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.supervisor import Supervisor
 from tests.component.folding import Outcome, Stream
 from tests.histories import History, small_cluster
 

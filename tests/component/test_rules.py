@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller_model.metric import MetricType
-from controller_model.metrics import CATALOGUE
+from controller_model.metrics.catalogue import CATALOGUE
+from controller_model.metrics.metric import MetricType
 from dashboards.__main__ import FOLDER
-from dashboards.alert import Severity
-from dashboards.alerts import ALERTS
-from dashboards.recordings import RECORDED
-from dashboards.signals import SIGNALS
+from dashboards.alerts.alert import Severity
+from dashboards.alerts.recordings import RECORDED
+from dashboards.alerts.rules import ALERTS
+from dashboards.signals.catalogue import SIGNALS
 from tests.component import (
     rule_stories_brokers,
     rule_stories_controller,

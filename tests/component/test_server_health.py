@@ -9,11 +9,11 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from kcm.stack.jars import Jars
-from kcm.stack.supervisor import Supervisor
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from tests.waiting import wait_until
-from zk_source.server_health import ServerMetrics, ask_server, watched_health
+from zk_source.zookeeper.server_health import ServerMetrics, ask_server, watched_health
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-from kcm.stack.errors import MissingJarsError, PortInUseError, ProcessFailedError
-from kcm.stack.jars import FILES_BY_CONF, Jars, ensure_jars
+from kcm.jars.jars import FILES_BY_CONF, Jars, ensure_jars
+from kcm.processes.errors import MissingJarsError, PortInUseError, ProcessFailedError
+from kcm.processes.ports import HOST
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker, ZooKeeperModeBroker
 from kcm.stack.kafka_probe import ask_brokers
-from kcm.stack.ports import HOST
 from kcm.stack.prometheus import Prometheus, find_prometheus
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper, four_letter_word
 from tests.waiting import wait_until
 

@@ -16,12 +16,12 @@ import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from controller_model.events import Anomaly, Baseline, ControllerElected, IsrShrunk
-from controller_model.packing import unpack_control, unpack_topic
-from controller_model.views import BrokerView, TopicView
-from kcm.stack.jars import Jars
+from controller_model.records.events import Anomaly, Baseline, ControllerElected, IsrShrunk
+from controller_model.records.views import BrokerView, TopicView
+from controller_model.state.packing import unpack_control, unpack_topic
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.supervisor import Supervisor
 from pipeline.java import find_java
 from pipeline.settings import load
 from streaming.config import StreamSettings

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kcm.stack.errors import NotReadyError, PortInUseError, ProcessFailedError, StackError
-from kcm.stack.guard import process_table
-from kcm.stack.ports import HOST, free_port, is_free, require_free
-from kcm.stack.supervisor import Supervisor
+from kcm.processes.errors import NotReadyError, PortInUseError, ProcessFailedError, StackError
+from kcm.processes.guard import process_table
+from kcm.processes.ports import HOST, free_port, is_free, require_free
+from kcm.processes.supervisor import Supervisor
 from tests.waiting import wait_until
 
 # A program with a family like Spark's: a child in its own process group and session, and an orphan
@@ -34,7 +34,7 @@ exec(wait.replace("sys.argv[1]", "sys.argv[1] + '/program.pid'"))
 
 OWNER = """
 import pathlib, sys, time
-from kcm.stack.supervisor import Supervisor
+from kcm.processes.supervisor import Supervisor
 folder, program = pathlib.Path(sys.argv[1]), sys.argv[2]
 with Supervisor(folder) as supervisor:
     process = supervisor.start("family", [sys.executable, "-c", program, folder])
@@ -158,7 +158,7 @@ def test_a_process_that_ends_too_early_shows_its_log(owner: Supervisor) -> None:
     for _ in range(2):
         with pytest.raises(ProcessFailedError, match="burning ended with exit code 1") as caught:
             owner.start("burning", python(code), health=lambda: "not yet")
-        assert caught.value.exit_code == 1
+        assert caught.value.ended_with == 1
         assert "disk is on fire" in str(caught.value)
         assert "line 10\n" not in str(caught.value)
 
@@ -242,7 +242,7 @@ def test_ports_are_given_once() -> None:
 
 def test_ports_of_another_process_are_not_given() -> None:
     """A port that another process holds for itself is not given here, while that process lives."""
-    code = "from kcm.stack.ports import *; from kcm.stack import ports; import sys\nports.FIRST_PORT, ports.LAST_PORT = 16990, 16991\n"
+    code = "from kcm.processes.ports import *; from kcm.processes import ports; import sys\nports.FIRST_PORT, ports.LAST_PORT = 16990, 16991\n"
     hold = code + "print(free_port(), flush=True); sys.stdin.read()"
     ask = code + "print(free_port())"
     with subprocess.Popen(python(hold), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:

@@ -18,9 +18,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-from kcm.exporter_client import ClusterSeen, read_cluster
+from kcm.local.exporter_client import ClusterSeen, read_cluster
+from kcm.processes.ports import HOST, free_port
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import HOST, free_port
 from kcm.stack.zookeeper import ZooKeeper
 from tests.waiting import wait_until
 

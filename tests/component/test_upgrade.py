@@ -22,11 +22,11 @@ import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from controller_model.events import AnyEvent, IsrShrunk
-from kcm.stack.jars import Jars
+from controller_model.records.events import AnyEvent, IsrShrunk
+from kcm.jars.jars import Jars
+from kcm.processes.ports import free_port
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import free_port
-from kcm.stack.supervisor import Supervisor
 from pipeline.settings import load
 from pipeline.topics import ensure_topics
 from streaming.config import StreamSettings

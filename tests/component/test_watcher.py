@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from controller_model.changes import ChangeKind
-from controller_model.ids import AsOf
-from controller_model.views import (
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import ChangeKind
+from controller_model.records.views import (
     ClusterView,
     ControllerView,
     Counts,
@@ -27,8 +27,8 @@ from controller_model.views import (
     encode_view,
     view_key,
 )
+from kcm.processes.ports import free_port
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import free_port
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, UnreachableError, UsageError
 from tests.component.watching import (

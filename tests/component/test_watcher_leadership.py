@@ -16,15 +16,15 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import ACL, Id, Permissions, make_digest_acl_credential
 
-from controller_model.changes import (
+from controller_model.records.changes import (
     ChangeKind,
     SessionState,
     encode_change,
     join_changes,
 )
-from kcm.stack.jars import Jars
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.topics import ensure_topics

@@ -11,16 +11,16 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from controller_model.changes import ChangeKind, SessionState
-from kcm.stack.jars import (
+from controller_model.records.changes import ChangeKind, SessionState
+from kcm.jars.jars import (
     OLD_ZOOKEEPER,
     OLD_ZOOKEEPER_FILES_BY_CONF,
     Jars,
     ensure_old_zookeeper_jars,
 )
+from kcm.processes.ports import HOST
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import HOST
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper, four_letter_word
 from pipeline.runtime import EnvironmentProblemError
 from tests.component.watching import (

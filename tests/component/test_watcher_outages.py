@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from controller_model.changes import ChangeKind, SessionState
-from kcm.stack.jars import Jars
+from controller_model.records.changes import ChangeKind, SessionState
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from tests.component.watching import (
     LogReader,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from controller_model.changes import ChangeKind
-from kcm.stack.jars import Jars
+from controller_model.records.changes import ChangeKind
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
 from tests.component.watching import LogReader, RunningWatcher, settings_for, watching

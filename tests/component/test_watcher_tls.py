@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 from kazoo.client import KazooClient
 
-from controller_model.changes import ChangeKind
-from kcm.doctor_findings import Finding, Level
-from kcm.doctor_zookeeper import check_server
-from kcm.stack.jars import Jars
+from controller_model.records.changes import ChangeKind
+from kcm.doctor.findings import Finding, Level
+from kcm.doctor.zookeeper import check_server
+from kcm.jars.jars import Jars
+from kcm.processes.ports import HOST, free_port
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.ports import HOST, free_port
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import UnreachableError
 from tests.component.watching import LogReader, RunningWatcher, settings_for, watching

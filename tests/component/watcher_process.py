@@ -14,10 +14,10 @@ from typing import Any
 from confluent_kafka import TopicPartition
 from kazoo.client import KazooClient
 
-from controller_model.changes import ChangeKind, ZnodeChange, digest_text
-from controller_model.cluster import ClusterState, MemoryTopicStore
-from controller_model.control_plane import Assumed, ControlPlane
-from controller_model.replay import replay
+from controller_model.fold.replay import replay
+from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text
+from controller_model.state.cluster import ClusterState, MemoryTopicStore
+from controller_model.state.control_plane import Assumed, ControlPlane
 from pipeline.settings import given_values
 from tests.component.watching import CLUSTER, LogReader, published_tree, repository, state
 from tests.unit.zk_source.ensemble import digest_of

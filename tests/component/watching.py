@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from controller_model.changes import ChangeKind, SessionState, ZnodeChange, decode_message
-from controller_model.znodes import WATCHED_SUBTREES, is_published
+from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, decode_message
+from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
@@ -22,7 +22,7 @@ from pipeline.settings import load
 from tests.unit.zk_source.ensemble import Reader
 from tests.waiting import wait_until
 from zk_source.config import WatchSettings
-from zk_source.service import run
+from zk_source.service.service import run
 
 CLUSTER = "watched"
 

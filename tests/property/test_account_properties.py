@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.changes import ZnodeChange
-from controller_model.events import (
+from controller_model.records.changes import ZnodeChange
+from controller_model.records.events import (
     IncidentClosed,
     IncidentOpened,
     LeaderElectionKind,
@@ -20,8 +20,8 @@ from controller_model.events import (
     RecommendationGraded,
     RecommendationMade,
 )
-from controller_model.incidents import STANDING_MS
-from controller_model.recommendations import Outcome
+from controller_model.records.incidents import STANDING_MS
+from controller_model.records.recommendations import Outcome
 from tests.histories import Fold
 from tests.watched import Watched, cluster, operation
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model import znodes
-from controller_model.changes import (
+from controller_model.kafka.errors import UnreadableRecordError, UnreadableZnodeError
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.changes import (
     Batch,
     ChangeKind,
     SessionState,
@@ -23,22 +24,27 @@ from controller_model.changes import (
     encode_changes,
     join_changes,
 )
-from controller_model.errors import UnreadableRecordError, UnreadableZnodeError
-from controller_model.event_records import EventId, coalesce, decode_event, encode_event, number
-from controller_model.events import IsrShrunk, LeaderElectionKind, LeadersElected
-from controller_model.ids import Position, TopicPartition
-from controller_model.views import decode_view, encode_view
+from controller_model.records.event_records import (
+    EventId,
+    coalesce,
+    decode_event,
+    encode_event,
+    number,
+)
+from controller_model.records.events import IsrShrunk, LeaderElectionKind, LeadersElected
+from controller_model.records.views import decode_view, encode_view
+from controller_model.znodes import znode_kinds
 from tests.histories import Fold, small_cluster
 
 DECODERS = (
-    znodes.decode_controller,
-    znodes.decode_controller_epoch,
-    znodes.decode_broker,
-    znodes.decode_topic,
-    znodes.decode_partition_state,
-    znodes.decode_config,
-    znodes.decode_partitions,
-    znodes.decode_cluster_id,
+    znode_kinds.decode_controller,
+    znode_kinds.decode_controller_epoch,
+    znode_kinds.decode_broker,
+    znode_kinds.decode_topic,
+    znode_kinds.decode_partition_state,
+    znode_kinds.decode_config,
+    znode_kinds.decode_partitions,
+    znode_kinds.decode_cluster_id,
 )
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -93,16 +99,16 @@ def test_decoders_raise_nothing_but_their_own_error(
 def test_every_path_is_classified(path: str | list[str]) -> None:
     """Any text is some kind of znode, and only known kinds are published."""
     text = path if isinstance(path, str) else "/" + "/".join(path)
-    kind = znodes.classify(text).kind
-    assert znodes.is_published(text) == (kind is not znodes.ZnodeKind.OTHER)
+    kind = znode_kinds.classify(text).kind
+    assert znode_kinds.is_published(text) == (kind is not znode_kinds.ZnodeKind.OTHER)
 
 
 @given(st.binary(max_size=60) | ALMOST.map(str.encode))
 def test_a_configuration_leaves_with_known_keys_only(data: bytes) -> None:
     """Whatever stands in a configuration, what is published holds no other key of it."""
-    published = json.loads(znodes.published_data("/config/brokers/1", data))
+    published = json.loads(znode_kinds.published_data("/config/brokers/1", data))
     assert set(published) <= {"version", "config"}
-    assert set(published.get("config", {})) <= znodes.CONFIG_KEYS
+    assert set(published.get("config", {})) <= znode_kinds.CONFIG_KEYS
 
 
 CHANGES = st.builds(

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.conditions import JUDGES, Condition, conditions_of, none_counted
+from exporter.partitions.conditions import JUDGES, Condition, conditions_of, none_counted
 from tests.property.test_figures_properties import random_cluster, seen
 
 COUNTED = {

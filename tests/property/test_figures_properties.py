@@ -14,11 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model.insights import ClusterFacts, PartitionFacts, cluster_facts, partitions_in
-from controller_model.insights_loss import Loss, lose_each
-from controller_model.insights_rebalance import recommend
-from controller_model.insights_risks import leader_skew
-from controller_model.views import BrokerView, ClusterView, TopicView
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    cluster_facts,
+    partitions_in,
+)
+from controller_model.insights.loss import Loss, lose_each
+from controller_model.insights.rebalance import recommend
+from controller_model.insights.risks import leader_skew
+from controller_model.records.views import BrokerView, ClusterView, TopicView
 from tests.histories import Fold, History, small_cluster
 
 BROKERS = range(5)

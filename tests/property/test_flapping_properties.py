@@ -8,10 +8,10 @@ from collections import Counter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller_model.events import ControllerElected, IsrShrunk
-from controller_model.ids import Position, TopicPartition
-from controller_model.insights_flapping import controller_flapping, isr_flapping
-from controller_model.insights_rebalance import AutoRebalance, next_check_at
+from controller_model.insights.flapping import controller_flapping, isr_flapping
+from controller_model.insights.rebalance import AutoRebalance, next_check_at
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.events import ControllerElected, IsrShrunk
 
 BROKERS = range(5)
 _SHRINKS = st.lists(

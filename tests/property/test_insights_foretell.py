@@ -13,12 +13,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.insights import has_preferred_leader
-from controller_model.insights_due import due_writes
-from controller_model.insights_loss import lose
-from controller_model.insights_rebalance import next_rebalance, recommend
-from controller_model.predictions import Due
-from controller_model.simulator_operations import (
+from controller_model.insights.cluster_facts import has_preferred_leader
+from controller_model.insights.loss import lose
+from controller_model.insights.rebalance import next_rebalance, recommend
+from controller_model.insights.writes_due import due_writes
+from controller_model.records.predictions import Due
+from controller_simulator.cluster.operations import (
     ElectPreferred,
     FailLogDir,
     KillBroker,

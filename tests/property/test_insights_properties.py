@@ -11,20 +11,24 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model.ids import TopicPartition
-from controller_model.insights import ClusterFacts, PartitionFacts, has_preferred_leader
-from controller_model.insights_due import due_writes
-from controller_model.insights_loss import Loss, lose, lose_each, lose_groups, safety, settled
-from controller_model.insights_pairs import RISKS, lose_pairs
-from controller_model.insights_rebalance import (
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    has_preferred_leader,
+)
+from controller_model.insights.loss import Loss, lose, lose_each, lose_groups, safety, settled
+from controller_model.insights.pairs import RISKS, lose_pairs
+from controller_model.insights.rebalance import (
     AutoRebalance,
     Blocked,
     blocked_by,
     next_rebalance,
     recommend,
 )
-from controller_model.insights_risks import Risk, leader_skew, standing_risks
-from controller_model.predictions import Due
+from controller_model.insights.risks import Risk, leader_skew, standing_risks
+from controller_model.insights.writes_due import due_writes
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.predictions import Due
 
 BROKERS = range(6)
 RACKS = (None, "a", "b")

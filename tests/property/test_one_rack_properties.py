@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model.views import BrokerView, TopicView
-from exporter.one_rack import OneRackCount
-from exporter.records import ClusterSnapshot, TopicEntry
+from controller_model.records.views import BrokerView, TopicView
+from exporter.core.records import ClusterSnapshot, TopicEntry
+from exporter.partitions.one_rack import OneRackCount
 from tests.unit.exporter.samples import broker_view, cluster_view, topic_entry, topic_view
 
 BROKERS = st.integers(0, 3)

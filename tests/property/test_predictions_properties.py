@@ -11,10 +11,10 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.completeness import Status
-from controller_model.insights_due import due_writes, verdict_of
-from controller_model.predictions import Verdict
-from controller_model.simulator_operations import KillBroker, Operation
+from controller_model.insights.writes_due import due_writes, verdict_of
+from controller_model.records.completeness import Status
+from controller_model.records.predictions import Verdict
+from controller_simulator.cluster.operations import KillBroker, Operation
 from tests.watched import BROKERS, cluster, facts, operation
 
 QUIET_HEARTBEATS = 12

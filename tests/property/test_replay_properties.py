@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model.changes import ChangeKind, SessionState, ZnodeChange
-from controller_model.cluster import ClusterState
-from controller_model.contribution import Contribution
-from controller_model.election_ledger import account
-from controller_model.packing import pack_control
-from controller_model.replay import replay
+from controller_model.fold.replay import replay
+from controller_model.handlers.controller import account
+from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange
+from controller_model.state.cluster import ClusterState
+from controller_model.state.contribution import Contribution
+from controller_model.state.packing import pack_control
 from tests.histories import (
     Fold,
     History,

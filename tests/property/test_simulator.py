@@ -10,12 +10,16 @@ import hypothesis
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controller_model.changes import ChangeKind, ZnodeChange
-from controller_model.simulator import Simulator
-from controller_model.simulator_random import DrawnChance, RandomOperations, partitions_of
-from controller_model.simulator_settings import SimulatorSettings
-from controller_model.znode_log import ZnodeLog
-from controller_model.znode_tree import ZnodeTree
+from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_simulator.cluster.random_operations import (
+    DrawnChance,
+    RandomOperations,
+    partitions_of,
+)
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.zookeeper.log import ZnodeLog
+from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.histories import Fold, replaced
 
 SETTINGS = st.builds(

@@ -11,13 +11,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model.changes import encode_change, encode_changes
-from controller_model.errors import UnreadableRecordError
-from controller_model.ids import Position
-from controller_model.log_replay import END, LogReplay, Point
-from controller_model.loose_log import decode_line
-from controller_model.snapshot import Snapshot, encode_snapshot, snapshot
-from controller_model.snapshot_diff import diff
+from controller_model.history.log_replay import END, LogReplay, Point
+from controller_model.history.snapshot import Snapshot, encode_snapshot, snapshot
+from controller_model.history.snapshot_diff import diff
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import encode_change, encode_changes
+from controller_model.records.loose_log import decode_line
 from tests.histories import Fold, History, small_cluster
 from tests.property import test_replay_properties as plays
 

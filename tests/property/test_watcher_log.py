@@ -11,11 +11,11 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.changes import ChangeKind, SessionState
-from controller_model.znodes import WATCHED_SUBTREES, is_published
+from controller_model.records.changes import ChangeKind, SessionState
+from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.unit.zk_source.ensemble import Play
-from zk_source.subscriptions import Watches
-from zk_source.watcher import Rhythm
+from zk_source.watcher.subscriptions import Watches
+from zk_source.watcher.watcher import Intervals
 
 PATHS = (
     "/controller",
@@ -120,7 +120,7 @@ DEEDS: dict[str, Callable[[Play, str], object]] = {
 
 def tell(steps: list[tuple[str, str]], watches: Watches) -> Play:
     """Let a story happen, then let it come to rest on a live connection."""
-    play = Play(Rhythm(audit_ms=30_000, resync_ms=10**12), watches=watches)
+    play = Play(Intervals(audit_ms=30_000, resync_ms=10**12), watches=watches)
     play.zk.put("/brokers/ids")
     play.connect()
     for deed, detail in steps:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_model import znode_writers as write
-from controller_model import znodes
-from controller_model.errors import UnreadableZnodeError
-from controller_model.event_records import decode_event, encode_event, number
-from controller_model.ids import TopicPartition
-from controller_model.views import decode_view, encode_view
-from controller_model.znodes import DECODERS, ZnodeKind, published_data
+from controller_model.kafka.errors import UnreadableZnodeError
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.event_records import decode_event, encode_event, number
+from controller_model.records.views import decode_view, encode_view
+from controller_model.znodes import znode_kinds
+from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind, published_data
+from controller_simulator.zookeeper import payload_writers as write
 from tests.histories import Fold, small_cluster
 
 INT32 = st.integers(0, 2**31 - 1)
@@ -69,7 +69,7 @@ WRITTEN: dict[ZnodeKind, st.SearchStrategy[bytes]] = {
     ZnodeKind.ISR_CHANGE: TPS.map(write.encode_partitions),
     ZnodeKind.LOG_DIR_EVENT: INT32.map(write.encode_log_dir_event),
     ZnodeKind.TOPIC_CONFIG: st.dictionaries(
-        st.sampled_from([*znodes.CONFIG_KEYS, "retention.ms"]), TEXT
+        st.sampled_from([*znode_kinds.CONFIG_KEYS, "retention.ms"]), TEXT
     ).map(write.encode_config),
     ZnodeKind.BROKER_CONFIG: st.just(b""),
     ZnodeKind.CONFIG_CHANGE: NAMES.map(lambda name: write.encode_config_change(f"topics/{name}")),
@@ -184,7 +184,7 @@ def test_what_kafka_writes_is_read(kind: ZnodeKind, data: st.DataObject) -> None
 @given(STATES)
 def test_states_round_trip(state: dict[str, Any]) -> None:
     """Leader, ISR in its order and epochs come back as they went in."""
-    read = znodes.decode_partition_state(write.encode_partition_state(**state))
+    read = znode_kinds.decode_partition_state(write.encode_partition_state(**state))
     assert {key: getattr(read, key) for key in state} == {**state, "isr": tuple(state["isr"])}
 
 
@@ -197,7 +197,7 @@ def test_topics_round_trip(
 ) -> None:
     """Whatever the order of Kafka's hash map, partitions come back sorted, replicas as they were."""
     data = write.encode_topic(partitions, adding=adding, removing=removing, topic_id=topic_id)
-    read = znodes.decode_topic(data)
+    read = znode_kinds.decode_topic(data)
     assert [*read.partitions] == sorted(partitions)
     assert read.partitions == {p: tuple(replicas) for p, replicas in partitions.items()}
     assert read.adding == {p: tuple(replicas) for p, replicas in adding.items() if replicas}

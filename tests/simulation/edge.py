@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from controller_model.changes import (
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.records.changes import (
     ChangeKind,
     SessionState,
     ZnodeChange,
     decode_message,
     encode_changes,
 )
-from controller_model.errors import UnreadableRecordError
-from controller_model.views import ClusterView, decode_view
+from controller_model.records.views import ClusterView, decode_view
 from tests.simulation.topic import Stored
 from tests.simulation.zookeeper import Answer, Connection, Notice, Server
-from zk_source.commands import Command, GiveUp, ReplaceClient, Send
-from zk_source.inbox import (
+from zk_source.watcher.commands import Command, GiveUp, ReplaceClient, Send
+from zk_source.watcher.watcher import Intervals, Watcher
+from zk_source.wire.inbox import (
     Inbox,
     Item,
     Notification,
@@ -33,8 +34,7 @@ from zk_source.inbox import (
     SessionChanged,
     View,
 )
-from zk_source.protocol import Err, Sync
-from zk_source.watcher import Rhythm, Watcher
+from zk_source.wire.protocol import Err, Sync
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -57,11 +57,11 @@ class Proof(NamedTuple):
 class Edge:
     """One process of `kcm watch`."""
 
-    def __init__(self, world: World, name: str, rhythm: Rhythm) -> None:
+    def __init__(self, world: World, name: str, intervals: Intervals) -> None:
         self.world = world
         self.name = name
         self.inbox = Inbox()
-        self.watcher = Watcher(CLUSTER, name, self.now, rhythm=rhythm)
+        self.watcher = Watcher(CLUSTER, name, self.now, intervals=intervals)
         self.alive = True
         self.paused = False
         self.clock_ahead_ms = 0

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller_model.changes import (
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import NOWHERE, Position
+from controller_model.records.changes import (
     ChangeKind,
     SessionState,
     ZnodeChange,
@@ -18,12 +20,10 @@ from controller_model.changes import (
     digest_text,
     znode_digest,
 )
-from controller_model.control_plane import ControlPlane, LogLedger
-from controller_model.errors import UnreadableRecordError
-from controller_model.event_records import EventId, EventRecord, decode_event
-from controller_model.events import ControllerElected
-from controller_model.ids import NOWHERE, Position
-from controller_model.znodes import WATCHED_SUBTREES, is_published
+from controller_model.records.event_records import EventId, EventRecord, decode_event
+from controller_model.records.events import ControllerElected
+from controller_model.state.control_plane import ControlPlane, LogLedger
+from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.simulation.edge import Proof
 from tests.simulation.fold import InputRow, State
 

@@ -13,23 +13,23 @@ from typing import Any
 
 import msgspec
 
-from controller_model import log_marks
-from controller_model import replay as replay_module
-from controller_model.bookkeeping import Verdict
-from controller_model.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
-from controller_model.cluster import ClusterState
-from controller_model.control_plane import LogLedger, Mark
-from controller_model.events import AnyEvent
-from controller_model.ids import AsOf, Position
-from controller_model.znodes import ZnodeKind, classify
-from exporter.view_store import ViewStore
+from controller_model.fold import control_records
+from controller_model.fold import replay as replay_module
+from controller_model.kafka.ids import AsOf, Position
+from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
+from controller_model.records.events import AnyEvent
+from controller_model.state.bookkeeping import Verdict
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import LogLedger, Mark
+from controller_model.znodes.znode_kinds import ZnodeKind, classify
+from exporter.intake.view_store import ViewStore
 from streaming import processor
-from zk_source.inbox import Inbox, Item, Notification
-from zk_source.protocol import ZnodeData
-from zk_source.readiness import Readiness, Ready, Wait
-from zk_source.reading import Purpose, Reading
-from zk_source.recorder import Recorder
-from zk_source.rivals import Generations
+from zk_source.watcher.generation_fencing import Generations
+from zk_source.watcher.readiness import Readiness, Ready, Wait
+from zk_source.watcher.reading import Purpose, Reading
+from zk_source.watcher.recorder import Recorder
+from zk_source.wire.inbox import Inbox, Item, Notification
+from zk_source.wire.protocol import ZnodeData
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -85,7 +85,7 @@ def hole_ignored() -> AbstractContextManager[None]:
 
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:
     """A resync with a hole, or of another digest, deletes what it did not tell."""
-    real = log_marks._finish_resync
+    real = control_records._finish_resync
 
     def finish(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         resync = state.control.log.resync
@@ -96,7 +96,7 @@ def delete_on_a_broken_resync() -> AbstractContextManager[None]:
             )
         return real(state, change)
 
-    marks = {**log_marks.MARKS, ChangeKind.RESYNC_FINISHED: finish}
+    marks = {**control_records.MARKS, ChangeKind.RESYNC_FINISHED: finish}
     return _patched(replay_module, "MARKS", marks)
 
 

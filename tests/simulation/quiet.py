@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller_model.accounts import Telling
-from controller_model.changes import ChangeKind, ZnodeChange, data_fields, digest_text
-from controller_model.cluster import ClusterState, MemoryTopicStore
-from controller_model.completeness import Reading, Status, assess
-from controller_model.control_plane import Assumed, ControlPlane, new_cluster
-from controller_model.ids import AsOf, Position
-from controller_model.projection import project
-from controller_model.replay import finish_batch, replay
-from controller_model.views import AnyView, BrokerView, ClusterView, TopicView
-from controller_model.znodes import published_data
+from controller_model.fold.projection import project
+from controller_model.fold.replay import finish_batch, replay
+from controller_model.kafka.ids import AsOf, Position
+from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
+from controller_model.records.completeness import Reading, Status, assess
+from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
+from controller_model.state.cluster import ClusterState, MemoryTopicStore
+from controller_model.state.control_plane import Assumed, ControlPlane, new_cluster
+from controller_model.tracking.accounts import Telling
+from controller_model.znodes.znode_kinds import published_data
 from tests.simulation.edge import CLUSTER
 from tests.simulation.fold import Path
 from tests.simulation.oracle import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from controller_model.event_records import EventRecord
-from exporter.event_store import EventStore
-from exporter.records import ClusterSnapshot, Record
-from exporter.view_store import ViewStore
+from controller_model.records.event_records import EventRecord
+from exporter.core.records import ClusterSnapshot, Record
+from exporter.intake.event_store import EventStore
+from exporter.intake.view_store import ViewStore
 from tests.simulation.edge import CLUSTER
 from tests.simulation.topic import Stored, Topic
 

@@ -19,9 +19,9 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.reader import Exporter
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
-from zk_source.inbox import View
-from zk_source.protocol import ZnodeData
-from zk_source.watcher import Rhythm
+from zk_source.watcher.watcher import Intervals
+from zk_source.wire.inbox import View
+from zk_source.wire.protocol import ZnodeData
 
 OLD = 0.3
 """Of the ensembles, those before ZooKeeper 3.6."""
@@ -67,7 +67,7 @@ class World:
         self.exporter = Exporter(self)
         self.exporter.on_event = self.oracle.on_event
         daily = 10**12 if self.rng.random() < 0.7 else 90_000
-        self.rhythm = Rhythm(audit_ms=self.rng.choice((1_000, 20_000)), resync_ms=daily)
+        self.intervals = Intervals(audit_ms=self.rng.choice((1_000, 20_000)), resync_ms=daily)
         self.start_watcher()
 
     def hit(self, kind: str) -> None:
@@ -131,7 +131,7 @@ class World:
 
     def start_watcher(self) -> None:
         """Start a watcher under a name of its own."""
-        self.edges.append(Edge(self, f"{self.rng.randrange(1 << 24):06x}", self.rhythm))
+        self.edges.append(Edge(self, f"{self.rng.randrange(1 << 24):06x}", self.intervals))
 
     def some_edge(self) -> Edge | None:
         """Return a watcher that runs; None when none does."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from tests.simulation.clock import Clock
-from zk_source.commands import Send
-from zk_source.protocol import (
+from zk_source.watcher.commands import Send
+from zk_source.wire.protocol import (
     AddWatch,
     Children,
     Err,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kcm.stack.jars import Jars
-from kcm.stack.supervisor import Supervisor
-from kcm.story.board import Board
-from kcm.story.comparison import Comparison, Outcome
-from kcm.story.scene import Scene
-from kcm.story.teller import FAST, Teller
+from kcm.demo.board import Board
+from kcm.demo.comparison import Comparison, Outcome
+from kcm.demo.scene import Scene
+from kcm.demo.teller import FAST, Teller
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from tests.system.noting_screen import NotingScreen
 
 

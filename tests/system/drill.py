@@ -22,15 +22,15 @@ from confluent_kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from kcm.pipeline_processes import Pipeline
-from kcm.stack.guard import process_table
-from kcm.stack.jars import Jars
+from kcm.demo.cluster import BROKER_PROPERTIES, WatchedCluster
+from kcm.demo.truth import Figures
+from kcm.jars.jars import Jars
+from kcm.local.pipeline_processes import Pipeline
+from kcm.processes.guard import process_table
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.prometheus import Prometheus
-from kcm.stack.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
-from kcm.story.cluster import BROKER_PROPERTIES, WatchedCluster
-from kcm.story.truth import Figures
 from tests.system.hasty_rules import write_rules
 from tests.system.prometheus_answers import ask, firing
 from tests.waiting import wait_until

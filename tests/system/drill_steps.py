@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from dashboards.signal import DrillStep
+from dashboards.signals.signal import DrillStep
 from tests.system.drill import CLUSTER_NAME, DEADLINE_S, TWO_DISKS, Drill, disks
 from tests.waiting import wait_until
 

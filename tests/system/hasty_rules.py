@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
-from dashboards.alert import Alert
-from dashboards.alerts import ALERTS
-from dashboards.signal import Signal
+from dashboards.alerts.alert import Alert
+from dashboards.alerts.rules import ALERTS
+from dashboards.signals.signal import Signal
 
 WINDOW = "60s"
 """Longer than any failure of the drill needs to be counted, short enough to see it forgotten."""

@@ -8,9 +8,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from kcm.story.board import Board
-from kcm.story.comparison import Outcome
-from kcm.story.screen import PlainScreen
+from kcm.demo.board import Board
+from kcm.demo.comparison import Outcome
+from kcm.demo.screen import PlainScreen
 
 
 class NotingScreen(PlainScreen):

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dashboards.signal import Signal
+from dashboards.signals.signal import Signal
 
 LOOK_S = 0.25
 """Between two looks at what was seen: half of a scrape's interval, so that no scrape is passed over,

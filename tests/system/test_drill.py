@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import pytest
 
-from dashboards.alerts import ALERTS
-from dashboards.signal import DrillStep, Signal
-from dashboards.signals import SIGNALS
-from dashboards.signals_brokers import BROKER_UNMENDABLE
-from kcm.stack.jars import Jars
+from dashboards.alerts.rules import ALERTS
+from dashboards.signals.brokers import BROKER_UNMENDABLE
+from dashboards.signals.catalogue import SIGNALS
+from dashboards.signals.signal import DrillStep, Signal
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import find_prometheus
-from kcm.stack.supervisor import Supervisor
 from tests.system.drill import CLUSTER_NAME, Drill
 from tests.system.drill_steps import STEPS
 from tests.system.hasty_rules import hasty

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.alerts import rules
-from dashboards.signal import DemoStep, Signal
-from dashboards.signals import SIGNALS
+from dashboards.alerts.rules import rules
+from dashboards.signals.catalogue import SIGNALS
+from dashboards.signals.signal import DemoStep, Signal
+from kcm.demo.board import Board
+from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.stack.prometheus import Prometheus, find_prometheus
-from kcm.story.board import Board
-from kcm.story.scene import CLUSTER_NAME, Scene
 from tests.system.noting_screen import NotingScreen
 from tests.system.prometheus_answers import LOOK_S, Told, ask, chosen, firing
 from tests.waiting import wait_until

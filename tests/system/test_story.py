@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kcm.story.comparison import Outcome
-from kcm.story.scene import CLUSTER_NAME, Scene
-from kcm.story.steps import DEPOSITIONS, STORY
-from kcm.story.teller import BASELINE_TITLE
+from kcm.demo.comparison import Outcome
+from kcm.demo.scene import CLUSTER_NAME, Scene
+from kcm.demo.steps import DEPOSITIONS, STORY
+from kcm.demo.teller import BASELINE_TITLE
 
 TITLES = [BASELINE_TITLE, *(step.title for step in STORY)]
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kcm.__main__ import main
-from kcm.api_client import ExporterApi, cluster_path
-from kcm.story.comparison import Outcome
-from kcm.story.scene import CLUSTER_NAME, Scene
+from kcm.demo.comparison import Outcome
+from kcm.demo.scene import CLUSTER_NAME, Scene
+from kcm.queries.api_client import ExporterApi, cluster_path
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)

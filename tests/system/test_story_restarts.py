@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kcm.story.comparison import Comparison, Outcome
-from kcm.story.scene import CLUSTER_NAME, Scene
-from kcm.story.truth import Figures
+from kcm.demo.comparison import Comparison, Outcome
+from kcm.demo.scene import CLUSTER_NAME, Scene
+from kcm.demo.truth import Figures
 
 pytestmark = pytest.mark.timeout(600)
 

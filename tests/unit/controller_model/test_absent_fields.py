@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_model.bookkeeping import steps_merged
-from controller_model.changes import ChangeKind
-from controller_model.control_plane import UNKNOWN_VERSION, ControllerLedger, Mark
-from controller_model.election_ledger import account
-from controller_model.events import LeaderElectionKind, LeadersElected
-from controller_model.views import TopicView
+from controller_model.handlers.controller import account
+from controller_model.records.changes import ChangeKind
+from controller_model.records.events import LeaderElectionKind, LeadersElected
+from controller_model.records.views import TopicView
+from controller_model.state.bookkeeping import steps_merged
+from controller_model.state.control_plane import UNKNOWN_VERSION, ControllerLedger, Mark
 from tests.histories import (
     Fold,
     History,

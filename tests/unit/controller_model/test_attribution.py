@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model import simulator_operations as did
-from controller_model.broker_inference import inferred_states
-from controller_model.broker_states import BrokerState
-from controller_model.events import (
+from controller_model.handlers.broker_inference import inferred_states
+from controller_model.kafka.broker_states import BrokerState
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.events import (
     AnyEvent,
     BrokerEnd,
     BrokerStarted,
@@ -25,10 +25,10 @@ from controller_model.events import (
     TopicDeletionRequested,
     TopicExpanded,
 )
-from controller_model.ids import TopicPartition
-from controller_model.simulator import Simulator
-from controller_model.simulator_operations import Operation
-from controller_model.znode_log import ZnodeLog
+from controller_simulator.cluster import operations as did
+from controller_simulator.cluster.operations import Operation
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.zookeeper.log import ZnodeLog
 from tests.histories import Fold
 from tests.recordings import RECORDED, load_recording
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.events import (
+from controller_model.records.events import (
     AnyEvent,
     BrokerStopped,
     IsrExpanded,

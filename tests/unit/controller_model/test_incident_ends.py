@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.changes import SessionState
-from controller_model.completeness import LATE_MS
-from controller_model.events import IncidentClosed
-from controller_model.incidents import (
+from controller_model.records.changes import SessionState
+from controller_model.records.completeness import LATE_MS
+from controller_model.records.events import IncidentClosed
+from controller_model.records.incidents import (
     LONGEST_MS,
     QUIET_MS,
     STANDING_MS,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model import incident_ledger
-from controller_model.changes import SessionState
-from controller_model.events import IncidentClosed, IncidentOpened
-from controller_model.incidents import (
+from controller_model.records.changes import SessionState
+from controller_model.records.events import IncidentClosed, IncidentOpened
+from controller_model.records.incidents import (
     STANDING_MS,
     Incident,
     IncidentEnd,
     sentence,
 )
+from controller_model.tracking import incident_tracker
 from tests.failing import BEAT_MS, beat, begun, closed, opened, quiet
 from tests.histories import Fold, History, only
 
@@ -21,7 +21,7 @@ TEN_MIN_BEATS = 600_000 // BEAT_MS
 
 def shown(fold: Fold) -> Incident:
     """Return the open incident as the view shows it."""
-    return incident_ledger.newest(fold.state.control)[0]
+    return incident_tracker.newest(fold.state.control)[0]
 
 
 def standing(history: History, fold: Fold) -> Incident:

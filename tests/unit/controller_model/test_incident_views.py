@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from controller_model import metrics_incidents
-from controller_model.ids import Position
-from controller_model.incidents import INCIDENTS_KEPT, Incident, IncidentEnd, sentence
-from controller_model.views import IncidentsView
+from controller_model.kafka.ids import Position
+from controller_model.metrics import incidents
+from controller_model.records.incidents import INCIDENTS_KEPT, Incident, IncidentEnd, sentence
+from controller_model.records.views import IncidentsView
 from tests.failing import beat, begun, closed, opened, quiet
 from tests.histories import kinds
 
@@ -102,7 +102,7 @@ def test_events_say_where_they_were_told() -> None:
 def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
     """One at a time, so that boards can tell it; none before the first."""
     history, fold = begun()
-    metrics = {metric.name: metric for metric in metrics_incidents.INCIDENTS}
+    metrics = {metric.name: metric for metric in incidents.INCIDENTS}
     last = metrics["kafka_cluster_incident_last_timestamp_seconds"]
     abnormal = metrics["kafka_cluster_incident_abnormal_timestamp_seconds"]
     assert list(last.read(fold.cluster_view())) == list(abnormal.read(fold.cluster_view())) == []

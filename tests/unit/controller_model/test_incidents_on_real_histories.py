@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from controller_model.events import (
+from controller_model.records.events import (
     AnyEvent,
     IncidentClosed,
     IncidentOpened,
@@ -16,9 +16,9 @@ from controller_model.events import (
     RecommendationGraded,
     RecommendationMade,
 )
-from controller_model.incidents import Incident, IncidentEnd
-from controller_model.recommendations import Outcome
-from controller_model.simulator_operations import (
+from controller_model.records.incidents import Incident, IncidentEnd
+from controller_model.records.recommendations import Outcome
+from controller_simulator.cluster.operations import (
     BounceBroker,
     DeleteController,
     ElectPreferred,
@@ -26,7 +26,7 @@ from controller_model.simulator_operations import (
     Operation,
     StopBroker,
 )
-from controller_model.znode_log import ZnodeLog
+from controller_simulator.zookeeper.log import ZnodeLog
 from tests.histories import Fold
 from tests.recordings import RECORDED, load_recording
 

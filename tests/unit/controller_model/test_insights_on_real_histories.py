@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
-from controller_model.completeness import Status
-from controller_model.events import PredictionFailed
-from controller_model.insights_due import due_writes, verdict_of
-from controller_model.insights_loss import lose
-from controller_model.predictions import Verdict
-from controller_model.simulator_operations import FailLogDir, KillBroker, StopBroker
-from controller_model.znode_log import ZnodeLog
+from controller_model.insights.loss import lose
+from controller_model.insights.writes_due import due_writes, verdict_of
+from controller_model.records.completeness import Status
+from controller_model.records.events import PredictionFailed
+from controller_model.records.predictions import Verdict
+from controller_simulator.cluster.operations import FailLogDir, KillBroker, StopBroker
+from controller_simulator.zookeeper.log import ZnodeLog
 from tests.histories import Fold
 from tests.recordings import RECORDED, load_recording
 from tests.watched import facts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller_model.elections import (
+from controller_model.kafka.elections import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
     PREFERRED_LEADER_NOT_AVAILABLE,
@@ -22,7 +22,7 @@ from controller_model.elections import (
     elect,
     is_election_needed,
 )
-from controller_model.errors import ModelError
+from controller_model.kafka.errors import ModelError
 
 FAILED = Election(None, unclean=False, error="StateChangeFailedException")
 

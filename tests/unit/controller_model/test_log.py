@@ -7,7 +7,11 @@ import copy
 import msgspec
 import pytest
 
-from controller_model.changes import (
+from controller_model.fold.projection import FORGET_AFTER_MS
+from controller_model.fold.replay import count_error
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.changes import (
     Batch,
     ChangeKind,
     ZnodeChange,
@@ -17,14 +21,15 @@ from controller_model.changes import (
     encode_changes,
     join_changes,
 )
-from controller_model.errors import UnreadableRecordError
-from controller_model.event_records import coalesce, number
-from controller_model.events import IsrShrunk
-from controller_model.ids import Position, TopicPartition
-from controller_model.packing import UnreadableStateError, pack_control, pack_topic, unpack_control
-from controller_model.projection import FORGET_AFTER_MS
-from controller_model.replay import count_error
-from controller_model.views import Deleted, TopicView
+from controller_model.records.event_records import coalesce, number
+from controller_model.records.events import IsrShrunk
+from controller_model.records.views import Deleted, TopicView
+from controller_model.state.packing import (
+    UnreadableStateError,
+    pack_control,
+    pack_topic,
+    unpack_control,
+)
 from tests.histories import Fold, History, kinds, payload, replaced, small_cluster
 
 

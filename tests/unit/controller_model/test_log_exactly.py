@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from controller_model.changes import ChangeKind, SessionState, ZnodeChange, digest_text
-from controller_model.control_plane import LogLedger
-from controller_model.events import Anomaly, AnyEvent, Baseline, Divergent, Incomplete, Verified
-from controller_model.ids import Position
-from controller_model.replay import count_error, count_unreadable
-from controller_model.views import ResyncWanted
+from controller_model.fold.replay import count_error, count_unreadable
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, digest_text
+from controller_model.records.events import (
+    Anomaly,
+    AnyEvent,
+    Baseline,
+    Divergent,
+    Incomplete,
+    Verified,
+)
+from controller_model.records.views import ResyncWanted
+from controller_model.state.control_plane import LogLedger
 from tests.histories import Fold, History, kinds, only, replaced, small_cluster
 
 ZNODES = 8

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from controller_model.changes import ZnodeChange, encode_changes
-from controller_model.ids import Position
-from controller_model.log_replay import END, LogReplay, Point
-from controller_model.loose_log import LooseChange, decode_line
-from controller_model.snapshot import Snapshot
+from controller_model.history.log_replay import END, LogReplay, Point
+from controller_model.history.snapshot import Snapshot
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import ZnodeChange, encode_changes
+from controller_model.records.loose_log import LooseChange, decode_line
 from tests.histories import History, small_cluster
 
 

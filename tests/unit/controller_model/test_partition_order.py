@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller_model.hash_order import java_hash, partition_order
-from controller_model.ids import TopicPartition
+from controller_model.kafka.hash_order import java_hash, partition_order
+from controller_model.kafka.ids import TopicPartition
 
 
 def numbers(topic: str, *partitions: int) -> list[int]:

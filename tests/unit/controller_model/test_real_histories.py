@@ -5,9 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller_model.events import Anomaly, AnyEvent, PredictionFailed, StaleControllerWrite
-from controller_model.simulator_settings import SimulatorSettings
-from controller_model.znode_log import ZnodeLog
+from controller_model.records.events import (
+    Anomaly,
+    AnyEvent,
+    PredictionFailed,
+    StaleControllerWrite,
+)
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.zookeeper.log import ZnodeLog
 from tests.agreement import Agreement, Reason, agree, agree_from_each_point
 from tests.histories import Fold
 from tests.recordings import Recording, load_recording

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model import incident_ledger, recommendation_ledger
-from controller_model.accounts import Telling
-from controller_model.cluster import ClusterState
-from controller_model.control_plane import Assumed, TopicState
-from controller_model.events import RecommendationGraded, RecommendationMade
-from controller_model.ids import TopicPartition
-from controller_model.recommendations import (
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.events import RecommendationGraded, RecommendationMade
+from controller_model.records.recommendations import (
     CLEAR_MS,
     GRADES_KEPT,
     REPEAT_MS,
@@ -21,7 +17,11 @@ from controller_model.recommendations import (
     Outcome,
     RebalanceSummary,
 )
-from controller_model.views import RecommendationView
+from controller_model.records.views import RecommendationView
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import Assumed, TopicState
+from controller_model.tracking import incident_tracker, recommendation_tracker
+from controller_model.tracking.accounts import Telling
 from tests.histories import Fold, History, only, small_cluster
 
 BEAT_MS = 10_000
@@ -306,15 +306,15 @@ def test_elections_towards_other_brokers_are_not_of_it() -> None:
     assert len(made(fold)) == 1
     history.state("u", 1, leader=2, isr=(2, 1, 0), leader_epoch=2)
     beat(history, fold, 1)
-    standing = recommendation_ledger.standing_now(fold.state.control.recommendations)
+    standing = recommendation_tracker.standing_now(fold.state.control.recommendations)
     assert standing is not None
     assert standing.elected_at is None
 
 
 def test_a_list_is_bounded_and_the_number_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many partitions are listed and watched, out of so many topics that are looked at."""
-    monkeypatch.setattr(recommendation_ledger, "MOST_PARTITIONS", 2)
-    monkeypatch.setattr(recommendation_ledger, "TOPICS_LOOKED_AT", 1)
+    monkeypatch.setattr(recommendation_tracker, "MOST_PARTITIONS", 2)
+    monkeypatch.setattr(recommendation_tracker, "TOPICS_LOOKED_AT", 1)
     history = small_cluster(
         a=dict.fromkeys(range(2), (1, 0, 2)), t=dict.fromkeys(range(5), (0, 1, 2))
     )
@@ -323,7 +323,7 @@ def test_a_list_is_bounded_and_the_number_exact(monkeypatch: pytest.MonkeyPatch)
     beat(history, fold, 5)
     told = only(fold.accounts, RecommendationMade)
     assert (told.partition_count, told.partitions) == (3, ())
-    monkeypatch.setattr(recommendation_ledger, "TOPICS_LOOKED_AT", 2)
+    monkeypatch.setattr(recommendation_tracker, "TOPICS_LOOKED_AT", 2)
     fold = Fold()
     fold.feed(history.changes)
     told = only(fold.accounts, RecommendationMade)
@@ -359,14 +359,14 @@ def test_a_cluster_without_addresses_gets_a_command_to_fill_in() -> None:
     _, fold = recommended(3, 5)
     for record in fold.state.control.brokers.values():
         record.host = None
-    assert "HOST:PORT" in recommendation_ledger._command(fold.state.control, [0])
+    assert "HOST:PORT" in recommendation_tracker._command(fold.state.control, [0])
 
 
 def test_a_command_of_several_brokers_asks_for_all_and_quotes_the_cluster() -> None:
     """One file mends them all; a name is pasted into a shell."""
     _, fold = recommended(3, 5)
     fold.state.control.cluster = "a b"
-    command = recommendation_ledger._command(fold.state.control, [0, 1])
+    command = recommendation_tracker._command(fold.state.control, [0, 1])
     assert command.startswith("kcm recommend --cluster 'a b' --json > election.json && kafka-")
 
 
@@ -436,7 +436,7 @@ def broken(error: Exception, **options: tuple[type[BaseException], ...]) -> Tell
     state = ClusterState(fold.state.control, BrokenTopics(error))
     telling = Telling(state, **options)
     state.control.now += BEAT_MS
-    incident_ledger.look(state)  # as a heartbeat does
+    incident_tracker.look(state)  # as a heartbeat does
     return telling
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.hash_order import broker_order, topic_order
+from controller_model.kafka.hash_order import broker_order, topic_order
 
 RECORDED = [
     ([67], [67]),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller_model.changes import ChangeKind, SessionState
-from controller_model.snapshot import encode_snapshot, snapshot
+from controller_model.history.snapshot import encode_snapshot, snapshot
+from controller_model.records.changes import ChangeKind, SessionState
 from tests.histories import Fold, History, small_cluster, state_path
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"

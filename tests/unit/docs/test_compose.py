@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kcm.parts import PARTS, load_part
+from kcm.cli.parts import PARTS, load_part
 from pipeline.settings import ENV_PREFIX
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from controller_model.metrics import CATALOGUE
+from controller_model.metrics.catalogue import CATALOGUE
 from docs.__main__ import PAGES as MADE
 from docs.__main__ import main
 from docs.commands_page import command_of, exit_codes, subcommands
 from docs.http_page import CLUSTER_NAME, HOST
-from exporter.openapi import document
-from exporter.operations import OPERATIONS
+from exporter.api.openapi import document
+from exporter.api.operations import OPERATIONS
 from kcm.__main__ import VERBS
 from tests.unit.docs.pages import ROOT, Found, anchors, code, commands, links, split
 from tests.unit.exporter.api_server import Served

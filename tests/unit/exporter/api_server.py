@@ -8,16 +8,16 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
-from controller_model.completeness import Reading
-from controller_model.event_records import EventRecord
-from controller_model.views import AnyView
-from exporter.collector import Collector
-from exporter.event_store import EventStore
-from exporter.metrics import ExporterMetrics
-from exporter.pages import Pages
-from exporter.server import make_app
-from exporter.status import ReadingStatus
-from exporter.view_store import ViewStore
+from controller_model.records.completeness import Reading
+from controller_model.records.event_records import EventRecord
+from controller_model.records.views import AnyView
+from exporter.core.metrics import ExporterMetrics
+from exporter.core.status import ReadingStatus
+from exporter.intake.event_store import EventStore
+from exporter.intake.view_store import ViewStore
+from exporter.scrape.collector import Collector
+from exporter.serve.pages import Pages
+from exporter.serve.server import make_app
 from tests.unit.exporter.samples import T0, event_record, record
 
 

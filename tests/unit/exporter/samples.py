@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from controller_model.changes import SessionState
-from controller_model.event_records import EventId, EventRecord, encode_event
-from controller_model.events import ControllerElected
-from controller_model.ids import AsOf, Position, TopicPartition
-from controller_model.incidents import Incident, IncidentEnd, LastIncident
-from controller_model.recommendations import BrokerRatio, Grade, Outcome, Recommended
-from controller_model.views import (
+from controller_model.kafka.ids import AsOf, Position, TopicPartition
+from controller_model.records.changes import SessionState
+from controller_model.records.event_records import EventId, EventRecord, encode_event
+from controller_model.records.events import ControllerElected
+from controller_model.records.incidents import Incident, IncidentEnd, LastIncident
+from controller_model.records.recommendations import BrokerRatio, Grade, Outcome, Recommended
+from controller_model.records.views import (
     VERSION,
     AnyView,
     BrokerView,
@@ -29,7 +29,7 @@ from controller_model.views import (
     encode_view,
     view_key,
 )
-from exporter.records import Record, TopicEntry
+from exporter.core.records import Record, TopicEntry
 
 T0 = 1_795_250_708_000
 """A moment to count from, in milliseconds."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controller_model.recommendations import RebalanceSummary
-from controller_model.views import Counts, TopicView
-from exporter import worker
+from controller_model.records.recommendations import RebalanceSummary
+from controller_model.records.views import Counts, TopicView
+from exporter.api import worker
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import as_of, broker_view, cluster_view, topic_view
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from exporter.openapi import document
+from exporter.api.openapi import document
 
 TIMES = ("_at", "_since", "_ms")
 """Milliseconds, since 1970 or of a duration: below 2^53 for 285,000 years."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller_model.event_records import EventRecord
-from controller_model.ids import Position
-from exporter.event_store import EventStore
-from exporter.view_store import UNPROVEN_AT_MOST_MS, ViewStore
+from controller_model.kafka.ids import Position
+from controller_model.records.event_records import EventRecord
+from exporter.intake.event_store import EventStore
+from exporter.intake.view_store import UNPROVEN_AT_MOST_MS, ViewStore
 from tests.unit.exporter.samples import (
     T0,
     as_of,

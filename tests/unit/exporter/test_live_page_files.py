@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from exporter.live_page import POLICY, read_files
+from exporter.live.page import POLICY, read_files
 from tests.unit.exporter.api_server import Served
 
 FILES = read_files(partition_metrics=False)

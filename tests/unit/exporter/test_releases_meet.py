@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from controller_model.changes import (
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.records.changes import (
     ChangeKind,
     ZnodeChange,
     decode_message,
     encode_changes,
 )
-from controller_model.errors import UnreadableRecordError
-from controller_model.event_records import encode_event
-from exporter.event_store import EventStore
-from exporter.view_store import ViewStore
+from controller_model.records.event_records import encode_event
+from exporter.intake.event_store import EventStore
+from exporter.intake.view_store import ViewStore
 from tests.unit.exporter.samples import (
     EVENTS,
     as_of,

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from controller_model.event_records import EventId, EventRecord
-from controller_model.events import IsrShrunk
-from controller_model.ids import Position, TopicPartition
-from exporter.newest_events import EVENTS_SHOWN, NewestEvents
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.event_records import EventId, EventRecord
+from controller_model.records.events import IsrShrunk
+from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents
 from tests.unit.exporter.api_server import Served
 from tests.unit.exporter.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller_model.changes import ZnodeChange, encode_change
+from controller_model.records.changes import ZnodeChange, encode_change
 from kcm.__main__ import main
 from tests.histories import History, small_cluster
 

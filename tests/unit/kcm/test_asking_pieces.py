@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kcm.api_client import Answer, ExporterApi
-from kcm.asking import console, doubt, looks
-from kcm.maintenance_words import unsafe_line
-from kcm.recommend import command
-from kcm.story.event_words import event_words
-from kcm.what_if import proves_safe
+from kcm.cli.event_text import event_words
+from kcm.maintenance.words import unsafe_line
+from kcm.queries.api_client import Answer, ExporterApi
+from kcm.queries.asking import console, doubt, looks
+from kcm.queries.recommend import command
+from kcm.queries.what_if import proves_safe
 from pipeline.runtime import UnreachableError, UsageError
 
 HOUR_MS = 3_600_000

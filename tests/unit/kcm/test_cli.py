@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kcm.__main__ import main
-from kcm.exits import describe
-from kcm.options import option_name
-from kcm.parts import EXPORT, PARTS, WATCH, Part, import_service, suspicious_variables
-from kcm.stack.errors import JavaError, MissingJarsError, PortInUseError
+from kcm.cli.exits import describe
+from kcm.cli.options import option_name
+from kcm.cli.parts import EXPORT, PARTS, WATCH, Part, import_service, suspicious_variables
+from kcm.processes.errors import JavaError, MissingJarsError, PortInUseError
 from pipeline.runtime import ConflictError, EnvironmentProblemError, UnreachableError, UsageError
 from pipeline.settings import PipelineSettings
 
@@ -245,7 +245,7 @@ def test_the_command_line_loads_no_heavy_package() -> None:
     """Options and settings need neither pyspark nor kazoo: the exporter installs without them."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['kazoo', 'pyspark', 'pandas', 'pyarrow'])); "
-        "from kcm.__main__ import main; from kcm.parts import *; import_service(EXPORT); "
+        "from kcm.__main__ import main; from kcm.cli.parts import *; import_service(EXPORT); "
         "sys.exit(main(['config']))"
     )
     ended = subprocess.run(

@@ -133,6 +133,4 @@ def test_help_loads_no_verb() -> None:
     ended = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )
-    assert ended.stdout.splitlines()[-1] == (
-        "['kcm.__main__', 'kcm.exits', 'kcm.stack', 'kcm.stack.errors']"
-    )
+    assert ended.stdout.splitlines()[-1] == ("['kcm.__main__', 'kcm.cli', 'kcm.cli.exits']")

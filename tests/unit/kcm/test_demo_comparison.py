@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from kcm.story.comparison import Comparison, Outcome
-from kcm.story.sightings import Sightings
-from kcm.story.truth import Figures
+from kcm.demo.comparison import Comparison, Outcome
+from kcm.demo.sightings import Sightings
+from kcm.demo.truth import Figures
 
 FIGURES = Figures(
     controller=0,

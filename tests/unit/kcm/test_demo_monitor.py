@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcm.story.monitor import figures_of_scrape, parse_scrape, status_of_scrape
-from kcm.story.truth import Figures
+from kcm.demo.monitor import figures_of_scrape, parse_scrape, status_of_scrape
+from kcm.demo.truth import Figures
 
 SCRAPE = """\
 # HELP kafka_controller_id Broker that holds /controller.

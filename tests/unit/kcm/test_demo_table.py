@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from kcm.story.comparison import Outcome
-from kcm.story.table import (
+from kcm.demo.comparison import Outcome
+from kcm.demo.table import (
     DIFFERENT,
     FULL_WIDTH,
     ending,
@@ -16,7 +16,7 @@ from kcm.story.table import (
     outcome_table,
     wrong_figures,
 )
-from kcm.story.truth import Figures
+from kcm.demo.truth import Figures
 
 TRUTH = Figures(
     controller=0,

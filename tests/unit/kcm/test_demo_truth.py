@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcm.story.truth import (
+from kcm.demo.truth import (
     FIGURE_NAMES,
     Figures,
     agree,

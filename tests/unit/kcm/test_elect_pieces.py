@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controller_model.ids import TopicPartition
-from kcm.elect import Plan, plan_lines
-from kcm.elect_kafka import Elections, read_properties
-from kcm.elect_watch import Glance, surprise
+from controller_model.kafka.ids import TopicPartition
+from kcm.elect.admin import Elections, read_properties
+from kcm.elect.elect import Plan, plan_lines
+from kcm.elect.watch import Glance, surprise
 from pipeline.runtime import UsageError
 
 CALM = Glance(

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from controller_model.changes import encode_change
-from controller_model.ids import Position
-from controller_model.log_replay import UNREADABLE
-from kcm.bundle_file import LOG_NAME, VERSION, Manifest, Versions, write_bundle
-from kcm.replay_input import Line, _lines
-from kcm.replay_run import MOST_DAMAGE_TOLD
+from controller_model.history.log_replay import UNREADABLE
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import encode_change
+from kcm.history.bundle_file import LOG_NAME, VERSION, Manifest, Versions, write_bundle
+from kcm.history.replay_input import Line, _lines
+from kcm.history.replay_run import MOST_DAMAGE_TOLD
 from tests.histories import History
 from tests.unit.kcm.replaying import Run, failing_over, lines, write
 

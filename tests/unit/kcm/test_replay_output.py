@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from controller_model.changes import encode_changes
-from controller_model.event_records import decode_event
-from kcm.replay_words import MOST_BROKERS, MOST_DIFFERENCES, MOST_PARTITIONS
+from controller_model.records.changes import encode_changes
+from controller_model.records.event_records import decode_event
+from kcm.history.replay_text import MOST_BROKERS, MOST_DIFFERENCES, MOST_PARTITIONS
 from tests.histories import History, small_cluster
 from tests.unit.kcm.replaying import Run, lines, write
 

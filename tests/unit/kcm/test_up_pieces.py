@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kcm.data_folder import default_folder, locked
-from kcm.exporter_client import ClusterSeen, parse_cluster
-from kcm.log_follower import REPEAT_AFTER_S, LogFollower
+from kcm.local.data_folder import default_folder, locked
+from kcm.local.exporter_client import ClusterSeen, parse_cluster
+from kcm.local.log_follower import REPEAT_AFTER_S, LogFollower
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 
 

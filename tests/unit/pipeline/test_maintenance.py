@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller_model.errors import UnreadableRecordError
+from controller_model.kafka.errors import UnreadableRecordError
 from pipeline.maintenance import (
     LONGEST_MS,
     VERSION,

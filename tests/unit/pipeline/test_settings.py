@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import ExportSettings
+from exporter.core.config import ExportSettings
 from pipeline.runtime import UsageError
 from pipeline.settings import (
     PipelineSettings,

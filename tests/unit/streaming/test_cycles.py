@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from bench.load import LogLoad, messages
-from controller_model.changes import decode_message
-from controller_model.cluster import ClusterState
-from controller_model.control_plane import Assumed, new_cluster
-from controller_model.packed_topics import PackedTopicStore
-from controller_model.replay import finish_batch, replay
+from controller_model.fold.replay import finish_batch, replay
+from controller_model.records.changes import decode_message
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.packed_topics import PackedTopicStore
 from streaming.cycles import look_for_cycles_rarely
 
 PYTHONS_OWN = (700, 10, 10)

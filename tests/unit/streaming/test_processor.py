@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from controller_model import replay as replay_module
-from controller_model.changes import ZnodeChange, encode_changes
-from controller_model.control_plane import Assumed
-from controller_model.event_records import EventRecord, decode_event
-from controller_model.events import (
+from controller_model.fold import replay as replay_module
+from controller_model.fold.projection import FORGET_AFTER_MS
+from controller_model.records.changes import ZnodeChange, encode_changes
+from controller_model.records.event_records import EventRecord, decode_event
+from controller_model.records.events import (
     AnyEvent,
     Baseline,
     IncidentClosed,
@@ -22,10 +22,8 @@ from controller_model.events import (
     RecommendationGraded,
     RecommendationMade,
 )
-from controller_model.packing import UnreadableStateError, unpack_control, unpack_topic
-from controller_model.projection import FORGET_AFTER_MS
-from controller_model.recommendations import Outcome
-from controller_model.views import (
+from controller_model.records.recommendations import Outcome
+from controller_model.records.views import (
     AnyView,
     ClusterView,
     Deleted,
@@ -34,6 +32,8 @@ from controller_model.views import (
     TopicView,
     decode_view,
 )
+from controller_model.state.control_plane import Assumed
+from controller_model.state.packing import UnreadableStateError, unpack_control, unpack_topic
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
 from tests.histories import History, small_cluster

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from controller_model.control_plane import ControlPlane, TopicState
-from controller_model.packing import STATE_VERSION
+from controller_model.state.control_plane import ControlPlane, TopicState
+from controller_model.state.packing import STATE_VERSION
 from streaming.schemas import CONTROL, LAYOUT_VERSION, TOPIC, TOPIC_KEY
 
 FINGERPRINTS = {(3, 1): "9a4505fa0786573b"}

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from controller_model.changes import (
+from controller_model.records.changes import (
     ChangeKind,
     SessionState,
     ZnodeChange,
     digest_text,
     znode_digest,
 )
-from zk_source.commands import Command, Send
-from zk_source.protocol import (
+from zk_source.watcher.commands import Command, Send
+from zk_source.watcher.subscriptions import Watches
+from zk_source.watcher.watcher import Intervals, Watcher
+from zk_source.wire.protocol import (
     AddWatch,
     Children,
     Err,
@@ -34,8 +36,6 @@ from zk_source.protocol import (
     Sync,
     ZnodeData,
 )
-from zk_source.subscriptions import Watches
-from zk_source.watcher import Rhythm, Watcher
 
 SERVER = "zk:2181"
 START_MS = 1_000_000
@@ -255,14 +255,14 @@ class Play:
 
     def __init__(
         self,
-        rhythm: Rhythm | None = None,
+        intervals: Intervals | None = None,
         name: str = "aaaaaa",
         watches: Watches = Watches.AUTO,
     ) -> None:
         self.now_ms = START_MS
         self.zk = Ensemble()
         self.reader = Reader()
-        self.watcher = Watcher("c", name, self.now_ms, rhythm=rhythm, watches=watches)
+        self.watcher = Watcher("c", name, self.now_ms, intervals=intervals, watches=watches)
         self.other_commands: list[Command] = []
 
     def connect(self) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.changes import ChangeKind
+from controller_model.records.changes import ChangeKind
 from tests.unit.zk_source.ensemble import START_MS, Play
-from zk_source.watcher import Rhythm
+from zk_source.watcher.watcher import Intervals
 
 HOUR_MS = 3_600_000
 
@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 @pytest.mark.parametrize("set_by_ms", [-HOUR_MS, HOUR_MS])
 def test_a_clock_that_is_set_moves_no_heartbeat(set_by_ms: int) -> None:
     """The next one comes when it is due; it tells the machine's clock, on which readers compare."""
-    play = Play(rhythm=Rhythm(heartbeat_ms=10_000))
+    play = Play(intervals=Intervals(heartbeat_ms=10_000))
     play.zk.put("/brokers/ids")
     play.connect()
     play.settle()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from zk_source.dirty import DirtyPaths
-from zk_source.inbox import Inbox, Notification, Overflow
-from zk_source.protocol import Op
-from zk_source.resync import MOST_REQUEST_BYTES, Pace, TreeWalk, take_reads
-from zk_source.subscriptions import MOST_READS
+from zk_source.watcher.dirty import DirtyPaths
+from zk_source.watcher.resync import MOST_REQUEST_BYTES, Pace, TreeWalk, take_reads
+from zk_source.watcher.subscriptions import MOST_READS
+from zk_source.wire.inbox import Inbox, Notification, Overflow
+from zk_source.wire.protocol import Op
 
 
 def test_a_path_being_read_is_not_read_again_until_it_is_answered() -> None:

@@ -1,0 +1,241 @@
+"""What a change means that is no znode's: resyncs, audits and heartbeats, and what they leave in doubt.
+
+The rule: only a proof ends a doubt. A resync deletes what it did not tell only if its count and
+digest are ours; whatever else comes between marks the figures incomplete and asks for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from controller_model.handlers import znode_handlers
+from controller_model.records.changes import (
+    ChangeKind,
+    SessionState,
+    ZnodeChange,
+    digest_text,
+    znode_digest,
+)
+from controller_model.records.events import (
+    Anomaly,
+    AnyEvent,
+    Baseline,
+    Divergent,
+    Incomplete,
+    Verified,
+    where,
+)
+from controller_model.records.views import ResyncWanted
+from controller_model.state.bookkeeping import forget
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import LogLedger, ResyncLedger
+from controller_model.tracking import incident_tracker, prediction_tracker
+from controller_model.znodes.znode_kinds import classify
+
+
+def _start_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    log = state.control.log
+    log.resyncs += 1
+    log.resync_ordinal += 1
+    log.rebases += change.rebase
+    log.rebasing = log.rebasing or change.rebase
+    log.resync = ResyncLedger(
+        id=change.resync or 0,
+        rebase=log.rebasing,
+        reason=change.reason or "",
+        began=change.position,
+    )
+    if change.rebase:
+        log.read_zxid = 0
+        log.deletes_read_zxid = 0
+    if (
+        log.wanted is not None
+        and change.answers is not None
+        and change.answers >= log.wanted.number
+    ):
+        log.wanted = None
+    out_of_sight = log.session not in {None, SessionState.CONNECTED}
+    if log.baseline and (change.seq == 1 or out_of_sight):
+        # What is held is of before; nobody knows what happened since, until all is read again.
+        reason = f"a resync is under way after a time out of sight: {change.reason or 'no reason'}"
+        return miss(state, at=change.observed_at, reason=reason, ask=False)
+    return []
+
+
+def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    control = state.control
+    log = control.log
+    resync = log.resync
+    log.resync = None
+    at = change.observed_at
+    if resync is None or resync.id != (change.resync or 0):
+        return _fail(state, at=at, reason="a resync ended whose start is missing")
+    if not resync.whole:
+        return _fail(state, at=at, reason="a resync with a hole or two histories in it")
+    if not _is_proved(change, resync.znodes, resync.digest):
+        return _fail(state, at=at, reason="a resync whose count or digest is not ours")
+    events = _sweep(state, change, told=resync.znodes)
+    log.denied = change.denied
+    log.views_from = resync.began
+    if not log.baseline:
+        log.baseline = True
+        events += znode_handlers.baseline(state, change)
+        events.append(
+            Baseline(
+                **where(change),
+                znodes=log.znodes,
+                controller=control.controller.id,
+                epoch=control.controller.epoch,
+            )
+        )
+    events += _verify(state, at)
+    incident_tracker.look(state)
+    return events
+
+
+def _fail(state: ClusterState, *, at: int, reason: str) -> list[AnyEvent]:
+    """Note that a resync was in vain."""
+    _ask(state.control.log, reason, again=True)
+    return miss(state, at=at, reason=reason, ask=False)
+
+
+def _is_proved(change: ZnodeChange, znodes: int, digest: int) -> bool:
+    """Tell whether a mark's count and digest are these.
+
+    A mark of another watcher may lack the digest, which is ours; without a count nothing is proved.
+    """
+    return change.znodes == znodes and change.digest in {None, digest_text(digest)}
+
+
+def _sweep(state: ClusterState, change: ZnodeChange, *, told: int) -> list[AnyEvent]:
+    """Delete what a whole resync did not tell: it is gone, unseen; what it was denied may be there."""
+    log = state.control.log
+    events: list[AnyEvent] = []
+    log.hidden = {}
+    if log.znodes == told:
+        return events
+    for path, mark in znode_handlers.unconfirmed(state, log.resync_ordinal):
+        if _is_below(path, change.denied):
+            log.hidden[path] = mark.mzxid
+            continue
+        gone = msgspec.structs.replace(change, path=path)
+        events += znode_handlers.delete_znode(state, classify(path), gone)
+        forget(log, path, mark)
+    # The server of this resync had come to what it told, and did not hold these any more: a server
+    # that has not come as far yet, such as one in a minority, must not bring them back.
+    newest = znode_handlers.newest_told(state, log.resync_ordinal)
+    log.deletes_read_zxid = max(log.deletes_read_zxid, newest)
+    return events
+
+
+def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    log = state.control.log
+    log.audits += 1
+    at = change.observed_at
+    if log.resync is not None:
+        # A watcher audits between resyncs only: the end of this one is lost.
+        log.resync = None
+        return _fail(state, at=at, reason="a resync whose end is missing")
+    if not log.baseline or change.znodes is None:
+        return []
+    znodes, digest = log.znodes - len(log.hidden), log.digest
+    for path, mzxid in log.hidden.items():
+        digest ^= znode_digest(path, mzxid)
+    if _is_proved(change, znodes, digest):
+        return _verify(state, at)
+    reason = (
+        f"an audit counted {change.znodes} znodes with digest {change.digest}, "
+        f"the fold holds {znodes} with {digest_text(digest)}"
+    )
+    _ask(log, "divergent", again=True)
+    if log.divergent_since is not None:
+        return []
+    log.divergent_since = at
+    return [Divergent(at=at, position=change.position, reason=reason)]
+
+
+def _heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    log = state.control.log
+    log.heartbeat_at = change.observed_at
+    log.zookeeper = change.zookeeper
+    if log.resync is None:
+        # A right may be taken, or given, at any time; a resync's end tells what it was denied.
+        log.denied = change.denied
+    if change.session is not None:
+        log.session = change.session
+        log.session_since = change.session_since
+    if change.dropped is not None:
+        log.dropped = change.dropped
+    told = (
+        znode_handlers.catch_up(state, change) if change.session is SessionState.CONNECTED else []
+    )
+    told += prediction_tracker.heartbeat(state, change)
+    incident_tracker.look(state)
+    return told
+
+
+def _verify(state: ClusterState, at: int) -> list[AnyEvent]:
+    log = state.control.log
+    trouble = (
+        log.verified_at is None
+        or log.incomplete_since is not None
+        or log.divergent_since is not None
+    )
+    log.verified_at = at
+    log.rebasing = False
+    log.incomplete_since = None
+    log.incomplete_reason = None
+    log.divergent_since = None
+    log.wanted = None
+    log.asked_times = 0
+    return [Verified(at=at, position=log.position, znodes=log.znodes)] if trouble else []
+
+
+def _is_below(path: str, denied: tuple[str, ...]) -> bool:
+    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in denied)
+
+
+def miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:
+    """Mark the figures incomplete; ask for a resync unless one is on its way."""
+    log = state.control.log
+    if ask:
+        _ask(log, reason.partition(":")[0])
+    first = log.incomplete_since is None
+    log.incomplete_reason = reason
+    if not first:
+        return []
+    log.incomplete_since = at
+    return [Incomplete(at=at, position=log.position, reason=reason)]
+
+
+def _ask(log: LogLedger, reason: str, *, again: bool = False) -> None:
+    """Ask for a resync, with a new number; back off while one reason comes again and again.
+
+    A request that is open stays as it is, unless `again`: a resync or an audit that ends in vain
+    shows that the watcher has not heard it, or that its answer was lost.
+    """
+    if log.wanted is not None and not again:
+        return
+    log.asked_times = log.asked_times + 1 if reason == log.asked_reason else 1
+    log.asked_reason = reason
+    if log.asked_times & (log.asked_times - 1):
+        return  # asked the 1st, 2nd, 4th, 8th time in a row; told at the others
+    log.asked += 1
+    log.wanted = ResyncWanted(number=log.asked, reason=reason)
+
+
+def anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
+    """Count something odd that the log or a znode holds, and return the event that tells it."""
+    state.control.log.anomalies += 1
+    return Anomaly(at=at, position=state.control.log.position, path=path, reason=reason)
+
+
+MARKS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange], list[AnyEvent]]] = {
+    ChangeKind.RESYNC_STARTED: _start_resync,
+    ChangeKind.RESYNC_FINISHED: _finish_resync,
+    ChangeKind.RECONCILED: _reconcile,
+    ChangeKind.HEARTBEAT: _heartbeat,
+}
+"""What a change that is no znode's does."""

@@ -1,0 +1,337 @@
+"""From the fold's state to the views that changed.
+
+The rule: all views of a batch carry one `as_of`, and the cluster view comes last, so that a reader
+who swaps at it never shows half a batch. What was sent before is remembered by its bytes' hash
+only to save the topic; forgetting it means sending again, which changes nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import TypedDict
+
+import msgspec
+
+from controller_model.handlers.broker_inference import (
+    coordinated,
+    generated_broker_ids,
+    inferred_states,
+)
+from controller_model.kafka.ids import NO_CONTROLLER, AsOf
+from controller_model.records.changes import digest_text
+from controller_model.records.views import (
+    PARTITIONS_PER_TOPIC_VIEW,
+    VERSION,
+    AnyView,
+    BrokerView,
+    ClusterView,
+    ControllerView,
+    Deleted,
+    IncidentsView,
+    LogView,
+    Pending,
+    RecommendationView,
+    TopicView,
+    encode_view,
+    missed_among,
+    topic_key,
+    view_key,
+)
+from controller_model.state import figures
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import (
+    UNKNOWN_VERSION,
+    BrokerRecord,
+    ControlPlane,
+    PartitionRecord,
+    TopicState,
+)
+from controller_model.tracking import incident_tracker, prediction_tracker, recommendation_tracker
+from controller_model.znodes.znode_kinds import ZnodeKind
+
+FORGET_AFTER_MS = 3_600_000
+"""How long a deleted view's key stays told as deleted: readers lag by seconds, not by an hour."""
+
+Sent = dict[str, int]
+"""What each view was when it was sent last, by key: a checksum, or the account's revision."""
+
+
+def project(
+    state: ClusterState, *, as_of: AsOf, folded_at: int, sent: Sent
+) -> Iterator[tuple[str, AnyView | None]]:
+    """Yield (key, view) for everything that changed since the last projection; settle first.
+
+    A view of None is Kafka's tombstone: the key was told as deleted long ago.
+    """
+    for key, view in _changed_views(state, as_of, sent):
+        if isinstance(view, Deleted):
+            state.control.graves[key] = state.control.now
+        else:
+            state.control.graves.pop(key, None)
+        yield key, view
+    for key in _old_graves(state.control):
+        del state.control.graves[key]
+        yield key, None
+    cluster = _cluster_view(state.control, as_of, folded_at)
+    yield view_key(cluster), cluster
+
+
+def _old_graves(control: ControlPlane) -> list[str]:
+    return [key for key, at in control.graves.items() if control.now - at >= FORGET_AFTER_MS]
+
+
+def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[tuple[str, AnyView]]:
+    yield from _topic_views(state, as_of)
+    forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
+    # All are told again after each proof: a fold that went on from an older checkpoint may have told
+    # them under an as_of below the one that readers have, and later batches may end elsewhere.
+    salt = zlib.crc32(b"%d" % (state.control.log.verified_at or 0))
+    for view in _broker_views(state.control, as_of):
+        key = view_key(view)
+        forgotten.discard(key)
+        checksum = zlib.crc32(encode_view(msgspec.structs.replace(view, as_of=_NO_AS_OF)), salt)
+        if sent.get(key) != checksum:
+            sent[key] = checksum
+            yield key, view
+    for key in sorted(forgotten):
+        # It was assigned and never registered, and is assigned no more.
+        del sent[key]
+        yield key, Deleted(v=VERSION, cluster=state.control.cluster, as_of=as_of)
+    yield from _account_views(state.control, as_of, sent, salt)
+
+
+def _account_views(
+    control: ControlPlane, as_of: AsOf, sent: Sent, salt: int
+) -> Iterator[tuple[str, AnyView]]:
+    """Yield the incidents and the recommendation, where their accounts have moved."""
+    about: _About = {"v": VERSION, "cluster": control.cluster, "as_of": as_of}
+    incidents, advice = control.incidents, control.recommendations
+    if _is_news(sent, f"{control.cluster}/incidents", incidents.revision, salt):
+        listed = incident_tracker.newest(control)
+        told = IncidentsView(**about, total=incidents.total, incidents=listed)
+        yield view_key(told), told
+    if _is_news(sent, f"{control.cluster}/recommendation", advice.revision, salt):
+        graded = recommendation_tracker.newest_grades(advice)
+        standing = recommendation_tracker.standing_now(advice)
+        made = RecommendationView(**about, standing=standing, graded=graded)
+        yield view_key(made), made
+
+
+class _About(TypedDict):
+    v: int
+    cluster: str
+    as_of: AsOf
+
+
+def _is_news(sent: Sent, key: str, revision: int, salt: int) -> bool:
+    mark = zlib.crc32(b"%d" % revision, salt)
+    if sent.get(key) == mark:
+        return False
+    sent[key] = mark
+    return True
+
+
+_NO_AS_OF = AsOf("", 0, 0)
+
+
+def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[tuple[str, AnyView]]:
+    cluster = state.control.cluster
+    for name in sorted(state.changed):
+        topic = state.topics.get(name)
+        before = max(state.removed.get(name, 0), 0 if topic is None else topic.chunks)
+        views = [] if topic is None else list(_chunks(state.control, topic, as_of))
+        for view in views:
+            yield view_key(view), view
+        for chunk in range(len(views), before):
+            gone = Deleted(v=VERSION, cluster=cluster, as_of=as_of)
+            yield topic_key(cluster, name, chunk), gone
+        if topic is not None and topic.chunks != len(views):
+            topic.chunks = len(views)
+            state.topics.put(topic)
+    state.changed.clear()
+    state.removed.clear()
+
+
+def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[TopicView]:
+    """Yield a topic's views; none while its znode is not there."""
+    if topic.mark is None:
+        return
+    assigned = sorted(p for p, record in topic.partitions.items() if record.replicas is not None)
+    starts = range(0, max(1, len(assigned)), PARTITIONS_PER_TOPIC_VIEW)
+    parts = [assigned[start : start + PARTITIONS_PER_TOPIC_VIEW] for start in starts]
+    for chunk, partitions in enumerate(parts):
+        records = [topic.partitions[partition] for partition in partitions]
+        stated = [record.leader is not None for record in records]
+        yield TopicView(
+            v=VERSION,
+            cluster=control.cluster,
+            as_of=as_of,
+            name=topic.name,
+            chunk=chunk,
+            chunks=len(parts),
+            topic_id=topic.topic_id,
+            deleting=topic.name in control.deleting,
+            min_isr=topic.min_isr,
+            unclean=topic.unclean,
+            partitions=tuple(partitions),
+            replicas=tuple(record.replicas or () for record in records),
+            adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
+            removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
+            leader=tuple(record.leader for record in records),
+            isr=tuple(r.isr if has else None for r, has in zip(records, stated, strict=True)),
+            leader_epoch=_where(stated, [record.leader_epoch for record in records]),
+            controller_epoch=_where(stated, [record.controller_epoch for record in records]),
+            partition_epoch=tuple(partition_epoch(record) for record in records),
+            leader_recovery_state=_where(stated, [r.leader_recovery_state for r in records]),
+        )
+
+
+def partition_epoch(record: PartitionRecord) -> int | None:
+    """Return the version of the state that is held; None without one, or where the log tells none."""
+    if record.mark is None or record.mark.value_version == UNKNOWN_VERSION:
+        return None
+    return record.mark.value_version
+
+
+def _where(stated: list[bool], values: list[int]) -> tuple[int | None, ...]:
+    return tuple(value if has else None for has, value in zip(stated, values, strict=True))
+
+
+def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
+    totals = control.totals
+    lost_with = figures.lost_with(control)
+    skew = figures.leader_skew(control)
+    states = inferred_states(control)
+    for broker in sorted(figures.known_brokers(control)):
+        record = control.brokers.get(broker, BrokerRecord())
+        lost = lost_with.get(broker, figures.LostWith())
+        preferred = totals.preferred.get(broker, 0)
+        not_led = totals.preferred_not_led.get(broker, 0)
+        electable = totals.preferred_not_led_in_isr.get(broker, 0)
+        yield BrokerView(
+            v=VERSION,
+            cluster=control.cluster,
+            as_of=as_of,
+            id=broker,
+            live=record.live,
+            epoch=record.epoch,
+            since=record.since,
+            registrations=record.registrations,
+            ends=record.ends,
+            host=record.host,
+            port=record.port,
+            rack=record.rack,
+            leaders=totals.leaders.get(broker, 0),
+            replicas=totals.replicas.get(broker, 0),
+            preferred=preferred,
+            preferred_not_led=not_led,
+            preferred_electable=electable if record.live else 0,
+            imbalance_ratio=not_led / preferred if preferred else 0.0,
+            leader_skew=skew.get(broker),
+            in_isr=lost.in_isr,
+            offline_if_lost=lost.offline,
+            under_min_isr_if_lost=lost.under_min_isr,
+            more_if_lost=lost.unsure or bool(missed_among(control.log.denied)),
+            isr_leaves=record.isr_leaves,
+            inferred_state=states[broker].kafka_name if broker in states else None,
+            coordinated=coordinated(control, broker),
+            log_dir_failures=record.log_dir_failures,
+            endpoints=record.endpoints,
+            features=record.features,
+        )
+
+
+def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> ClusterView:
+    return ClusterView(
+        v=VERSION,
+        cluster=control.cluster,
+        as_of=as_of,
+        counters_since=control.counters_since,
+        folded_at=folded_at,
+        controller=_controller_view(control),
+        counts=figures.counts(control),
+        pending=_pending(control),
+        log=_log_view(control),
+        writes_due=prediction_tracker.writes_due(control),
+        cluster_id=control.cluster_id,
+        brokers_live=tuple(sorted(control.live_brokers())),
+        brokers_known=tuple(sorted(figures.known_brokers(control))),
+        leader_elections=control.leader_elections,
+        unclean_elections=control.unclean_elections,
+        isr_shrinks=control.isr_shrinks,
+        isr_expands=control.isr_expands,
+        min_isr_assumed=control.assumed.min_insync_replicas,
+        broker_min_isr=control.broker_min_isr,
+        broker_unclean=control.broker_unclean,
+        generated_broker_ids=generated_broker_ids(control),
+        kraft_controller=control.kraft_controller,
+        resync_wanted=control.log.wanted,
+        incidents=incident_tracker.summary(control),
+        rebalance=recommendation_tracker.summary(control),
+        views_from=control.log.views_from,
+    )
+
+
+def _controller_view(control: ControlPlane) -> ControllerView:
+    ledger = control.controller
+    return ControllerView(
+        id=ledger.id,
+        epoch=ledger.epoch,
+        elected_at=ledger.elected_at if ledger.id != NO_CONTROLLER else None,
+        elections=ledger.elections,
+        id_changes=ledger.id_changes,
+        missed_elections=ledger.missed,
+        vacant_since=ledger.vacant_since,
+        vacancy_total_min_ms=ledger.vacancy_total_min_ms,
+        vacancy_total_max_ms=ledger.vacancy_total_max_ms,
+        vacancy_last_min_ms=ledger.vacancy_last_min_ms,
+        vacancy_last_max_ms=ledger.vacancy_last_max_ms,
+        failover=ledger.failover,
+        failover_since=ledger.failover_since,
+        failover_last_ms=ledger.failover_last_ms,
+        stale_writes=ledger.stale_writes,
+        migrating_to_kraft=ledger.migrating,
+    )
+
+
+def _pending(control: ControlPlane) -> Pending:
+    return Pending(
+        preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.marks,
+        reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.marks,
+        notifications=figures.notifications(control),
+        oldest_reassignment_at=min(control.reassigning.values(), default=None),
+        oldest_deletion_at=min(control.deleting.values(), default=None),
+    )
+
+
+def _log_view(control: ControlPlane) -> LogView:
+    log = control.log
+    return LogView(
+        watcher=log.watcher,
+        session=log.session,
+        session_since=log.session_since,
+        zookeeper=log.zookeeper,
+        heartbeat_at=log.heartbeat_at,
+        last_change_at=log.last_change_at,
+        last_change_mtime=log.last_change_mtime,
+        znodes=log.znodes,
+        digest=digest_text(log.digest),
+        read_zxid=log.read_zxid,
+        verified_at=log.verified_at,
+        divergent_since=log.divergent_since,
+        incomplete_since=log.incomplete_since,
+        incomplete_reason=log.why_incomplete(),
+        denied=log.denied,
+        resync_under_way=log.resync is not None,
+        resyncs=log.resyncs,
+        audits=log.audits,
+        holes=log.holes,
+        dropped_by_watcher=log.dropped_base + log.dropped,
+        not_newer=log.not_newer,
+        stale=log.stale,
+        missed_updates=log.missed_updates,
+        unreadable=log.unreadable,
+        anomalies=log.anomalies,
+        errors=log.errors,
+    )

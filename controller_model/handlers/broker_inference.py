@@ -1,0 +1,50 @@
+"""What is concluded about brokers that no znode says: their states, and whom they coordinate for.
+
+The rule: nothing is kept here. Each conclusion is drawn anew from what the ledgers hold, and is
+called inferred where others would fit the same znodes.
+"""
+
+from __future__ import annotations
+
+from controller_model.kafka.broker_states import BrokerState, generated_ids, infer_state
+from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
+from controller_model.state.control_plane import BrokerRecord, ControlPlane
+from controller_model.znodes.znode_kinds import ZnodeKind
+
+
+def is_drained(record: BrokerRecord) -> bool:
+    """Tell whether the controller emptied a live broker, and no failed log directory explains it.
+
+    >>> is_drained(BrokerRecord(drained=2)), is_drained(BrokerRecord(drained=2, log_dir_failed=True))
+    (True, False)
+    """
+    return record.drained > 0 and not record.log_dir_failed
+
+
+def inferred_states(control: ControlPlane) -> dict[int, BrokerState]:
+    """Return the state that each broker that was ever registered most likely is in."""
+    in_sync = {member.broker for member in control.totals.members if member.isr > 1}
+    return {
+        broker: infer_state(
+            registered=record.live, drained=is_drained(record) and broker not in in_sync
+        ).state
+        for broker, record in control.brokers.items()
+    }
+
+
+def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:
+    """Return how many partitions a broker coordinates, for groups and for transactions.
+
+    An internal topic that does not exist (yet) has no entry: nobody coordinates.
+    """
+    counts: dict[Coordinator, int] = {
+        COORDINATOR_OF[topic]: leaders.get(broker, 0)
+        for topic, leaders in control.coordinators.items()
+    }
+    return {kind.value: count for kind, count in sorted(counts.items())}
+
+
+def generated_broker_ids(control: ControlPlane) -> int:
+    """Return how many broker ids Kafka has generated: the data version of /brokers/seqid."""
+    mark = control.marks.get(ZnodeKind.BROKER_SEQUENCE.value)
+    return 0 if mark is None else len(generated_ids(max(0, mark.version)))

@@ -1,0 +1,179 @@
+"""Brokers: registrations, and how they ended.
+
+The rule: a broker's life is its registration in /brokers/ids, named by its czxid (the broker
+epoch). The payload's timestamp is not the session. How a registration ended is inferred from what
+the controller did before, and called so.
+"""
+
+from __future__ import annotations
+
+from controller_model.handlers import controller
+from controller_model.handlers.broker_inference import is_drained
+from controller_model.records.changes import ChangeKind, ZnodeChange, differ
+from controller_model.records.events import (
+    Anomaly,
+    AnyEvent,
+    BrokerEnd,
+    BrokerStarted,
+    BrokerStopped,
+    LogDirFailed,
+    where,
+)
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import BrokerRecord
+from controller_model.znodes.znode_kinds import (
+    BrokerZnode,
+    Znode,
+    decode_broker,
+    decode_log_dir_event,
+)
+
+TO_AND_FRO_MS = 3_600_000
+"""Two moves of one id within this time, back to where it was, are no move of a machine."""
+
+
+def set_broker(
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take a registration: a new broker, one that came back, a bounce, or new endpoints."""
+    registration = decode_broker(payload)
+    broker = int(znode.name)
+    record = state.control.brokers.setdefault(broker, BrokerRecord())
+    events: list[AnyEvent] = []
+    new_registration = not record.live or differ(record.epoch, change.czxid)
+    if record.live and new_registration:
+        events += _end(state, broker, record, change, BrokerEnd.BOUNCED)
+        controller.holder_died(state, broker, change)
+    before = _text(record.host, record.port)
+    former, last_sign = record.former_address, record.since
+    record.host, record.port = _address(registration)
+    record.rack = registration.rack
+    record.endpoints, record.features = registration.endpoints, registration.features
+    record.live = True
+    address = _text(record.host, record.port)
+    if before not in {None, address}:
+        record.former_address = before
+    if not new_registration:
+        record.epoch = change.czxid if record.epoch is None else record.epoch
+        return events
+    # Without a czxid it is another one than before by the end that was seen.
+    record.registrations += change.czxid is None or record.epoch != change.czxid
+    record.epoch = change.czxid
+    record.since = change.ctime
+    record.drained = 0
+    record.log_dir_failed = False
+    controller.holder_registered(state, broker, record.epoch)
+    if not state.control.log.baseline:
+        return events
+    events += controller.recount_due(state, change)
+    started = BrokerStarted(
+        **where(change),
+        broker=broker,
+        epoch=record.epoch,
+        host=record.host,
+        port=record.port,
+        rack=record.rack,
+        moved_from=None if before == address else before,
+    )
+    events.append(started)
+    soon = (change.ctime or 0) - (last_sign or 0) < TO_AND_FRO_MS
+    if before != address and former == address and soon:
+        state.control.log.anomalies += 1
+        events.append(_to_and_fro(change, broker, before, address))
+    return events
+
+
+def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+    """Take the end of a registration."""
+    broker = int(znode.name)
+    record = state.control.brokers.get(broker)
+    if record is None or not record.live:
+        return []
+    end = _how_it_ended(state, broker, record, change)
+    record.live = False
+    record.since = change.observed_at
+    events = _end(state, broker, record, change, end)
+    controller.holder_died(state, broker, change)
+    return events + controller.recount_due(state, change)
+
+
+def set_log_dir_event(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take a broker's word that a log directory failed; a controller deletes it when it has acted.
+
+    What a resync tells was told before, or happened before anybody looked: it is no news.
+    """
+    event = decode_log_dir_event(payload)
+    record = state.control.brokers.get(event.broker)
+    if record is None or not record.live:
+        return []
+    record.log_dir_failed = True
+    if not state.control.log.baseline or state.control.log.resync is not None:
+        return []
+    record.log_dir_failures += 1
+    return [LogDirFailed(**where(change), broker=event.broker)]
+
+
+def _how_it_ended(
+    state: ClusterState, broker: int, record: BrokerRecord, change: ZnodeChange
+) -> BrokerEnd:
+    """Infer the end: the controller first empties a broker that shuts down, then its znode goes."""
+    if state.control.log.resync is not None or change.kind is not ChangeKind.DELETED:
+        return BrokerEnd.UNKNOWN  # found by a resync: what came before it was not seen
+    state.settle()
+    in_sync_with_others = any(
+        member.broker == broker and member.isr > 1 for member in state.control.totals.members
+    )
+    if in_sync_with_others:
+        return BrokerEnd.CRASHED
+    return BrokerEnd.CONTROLLED_SHUTDOWN if is_drained(record) else BrokerEnd.UNKNOWN
+
+
+def _end(
+    state: ClusterState, broker: int, record: BrokerRecord, change: ZnodeChange, end: BrokerEnd
+) -> list[AnyEvent]:
+    if not state.control.log.baseline:
+        return []
+    record.ends[end.value] = record.ends.get(end.value, 0) + 1
+    return [
+        BrokerStopped(
+            **where(change),
+            broker=broker,
+            epoch=record.epoch,
+            end=end,
+        )
+    ]
+
+
+def _to_and_fro(
+    change: ZnodeChange, broker: int, before: str | None, address: str | None
+) -> Anomaly:
+    reason = (
+        f"broker {broker} is registered in turn at {before} and at {address}: "
+        "two processes with one broker id?"
+    )
+    return Anomaly(**where(change), path=change.path, reason=reason)
+
+
+def _text(host: str | None, port: int | None) -> str | None:
+    """Return an address in one text; None where there is none.
+
+    >>> _text("b1", 9092), _text("b1", None), _text(None, None)
+    ('b1:9092', 'b1', None)
+    """
+    if host is None:
+        return None
+    return host if port is None else f"{host}:{port}"
+
+
+def _address(registration: BrokerZnode) -> tuple[str | None, int | None]:
+    """Return where the broker listens: the plaintext address of old clients, else the first one.
+
+    >>> _address(BrokerZnode(version=2, jmx_port=-1, port=-1, endpoints=("SASL_SSL://[::1]:9093",)))
+    ('::1', 9093)
+    """
+    if registration.host and registration.port is not None and registration.port >= 0:
+        return registration.host, registration.port
+    first = next(iter(registration.addresses()), None)
+    return (registration.host, None) if first is None else (first.host or None, first.port)

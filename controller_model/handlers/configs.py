@@ -1,0 +1,86 @@
+"""Configurations of topics and brokers: the two settings that decide over leaders and writes.
+
+The rule: a value counts as Kafka reads it, or not at all: one that Kafka would refuse makes the
+whole configuration unreadable, and the last good one stays.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, TypeVar
+
+from controller_model.kafka.errors import UnreadableZnodeError
+from controller_model.records.changes import ZnodeChange
+from controller_model.records.events import AnyEvent
+from controller_model.state.cluster import ClusterState
+from controller_model.znodes.znode_kinds import Znode, decode_config
+
+_MIN_ISR = "min.insync.replicas"
+_UNCLEAN = "unclean.leader.election.enable"
+
+_ValueT = TypeVar("_ValueT")
+_BOOLEANS = {"true": True, "false": False}
+_NUMBER = re.compile(r"\+?[0-9]{1,10}")
+
+
+def set_broker_config(
+    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take the configuration of a broker, or of all of them (<default>)."""
+    config = _config_in(payload)
+    _put(state.control.broker_min_isr, znode.name, config.min_isr)
+    _put(state.control.broker_unclean, znode.name, config.unclean)
+    return []
+
+
+def end_broker_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+    """Forget a configuration of brokers."""
+    state.control.broker_min_isr.pop(znode.name, None)
+    state.control.broker_unclean.pop(znode.name, None)
+    return []
+
+
+def set_topic_config(
+    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Take a topic's configuration; it may be read before the topic."""
+    config = _config_in(payload)
+    topic = state.touch(znode.name)
+    topic.min_isr, topic.unclean = config.min_isr, config.unclean
+    return []
+
+
+def end_topic_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+    """Forget a topic's configuration."""
+    topic = state.touch(znode.name)
+    topic.min_isr = topic.unclean = None
+    topic.config_mark = None
+    return []
+
+
+class _Config(NamedTuple):
+    """What a configuration sets; None: nothing."""
+
+    min_isr: int | None
+    unclean: bool | None
+
+
+def _config_in(payload: bytes) -> _Config:
+    """Read a configuration as org.apache.kafka.common.config.ConfigDef.parseType does: trimmed."""
+    config = {key: value.strip() for key, value in decode_config(payload).items()}
+    min_isr, unclean = config.get(_MIN_ISR), config.get(_UNCLEAN)
+    if min_isr is not None and not (_NUMBER.fullmatch(min_isr) and 0 < int(min_isr) < 2**31):
+        raise UnreadableZnodeError(f"{_MIN_ISR} is {min_isr[:40]!r}, not a number above 0")
+    if unclean is not None and unclean.lower() not in _BOOLEANS:
+        raise UnreadableZnodeError(f"{_UNCLEAN} is {unclean[:40]!r}, not true or false")
+    return _Config(
+        min_isr=None if min_isr is None else int(min_isr),
+        unclean=None if unclean is None else _BOOLEANS[unclean.lower()],
+    )
+
+
+def _put(table: dict[str, _ValueT], key: str, value: _ValueT | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

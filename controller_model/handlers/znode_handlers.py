@@ -1,0 +1,284 @@
+"""Which ledger takes which znode, and where each znode's mark is kept.
+
+The rule: a table from ZnodeKind to a handler for a value, total over the kinds that are published,
+and one for an end; where an end has no entry the mark's end is all it means. Marks of topic znodes
+live in the topic, so that a topic is one value; all others live in the control plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from controller_model.handlers import brokers, configs, controller, topics
+from controller_model.records.changes import ZnodeChange
+from controller_model.records.events import (
+    Anomaly,
+    AnyEvent,
+    PreferredElectionRequested,
+    ReassignmentRequested,
+    TopicDeletionCompleted,
+    TopicDeletionRequested,
+    where,
+)
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import Mark
+from controller_model.tracking import incident_tracker
+from controller_model.znodes.znode_kinds import (
+    DECODERS,
+    Znode,
+    ZnodeKind,
+    decode_cluster_id,
+    decode_migration,
+    decode_partitions,
+    decode_reassign_partitions,
+)
+
+SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
+DeleteHandler = Callable[[ClusterState, Znode, ZnodeChange], list[AnyEvent]]
+
+_PARTITION_STATE = ZnodeKind.PARTITION_STATE
+_IN_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.PARTITION_STATE, ZnodeKind.TOPIC_CONFIG})
+
+
+def set_znode(
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, mark: Mark
+) -> list[AnyEvent]:
+    """Take a znode's new value; raises UnreadableZnodeError before anything has changed."""
+    events = _SET[znode.kind](state, znode, change, payload)
+    keep_mark(state, znode, change.path, mark)
+    return events
+
+
+def delete_znode(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+    """Take a znode's end."""
+    handler = _DELETE.get(znode.kind)
+    events = handler(state, znode, change) if handler else []
+    if znode.kind not in _IN_TOPIC:
+        state.control.marks.pop(change.path, None)
+    return events
+
+
+def baseline(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Start the counters from what the first resync has told."""
+    controller.baseline(state, change)
+    return []
+
+
+def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Tell what waited for znodes that must have arrived by now."""
+    return controller.catch_up(state, change)
+
+
+def find_mark(state: ClusterState, znode: Znode, path: str) -> Mark | None:
+    """Return what is remembered of a znode."""
+    kind = znode.kind
+    if kind not in _IN_TOPIC:
+        return state.control.marks.get(path)
+    topic = state.topic(znode.name)
+    if topic is None:
+        return None
+    if kind is _PARTITION_STATE:
+        record = topic.partitions.get(znode.partition)
+        return None if record is None else record.mark
+    return topic.mark if kind is ZnodeKind.TOPIC else topic.config_mark
+
+
+def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
+    """Remember a znode."""
+    kind = znode.kind
+    if kind not in _IN_TOPIC:
+        state.control.marks[path] = mark
+        return
+    topic = state.hold(znode.name)
+    if kind is _PARTITION_STATE:
+        topics.record_of(topic, znode.partition).mark = mark
+    elif kind is ZnodeKind.TOPIC:
+        state.control.topics += topic.mark is None
+        topic.mark = mark
+    else:
+        topic.config_mark = mark
+
+
+def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, Mark]]:
+    """Return the znodes that the resync with this ordinal has not told.
+
+    In the order in which Kafka takes them away: states before topics, requests of deletion last.
+    """
+    control = [(path, mark) for path, mark in state.control.marks.items() if mark.resync != ordinal]
+    last = "/admin/delete_topics/"
+    requests = [entry for entry in control if entry[0].startswith(last)]
+    gone = [entry for entry in control if not entry[0].startswith(last)]
+    names = set(state.topics.names()) | set(state.touched)
+    for name in sorted(names):
+        gone += [(path, mark) for path, mark in _marks_of(state, name) if mark.resync != ordinal]
+    return gone + requests
+
+
+def newest_told(state: ClusterState, ordinal: int) -> int:
+    """Return the largest mzxid that the resync with this ordinal has told; 0: it told nothing."""
+    told = [mark for mark in state.control.marks.values() if mark.resync == ordinal]
+    for name in set(state.topics.names()) | set(state.touched):
+        told += [mark for _, mark in _marks_of(state, name) if mark.resync == ordinal]
+    return max((mark.mzxid for mark in told), default=0)
+
+
+def _marks_of(state: ClusterState, name: str) -> Iterator[tuple[str, Mark]]:
+    topic = state.topic(name)
+    if topic is None:
+        return
+    for partition, record in topic.partitions.items():
+        if record.mark is not None:
+            yield f"/brokers/topics/{name}/partitions/{partition}/state", record.mark
+    if topic.mark is not None:
+        yield f"/brokers/topics/{name}", topic.mark
+    if topic.config_mark is not None:
+        yield f"/config/topics/{name}", topic.config_mark
+
+
+def _set_cluster_id(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    control = state.control
+    new = decode_cluster_id(payload)
+    old, control.cluster_id = control.cluster_id, new
+    if old in {None, new}:
+        return []
+    control.log.anomalies += 1
+    reason = f"the cluster id changed from {old} to {new}: another cluster under the same name"
+    return [
+        Anomaly(
+            **where(change),
+            path=change.path,
+            reason=reason,
+        )
+    ]
+
+
+def _set_delete_topic(
+    state: ClusterState, znode: Znode, change: ZnodeChange, _payload: bytes
+) -> list[AnyEvent]:
+    if znode.name in state.control.deleting:
+        return []
+    if state.topic(znode.name) is not None:
+        state.touch(znode.name)  # its counts leave the totals under the old flag
+    state.control.deleting[znode.name] = change.ctime or change.observed_at
+    if not state.control.log.baseline:
+        return []
+    requested = TopicDeletionRequested(**where(change), topic=znode.name)
+    return [requested, *controller.recount_due(state, change)]
+
+
+def _end_delete_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+    topic = state.topic(znode.name)
+    if topic is not None:
+        state.touch(znode.name)
+    requested_at = state.control.deleting.pop(znode.name, None)
+    due = controller.recount_due(state, change)
+    if requested_at is None or not state.control.log.baseline:
+        return due
+    deleted = topic is None or topic.mark is None
+    completed = TopicDeletionCompleted(
+        **where(change), topic=znode.name, deleted=deleted, requested_at=requested_at
+    )
+    return [completed, *due]
+
+
+def _set_preferred_election(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    partitions = decode_partitions(payload)
+    if not state.control.log.baseline:
+        return []
+    return [PreferredElectionRequested(**where(change), partitions=partitions)]
+
+
+def _set_reassign_partitions(
+    state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Tell what a legacy tool asks for; the controller takes partitions off as it has done them."""
+    asked = decode_reassign_partitions(payload)
+    known = state.control.marks.get(change.path)
+    rewritten = known is not None and known.czxid == change.czxid
+    if rewritten or not state.control.log.baseline:
+        return []
+    return [ReassignmentRequested(**where(change), partitions=tuple(sorted(asked)))]
+
+
+def _set_migration(
+    state: ClusterState, _znode: Znode, _change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    state.control.kraft_controller = decode_migration(payload).kraft_controller_id
+    return []
+
+
+def _end_migration(state: ClusterState, _znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
+    state.control.kraft_controller = None
+    return []
+
+
+def _only_read(
+    _state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
+) -> list[AnyEvent]:
+    """Read a payload that changes nothing, so that damage is told; see ONLY_REMEMBERED."""
+    DECODERS[znode.kind](payload)
+    return []
+
+
+def _looked_at(handler: SetHandler) -> SetHandler:
+    """Return the handler with a look at the totals after it, which incidents are told by."""
+
+    def handle(
+        state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
+    ) -> list[AnyEvent]:
+        events = handler(state, znode, change, payload)
+        incident_tracker.look(state)
+        return events
+
+    return handle
+
+
+def _end_looked_at(handler: DeleteHandler) -> DeleteHandler:
+    """Return the handler of an end with the same."""
+
+    def handle(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
+        events = handler(state, znode, change)
+        incident_tracker.look(state)
+        return events
+
+    return handle
+
+
+ONLY_REMEMBERED: dict[ZnodeKind, str] = {
+    ZnodeKind.BROKER_SEQUENCE: "the data version in its mark is the number of generated ids",
+    ZnodeKind.ISR_CHANGE: "the state znodes that it names are watched; the pending ones are counted",
+    ZnodeKind.CONFIG_CHANGE: "the configuration that it names is watched",
+    ZnodeKind.FEATURE: "no feature of a ZooKeeper cluster changes what its controller does",
+}
+"""Kinds whose payload reaches no state, and why; a mark is kept of each."""
+
+_SET: dict[ZnodeKind, SetHandler] = {
+    ZnodeKind.CONTROLLER: _looked_at(controller.set_controller),
+    ZnodeKind.CONTROLLER_EPOCH: controller.set_epoch,
+    ZnodeKind.BROKER: _looked_at(brokers.set_broker),
+    ZnodeKind.TOPIC: topics.set_topic,
+    ZnodeKind.PARTITION_STATE: topics.set_partition_state,
+    ZnodeKind.REASSIGN_PARTITIONS: _set_reassign_partitions,
+    ZnodeKind.PREFERRED_ELECTION: _set_preferred_election,
+    ZnodeKind.DELETE_TOPIC: _set_delete_topic,
+    ZnodeKind.LOG_DIR_EVENT: brokers.set_log_dir_event,
+    ZnodeKind.TOPIC_CONFIG: configs.set_topic_config,
+    ZnodeKind.BROKER_CONFIG: configs.set_broker_config,
+    ZnodeKind.CLUSTER_ID: _set_cluster_id,
+    ZnodeKind.MIGRATION: _set_migration,
+    **dict.fromkeys(ONLY_REMEMBERED, _only_read),
+}
+_DELETE: dict[ZnodeKind, DeleteHandler] = {
+    ZnodeKind.CONTROLLER: _end_looked_at(controller.end_controller),
+    ZnodeKind.BROKER: _end_looked_at(brokers.end_broker),
+    ZnodeKind.TOPIC: topics.end_topic,
+    ZnodeKind.PARTITION_STATE: topics.end_partition_state,
+    ZnodeKind.DELETE_TOPIC: _end_delete_topic,
+    ZnodeKind.TOPIC_CONFIG: configs.end_topic_config,
+    ZnodeKind.BROKER_CONFIG: configs.end_broker_config,
+    ZnodeKind.MIGRATION: _end_migration,
+}

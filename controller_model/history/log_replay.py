@@ -1,0 +1,305 @@
+"""A whole log through the replay, outside of the pipeline: the flight recorder.
+
+The rule: the fold asks for a resync where it does not know enough; a recording cannot be asked. So
+a log that does not begin with a resync is taken from its first change on, and the snapshot says
+that it is incomplete; a first resync that cannot be proved is where counting starts all the same.
+The pipeline's own logs need neither, and give what the fold gives. What the fold drops moves
+nothing here either. A record that cannot be read leaves a hole, which the next change tells by its
+seq; where none does, as at the log's end, the snapshot is incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from controller_model.fold.replay import (
+    count_error,
+    count_unreadable,
+    finish_batch,
+    is_dropped,
+    replay,
+)
+from controller_model.handlers import znode_handlers
+from controller_model.history.snapshot import Snapshot, snapshot
+from controller_model.kafka.ids import NO_CONTROLLER, Position
+from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.event_records import coalesce
+from controller_model.records.events import (
+    AnyEvent,
+    Baseline,
+    BrokerStarted,
+    ControllerElected,
+    Incomplete,
+    TopicCreated,
+    TopicExpanded,
+    where,
+)
+from controller_model.records.loose_log import LooseChange, complete
+from controller_model.records.views import Failover
+from controller_model.state.cluster import ClusterState, MemoryTopicStore
+from controller_model.state.control_plane import Assumed, LogLedger, new_cluster
+from controller_model.tracking.accounts import Telling
+
+SETTLE_AFTER_CHANGES = 50_000
+"""How often the totals are settled: a touched topic is then counted anew, so rarely; snapshots and
+elections settle them as well."""
+SETTLE_IN_FAILOVER_AFTER_CHANGES = 2_000
+"""The same, while the end of failover work may show in the totals only."""
+
+CUT = "the log does not begin with a resync: what was there before it is not known"
+UNPROVED = "the first resync of the log could not be proved: something may be missing"
+UNREADABLE = "a record could not be read, and none after it shows that it told nothing new"
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A place in the log: up to a position, or up to a time; the end of the log with neither."""
+
+    until: Position | None = None
+    at: int | None = None
+    """Milliseconds since 1970, by the log's clock (observed_at)."""
+
+    def is_before(self, change: ZnodeChange) -> bool:
+        """Tell whether the change is after this place."""
+        if self.until is not None:
+            return change.position > self.until
+        return self.at is not None and change.observed_at > self.at
+
+
+END = Point()
+
+
+class LogReplay:
+    """One cluster's log, change by change; snapshots at the places that were asked for.
+
+    Without a cluster's name the first one that the log names is taken; `clusters` then tells
+    whether there are more.
+    """
+
+    def __init__(
+        self,
+        cluster: str | None = None,
+        *,
+        points: Sequence[Point] = (END,),
+        assumed: Assumed | None = None,
+    ) -> None:
+        self.clusters: set[str] = set()
+        """Every name that the log has shown."""
+        self.first: ZnodeChange | None = None
+        """The first change of the cluster, applied or not."""
+        self.applied = 0
+        self.snapshots: dict[Point, Snapshot | None] = {}
+        """By point; None where the log begins after it."""
+        self._wanted = cluster
+        self._ahead = list(dict.fromkeys(points))
+        self._assumed = assumed or Assumed()
+        self._telling: Telling | None = None
+        self._unsettled = 0
+        self._unreadable_before: list[tuple[int, str]] = []
+        self._in_doubt = False
+        """Whether records could not be read since the last change: nothing tells what they held."""
+        self._cut = False
+
+    @property
+    def state(self) -> ClusterState | None:
+        """The state so far; None before the first change of the cluster."""
+        return None if self._telling is None else self._telling.state
+
+    @property
+    def cluster(self) -> str | None:
+        """The cluster that is replayed; None while no record has named one."""
+        return self._wanted
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all snapshots are taken: nothing that follows would change them."""
+        return not self._ahead
+
+    def take(self, changes: Iterable[LooseChange]) -> list[AnyEvent]:
+        """Apply the changes of one line; return what happened, one event per cause."""
+        for change in changes:
+            if self._is_ours(change) and self._ahead:
+                self._take_one(change)
+        if self._telling is not None and self._is_settling_due(self._telling.state):
+            self._settle(self._telling)
+        return self._told()
+
+    def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
+        """Count records that could not be read."""
+        if self.state is not None:  # a position that is reached already cannot lack them
+            position = self.state.control.log.position
+            self._take_snapshots([point for point in self._ahead if point.until == position])
+        if not self._ahead:
+            return []
+        if self.state is None:
+            self._unreadable_before.append((records, reason))
+            return []
+        self._in_doubt = True
+        return count_unreadable(self.state, records, at=self.state.control.now, reason=reason)
+
+    def drops(self, loose: LooseChange) -> bool:
+        """Tell whether a change of the cluster says nothing: it is not newer, or another watcher's."""
+        state = self.state
+        return state is not None and is_dropped(state.control.log, self._complete(loose))
+
+    def finish(self) -> list[AnyEvent]:
+        """End the log: take the snapshots that are left; return what was told last."""
+        if self._telling is not None:
+            if self._in_doubt:
+                self._settle_doubt(self._telling, is_next=False)
+            self._settle(self._telling)
+        events = self._told()
+        self._take_snapshots(self._ahead)
+        return events
+
+    def _told(self) -> list[AnyEvent]:
+        """Return what was told since the last time, one event per cause."""
+        events = [] if self._telling is None else self._telling.take()
+        return coalesce(events) if events else events
+
+    def _is_ours(self, change: LooseChange) -> bool:
+        name = change.cluster
+        if not name:
+            return True
+        self.clusters.add(name)
+        if self._wanted is None:
+            self._wanted = name
+            if self.state is not None:
+                self.state.control.cluster = name
+        return name == self._wanted
+
+    def _complete(self, loose: LooseChange) -> LooseChange:
+        state = self.state
+        if state is None:
+            return complete(loose, after=_JUST_BEFORE, watcher="", now=0)
+        log = state.control.log
+        return complete(loose, after=log.position, watcher=log.watcher, now=state.control.now)
+
+    def _take_one(self, loose: LooseChange) -> None:
+        change = self._complete(loose)
+        if self.first is None:
+            self.first = change
+        telling = self._telling
+        if telling is not None:
+            log = telling.state.control.log
+            if is_dropped(log, change):
+                replay(telling.state, change)  # it counts it
+                return
+            if self._in_doubt:
+                self._settle_doubt(telling, is_next=loose.has_place and _is_next(log, change))
+        if self._passes_points(change):
+            return
+        telling = telling or self._begin(change)
+        telling.add(self._apply(telling.state, change))
+
+    def _settle_doubt(self, telling: Telling, *, is_next: bool) -> None:
+        """End the doubt by a change that is `is_next` if what could not be read left no hole."""
+        self._in_doubt = False
+        if not is_next:
+            _miss(telling, UNREADABLE)
+
+    def _passes_points(self, change: ZnodeChange) -> bool:
+        """Take the snapshots before this change; tell whether it is beyond all points."""
+        self._take_snapshots([point for point in self._ahead if point.is_before(change)])
+        return not self._ahead
+
+    def _take_snapshots(self, points: Sequence[Point]) -> None:
+        for point in points:
+            self.snapshots[point] = None if self.state is None else snapshot(self.state)
+        self._ahead = [point for point in self._ahead if point not in points]
+
+    def _begin(self, first: ZnodeChange) -> Telling:
+        """Start at the first change: nothing before it is missed but where it is no resync."""
+        control = new_cluster(
+            self._wanted or "", assumed=self._assumed, counters_since=first.observed_at
+        )
+        state = ClusterState(control, MemoryTopicStore())
+        telling = self._telling = Telling(state)
+        control.now = first.observed_at
+        log = control.log
+        log.position = Position(first.generation, first.seq - 1)
+        log.watcher = first.watcher
+        if first.kind is not ChangeKind.RESYNC_STARTED:
+            self._cut = True
+            log.baseline = True
+            _miss(telling, CUT, position=first.position)
+        for records, reason in self._unreadable_before:
+            telling.add(count_unreadable(state, records, at=first.observed_at, reason=reason))
+        return telling
+
+    def _apply(self, state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+        self.applied += 1
+        self._unsettled += 1
+        log = state.control.log
+        try:
+            _, events = replay(state, change)
+        except Exception as error:  # noqa: BLE001  # a bug of ours must not end the replay: it is told
+            events = count_error(state, change, f"{type(error).__name__}: {error}")
+        if change.kind is ChangeKind.RESYNC_FINISHED and not log.baseline:
+            self._count_from_here(state, change)
+        if not self._cut:
+            return events
+        if log.resync is not None:
+            return [event for event in events if not _is_found(event)]
+        if change.kind is ChangeKind.RESYNC_FINISHED and log.incomplete_since is None:
+            self._cut = False
+            return [*events, _baseline(state, change)]
+        return events
+
+    def _count_from_here(self, state: ClusterState, change: ZnodeChange) -> None:
+        """Let counting start at a first resync that the fold would ask to be done again."""
+        log = state.control.log
+        log.baseline = True
+        log.incomplete_reason = UNPROVED
+        znode_handlers.baseline(state, change)
+
+    def _is_settling_due(self, state: ClusterState) -> bool:
+        if self._unsettled < SETTLE_IN_FAILOVER_AFTER_CHANGES:
+            return False
+        in_failover = state.control.controller.failover is Failover.UNDER_WAY
+        return in_failover or self._unsettled >= SETTLE_AFTER_CHANGES
+
+    def _settle(self, telling: Telling) -> None:
+        self._unsettled = 0
+        state = telling.state
+        telling.add(finish_batch(state, at=state.control.now))
+        # Nobody projects views here.
+        state.changed.clear()
+        state.removed.clear()
+
+
+_JUST_BEFORE = Position(1, 0)
+"""What the first record follows, if it does not say where it is."""
+
+
+def _is_next(log: LogLedger, change: ZnodeChange) -> bool:
+    return change.position == Position(log.position.generation, log.position.seq + 1)
+
+
+def _miss(telling: Telling, reason: str, position: Position | None = None) -> None:
+    """Mark the figures incomplete, and tell it, unless they are; nobody can be asked."""
+    control = telling.state.control
+    log = control.log
+    if log.incomplete_since is not None:
+        return
+    log.incomplete_since = control.now
+    log.incomplete_reason = reason
+    telling.add([Incomplete(at=control.now, position=position or log.position, reason=reason)])
+
+
+def _is_found(event: AnyEvent) -> bool:
+    """Tell whether the first resync of a cut log tells this of what it only finds."""
+    if isinstance(event, ControllerElected):
+        return event.from_broker == NO_CONTROLLER
+    return isinstance(event, BrokerStarted | TopicCreated | TopicExpanded)
+
+
+def _baseline(state: ClusterState, change: ZnodeChange) -> Baseline:
+    controller = state.control.controller
+    return Baseline(
+        **where(change),
+        znodes=state.control.log.znodes,
+        controller=controller.id,
+        epoch=controller.epoch,
+    )

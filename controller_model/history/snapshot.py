@@ -1,0 +1,274 @@
+"""Everything that is known of a cluster at one place of its log, as one record: the snapshot.
+
+The rule: its names and definitions are a promise to others; fields may be added, none may change.
+A snapshot is made from the fold's own state and figures, so it cannot disagree with the views. In
+it None (null) means that there is nothing, or that it is not known; never zero.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model.fold.projection import partition_epoch
+from controller_model.handlers import controller
+from controller_model.kafka.ids import NO_CONTROLLER
+from controller_model.kafka.states import PartitionState, partition_state_of
+from controller_model.records.changes import SessionState
+from controller_model.state import figures
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import (
+    BrokerRecord,
+    ControllerLedger,
+    ControlPlane,
+    PartitionRecord,
+    TopicState,
+)
+from controller_model.znodes.znode_kinds import ZnodeKind
+
+
+class AsOfLog(msgspec.Struct, frozen=True, kw_only=True):
+    """The last change of the log that the snapshot holds."""
+
+    generation: int
+    seq: int
+
+
+class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is the controller, and the account of elections."""
+
+    id: int | None
+    """None: nobody holds /controller."""
+    epoch: int | None
+    elections: int
+    """Creations of /controller seen, and those that only the epoch tells of; a controller that was
+    there at the baseline stands for one."""
+    changes: int
+    """Elections after the first."""
+    id_changes: int
+    """Elections won by another id than the one before."""
+    missed_elections: int
+
+
+class BrokerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker that was ever registered or is assigned."""
+
+    live: bool
+    epoch: int | None
+    """The czxid of its registration, also of the last one of a dead broker."""
+    registrations: int
+    """Distinct czxids seen."""
+    leaders: int
+    replicas: int
+    preferred: int
+    """Partitions whose first replica it is; topics that are being deleted excluded."""
+    imbalance_ratio: float
+    """The part of them that it does not lead (0..1); 0 without any."""
+
+
+class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition; without a state znode its leader, ISR and epochs are None."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    leader: int | None
+    """As it is written: -1 stays -1."""
+    isr: tuple[int, ...] | None
+    leader_epoch: int | None
+    controller_epoch: int | None
+    partition_epoch: int | None
+    """The state znode's version when it said this: damage that was written since is not counted."""
+    leader_recovery_state: int | None
+    state: PartitionState
+    """As a new controller would take it from what ZooKeeper holds (states.partition_state_of)."""
+
+
+class TopicSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic whose znode exists."""
+
+    topic_id: str | None
+    deleting: bool
+    partitions: dict[int, PartitionSnapshot]
+
+
+class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster's figures (views.Counts), and how well the log went."""
+
+    topics: int
+    partitions: int
+    offline: int
+    under_replicated: int
+    under_min_isr: int
+    at_min_isr: int
+    preferred_imbalance: int
+    reassigning: int
+    deleting_topics: int
+    missed_updates: int
+    unreadable: int
+    stale: int
+
+
+class PendingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requests stand in ZooKeeper."""
+
+    preferred_election: bool
+    reassign_partitions: bool
+    notifications: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster at one place of its log."""
+
+    cluster: str | None
+    """None: no record of the log names it."""
+    as_of: AsOfLog
+    at: int
+    """The log's time there: its largest observed_at, in milliseconds since 1970."""
+    controller: ControllerSnapshot
+    brokers: dict[int, BrokerSnapshot]
+    topics: dict[str, TopicSnapshot]
+    counts: CountsSnapshot
+    pending: PendingSnapshot
+    complete: bool
+    """Whether the log has told everything that ZooKeeper held then, as far as it can know."""
+    incomplete_reason: str | None
+    """Why not; None when it is complete."""
+    denied: tuple[str, ...]
+    """Paths that the watcher may not read: what depends on them is not known."""
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def snapshot(state: ClusterState) -> Snapshot:
+    """Return what the state holds; settles its totals."""
+    state.settle()
+    control = state.control
+    generation, seq = control.log.position
+    reason = _why_incomplete(control)
+    live = control.live_brokers()
+    return Snapshot(
+        cluster=control.cluster or None,
+        as_of=AsOfLog(generation=generation, seq=seq),
+        at=control.now,
+        controller=_controller(control.controller, baseline=control.log.baseline),
+        brokers={broker: _broker(control, broker) for broker in _known_brokers(control)},
+        topics={
+            name: _topic(topic, deleting=name in control.deleting, live=live)
+            for name in sorted(state.topics.names())
+            if (topic := state.topics.get(name)) is not None and topic.mark is not None
+        },
+        counts=_counts(control),
+        pending=_pending(control),
+        complete=reason is None,
+        incomplete_reason=reason,
+        denied=control.log.denied,
+    )
+
+
+def encode_snapshot(told: Snapshot) -> bytes:
+    """Return a snapshot as one line of JSON; ids of brokers and partitions become text."""
+    return _encoder.encode(told)
+
+
+def _why_incomplete(control: ControlPlane) -> str | None:
+    # In the order of completeness.assess, which judges the views that the fold makes of the same.
+    log = control.log
+    if log.session not in {None, SessionState.CONNECTED}:
+        return f"the watcher had no ZooKeeper session: {log.session}"
+    if log.divergent_since is not None:
+        return "an audit found that this is not what ZooKeeper holds"
+    if log.incomplete_since is None and not log.baseline:
+        return "the first resync has not ended"
+    return log.why_incomplete()
+
+
+def _controller(ledger: ControllerLedger, *, baseline: bool) -> ControllerSnapshot:
+    present = ledger.id != NO_CONTROLLER
+    # Before the baseline nothing is counted: a controller that is there will stand for one.
+    elections, missed = controller.account(ledger) if baseline else (int(present), 0)
+    return ControllerSnapshot(
+        id=ledger.id if present else None,
+        epoch=ledger.epoch,
+        elections=elections,
+        changes=max(0, elections - 1),
+        id_changes=ledger.id_changes,
+        missed_elections=missed,
+    )
+
+
+def _known_brokers(control: ControlPlane) -> list[int]:
+    return sorted(figures.known_brokers(control))
+
+
+def _broker(control: ControlPlane, broker: int) -> BrokerSnapshot:
+    record = control.brokers.get(broker, BrokerRecord())
+    totals = control.totals
+    preferred = totals.preferred.get(broker, 0)
+    not_led = totals.preferred_not_led.get(broker, 0)
+    return BrokerSnapshot(
+        live=record.live,
+        epoch=record.epoch,
+        registrations=record.registrations,
+        leaders=totals.leaders.get(broker, 0),
+        replicas=totals.replicas.get(broker, 0),
+        preferred=preferred,
+        imbalance_ratio=not_led / preferred if preferred else 0.0,
+    )
+
+
+def _topic(topic: TopicState, *, deleting: bool, live: set[int]) -> TopicSnapshot:
+    return TopicSnapshot(
+        topic_id=topic.topic_id,
+        deleting=deleting,
+        partitions={
+            partition: _partition(topic, partition, record, live)
+            for partition, record in sorted(topic.partitions.items())
+            if record.replicas is not None
+        },
+    )
+
+
+def _partition(
+    topic: TopicState, partition: int, record: PartitionRecord, live: set[int]
+) -> PartitionSnapshot:
+    stated = record.leader is not None
+    return PartitionSnapshot(
+        replicas=record.replicas or (),
+        adding=topic.adding.get(partition, ()),
+        removing=topic.removing.get(partition, ()),
+        leader=record.leader,
+        isr=record.isr if stated else None,
+        leader_epoch=record.leader_epoch if stated else None,
+        controller_epoch=record.controller_epoch if stated else None,
+        partition_epoch=partition_epoch(record) if stated else None,
+        leader_recovery_state=record.leader_recovery_state if stated else None,
+        state=partition_state_of(assigned=True, leader=record.leader, live=live),
+    )
+
+
+def _counts(control: ControlPlane) -> CountsSnapshot:
+    told = figures.counts(control)
+    log = control.log
+    return CountsSnapshot(
+        topics=told.topics,
+        partitions=told.partitions,
+        offline=told.offline,
+        under_replicated=told.under_replicated,
+        under_min_isr=told.under_min_isr,
+        at_min_isr=told.at_min_isr,
+        preferred_imbalance=told.preferred_imbalance,
+        reassigning=told.reassigning,
+        deleting_topics=told.deleting_topics,
+        missed_updates=log.missed_updates,
+        unreadable=log.unreadable,
+        stale=log.stale,
+    )
+
+
+def _pending(control: ControlPlane) -> PendingSnapshot:
+    return PendingSnapshot(
+        preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.marks,
+        reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.marks,
+        notifications=figures.notifications(control),
+    )

@@ -1,0 +1,211 @@
+"""What insights are made of: the partitions and the brokers of a cluster, as plain facts.
+
+The rule: an insight is a pure function of partitions and of a `ClusterFacts`, whatever they were
+read from, so that the same code answers over the views in the exporter, over a replayed log, and
+over what-if clusters in tests. What ZooKeeper does not hold stands in a field that says "assumed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
+from controller_model.records.views import BrokerView, ClusterView, TopicView
+
+EXAMPLES_SHOWN = 3
+"""Partitions named in a sentence; the number of all stands beside."""
+
+
+class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One partition, as its topic's znodes tell it."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    leader: int | None = None
+    """None: no state znode yet (NewPartition); below 0: Kafka wrote that there is no leader."""
+    isr: tuple[int, ...] = ()
+    leader_epoch: int = 0
+    controller_epoch: int = 0
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    min_isr: int | None = None
+    """The topic's own min.insync.replicas; None when it has none."""
+    unclean: bool | None = None
+    """The topic's own unclean.leader.election.enable; None when it has none."""
+    deleting: bool = False
+
+    @property
+    def id(self) -> TopicPartition:
+        """Its name."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def written_leader(self) -> int:
+        """The leader as it is written; NO_LEADER without a state, too."""
+        return NO_LEADER if self.leader is None else self.leader
+
+    @property
+    def preferred(self) -> int | None:
+        """The preferred replica: the first one assigned; None without replicas."""
+        return self.replicas[0] if self.replicas else None
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that a reassignment leads to (ReplicaAssignment.targetReplicas)."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def reassigning(self) -> bool:
+        """Whether replicas are being added or removed (ReplicaAssignment.isBeingReassigned)."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def counts(self) -> bool:
+        """Whether Kafka counts it among the offline, imbalanced, under-replicated ones."""
+        return self.leader is not None and not self.deleting
+
+
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The brokers of a cluster, and the defaults that hold in it."""
+
+    live: frozenset[int]
+    """Registered brokers, those that shut down included: ZooKeeper does not tell them apart."""
+    controller: int = NO_CONTROLLER
+    controller_epoch: int | None = None
+    racks: dict[int, str | None] = {}
+    """Of every broker known, as registered last; None: it has none."""
+    gone_since: dict[int, int | None] = {}
+    """When the end of a broker that is not live was seen; None: it was never registered."""
+    broker_min_isr: dict[str, int] = {}
+    """min.insync.replicas of /config/brokers, by id or "<default>"."""
+    broker_unclean: dict[str, bool] = {}
+    """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
+    min_isr_assumed: int = 1
+    unclean_assumed: bool = False
+    """What the brokers' own files say where ZooKeeper does not; Kafka's default."""
+
+    @property
+    def default_min_isr(self) -> int:
+        """min.insync.replicas where neither the topic nor the leader's broker has its own."""
+        return self.broker_min_isr.get("<default>", self.min_isr_assumed)
+
+    def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int:
+        """Return the ISR size below which acks=all is refused, were `leader` to lead.
+
+        The topic's own value, else that of the leader's broker, else the brokers' default, else
+        what our options assume; never more than there are replicas (Partition.isUnderMinIsr).
+        """
+        leader = partition.leader if leader is None else leader
+        least = partition.min_isr or self.broker_min_isr.get(str(leader))
+        if least is None:
+            least = self.default_min_isr
+        return min(least, len(partition.replicas))
+
+    def unclean_of(self, partition: PartitionFacts) -> bool:
+        """Tell whether an unclean election may be held for a partition.
+
+        The topic's own value, else the configuration of the broker that is the controller
+        (ZkPartitionStateMachine.collectUncleanLeaderElectionState).
+        """
+        if partition.unclean is not None:
+            return partition.unclean
+        by_broker = self.broker_unclean.get(str(self.controller))
+        if by_broker is not None:
+            return by_broker
+        return self.broker_unclean.get("<default>", self.unclean_assumed)
+
+    def is_offline(self, partition: PartitionFacts) -> bool:
+        """Tell whether a partition has a state but no live leader (offlinePartitionCount)."""
+        return partition.counts and partition.leader not in self.live
+
+    def is_under_min_isr(self, partition: PartitionFacts) -> bool:
+        """Tell whether a partition that is led has too small an ISR."""
+        return (
+            partition.counts
+            and partition.leader in self.live
+            and len(partition.isr) < self.min_isr_of(partition)
+        )
+
+    def in_rack(self, rack: str) -> frozenset[int]:
+        """Return the live brokers of a rack; none when it is not known."""
+        return frozenset(broker for broker in self.live if self.racks.get(broker) == rack)
+
+
+def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFacts:
+    """Return a cluster's facts as its views hold them."""
+    brokers = list(brokers)
+    return ClusterFacts(
+        live=frozenset(view.brokers_live),
+        controller=view.controller.id,
+        controller_epoch=view.controller.epoch,
+        racks={broker.id: broker.rack for broker in brokers},
+        gone_since={broker.id: broker.since for broker in brokers if not broker.live},
+        broker_min_isr=view.broker_min_isr,
+        broker_unclean=view.broker_unclean,
+        min_isr_assumed=view.min_isr_assumed,
+    )
+
+
+def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
+    """Yield the partitions of one topic view."""
+    columns = zip(
+        view.partitions,
+        view.replicas,
+        view.leader,
+        view.isr,
+        view.leader_epoch,
+        view.controller_epoch,
+        strict=True,
+    )
+    adding, removing = view.adding, view.removing
+    for partition, replicas, leader, isr, leader_epoch, controller_epoch in columns:
+        yield PartitionFacts(
+            topic=view.name,
+            partition=partition,
+            replicas=replicas,
+            leader=leader,
+            isr=isr or (),
+            leader_epoch=leader_epoch or 0,
+            controller_epoch=controller_epoch or 0,
+            adding=adding.get(partition, ()),
+            removing=removing.get(partition, ()),
+            min_isr=view.min_isr,
+            unclean=view.unclean,
+            deleting=view.deleting,
+        )
+
+
+def has_preferred_leader(partition: PartitionFacts) -> bool:
+    """Tell whether the gauge PreferredReplicaImbalanceCount leaves this partition out.
+
+    ControllerContext.hasPreferredLeader: a preferred replica that is still being added is exempt
+    until it is in the ISR, and from then on counts even if it already leads.
+    """
+    preferred = partition.preferred
+    if preferred is None:
+        return True
+    if preferred in partition.adding:
+        return preferred not in partition.isr
+    return partition.leader == preferred
+
+
+def named(partitions: Sequence[TopicPartition]) -> str:
+    """Return a few partitions as text, in Kafka's spelling.
+
+    >>> named([TopicPartition("t", n) for n in range(5)])
+    't-0, t-1, t-2, ...'
+    """
+    shown = [f"{topic}-{partition}" for topic, partition in partitions[:EXAMPLES_SHOWN]]
+    return ", ".join([*shown, "..."] if len(partitions) > EXAMPLES_SHOWN else shown)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "partition"), counted(2, "partition")
+    ('1 partition', '2 partitions')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,292 @@
+"""What would break if brokers were lost now, and whether one may be stopped.
+
+The rule: the controller is taken at its word. A partition whose leader is lost gets the leader
+that Kafka's offline election chooses (`elections`), lost members leave the ISR, and what is left
+is judged by the same definitions as today. Brokers that stop cleanly and brokers that die end
+alike: a controlled shutdown chooses among the same replicas in the same order, only earlier, so
+one answer serves both (KafkaController.doControlledShutdown, onReplicasBecomeOffline).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts, counted, named
+from controller_model.kafka.elections import elect
+from controller_model.kafka.ids import NO_LEADER, TopicPartition
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+KINDS_KEPT = 20_000
+"""Twice as many as Kafka's own assigner makes of 100 brokers; some megabytes."""
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loss of these brokers would do to partitions that Kafka counts."""
+
+    brokers: tuple[int, ...]
+    offline: tuple[TopicPartition, ...] = ()
+    """Led now, and then without a leader."""
+    stranded: tuple[TopicPartition, ...] = ()
+    """Offline now; an election that is due would bring them back, and then could not."""
+    under_min_isr: tuple[TopicPartition, ...] = ()
+    """Led now with enough replicas in sync, and then with too few: acks=all is refused."""
+    moved: dict[int, int] = {}
+    """How many leaders each other broker would get."""
+    leaders_after: dict[int, int] = {}
+    """How many partitions each broker would lead then."""
+    unclean: tuple[TopicPartition, ...] = ()
+    """Those that get a leader from outside the ISR, where the topic allows it: data is lost."""
+
+
+class StopRisk(enum.StrEnum):
+    """Why a broker is not safe to stop."""
+
+    NOT_LIVE = "not_live"
+    OFFLINE = "offline"
+    STRANDED = "stranded"
+    UNCLEAN = "unclean"
+    UNDER_MIN_ISR = "under_min_isr"
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason against stopping, in words."""
+
+    risk: StopRisk
+    text: str
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+class Safety(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether brokers are safe to stop now, and why."""
+
+    safe: bool | None
+    """None: there is nothing to stop, since none of them is registered."""
+    reasons: tuple[Reason, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What will happen, safe or not."""
+
+
+class _Losing:
+    """The account of one loss while partitions are walked through."""
+
+    def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
+        self.brokers = tuple(sorted(brokers))
+        self.rest = cluster.live.difference(brokers)
+        self.found: dict[StopRisk, list[TopicPartition]] = {risk: [] for risk in StopRisk}
+        self.moved: Counter[int] = Counter()
+
+    def take(
+        self, partition: PartitionFacts, leader: int | None, risks: tuple[StopRisk, ...]
+    ) -> None:
+        """Count what becomes of a partition (`outcome`)."""
+        for risk in risks:
+            self.found[risk].append(partition.id)
+        if leader is not None:
+            self.moved[leader] += 1
+
+    def ended(self, leaders: Counter[int]) -> Loss:
+        """Return the loss; `leaders` tells what each broker leads now."""
+        after = Counter(leaders)
+        after.update(self.moved)
+        return Loss(
+            brokers=self.brokers,
+            offline=tuple(self.found[StopRisk.OFFLINE]),
+            stranded=tuple(self.found[StopRisk.STRANDED]),
+            under_min_isr=tuple(self.found[StopRisk.UNDER_MIN_ISR]),
+            unclean=tuple(self.found[StopRisk.UNCLEAN]),
+            moved=dict(sorted(self.moved.items())),
+            leaders_after={b: n for b, n in sorted(after.items()) if b not in self.brokers},
+        )
+
+
+class ByKind(Generic[V]):
+    """What is the same for all partitions with the same brokers, leader and settings.
+
+    A cluster has few such kinds, since assignments repeat: each is thought about once.
+    """
+
+    def __init__(self, think: Callable[[PartitionFacts], V]) -> None:
+        self._think = think
+        self._known: dict[Hashable, V] = {}
+
+    def of(self, partition: PartitionFacts) -> V:
+        """Return what holds for a partition; it may use neither its name nor its epochs."""
+        kind = (
+            partition.replicas,
+            partition.isr,
+            partition.leader,
+            partition.adding,
+            partition.removing,
+            partition.min_isr,
+            partition.unclean,
+            partition.deleting,
+        )
+        known = self._known.get(kind)
+        if known is None:
+            if len(self._known) >= KINDS_KEPT:
+                self._known.clear()
+            known = self._known[kind] = self._think(partition)
+        return known
+
+
+def outcome(
+    partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[int]
+) -> tuple[int | None, tuple[StopRisk, ...]]:
+    """Return who leads a counted partition instead once only `rest` live, and what breaks.
+
+    The leader is None where it stays, and where nobody leads or led.
+    """
+    leader, isr, unclean = settled(partition, cluster, rest)
+    led_now = partition.leader in cluster.live
+    if leader == NO_LEADER:
+        if led_now:
+            return None, (StopRisk.OFFLINE,)
+        could = settled(partition, cluster, cluster.live)[0] != NO_LEADER
+        return None, (StopRisk.STRANDED,) if could else ()
+    if not led_now:
+        return None, ()
+    too_few = len(isr) < cluster.min_isr_of(partition, leader)
+    falls = too_few and not cluster.is_under_min_isr(partition)
+    risks = ((StopRisk.UNCLEAN,) if unclean else ()) + ((StopRisk.UNDER_MIN_ISR,) if falls else ())
+    return None if leader == partition.leader else leader, risks
+
+
+def settled(
+    partition: PartitionFacts, cluster: ClusterFacts, live: Collection[int]
+) -> tuple[int, tuple[int, ...], bool]:
+    """Return leader, ISR and uncleanness once the controller has done all it can with `live`.
+
+    The leader is NO_LEADER when nobody can be elected; the partition must have a state.
+    """
+    leader = partition.written_leader
+    if leader in live:
+        # ReplicaStateMachine, OfflineReplica: dead members leave the ISR.
+        return leader, tuple(replica for replica in partition.isr if replica in live), False
+    election = elect(
+        "offline",
+        replicas=partition.replicas,
+        isr=partition.isr,
+        leader=leader,
+        leader_epoch=partition.leader_epoch,
+        controller_epoch=partition.controller_epoch,
+        live=live,
+        adding=partition.adding,
+        removing=partition.removing,
+        unclean=cluster.unclean_of(partition),
+    )
+    if election.leader_and_isr is None:
+        return NO_LEADER, partition.isr, False
+    return election.leader_and_isr.leader, election.leader_and_isr.isr, election.unclean
+
+
+def lose(
+    partitions: Iterable[PartitionFacts], cluster: ClusterFacts, brokers: Collection[int]
+) -> Loss:
+    """Return what the loss of all these brokers at once would do: a rack, a pair, any set."""
+    return lose_groups(partitions, cluster, {"": brokers})[""]
+
+
+def lose_each(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> dict[int, Loss]:
+    """Return for every live broker what its loss alone would do, in one walk."""
+    return lose_groups(partitions, cluster, {broker: (broker,) for broker in sorted(cluster.live)})
+
+
+def lose_groups(
+    partitions: Iterable[PartitionFacts],
+    cluster: ClusterFacts,
+    groups: Mapping[K, Collection[int]],
+) -> dict[K, Loss]:
+    """Return what the loss of each group of brokers alone would do, in one walk.
+
+    A broker may be in several groups, or in none.
+    """
+    each = {
+        name: _Losing(cluster.live.intersection(brokers), cluster)
+        for name, brokers in groups.items()
+    }
+    groups_of: dict[int, list[_Losing]] = {}
+    for losing in each.values():
+        for broker in losing.brokers:
+            groups_of.setdefault(broker, []).append(losing)
+
+    def effects_on(partition: PartitionFacts) -> list[_Effect]:
+        met = {
+            losing
+            for broker in involved(partition, cluster)
+            for losing in groups_of.get(broker, ())
+        }
+        judged = ((losing, *outcome(partition, cluster, losing.rest)) for losing in met)
+        return [each for each in judged if each[1] is not None or each[2]]
+
+    effects = ByKind(effects_on)
+    leaders: Counter[int] = Counter()
+    for partition in partitions:
+        if not partition.counts:
+            continue
+        if partition.leader in cluster.live:
+            leaders[partition.leader] += 1
+        for losing, leader, risks in effects.of(partition):
+            losing.take(partition, leader, risks)
+    return {name: losing.ended(leaders) for name, losing in each.items()}
+
+
+_Effect = tuple[_Losing, int | None, tuple[StopRisk, ...]]
+"""Which loss it is of, and what `outcome` says."""
+
+
+def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:
+    """Return the brokers whose loss may change this partition.
+
+    Outside the ISR and without the lead, a replica matters only to an unclean election.
+    """
+    found = {partition.written_leader, *partition.isr}
+    return found.union(partition.replicas) if cluster.unclean_of(partition) else found
+
+
+def safety(loss: Loss, cluster: ClusterFacts) -> Safety:
+    """Return whether the brokers of a loss are safe to stop, with the reasons in words."""
+    if not loss.brokers:
+        text = "not registered now: there is nothing to stop"
+        return Safety(safe=None, reasons=(Reason(risk=StopRisk.NOT_LIVE, text=text),))
+    found = [
+        Reason(risk=risk, partitions=partitions, text=f"{_count(partitions)} {text}")
+        for risk, partitions, text in (
+            (StopRisk.OFFLINE, loss.offline, "would go offline: no other replica is in sync"),
+            (
+                StopRisk.STRANDED,
+                loss.stranded,
+                "offline now would lose the last replica that could lead again",
+            ),
+            (
+                StopRisk.UNCLEAN,
+                loss.unclean,
+                "would get a leader that is not in sync: data is lost",
+            ),
+            (
+                StopRisk.UNDER_MIN_ISR,
+                loss.under_min_isr,
+                "would fall below min.insync.replicas: producers with acks=all are refused",
+            ),
+        )
+        if partitions
+    ]
+    return Safety(safe=not found, reasons=tuple(found), notes=tuple(_notes(loss, cluster)))
+
+
+def _count(partitions: tuple[TopicPartition, ...]) -> str:
+    return f"{counted(len(partitions), 'partition')} ({named(partitions)})"
+
+
+def _notes(loss: Loss, cluster: ClusterFacts) -> Iterable[str]:
+    if cluster.controller in loss.brokers:
+        yield "the controller is among them: another broker is elected"
+    if loss.moved:
+        moves = ", ".join(f"{count} to broker {broker}" for broker, count in loss.moved.items())
+        yield f"{counted(sum(loss.moved.values()), 'leader')} would move: {moves}"

@@ -1,0 +1,100 @@
+"""Which two brokers must not be lost together: what a pair breaks that neither of them breaks alone.
+
+The rule: a partition counts for a pair only if both have a part in it, so one walk over the pairs
+of each partition's own brokers finds all pairs, however many brokers there are. The worst of them
+are then asked about as any other loss is, so that their figures are the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
+from itertools import combinations
+
+import msgspec
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.insights.loss import ByKind, Loss, StopRisk, involved, lose_groups, outcome
+
+Pair = tuple[int, int]
+"""Two live brokers, the lower id first."""
+
+RISKS = (StopRisk.OFFLINE, StopRisk.STRANDED, StopRisk.UNCLEAN, StopRisk.UNDER_MIN_ISR)
+"""What a pair may do, the worst first."""
+
+
+class PairLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loss of two brokers at once would do."""
+
+    loss: Loss
+    beyond: dict[StopRisk, int]
+    """Of each risk, the partitions that it meets though the loss of neither alone would."""
+
+
+class PairLosses(msgspec.Struct, frozen=True, kw_only=True):
+    """The pairs that break more together than apart."""
+
+    count: int
+    """How many there are."""
+    worst: tuple[PairLoss, ...] = ()
+
+
+def lose_pairs(
+    walk: Callable[[], Iterable[PartitionFacts]], cluster: ClusterFacts, *, most: int
+) -> PairLosses:
+    """Return the pairs that break more than their members do alone, the worst `most` of them.
+
+    Args:
+        walk: yields all partitions, and is called twice.
+        cluster: its brokers.
+        most: how many pairs are told; all are counted.
+    """
+    beyond = _beyond(walk(), cluster)
+    worst = nsmallest(
+        most, beyond, key=lambda pair: (*(-beyond[pair][risk] for risk in RISKS), *pair)
+    )
+    losses = lose_groups(walk(), cluster, {pair: pair for pair in worst}) if worst else {}
+    return PairLosses(
+        count=len(beyond),
+        worst=tuple(
+            PairLoss(loss=loss, beyond={risk: beyond[pair][risk] for risk in RISKS})
+            for pair, loss in losses.items()
+        ),
+    )
+
+
+def _beyond(
+    partitions: Iterable[PartitionFacts], cluster: ClusterFacts
+) -> dict[Pair, Counter[StopRisk]]:
+    """Return what each pair breaks that neither member breaks alone; nothing: not in it."""
+    found: dict[Pair, Counter[StopRisk]] = {}
+    of_kind = ByKind(lambda partition: _of_kind(partition, cluster))
+    for partition in partitions:
+        if not partition.counts:
+            continue
+        for pair, risks in of_kind.of(partition):
+            found.setdefault(pair, Counter()).update(risks)
+    return found
+
+
+def _of_kind(partition: PartitionFacts, cluster: ClusterFacts) -> list[tuple[Pair, list[StopRisk]]]:
+    """Return what pairs of its brokers break that neither of a pair breaks alone."""
+    # Only its own brokers decide about a partition: small sets, in a cluster of any size.
+    members = cluster.live.intersection(
+        (partition.written_leader, *partition.isr, *partition.replicas)
+    )
+    alone: dict[int, tuple[StopRisk, ...]] = {}
+    found = []
+    for pair in combinations(sorted(members & involved(partition, cluster)), 2):
+        _, risks = outcome(partition, cluster, members.difference(pair))
+        if not risks:
+            continue
+        for broker in pair:
+            if broker not in alone:
+                alone[broker] = outcome(partition, cluster, members - {broker})[1]
+        known = alone[pair[0]] + alone[pair[1]]
+        new = [risk for risk in risks if risk not in known]
+        if new:
+            found.append((pair, new))
+    return found

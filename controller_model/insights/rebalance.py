@@ -1,0 +1,319 @@
+"""Leaders that are not where they should be: the next auto-rebalance, and what to elect by hand.
+
+The rule: imbalance and candidates are those of KafkaController.checkAndTriggerAutoLeaderRebalance
+(3.9), ratio and strict threshold included; only what `elections` can elect is ever recommended.
+The settings are the controller's own and not in ZooKeeper: they are options of ours, assumed.
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    has_preferred_leader,
+)
+from controller_model.kafka.elections import elect
+from controller_model.kafka.errors import ModelError
+from controller_model.kafka.ids import TopicPartition
+
+FIRST_CHECK_AFTER_MS = 5_000
+"""After its failover work the controller checks first (KafkaController.onControllerFailover)."""
+
+PARTITIONS_PER_CHUNK = 500
+"""Of a recommendation: an election of this many is one short burst of requests to brokers."""
+
+ELECTION_FILE = "election.json"
+"""What the command calls the file that holds the partitions: `kcm recommend --json` writes it."""
+
+
+class AutoRebalance(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that are assumed, under Kafka's names with "_" for "."; Kafka's defaults."""
+
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_per_broker_percentage: int = 10
+    leader_imbalance_check_interval_seconds: int = 300
+    reassignments_block: bool = False
+    """Before KAFKA-10149 (2022) any reassignment under way kept every broker from rebalancing."""
+
+
+class Blocked(enum.StrEnum):
+    """Why a preferred replica that does not lead cannot be elected."""
+
+    NOT_LIVE = "not_live"
+    """Its broker is not registered."""
+    NOT_IN_ISR = "not_in_isr"
+    TOPIC_BEING_DELETED = "topic_being_deleted"
+    REASSIGNMENT = "reassignment"
+    """A reassignment is under way, somewhere, and the controller is an old one."""
+    NEWER_CONTROLLER_EPOCH = "newer_controller_epoch"
+    """The state was written under a newer controller epoch: the election would be refused."""
+
+
+class BrokerImbalance(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a broker is from leading what it should lead (the ratio rule)."""
+
+    broker: int
+    preferred: int
+    """Partitions whose first replica it is, topics being deleted excluded."""
+    not_led: int
+    """Those of them that have a state and another leader, or none."""
+
+    @property
+    def ratio(self) -> float:
+        """The share that it does not lead; 0 without preferred partitions."""
+        return self.not_led / self.preferred if self.preferred else 0.0
+
+
+class NextRebalance(msgspec.Struct, frozen=True, kw_only=True):
+    """What the controller's next check would do."""
+
+    assumed: AutoRebalance
+    brokers: tuple[BrokerImbalance, ...] = ()
+    """Every broker that is preferred somewhere, worst first."""
+    exceeding: tuple[int, ...] = ()
+    """Those above the threshold, strictly, worst first."""
+    elect: tuple[TopicPartition, ...] = ()
+    """What it would elect; nothing where auto.leader.rebalance.enable is off."""
+    blocked: dict[Blocked, tuple[TopicPartition, ...]] = {}
+    """What it would leave: partitions of exceeding brokers, and of topics being deleted."""
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a recommendation: one run of kafka-leader-election."""
+
+    partitions: tuple[TopicPartition, ...]
+    imbalance_after: int
+    """The gauge PreferredReplicaImbalanceCount after this chunk and those before it."""
+
+    @property
+    def json(self) -> str:
+        """The file for `kafka-leader-election --election-type preferred --path-to-json-file`."""
+        return election_json(self.partitions)
+
+
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
+    """Which preferred elections to run, and what they are good for."""
+
+    chunks: tuple[Chunk, ...] = ()
+    imbalance_before: int = 0
+    imbalance_after: int = 0
+    brokers_before: tuple[BrokerImbalance, ...] = ()
+    """Worst first."""
+    brokers_after: tuple[BrokerImbalance, ...] = ()
+    """The same brokers in the same order."""
+    blocked: dict[Blocked, tuple[TopicPartition, ...]] = {}
+    """What is imbalanced and stays so, because no preferred election can mend it now."""
+
+
+class _Account:
+    """Partitions by their preferred replica's broker, from one walk."""
+
+    def __init__(self, partitions: Iterable[PartitionFacts]) -> None:
+        self.preferred: dict[int, int] = {}
+        self.not_led: dict[int, list[PartitionFacts]] = {}
+        self.deleting: list[TopicPartition] = []
+        self.reassigning = False
+        self.imbalance = 0
+        preferred = self.preferred
+        for partition in partitions:
+            replicas = partition.replicas
+            if replicas and partition.leader == replicas[0] and not partition.adding:
+                # Most are: led as they should be, with nothing to weigh.
+                self.reassigning = self.reassigning or bool(partition.removing)
+                if not partition.deleting:
+                    preferred[replicas[0]] = preferred.get(replicas[0], 0) + 1
+            else:
+                self._take(partition)
+        for waiting in self.not_led.values():
+            waiting.sort(key=lambda partition: partition.id)
+
+    def _take(self, partition: PartitionFacts) -> None:
+        broker = partition.preferred
+        self.reassigning = self.reassigning or partition.reassigning
+        if broker is None:
+            return
+        led = partition.leader is None or partition.leader == broker
+        if partition.deleting:
+            if not led:
+                self.deleting.append(partition.id)
+            return
+        self.preferred[broker] = self.preferred.get(broker, 0) + 1
+        self.imbalance += partition.counts and not has_preferred_leader(partition)
+        if not led:
+            self.not_led.setdefault(broker, []).append(partition)
+
+    def brokers(self) -> tuple[BrokerImbalance, ...]:
+        """Return every broker's imbalance, worst first."""
+        each = [
+            BrokerImbalance(broker=broker, preferred=n, not_led=len(self.not_led.get(broker, ())))
+            for broker, n in self.preferred.items()
+        ]
+        return tuple(sorted(each, key=lambda b: (-b.ratio, -b.not_led, b.broker)))
+
+
+def blocked_by(
+    partition: PartitionFacts, cluster: ClusterFacts, *, reassignment: bool = False
+) -> Blocked | None:
+    """Return why its preferred replica cannot be elected now; None when it can.
+
+    KafkaController.canPreferredReplicaBeLeader and the candidate filter around it.
+    """
+    if partition.deleting:
+        return Blocked.TOPIC_BEING_DELETED
+    if reassignment:
+        return Blocked.REASSIGNMENT
+    if partition.preferred not in cluster.live:
+        return Blocked.NOT_LIVE
+    if partition.preferred not in partition.isr:
+        return Blocked.NOT_IN_ISR
+    controller_epoch = cluster.controller_epoch
+    if controller_epoch is None:
+        controller_epoch = partition.controller_epoch
+    election = elect(
+        "preferred",
+        replicas=partition.replicas,
+        isr=partition.isr,
+        leader=partition.written_leader,
+        leader_epoch=partition.leader_epoch,
+        controller_epoch=controller_epoch,
+        live=cluster.live,
+        adding=partition.adding,
+        removing=partition.removing,
+        state_exists=partition.leader is not None,
+        state_controller_epoch=partition.controller_epoch,
+    )
+    return None if election.error is None else Blocked.NEWER_CONTROLLER_EPOCH
+
+
+def next_rebalance(
+    partitions: Iterable[PartitionFacts],
+    cluster: ClusterFacts,
+    assumed: AutoRebalance = AutoRebalance(),  # noqa: B008  # frozen: the one value of defaults
+) -> NextRebalance:
+    """Return what the controller's next check would find and elect."""
+    account = _Account(partitions)
+    brokers = account.brokers()
+    threshold = assumed.leader_imbalance_per_broker_percentage / 100
+    exceeding = tuple(b.broker for b in brokers if b.ratio > threshold)
+    elected: list[TopicPartition] = []
+    blocked: dict[Blocked, list[TopicPartition]] = {}
+    if account.deleting:
+        blocked[Blocked.TOPIC_BEING_DELETED] = account.deleting
+    stands_still = assumed.reassignments_block and account.reassigning
+    for partition in _waiting(account, exceeding):
+        reason = blocked_by(partition, cluster, reassignment=stands_still)
+        if reason is None:
+            elected.append(partition.id)
+        else:
+            blocked.setdefault(reason, []).append(partition.id)
+    return NextRebalance(
+        assumed=assumed,
+        brokers=brokers,
+        exceeding=exceeding,
+        elect=tuple(elected) if assumed.auto_leader_rebalance_enable else (),
+        blocked={reason: tuple(found) for reason, found in blocked.items()},
+    )
+
+
+def next_check_at(
+    elected_at: int,
+    now: int,
+    assumed: AutoRebalance = AutoRebalance(),  # noqa: B008  # frozen: the one value of defaults
+) -> int | None:
+    """Return when the controller checks next, at the earliest; None if it never does.
+
+    Failover work and each check take time that ZooKeeper does not show, so it is a lower bound.
+
+    >>> next_check_at(1_000, 1_000), next_check_at(1_000, 6_001)
+    (6000, 306000)
+    """
+    if not assumed.auto_leader_rebalance_enable:
+        return None
+    first = elected_at + FIRST_CHECK_AFTER_MS
+    interval = assumed.leader_imbalance_check_interval_seconds * 1000
+    checks_done = max(0, -(-(now - first) // interval))
+    return first + checks_done * interval
+
+
+def recommend(
+    partitions: Iterable[PartitionFacts],
+    cluster: ClusterFacts,
+    *,
+    partitions_per_chunk: int = PARTITIONS_PER_CHUNK,
+) -> Recommendation:
+    """Return the preferred elections that can be held now, worst broker first, in chunks.
+
+    No threshold: an operator who asks wants the balance, not a tenth of imbalance.
+    """
+    if partitions_per_chunk < 1:
+        raise ModelError(f"a chunk of {partitions_per_chunk} partitions")
+    account = _Account(partitions)
+    brokers = account.brokers()
+    electable: list[PartitionFacts] = []
+    blocked: dict[Blocked, list[TopicPartition]] = {}
+    for partition in _waiting(account, [broker.broker for broker in brokers]):
+        reason = blocked_by(partition, cluster)
+        if reason is None:
+            electable.append(partition)
+        else:
+            blocked.setdefault(reason, []).append(partition.id)
+    chunks = tuple(_chunks(electable, account.imbalance, partitions_per_chunk))
+    mended: dict[int | None, int] = {}
+    for partition in electable:
+        mended[partition.preferred] = mended.get(partition.preferred, 0) + 1
+    after = (
+        msgspec.structs.replace(b, not_led=b.not_led - mended.get(b.broker, 0)) for b in brokers
+    )
+    return Recommendation(
+        chunks=chunks,
+        imbalance_before=account.imbalance,
+        imbalance_after=chunks[-1].imbalance_after if chunks else account.imbalance,
+        brokers_before=brokers,
+        brokers_after=tuple(after),
+        blocked={reason: tuple(found) for reason, found in blocked.items()},
+    )
+
+
+def election_json(partitions: Sequence[TopicPartition]) -> str:
+    """Return partitions in the JSON that kafka-leader-election takes.
+
+    >>> election_json([TopicPartition("t", 0)])
+    '{"partitions":[{"topic":"t","partition":0}]}'
+    """
+    entries = [{"topic": topic, "partition": partition} for topic, partition in partitions]
+    return msgspec.json.encode({"partitions": entries}).decode()
+
+
+def election_command(server: str | None) -> str:
+    """Return the command that runs an election out of a file; None: no broker's address is known.
+
+    A host is what somebody wrote into a znode, and the command is pasted into a shell: it is quoted.
+
+    >>> election_command("b1:9092").split(" --")[1]
+    'bootstrap-server b1:9092'
+    >>> election_command("$(reboot):9092").split(" --")[1]
+    "bootstrap-server '$(reboot):9092'"
+    """
+    return (
+        f"kafka-leader-election.sh --bootstrap-server {shlex.quote(server or 'HOST:PORT')} "
+        f"--election-type PREFERRED --path-to-json-file {ELECTION_FILE}"
+    )
+
+
+def _waiting(account: _Account, brokers: Sequence[int]) -> Iterator[PartitionFacts]:
+    for broker in brokers:
+        yield from account.not_led.get(broker, ())
+
+
+def _chunks(electable: Sequence[PartitionFacts], imbalance: int, size: int) -> Iterator[Chunk]:
+    for start in range(0, len(electable), size):
+        part = electable[start : start + size]
+        # One that is still being added counts even when it leads (hasPreferredLeader).
+        imbalance -= sum(partition.preferred not in partition.adding for partition in part)
+        yield Chunk(partitions=tuple(p.id for p in part), imbalance_after=imbalance)

@@ -1,0 +1,122 @@
+"""Which writes the controller owes now, partition by partition, and what they would say.
+
+The rule: the same kinds as in `predictions`, read off partitions instead of totals, so that an
+operator who asks sees names and expected leaders. `since` is when the end of a broker was seen,
+None where nothing in ZooKeeper tells when a write became due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.insights.loss import settled
+from controller_model.kafka.ids import NO_LEADER, TopicPartition
+from controller_model.records.completeness import Status
+from controller_model.records.predictions import Due, Verdict, is_reassignment_due
+from controller_model.records.views import ClusterView
+
+
+class DueWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition's write that is due."""
+
+    kind: Due
+    partition: TopicPartition
+    since: int | None = None
+    leader: int | None = None
+    """The leader that the controller would write, -1 for none; None where it stays or goes."""
+    isr: tuple[int, ...] | None = None
+    """The ISR that it would write; None where more than one is possible, or it stays."""
+    sure: bool = True
+    """False: a replica in a failed log directory, which ZooKeeper does not tell, needs no write."""
+
+
+def due_writes(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> Iterator[DueWrite]:
+    """Yield the writes that are due, at most one for a partition: the next one."""
+    deleting: dict[str, list[PartitionFacts]] = {}
+    for partition in partitions:
+        if partition.deleting:
+            deleting.setdefault(partition.topic, []).append(partition)
+            continue
+        if partition.leader is None:
+            write = _first_state(partition, cluster)
+        elif partition.leader not in cluster.live:
+            write = _new_leader(partition, cluster)
+        else:
+            write = _isr_removal(partition, cluster) or _reassignment(partition, cluster)
+        if write is not None:
+            yield write
+    for topic in deleting.values():
+        # TopicDeletionManager.isTopicEligibleForDeletion: one partition halts them all.
+        if not any(_halts_deletion(partition, cluster) for partition in topic):
+            yield from filter(None, map(_of_deletion, topic))
+
+
+def verdict_of(view: ClusterView, status: Status) -> Verdict:
+    """Return what the controller is worth for a reader: unknown unless the figures are live."""
+    return view.writes_due.verdict if status is Status.LIVE else Verdict.UNKNOWN
+
+
+def _halts_deletion(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    return partition.reassigning or not cluster.live.issuperset(partition.replicas)
+
+
+def _of_deletion(partition: PartitionFacts) -> DueWrite | None:
+    if partition.written_leader < 0:
+        return None  # begun: the brokers have to answer before anything else is written
+    return DueWrite(kind=Due.TOPIC_DELETION, partition=partition.id, leader=NO_LEADER)
+
+
+def _first_state(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite | None:
+    # initializeLeaderAndIsrForPartitions: the first live replica leads, the live ones are in sync.
+    live = tuple(replica for replica in partition.replicas if replica in cluster.live)
+    if not live:
+        return None
+    return DueWrite(kind=Due.FIRST_STATE, partition=partition.id, leader=live[0], isr=live)
+
+
+def _new_leader(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite | None:
+    leader, isr, _ = settled(partition, cluster, cluster.live)
+    if partition.written_leader < 0:
+        if leader == NO_LEADER:
+            return None  # waits for a broker
+        return DueWrite(
+            kind=Due.LEADER_BACK, partition=partition.id, leader=leader, isr=isr, sure=False
+        )
+    return DueWrite(
+        kind=Due.NEW_LEADER,
+        partition=partition.id,
+        since=cluster.gone_since.get(partition.written_leader),
+        leader=leader,
+        isr=None if leader == NO_LEADER else isr,
+    )
+
+
+def _isr_removal(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite | None:
+    gone = [replica for replica in partition.isr if replica not in cluster.live]
+    if not gone:
+        return None
+    ends = [end for replica in gone if (end := cluster.gone_since.get(replica)) is not None]
+    _, isr, _ = settled(partition, cluster, cluster.live)
+    return DueWrite(
+        kind=Due.ISR_REMOVAL, partition=partition.id, since=min(ends, default=None), isr=isr
+    )
+
+
+def _reassignment(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite | None:
+    leader, target = partition.written_leader, partition.target
+    if not is_reassignment_due(
+        partition.replicas,
+        adding=partition.adding,
+        removing=partition.removing,
+        leader=leader,
+        isr=partition.isr,
+        live=cluster.live,
+    ):
+        return None
+    # Phase B: the leader stays if it is a target, else the first target leads.
+    leader = leader if leader in target else target[0]
+    isr = tuple(replica for replica in partition.isr if replica not in partition.removing)
+    return DueWrite(kind=Due.REASSIGNMENT, partition=partition.id, leader=leader, isr=isr)

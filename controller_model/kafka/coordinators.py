@@ -1,0 +1,60 @@
+"""Group and transaction coordinators: which brokers could host them, and when they move.
+
+The rule: a broker coordinates what is kept in the partitions of __consumer_offsets and
+__transaction_state that it leads, and nothing else; so coordinators move with those leaders.
+Which group lives in which partition is a hash of its name, and names are not in ZooKeeper.
+Source (Kafka 3.9): kafka.server.RequestHandlerHelper.onLeadershipChange,
+org.apache.kafka.common.internals.Topic, GroupCoordinator.partitionFor.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+
+from controller_model.kafka.hash_order import java_hash
+from controller_model.kafka.ids import NO_LEADER
+
+
+class Coordinator(enum.StrEnum):
+    """What a coordinator looks after."""
+
+    GROUP = "group"
+    TRANSACTION = "transaction"
+
+
+COORDINATOR_OF: Mapping[str, Coordinator] = {
+    "__consumer_offsets": Coordinator.GROUP,
+    "__transaction_state": Coordinator.TRANSACTION,
+}
+"""Internal topics whose leaders are coordinators (org.apache.kafka.common.internals.Topic)."""
+
+
+def coordinated_by(leaders: Iterable[int | None]) -> dict[int, int]:
+    """Return how many partitions each broker coordinates, given the leaders of one topic.
+
+    A partition without a leader (None, -1, or -2 while it is deleted) has no coordinator: the
+    groups or transactions in it stand still.
+
+    >>> coordinated_by([1, 2, 1, -1, None])
+    {1: 2, 2: 1}
+    """
+    counts: dict[int, int] = {}
+    for leader in leaders:
+        if leader is not None and leader > NO_LEADER:
+            counts[leader] = counts.get(leader, 0) + 1
+    return counts
+
+
+def partition_for(name: str, partitions: int) -> int:
+    """Return the partition that keeps a group or a transactional id, of that many.
+
+    GroupMetadataManager.partitionFor and TransactionStateManager.partitionFor: Utils.abs of the
+    name's hash code, which maps the smallest number to 0.
+
+    >>> partition_for("payments", 50)
+    13
+    """
+    code = java_hash(name)
+    signed = code - (1 << 32) if code >> 31 else code
+    return (0 if signed == -(1 << 31) else abs(signed)) % partitions

@@ -1,0 +1,98 @@
+"""The names of things: clusters, partitions, places in the log.
+
+The rule: an id is a small immutable value that sorts as people expect. It lives here and nowhere
+else, because all parts of the pipeline must agree on it to the last bit.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import NamedTuple
+
+import msgspec
+
+from controller_model.kafka.errors import ModelError
+
+NO_LEADER = -1
+"""The leader that Kafka writes when a partition has none (LeaderAndIsr.NoLeader)."""
+
+LEADER_DURING_DELETE = -2
+"""The leader that Kafka writes while the partition is deleted (LeaderAndIsr.LeaderDuringDelete)."""
+
+NO_CONTROLLER = -1
+"""The controller id that the figures show while nobody holds /controller."""
+
+new_tuple = tuple.__new__
+"""Makes a NamedTuple in half the time of its own constructor, which is Python code."""
+
+_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic (org.apache.kafka.common.TopicPartition)."""
+
+    topic: str
+    partition: int
+
+
+class PartitionAndReplica(NamedTuple):
+    """One replica of a partition: the broker that is to hold it (kafka.controller)."""
+
+    topic: str
+    partition: int
+    replica: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that it is a replica of."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class Position(NamedTuple):
+    """A place in a cluster's log: who wrote (generation) and the how-manieth change (seq).
+
+    Positions compare as the log is ordered: a later generation is after all of an earlier one.
+    """
+
+    generation: int
+    seq: int
+
+
+NOWHERE = Position(0, 0)
+"""Before the first change of the first generation: generations and seqs start at 1."""
+
+
+class AsOf(msgspec.Struct, frozen=True, order=True):
+    """Which changes a view holds: everything up to (generation, seq), folded in this lineage.
+
+    Lineage names begin with the time they were made, so `<` finds the newer of two views of one
+    key, over restarts, over replays of a batch, and over a lost checkpoint.
+    """
+
+    lineage: str
+    generation: int
+    seq: int
+
+
+def check_cluster_name(name: str) -> str:
+    """Return the name if it can be a key, a label and a file name everywhere; raise otherwise.
+
+    >>> check_cluster_name("prod-eu.1")
+    'prod-eu.1'
+    """
+    if not _CLUSTER_NAME.fullmatch(name):
+        raise ModelError(
+            f"cluster name {name!r}: use 1 to 64 of letters, digits, '.', '_' and '-', "
+            "a letter or digit first"
+        )
+    return name
+
+
+def partition_of(cluster: str, partitions: int) -> int:
+    """Return the partition that holds all records of a cluster, the same in all three topics.
+
+    >>> partition_of("prod", 1)
+    0
+    """
+    return zlib.crc32(cluster.encode()) % partitions

@@ -1,0 +1,32 @@
+"""The catalogue: every metric about watched clusters, in the order in which it is served.
+
+The rule: one entry per metric, here and nowhere else. The exporter renders from it; dashboards,
+alert rules and the table in the documentation are made from it, so none of them can name a figure
+that does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller_model.metrics import brokers, cluster, incidents, pipeline, topics
+from controller_model.metrics.metric import Metric, Moment
+from controller_model.records.views import BrokerView, ClusterView
+
+CLUSTER_METRICS: tuple[Metric[ClusterView], ...] = (
+    *cluster.CONTROLLER,
+    *cluster.CLUSTER,
+    *incidents.INCIDENTS,
+    *incidents.BALANCE,
+    *pipeline.LOG,
+)
+"""Read from a cluster view; rendered once per change."""
+
+BROKER_METRICS: tuple[Metric[BrokerView], ...] = brokers.BROKER
+"""Read from a broker view; rendered once per change."""
+
+NOW_METRICS: tuple[Metric[Moment], ...] = (*pipeline.NOW, *topics.WORST)
+"""Read at each scrape."""
+
+CATALOGUE: tuple[Metric[Any], ...] = (*NOW_METRICS, *CLUSTER_METRICS, *BROKER_METRICS)
+"""All of them."""

@@ -1,0 +1,148 @@
+"""Events as records of kcm.events: joined by cause, numbered, and as JSON.
+
+The rule: an event's id rises per cluster, so that a reader may drop what it has seen; one cause
+is one record however the changes that tell of it came, up to a size that any reader takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import NOWHERE, AsOf, Position
+from controller_model.records.events import (
+    AnyEvent,
+    CoordinatorsMoved,
+    IsrExpanded,
+    IsrShrunk,
+    LeadersElected,
+    PartitionsOffline,
+    PartitionsOnline,
+    ReassignmentCompleted,
+    ReassignmentStarted,
+    StaleControllerWrite,
+)
+
+VERSION = 1
+"""The version that we write; a reader counts and skips any other."""
+
+MAX_PARTITIONS_PER_EVENT = 10_000
+"""Partitions that one event lists; a wider cause is told in several, so that no record is huge."""
+
+
+class EventId(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """An event's name; ids rise per cluster, so a reader drops what is not above its highest."""
+
+    lineage: str
+    generation: int
+    seq: int
+    index: int
+
+
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as it stands in kcm.events."""
+
+    v: int
+    cluster: str
+    id: EventId
+    event: AnyEvent
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(EventRecord)
+
+
+def coalesce(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """Join events of one cause: same kind and same facts, differing only in their partitions.
+
+    The joined event keeps the first one's time and zxid and takes the last one's position, so
+    positions still rise. Events without partitions are never joined.
+    """
+    groups: dict[object, list[AnyEvent]] = {}
+    for index, event in enumerate(events):
+        groups.setdefault(_cause(event, index), []).append(event)
+    joined = [part for group in groups.values() for part in _join(group)]
+    return sorted(joined, key=lambda event: event.position)
+
+
+def _cause(event: AnyEvent, index: int) -> object:
+    if isinstance(event, ReassignmentStarted | ReassignmentCompleted):
+        return index
+    facts: tuple[object, ...]
+    match event:
+        case LeadersElected():
+            facts = (event.election, event.from_broker, event.to_broker, event.controller_epoch)
+        case PartitionsOffline():
+            facts = (event.from_broker,)
+        case PartitionsOnline():
+            facts = (event.to_broker,)
+        case IsrShrunk():
+            facts = (event.who, event.leader, event.by_controller)
+        case IsrExpanded():
+            facts = (event.who, event.leader)
+        case CoordinatorsMoved():
+            facts = (event.coordinator, event.from_broker, event.to_broker)
+        case StaleControllerWrite():
+            facts = (event.controller_epoch, event.current_epoch)
+        case _:
+            return index
+    return (type(event), facts)
+
+
+def _join(group: Sequence[AnyEvent]) -> list[AnyEvent]:
+    if len(group) == 1:
+        return [group[0]]
+    partitions = [p for event in group for p in event.partitions]  # type: ignore[union-attr]  # only kinds with partitions share a group
+    starts = range(0, len(partitions), MAX_PARTITIONS_PER_EVENT)
+    return [
+        msgspec.structs.replace(
+            group[0],
+            position=group[-1].position,
+            partitions=tuple(partitions[start : start + MAX_PARTITIONS_PER_EVENT]),
+        )
+        for start in starts
+    ]
+
+
+def number(
+    cluster: str, lineage: str, events: Iterable[AnyEvent], *, after: EventId | None = None
+) -> list[EventRecord]:
+    """Return the records of one batch's events, with ids that rise, also above the one before.
+
+    An event may be told after later ones: an election waits for its epoch. Its id is then the next
+    one after theirs, since readers drop what does not rise.
+    """
+    records: list[EventRecord] = []
+    last = after
+    for event in events:
+        before = NOWHERE if last is None else Position(last.generation, last.seq)
+        generation, seq = max(event.position, before)
+        index = 0
+        if (generation, seq) == before:
+            index = last.index + 1 if last else 1  # what is told of garbage before any change
+        last = EventId(lineage, generation, seq, index)
+        records.append(EventRecord(v=VERSION, cluster=cluster, id=last, event=event))
+    return records
+
+
+def encode_event(record: EventRecord) -> bytes:
+    """Return an event's record as JSON."""
+    return _encoder.encode(record)
+
+
+def decode_event(data: bytes) -> EventRecord:
+    """Return the record; raises UnreadableRecordError when it is not one of this version."""
+    try:
+        record = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableRecordError(f"not an event: {error}") from None
+    if record.v != VERSION:
+        raise UnreadableRecordError(f"an event of version {record.v}; this release reads {VERSION}")
+    return record
+
+
+def as_of(record_id: EventId) -> AsOf:
+    """Return up to where the log must be folded for this event to be shown."""
+    return AsOf(record_id.lineage, record_id.generation, record_id.seq)

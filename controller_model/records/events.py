@@ -1,0 +1,401 @@
+"""What happened: the events that replay tells.
+
+The rule: one event per cause. It says what was seen; what is inferred carries the word, what cannot
+be known is "unknown". Times are milliseconds since 1970 by the watcher's clock, unless a field says so.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypedDict
+
+import msgspec
+
+from controller_model.kafka.coordinators import Coordinator
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.changes import ZnodeChange
+from controller_model.records.incidents import Incident
+from controller_model.records.recommendations import Grade
+
+
+class LeaderElectionKind(enum.StrEnum):
+    """Which of the controller's elections chose a leader, as far as the znodes show it."""
+
+    INITIAL = "initial"
+    """The first leader of a new partition: not an election in Kafka's counters."""
+    OFFLINE = "offline"
+    UNCLEAN = "unclean"
+    PREFERRED = "preferred"
+    REASSIGNMENT = "reassignment"
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    """The leader was moved off a broker that was registered and left the ISR with it, and no failed
+    log directory was told: only the end of its registration would prove it."""
+    UNKNOWN = "unknown"
+
+
+class BrokerEnd(enum.StrEnum):
+    """How a broker's registration ended; all but `bounced` are inferred from what came before."""
+
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    CRASHED = "crashed"
+    """It was in sync with others to the end: its process died, or lost its ZooKeeper session."""
+    BOUNCED = "bounced"
+    """The same id registered again (a larger czxid) and the end between was not seen."""
+    UNKNOWN = "unknown"
+
+
+class ElectionCause(enum.StrEnum):
+    """Why /controller changed hands."""
+
+    FIRST = "first"
+    """Nobody was elected before, as far as the epoch tells."""
+    SESSION_LOST = "session_lost"
+    """The old controller's own registration vanished with it."""
+    DELETED = "deleted"
+    """/controller was deleted while its broker stayed registered: by hand, or by the controller
+    itself after an error that it could not handle."""
+    MIGRATION = "migration"
+    """A KRaft controller took /controller over, or gave it back."""
+    UNKNOWN = "unknown"
+
+
+class Event(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag=True,
+    tag_field="kind",
+    omit_defaults=True,
+    gc=False,
+):
+    """Something that happened, seen at `at` in the change at `position` of the log."""
+
+    at: int
+    position: Position
+    zxid: int | None = None
+    """The mzxid (or read_zxid) of the change that told it; None where there is none."""
+
+
+class Where(TypedDict):
+    """An event's own fields, as keywords."""
+
+    at: int
+    position: Position
+    zxid: int | None
+
+
+def where(change: ZnodeChange) -> Where:
+    """Return when and where an event was told by a change."""
+    zxid = change.read_zxid if change.mzxid is None else change.mzxid
+    return {"at": change.observed_at, "position": change.position, "zxid": zxid}
+
+
+class Baseline(Event, frozen=True, kw_only=True):
+    """A lineage's first resync has ended: what came before is not known, counters start here."""
+
+    znodes: int
+    controller: int
+    epoch: int | None
+
+
+class ControllerElected(Event, frozen=True, kw_only=True):
+    """A broker took /controller."""
+
+    from_broker: int
+    """The holder before; -1 when there was none or it is not known."""
+    to_broker: int
+    epoch: int | None
+    """The controller epoch of this election; None while it is not known."""
+    missed_elections: int = 0
+    """Elections that only the jump of the epoch tells of."""
+    vacancy_ms: int | None = None
+    """For how long nobody held /controller, by the watcher's clock; None where it was not seen."""
+    vacancy_min_ms: int | None = None
+    vacancy_max_ms: int | None = None
+    """For how long at least and at most, by the same clock: equal where both ends were seen. None
+    at most where nobody looked yet when it began."""
+    cause: ElectionCause = ElectionCause.UNKNOWN
+
+
+class ControllerVacated(Event, frozen=True, kw_only=True):
+    """/controller is gone."""
+
+    from_broker: int
+    epoch: int | None
+
+
+class FailoverWork(Event, frozen=True, kw_only=True):
+    """The leader writes that a controller election (or a broker's end) made due are all done."""
+
+    controller: int
+    epoch: int | None
+    took_ms: int
+    partitions: int
+    """How many partitions had a leader that was gone when the work began."""
+
+
+class BrokerStarted(Event, frozen=True, kw_only=True):
+    """A broker registered."""
+
+    broker: int
+    epoch: int | None
+    host: str | None = None
+    port: int | None = None
+    rack: str | None = None
+    moved_from: str | None = None
+    """The address of its last registration, where that was another one."""
+
+
+class BrokerStopped(Event, frozen=True, kw_only=True):
+    """A broker's registration ended; `end` is inferred."""
+
+    broker: int
+    epoch: int | None
+    end: BrokerEnd
+
+
+class LogDirFailed(Event, frozen=True, kw_only=True):
+    """A broker told of a failed log directory: replicas in it are offline, the broker lives."""
+
+    broker: int
+
+
+class LeadersElected(Event, frozen=True, kw_only=True):
+    """Partitions got a new leader; `election`, which kind of election chose it, is inferred."""
+
+    election: LeaderElectionKind
+    from_broker: int
+    to_broker: int
+    controller_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class PartitionsOffline(Event, frozen=True, kw_only=True):
+    """The controller wrote that partitions have no leader."""
+
+    from_broker: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class PartitionsOnline(Event, frozen=True, kw_only=True):
+    """Partitions that had no leader have one again."""
+
+    to_broker: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class IsrShrunk(Event, frozen=True, kw_only=True):
+    """Replicas left the ISR."""
+
+    who: tuple[int, ...]
+    leader: int
+    by_controller: bool
+    """The leader epoch rose with it: the controller removed the replica (dead, not slow)."""
+    partitions: tuple[TopicPartition, ...]
+
+
+class IsrExpanded(Event, frozen=True, kw_only=True):
+    """Replicas joined the ISR."""
+
+    who: tuple[int, ...]
+    leader: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class TopicCreated(Event, frozen=True, kw_only=True):
+    """A topic's znode appeared."""
+
+    topic: str
+    partitions: int
+
+
+class TopicExpanded(Event, frozen=True, kw_only=True):
+    """A topic's assignment got more partitions."""
+
+    topic: str
+    before: int
+    partitions: int
+
+
+class TopicDeleted(Event, frozen=True, kw_only=True):
+    """A topic's znode is gone."""
+
+    topic: str
+    requested: bool
+    """Its deletion was asked for by /admin/delete_topics before."""
+
+
+class TopicDeletionRequested(Event, frozen=True, kw_only=True):
+    """A topic was put under /admin/delete_topics."""
+
+    topic: str
+
+
+class TopicDeletionCompleted(Event, frozen=True, kw_only=True):
+    """A request of deletion is gone from /admin/delete_topics."""
+
+    topic: str
+    deleted: bool
+    """False: the topic is still there. The controller turned the request down
+    (delete.topic.enable), or somebody took it back."""
+    requested_at: int
+    """When it was made, by ZooKeeper's clock."""
+
+
+class ReassignmentStarted(Event, frozen=True, kw_only=True):
+    """A topic's assignment got adding or removing replicas."""
+
+    topic: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class ReassignmentCompleted(Event, frozen=True, kw_only=True):
+    """A topic's assignment has no adding or removing replicas any more."""
+
+    topic: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class ReassignmentRequested(Event, frozen=True, kw_only=True):
+    """Legacy tools asked for other replicas (/admin/reassign_partitions)."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class PreferredElectionRequested(Event, frozen=True, kw_only=True):
+    """Legacy tools asked for preferred elections (/admin/preferred_replica_election)."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class CoordinatorsMoved(Event, frozen=True, kw_only=True):
+    """Leaders of __consumer_offsets or __transaction_state changed, and coordinators with them.
+
+    The groups or transactional ids that are kept in these partitions have a coordinator at
+    `to_broker` as soon as it has loaded them; none while it is -1.
+    """
+
+    coordinator: Coordinator
+    from_broker: int
+    to_broker: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class StaleControllerWrite(Event, frozen=True, kw_only=True):
+    """A leader was written under an older controller epoch than the cluster already had."""
+
+    controller_epoch: int
+    current_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class PredictionFailed(Event, frozen=True, kw_only=True):
+    """Writes are due, and nobody has written under the epoch for longer than the patience: a ghost.
+
+    It is told once, at the heartbeat that shows it, and again only after the controller has worked.
+    """
+
+    controller: int
+    epoch: int | None
+    due: dict[str, int]
+    """How many writes of each kind (predictions.Due)."""
+    owed_since: int | None
+    last_write_at: int | None
+    """The heartbeat at which work was last seen to be done; None: not since it is watched."""
+    patience_ms: int
+
+
+class IncidentOpened(Event, frozen=True, kw_only=True):
+    """Something abnormal happened while all was well: what follows belongs to this incident."""
+
+    number: int
+    opened_by: str
+    """The kind of the event that opened it."""
+
+
+class IncidentClosed(Event, frozen=True, kw_only=True):
+    """An incident is over: all that belonged to it, as one record."""
+
+    incident: Incident
+
+
+class RecommendationMade(Event, frozen=True, kw_only=True):
+    """Brokers are above the threshold of imbalance, and preferred elections would mend it."""
+
+    number: int
+    brokers: tuple[int, ...]
+    threshold_percentage: int
+    partition_count: int
+    """What can be elected back to them."""
+    partitions: tuple[TopicPartition, ...]
+    """Those of the first recommendations.TOPICS_LOOKED_AT topics, at most MOST_PARTITIONS."""
+    command: str
+    """Asks the monitor for all of them, and elects them."""
+
+
+class RecommendationGraded(Event, frozen=True, kw_only=True):
+    """What became of a recommendation."""
+
+    grade: Grade
+
+
+class Anomaly(Event, frozen=True, kw_only=True):
+    """Something that Kafka does not write, or that cannot be: kept, counted and told."""
+
+    path: str
+    reason: str
+
+
+class Incomplete(Event, frozen=True, kw_only=True):
+    """From here on the figures may lack changes, until a resync has ended."""
+
+    reason: str
+
+
+class Divergent(Event, frozen=True, kw_only=True):
+    """An audit found that the figures are not what ZooKeeper holds."""
+
+    reason: str
+
+
+class Verified(Event, frozen=True, kw_only=True):
+    """The first proof after trouble (or ever) that the figures are what ZooKeeper holds."""
+
+    znodes: int
+
+
+AnyEvent = (
+    Baseline
+    | ControllerElected
+    | ControllerVacated
+    | FailoverWork
+    | BrokerStarted
+    | BrokerStopped
+    | LogDirFailed
+    | LeadersElected
+    | PartitionsOffline
+    | PartitionsOnline
+    | IsrShrunk
+    | IsrExpanded
+    | TopicCreated
+    | TopicExpanded
+    | TopicDeleted
+    | TopicDeletionRequested
+    | TopicDeletionCompleted
+    | ReassignmentStarted
+    | ReassignmentCompleted
+    | ReassignmentRequested
+    | PreferredElectionRequested
+    | CoordinatorsMoved
+    | StaleControllerWrite
+    | PredictionFailed
+    | IncidentOpened
+    | IncidentClosed
+    | RecommendationMade
+    | RecommendationGraded
+    | Anomaly
+    | Incomplete
+    | Divergent
+    | Verified
+)
+"""Every kind of event; `kind` in the JSON is the class's name."""

@@ -1,0 +1,153 @@
+"""Lines of a log that others wrote or cut: a reader needs a path, and checks what is told.
+
+The rule: a field that a record lacks, or that is null in it, is not checked. It is filled in from
+what came before, so that `replay` meets a complete record and nothing that it would count or doubt:
+without a seq the record is the next one, without a watcher it is the same one's, without a kind it
+is a `set`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import VERSION, ChangeKind, Int64, ZnodeChange
+
+ABSENT = -(2**63)
+"""A number that no log holds: the record lacks the field."""
+
+
+class LooseChange(ZnodeChange, frozen=True, kw_only=True, omit_defaults=True):
+    """A change that may lack anything."""
+
+    v: int = VERSION
+    cluster: str = ""
+    generation: Int64 = ABSENT
+    watcher: str = ""
+    seq: Int64 = ABSENT
+    kind: ChangeKind = ChangeKind.SET
+    observed_at: Int64 = ABSENT
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether replay can take it as it is."""
+        numbers = (self.generation, self.seq, self.observed_at)
+        return ABSENT not in numbers and self.watcher != ""
+
+    @property
+    def has_place(self) -> bool:
+        """Whether it says itself where in the log it stands."""
+        return ABSENT not in {self.generation, self.seq}
+
+
+class LooseLine(msgspec.Struct, frozen=True):
+    """What a line holds, and how many records of it could not be read."""
+
+    changes: tuple[LooseChange, ...]
+    unreadable: int = 0
+    reason: str = ""
+    """What is wrong with the first of those."""
+    ends_unreadable: bool = False
+    """Whether the last record is one of those: no change of the line stands after it."""
+
+
+_line_decoder = msgspec.json.Decoder(LooseChange | tuple[LooseChange, ...])
+_raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+_fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_change_decoder = msgspec.json.Decoder(LooseChange)
+_encoder = msgspec.json.Encoder()
+_NULL = msgspec.Raw(b"null")
+_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode_line(line: bytes) -> LooseLine:
+    """Return the changes of a line: one record, or an array of them.
+
+    What cannot be read is counted and leaves the rest as it is.
+    Raises UnreadableRecordError when nothing of the line can be told apart.
+
+    >>> decode_line(b'{"path": "/controller_epoch", "data": "7"}').changes[0].kind.value
+    'set'
+    >>> decode_line(b'[{"path": "/a"}, {"path": 1}, {"v": 9}]').unreadable
+    2
+    """
+    try:
+        decoded = _line_decoder.decode(line)
+    except _ERRORS:
+        return _decode_one_by_one(line)
+    changes = decoded if isinstance(decoded, tuple) else (decoded,)
+    if all(_is_ours(change) for change in changes):
+        return LooseLine(changes)
+    ours = tuple(change for change in changes if _is_ours(change))
+    others = [change for change in changes if not _is_ours(change)]
+    return LooseLine(ours, len(others), _complaint(others[0]), others[-1] is changes[-1])
+
+
+def complete(change: LooseChange, *, after: Position, watcher: str, now: int) -> LooseChange:
+    """Return the change with the fields that it lacks, as the next one `after` a position.
+
+    `now` is the largest time in the log so far: a record without a time is not older, and of its
+    own times only the znode's (mtime) can be newer.
+    """
+    if change.is_complete:
+        return change
+    generation, seq = change.generation, change.seq
+    if generation == ABSENT:
+        generation = after.generation or 1
+    if seq == ABSENT:
+        seq = after.seq + 1 if generation == after.generation else 1
+    at = change.observed_at
+    if at == ABSENT:
+        at = max(now, change.mtime or 0)
+    return msgspec.structs.replace(
+        change,
+        generation=generation,
+        seq=seq,
+        watcher=change.watcher or watcher,
+        observed_at=at,
+    )
+
+
+def _is_ours(change: LooseChange) -> bool:
+    needs_path = change.kind in {ChangeKind.SET, ChangeKind.DELETED}
+    return change.v == VERSION and not (needs_path and not change.path)
+
+
+def _complaint(change: LooseChange) -> str:
+    if change.v != VERSION:
+        return f"a record of version {change.v}; this release reads {VERSION}"
+    return f"a {change.kind} without a path"
+
+
+def _decode_one_by_one(line: bytes) -> LooseLine:
+    is_array = line.lstrip().startswith(b"[")
+    try:
+        records = _raw_decoder.decode(line) if is_array else (line,)
+    except _ERRORS as damage:
+        raise UnreadableRecordError(f"not an array of changes: {damage}") from None
+    changes = []
+    reason = ""
+    ends_unreadable = False
+    for record in records:
+        ends_unreadable = True
+        try:
+            change = _decode_record(record)
+        except _ERRORS as damage:
+            reason = reason or f"not a change: {damage}"
+            continue
+        if _is_ours(change):
+            changes.append(change)
+            ends_unreadable = False
+        else:
+            reason = reason or _complaint(change)
+    if not (changes or is_array):
+        raise UnreadableRecordError(reason)
+    return LooseLine(tuple(changes), len(records) - len(changes), reason, ends_unreadable)
+
+
+def _decode_record(record: bytes | msgspec.Raw) -> LooseChange:
+    """Return one record; what is null in it is absent."""
+    fields = _fields_decoder.decode(record)
+    told = {name: value for name, value in fields.items() if value != _NULL}
+    return _change_decoder.decode(_encoder.encode(told))

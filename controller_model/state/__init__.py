@@ -1,0 +1,4 @@
+"""What the fold holds of a cluster: the control plane, topics and their totals, and all of it as bytes.
+
+It may use `kafka`, `records` and `znodes`.
+"""

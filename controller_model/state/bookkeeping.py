@@ -1,0 +1,106 @@
+"""The znodes that the fold holds: is a change news, and what do they sum up to.
+
+The rule: a value is judged by ZooKeeper's own order (mzxid) and never by the time of its arrival;
+after a delete there is no mzxid to compare with, so the zxid that the read was answered at
+decides. Every change of the set of znodes moves the digest with it.
+
+Why one number is enough for the deletes: within a generation reads are answered in the order in
+which they stand in the log, so their read_zxid never falls; a new generation begins with a resync
+that starts only when the server has caught up with the largest read_zxid that the view holds. A
+read below the newest delete's read_zxid is therefore always an old one.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from controller_model.records.changes import ZnodeChange, moved_digest, znode_digest
+from controller_model.state.control_plane import UNKNOWN_VERSION, LogLedger, Mark
+
+
+class Verdict(enum.Enum):
+    """What a `set` is, compared with what is held."""
+
+    NEWS = enum.auto()
+    CONFIRMED = enum.auto()
+    """The value that is held, told again."""
+    STALE = enum.auto()
+    """An older value: it must not win."""
+    REPLACED = enum.auto()
+    """A value of another history: ZooKeeper was restored from a backup, or built anew."""
+
+
+_NEWS = Verdict.NEWS
+"""Python 3.11 finds a member of an Enum by running Python code: once, not with each change."""
+
+
+def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
+    """Judge a `set`; what the change does not carry is not checked."""
+    rebase = log.resync is not None and log.resync.rebase
+    if mark is None:
+        late = change.read_zxid is not None and change.read_zxid < log.deletes_read_zxid
+        return Verdict.STALE if late and not rebase else _NEWS
+    mzxid = change.mzxid
+    if mzxid is None or mzxid > mark.mzxid:
+        return _NEWS
+    if rebase and mark.resync != log.resync_ordinal:
+        # Another history: an equal zxid there says nothing about the value here.
+        return _NEWS
+    if mzxid == mark.mzxid and change.czxid in {None, mark.czxid}:
+        return Verdict.CONFIRMED
+    # A server that has come to zxid R shows every write up to R: so a read at or after the value
+    # held cannot show an older one, unless that value is of a history that is no more.
+    impossible = change.read_zxid is not None and change.read_zxid >= mark.mzxid
+    return Verdict.REPLACED if impossible else Verdict.STALE
+
+
+def steps_merged(mark: Mark, version: int | None) -> int:
+    """Return how many updates of one znode were never seen; 0 where a version is not known.
+
+    >>> steps_merged(Mark(mzxid=9, czxid=3, version=4, resync=0), 7)
+    2
+    """
+    if version is None or mark.version == UNKNOWN_VERSION:
+        return 0
+    return max(0, version - mark.version - 1)
+
+
+def confirm(log: LogLedger, path: str, mark: Mark) -> bool:
+    """Note in the resync under way that a znode was told; return whether the mark moved."""
+    if log.resync is None or mark.resync == log.resync_ordinal:
+        return False
+    mark.resync = log.resync_ordinal
+    log.resync.znodes += 1
+    log.resync.digest ^= znode_digest(path, mark.mzxid)
+    return True
+
+
+def keep(log: LogLedger, path: str, old: Mark | None, new: Mark) -> None:
+    """Move the digests from a znode's old mark to its new one."""
+    if old is None:
+        moved = znode_digest(path, new.mzxid)
+        log.znodes += 1
+    else:
+        moved = moved_digest(path, old.mzxid, new.mzxid)
+    log.digest ^= moved
+    resync = log.resync
+    if resync is None:
+        return
+    if old is None:
+        resync.znodes += 1
+        resync.digest ^= moved
+    elif old.resync == log.resync_ordinal:
+        resync.digest ^= moved
+    else:
+        resync.znodes += 1
+        resync.digest ^= znode_digest(path, new.mzxid)
+
+
+def forget(log: LogLedger, path: str, mark: Mark) -> None:
+    """Take a deleted znode off the digests."""
+    bits = znode_digest(path, mark.mzxid)
+    log.znodes -= 1
+    log.digest ^= bits
+    if log.resync is not None and mark.resync == log.resync_ordinal:
+        log.resync.znodes -= 1
+        log.resync.digest ^= bits

@@ -1,0 +1,188 @@
+"""A topic's numbers as counts that add up.
+
+The rule: a contribution depends on the topic's own znodes and on nothing else, neither on which
+brokers live nor on defaults. Those are applied when totals are read (`figures`), so that a
+broker's death touches no topic, and the totals move by new minus old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from controller_model.kafka.ids import NO_LEADER, new_tuple
+
+NO_MIN_ISR = 0
+"""In a key: the topic sets no min.insync.replicas of its own."""
+
+_Key = TypeVar("_Key")
+
+Partition = tuple[tuple[int, ...], int | None, tuple[int, ...]]
+"""(replicas, leader or None without a state, ISR) of one partition."""
+
+
+class Shape(NamedTuple):
+    """What partitions with a state are counted by."""
+
+    leader: int
+    replicas: int
+    target: int
+    """Replicas without those that are still being added."""
+    isr: int
+    min_isr: int
+    """The topic's own min.insync.replicas, or NO_MIN_ISR."""
+
+
+class Member(NamedTuple):
+    """What memberships in an ISR are counted by."""
+
+    broker: int
+    leader: int
+    replicas: int
+    isr: int
+    min_isr: int
+
+
+class Contribution(msgspec.Struct, array_like=True, gc=False):
+    """The numbers of a topic, or the sum over topics."""
+
+    partitions: int = 0
+    without_state: int = 0
+    reassigning: int = 0
+    preferred_imbalance: int = 0
+    """The gauge rule: KafkaController.updateMetrics, with hasPreferredLeader's exemption."""
+    sizes: dict[tuple[int, int], int] = {}
+    """Partitions by (replication factor, the topic's min.insync.replicas)."""
+    shapes: dict[Shape, int] = {}
+    members: dict[Member, int] = {}
+    replicas: dict[int, int] = {}
+    leaders: dict[int, int] = {}
+    preferred: dict[int, int] = {}
+    """The ratio rule (checkAndTriggerAutoLeaderRebalance): partitions by first replica."""
+    preferred_not_led: dict[int, int] = {}
+    """Those of them that have a state and another leader, or none."""
+    preferred_not_led_in_isr: dict[int, int] = {}
+    """Those of them whose first replica is in the ISR."""
+
+    @classmethod
+    def of(
+        cls,
+        partitions: Mapping[int, Partition],
+        *,
+        adding: Mapping[int, tuple[int, ...]],
+        removing: Mapping[int, tuple[int, ...]],
+        min_isr: int | None,
+        deleting: bool,
+    ) -> Contribution:
+        """Return the numbers of one topic; one that is being deleted counts in few of them."""
+        topic = cls()
+        for number, partition in partitions.items():
+            topic.count_partition(
+                1,
+                partition,
+                added=adding.get(number, ()),
+                removed=removing.get(number, ()),
+                min_isr=min_isr or NO_MIN_ISR,
+                deleting=deleting,
+            )
+        return topic
+
+    def count_partition(
+        self,
+        by: int,
+        partition: Partition,
+        *,
+        added: tuple[int, ...],
+        removed: tuple[int, ...],
+        min_isr: int,
+        deleting: bool,
+    ) -> None:
+        """Count a partition in (`by` 1) or out (`by` -1): its assignment and its state."""
+        replicas = partition[0]
+        self.partitions += by
+        self.reassigning += by * bool(added or removed)
+        _move(self.sizes, (len(replicas), min_isr), by)
+        for broker in replicas:
+            _move(self.replicas, broker, by)
+        if replicas and not deleting:
+            _move(self.preferred, replicas[0], by)
+        self.count_state(by, partition, added=added, min_isr=min_isr, deleting=deleting)
+
+    def count_state(
+        self,
+        by: int,
+        partition: Partition,
+        *,
+        added: tuple[int, ...],
+        min_isr: int,
+        deleting: bool,
+    ) -> None:
+        """Count the state of a partition in or out, while its assignment stays."""
+        replicas, leader, isr = partition
+        if leader is None:
+            self.without_state += by
+            return
+        if leader >= 0:
+            _move(self.leaders, leader, by)
+        if deleting:
+            return
+        leader = max(leader, NO_LEADER)
+        count, in_sync = len(replicas), len(isr)
+        target = count - len(set(added) & set(replicas)) if added else count
+        _move(self.shapes, new_tuple(Shape, (leader, count, target, in_sync, min_isr)), by)
+        for broker in isr:
+            _move(self.members, new_tuple(Member, (broker, leader, count, in_sync, min_isr)), by)
+        if not replicas:
+            return
+        preferred = replicas[0]
+        if leader != preferred:
+            _move(self.preferred_not_led, preferred, by)
+            if preferred in isr:
+                _move(self.preferred_not_led_in_isr, preferred, by)
+        self.preferred_imbalance += by * (not _has_preferred_leader(preferred, leader, isr, added))
+
+    def add(self, other: Contribution) -> None:
+        """Add the numbers of other topics."""
+        self.partitions += other.partitions
+        self.without_state += other.without_state
+        self.reassigning += other.reassigning
+        self.preferred_imbalance += other.preferred_imbalance
+        for mine, theirs in zip(self._tables(), other._tables(), strict=True):
+            for key, count in theirs.items():
+                _move(mine, key, count)
+
+    def _tables(self) -> Iterator[dict[object, int]]:
+        for name in _TABLES:
+            yield getattr(self, name)
+
+
+_TABLES = (
+    "sizes",
+    "shapes",
+    "members",
+    "replicas",
+    "leaders",
+    "preferred",
+    "preferred_not_led",
+    "preferred_not_led_in_isr",
+)
+
+
+def _has_preferred_leader(
+    preferred: int, leader: int, isr: tuple[int, ...], added: tuple[int, ...]
+) -> bool:
+    # ControllerContext.hasPreferredLeader: a preferred replica that is still being added is
+    # exempt until it is in the ISR, and from then on counts even if it already leads.
+    if preferred in added:
+        return preferred not in isr
+    return leader == preferred
+
+
+def _move(table: dict[_Key, int], key: _Key, by: int) -> None:
+    count = table.get(key, 0) + by
+    if count:
+        table[key] = count
+    else:
+        table.pop(key, None)

@@ -1,0 +1,203 @@
+"""What an event means for an incident: whether it opens one, and what it adds to one.
+
+The rule: each kind of event has one entry here; it adds to the incident, and tells whether
+something was abnormal up to it. Nothing is read but the event, the incident and what the ledger
+remembers of the last look, so that the same log gives the same incidents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from controller_model.kafka.ids import NO_CONTROLLER
+from controller_model.records.events import (
+    AnyEvent,
+    BrokerStarted,
+    BrokerStopped,
+    ControllerElected,
+    ControllerVacated,
+    Divergent,
+    FailoverWork,
+    Incomplete,
+    IsrExpanded,
+    IsrShrunk,
+    LeaderElectionKind,
+    LeadersElected,
+    LogDirFailed,
+    PartitionsOffline,
+    PartitionsOnline,
+    PredictionFailed,
+    StaleControllerWrite,
+)
+from controller_model.records.incidents import CONTROLLERS_KEPT, Incident, IncidentLedger
+
+# Python 3.11 finds a member of an Enum by running Python code: a failover has thousands of events.
+_OFFLINE, _UNCLEAN = LeaderElectionKind.OFFLINE, LeaderElectionKind.UNCLEAN
+_BY_FAILURE = frozenset({_OFFLINE, _UNCLEAN, LeaderElectionKind.CONTROLLED_SHUTDOWN})
+"""Elections that a failure or a stop made; others move leaders because somebody wants it."""
+
+
+def opens(ledger: IncidentLedger, event: AnyEvent) -> bool:
+    """Tell whether something goes wrong with it; what ends a trouble of before opens nothing."""
+    if isinstance(event, LeadersElected):
+        if event.election is _OFFLINE:
+            # Else the former leader was known to be gone: a partition gets one again.
+            return event.from_broker in ledger.live
+        return event.election in _BY_FAILURE
+    if isinstance(event, ControllerElected):
+        # Without a former holder it is the first that is known.
+        return event.from_broker != NO_CONTROLLER and not ledger.vacant_before
+    return type(event) in _OPENERS
+
+
+Rule = Callable[[IncidentLedger, Incident, Any], bool]
+"""Adds an event to an incident; tells whether something was abnormal up to it."""
+
+
+def _broker_stopped(_ledger: IncidentLedger, incident: Incident, event: BrokerStopped) -> bool:
+    broker = event.broker
+    if broker not in incident.brokers_lost:
+        incident.brokers_lost += (broker,)
+    incident.brokers_back = tuple(b for b in incident.brokers_back if b != broker)
+    ends, end = incident.broker_ends, str(event.end)
+    ends[end] = ends.get(end, 0) + 1
+    return True
+
+
+def _broker_started(_ledger: IncidentLedger, incident: Incident, event: BrokerStarted) -> bool:
+    if event.broker not in incident.missing:
+        return False
+    incident.brokers_back += (event.broker,)
+    return True
+
+
+def _controller_vacated(
+    _ledger: IncidentLedger, incident: Incident, event: ControllerVacated
+) -> bool:
+    _hold(incident, event.from_broker)
+    return True
+
+
+def _controller_elected(
+    ledger: IncidentLedger, incident: Incident, event: ControllerElected
+) -> bool:
+    if event.from_broker != NO_CONTROLLER and not incident.controllers:
+        _hold(incident, event.from_broker)
+    incident.controllers += (event.to_broker,)
+    incident.controllers = incident.controllers[-CONTROLLERS_KEPT:]
+    incident.controller_elections += 1 + event.missed_elections
+    if not ledger.vacant_before:
+        # What the looks have not counted of it.
+        incident.vacancy_min_ms += max(0, (event.vacancy_min_ms or 0) - ledger.vacancy_min_ms)
+        incident.vacancy_max_ms += max(0, (event.vacancy_max_ms or 0) - ledger.vacancy_max_ms)
+    return True
+
+
+def _hold(incident: Incident, broker: int) -> None:
+    if not incident.controllers:
+        incident.controllers = (broker,)
+
+
+def _failover_work(_ledger: IncidentLedger, incident: Incident, event: FailoverWork) -> bool:
+    incident.failover_ms += event.took_ms
+    # Its end may show at the end of a batch only: the writes themselves tell when work was done.
+    return False
+
+
+def _leaders_elected(ledger: IncidentLedger, incident: Incident, event: LeadersElected) -> bool:
+    count = len(event.partitions)
+    incident.leaders_moved += count
+    election = event.election
+    kinds, kind = incident.leader_elections, str(election)
+    kinds[kind] = kinds.get(kind, 0) + count
+    if election is _UNCLEAN:
+        incident.unclean_elections += count
+    # Of one that had no leader PartitionsOnline tells.
+    if event.from_broker >= 0 and event.from_broker not in ledger.live:
+        _move_offline(incident, -count)
+    return election in _BY_FAILURE
+
+
+def _partitions_offline(
+    ledger: IncidentLedger, incident: Incident, event: PartitionsOffline
+) -> bool:
+    incident.leaderless += len(event.partitions)
+    if event.from_broker in ledger.live:
+        # Else they went offline with their leader, as the look at its end has counted.
+        _move_offline(incident, len(event.partitions))
+    return True
+
+
+def _partitions_online(
+    _ledger: IncidentLedger, incident: Incident, event: PartitionsOnline
+) -> bool:
+    _move_offline(incident, -len(event.partitions))
+    return True
+
+
+def _move_offline(incident: Incident, by: int) -> None:
+    """Count on from the last look; the next one counts anew."""
+    incident.offline_last = max(0, incident.offline_last + by)
+    incident.offline_peak = max(incident.offline_peak, incident.offline_last)
+
+
+def _isr_shrunk(_ledger: IncidentLedger, incident: Incident, event: IsrShrunk) -> bool:
+    incident.isr_shrinks += len(event.partitions)
+    # A leader that drops a slow replica may do so for days: the looks tell whether it matters.
+    return event.by_controller
+
+
+def _isr_expanded(_ledger: IncidentLedger, incident: Incident, event: IsrExpanded) -> bool:
+    incident.isr_expands += len(event.partitions)
+    return not set(event.who).isdisjoint(incident.brokers_lost)
+
+
+def _log_dir_failed(_ledger: IncidentLedger, incident: Incident, _event: LogDirFailed) -> bool:
+    incident.log_dir_failures += 1
+    return True
+
+
+def _ghost(_ledger: IncidentLedger, incident: Incident, _event: PredictionFailed) -> bool:
+    incident.ghost = True
+    return True
+
+
+def _stale_write(_ledger: IncidentLedger, incident: Incident, event: StaleControllerWrite) -> bool:
+    incident.stale_writes += len(event.partitions)
+    return True
+
+
+def _not_whole(_ledger: IncidentLedger, incident: Incident, _event: Incomplete | Divergent) -> bool:
+    incident.complete = False
+    return False
+
+
+RULES: dict[type[Any], Rule] = {
+    BrokerStopped: _broker_stopped,
+    BrokerStarted: _broker_started,
+    ControllerVacated: _controller_vacated,
+    ControllerElected: _controller_elected,
+    FailoverWork: _failover_work,
+    LeadersElected: _leaders_elected,
+    PartitionsOffline: _partitions_offline,
+    PartitionsOnline: _partitions_online,
+    IsrShrunk: _isr_shrunk,
+    IsrExpanded: _isr_expanded,
+    LogDirFailed: _log_dir_failed,
+    PredictionFailed: _ghost,
+    StaleControllerWrite: _stale_write,
+    Incomplete: _not_whole,
+    Divergent: _not_whole,
+}
+_OPENERS = frozenset(
+    {
+        BrokerStopped,
+        ControllerVacated,
+        PartitionsOffline,
+        LogDirFailed,
+        PredictionFailed,
+        StaleControllerWrite,
+    }
+)
+"""What opens an incident whatever it says; of elections it depends on which (`_opens`)."""

@@ -1,0 +1,224 @@
+"""The account of what the controller owes, kept while the log is folded.
+
+The rule: what is due is read off the totals, so it costs nothing per change; time is the log's and
+moves at its heartbeats, so that a replay finds the same ghosts at the same places. Whatever was
+not watched (a hole, a lost session, a resync) starts the account anew: silence that nobody
+listened to proves nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+
+from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
+from controller_model.records.changes import SessionState, ZnodeChange
+from controller_model.records.completeness import LATE_MS
+from controller_model.records.events import AnyEvent, PredictionFailed, where
+from controller_model.records.predictions import (
+    Due,
+    Verdict,
+    WritesDue,
+    is_reassignment_due,
+    judge,
+    patience_ms,
+)
+from controller_model.state import figures
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import ControlPlane
+from controller_model.znodes.znode_kinds import ZnodeKind
+
+REASSIGNING_TOPICS_LOOKED_AT = 100
+"""At a heartbeat: each is a topic to load; one that waits longer is looked at when others end."""
+
+
+def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    """Move the account to the log's clock; tell a controller that has become a ghost."""
+    control = state.control
+    ledger = control.predictions
+    _move(state)
+    due = writes_due(control)
+    told, ledger.told = ledger.told, due.verdict is Verdict.GHOST
+    if told or not ledger.told:
+        return []
+    return [
+        PredictionFailed(
+            **where(change),
+            controller=control.controller.id,
+            epoch=control.controller.epoch,
+            due=due.counts,
+            owed_since=due.owed_since,
+            last_write_at=due.last_write_at,
+            patience_ms=due.patience_ms,
+        )
+    ]
+
+
+def _move(state: ClusterState) -> None:
+    control = state.control
+    ledger, now = control.predictions, control.now
+    before, ledger.at = ledger.at, now
+    state.settle()
+    if not can_judge(control):
+        ledger.known_since = ledger.owed_since = ledger.last_write_at = None
+        ledger.reassignments = 0
+        return
+    ledger.reassignments = _reassignments(state)
+    asleep = before is not None and now - before > LATE_MS
+    if ledger.known_since is None or ledger.holder != control.controller.czxid or asleep:
+        ledger.known_since = now
+        ledger.owed_since = ledger.last_write_at = None
+        ledger.holder = control.controller.czxid
+    elif _has_worked(control):
+        ledger.last_write_at = now
+    ledger.written = False
+    ledger.counts = counts_due(control)
+    if not ledger.counts:
+        ledger.owed_since = None
+    elif ledger.owed_since is None:
+        ledger.owed_since = now
+
+
+def writes_due(control: ControlPlane) -> WritesDue:
+    """Return what is due now with the verdict on it; the totals must be settled."""
+    ledger = control.predictions
+    counts = counts_due(control)
+    due = WritesDue(
+        counts=counts,
+        oldest_at=_oldest_at(control) if counts else None,
+        owed_since=ledger.owed_since if counts else None,
+        last_write_at=ledger.last_write_at,
+        known_since=ledger.known_since if can_judge(control) else None,
+        patience_ms=patience_ms(control.totals.partitions),
+    )
+    return msgspec.structs.replace(due, verdict=judge(due, control.now))
+
+
+def can_judge(control: ControlPlane) -> bool:
+    """Tell whether somebody holds /controller under ZooKeeper's rules, and all of it is in sight."""
+    log, holder = control.log, control.controller
+    return (
+        holder.id != NO_CONTROLLER
+        and holder.epoch is not None
+        and not holder.migrating
+        and log.session is SessionState.CONNECTED
+        and log.resync is None
+        and log.incomplete_since is None
+        and log.divergent_since is None
+    )
+
+
+def counts_due(control: ControlPlane) -> dict[str, int]:
+    """Return how many writes of each kind are due, as far as totals tell.
+
+    Reassignments are as of the last heartbeat: totals do not hold which replicas are in the ISR.
+    """
+    gone = _gone(control)
+    counts = {
+        Due.NEW_LEADER: figures.leader_writes_due(control),
+        Due.ISR_REMOVAL: sum(n for _, n in _to_remove(control, gone)),
+        Due.LEADER_BACK: _leaders_back(control),
+        Due.FIRST_STATE: _first_states(control),
+        Due.REASSIGNMENT: control.predictions.reassignments,
+        Due.TOPIC_DELETION: _deletions(control),
+        Due.PREFERRED_ELECTION: int(ZnodeKind.PREFERRED_ELECTION.value in control.marks),
+        Due.NOTIFICATIONS: figures.notifications(control),
+    }
+    return {kind.value: count for kind, count in counts.items() if count}
+
+
+def _leaders_back(control: ControlPlane) -> int:
+    # A replica in a failed log directory cannot lead although its broker lives; its partition was
+    # written leaderless after the broker registered. So only later registrations make it due.
+    written = control.predictions.leaderless_zxid
+    if not written:
+        return 0
+    back = {
+        broker
+        for broker, record in control.brokers.items()
+        if record.live and record.epoch is not None and record.epoch > written
+    }
+    return sum(
+        count
+        for member, count in control.totals.members.items()
+        if member.leader < 0 and member.broker in back and member.isr == 1
+    )
+
+
+def _first_states(control: ControlPlane) -> int:
+    # Totals do not hold whose replicas they are: sure only if everybody is there, and nothing is
+    # reassigned (a partition that is, before it has a state, never gets one).
+    if control.deleting or control.totals.reassigning or not _all_are_live(control):
+        return 0
+    without_replicas = sum(n for (factor, _), n in control.totals.sizes.items() if factor == 0)
+    return max(0, control.totals.without_state - without_replicas)
+
+
+def _deletions(control: ControlPlane) -> int:
+    # A dead replica or a reassignment halts a deletion (TopicDeletionManager).
+    if not control.deleting or control.totals.reassigning or not _all_are_live(control):
+        return 0
+    led = sum(control.totals.leaders.values())
+    return led - sum(n for shape, n in control.totals.shapes.items() if shape.leader >= 0)
+
+
+def _reassignments(state: ClusterState) -> int:
+    control = state.control
+    live = control.live_brokers()
+    due = 0
+    for name in itertools.islice(control.reassigning, REASSIGNING_TOPICS_LOOKED_AT):
+        topic = state.topic(name)
+        if topic is None or name in control.deleting:
+            continue
+        due += sum(
+            is_reassignment_due(
+                record.replicas or (),
+                adding=topic.adding.get(partition, ()),
+                removing=topic.removing.get(partition, ()),
+                leader=NO_LEADER if record.leader is None else record.leader,
+                isr=record.isr,
+                live=live,
+            )
+            for partition, record in topic.partitions.items()
+        )
+    return due
+
+
+def _all_are_live(control: ControlPlane) -> bool:
+    return control.live_brokers().issuperset(control.totals.replicas)
+
+
+def _oldest_at(control: ControlPlane) -> int | None:
+    """Return when the first of the brokers went to whose end a write is due."""
+    gone = _gone(control)
+    owed = {shape.leader for shape in control.totals.shapes if shape.leader in gone}
+    owed.update(broker for broker, _ in _to_remove(control, gone))
+    ends = (control.brokers[broker].since for broker in owed if broker in control.brokers)
+    return min((end for end in ends if end is not None), default=None)
+
+
+def _gone(control: ControlPlane) -> set[int]:
+    """Return the brokers that lead or are assigned something and are not registered."""
+    return (control.totals.replicas.keys() | control.totals.leaders.keys()) - control.live_brokers()
+
+
+def _to_remove(control: ControlPlane, gone: set[int]) -> Iterator[tuple[int, int]]:
+    """Yield brokers that are gone and in how many ISRs of live leaders they are still."""
+    if not gone:
+        return  # the usual case costs nothing
+    live = control.live_brokers()
+    for member, count in control.totals.members.items():
+        if member.broker in gone and member.leader in live:
+            yield member.broker, count
+
+
+def _has_worked(control: ControlPlane) -> bool:
+    """Tell whether a state was written, or anything went away that was due, since last time.
+
+    Any write under the epoch counts, a leader's own as well: who writes has heard of it.
+    """
+    ledger = control.predictions
+    now = counts_due(control)
+    return ledger.written or any(now.get(kind, 0) < n for kind, n in ledger.counts.items())

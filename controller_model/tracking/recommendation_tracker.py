@@ -1,0 +1,327 @@
+"""Recommendations, kept while the log is folded: when one is made, and what became of it.
+
+The rule: whether there is anything to recommend is read off the totals, at the looks of the
+incident's account; partitions are looked for once, when a recommendation is made. It stands until
+its elections have been watched to the end or nothing is left of it, and is not told again while
+its brokers stay above the threshold.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from controller_model.insights.rebalance import ELECTION_FILE, election_command
+from controller_model.kafka.ids import NO_LEADER, TopicPartition
+from controller_model.records.events import (
+    AnyEvent,
+    LeaderElectionKind,
+    LeadersElected,
+    PartitionsOffline,
+    RecommendationGraded,
+    RecommendationMade,
+    TopicDeleted,
+)
+from controller_model.records.incidents import Look
+from controller_model.records.recommendations import (
+    CLEAR_MS,
+    GRADES_KEPT,
+    MOST_PARTITIONS,
+    REPEAT_MS,
+    SETTLE_MS,
+    TOPICS_LOOKED_AT,
+    WATCH_MS,
+    BrokerMemory,
+    BrokerRatio,
+    Grade,
+    Outcome,
+    RebalanceSummary,
+    RecommendationLedger,
+    Recommended,
+    Watched,
+)
+from controller_model.state import figures
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import ControlPlane, TopicState
+
+EXAMPLES = 20
+"""Partitions that a grade names; the number of all stands beside."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Grade)
+
+
+def account(state: ClusterState, events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """Take what replay has told, and then the look of the last change; tell what that makes due."""
+    ledger = state.control.recommendations
+    if (standing := ledger.standing) is not None:
+        for event in events:
+            if isinstance(event, LeadersElected):
+                _take_election(ledger, standing.brokers, event)
+            elif isinstance(event, PartitionsOffline):
+                _take_move(ledger, event.partitions, NO_LEADER, event.at)
+            elif isinstance(event, TopicDeleted):
+                ledger.gone += len(ledger.watched.pop(event.topic, ()))
+    seen = state.look
+    if seen is None or not seen.is_sure:
+        return []
+    return _take_look(state, seen)
+
+
+def summary(control: ControlPlane) -> RebalanceSummary:
+    """Return what the cluster's view says of balance."""
+    ledger = control.recommendations
+    standing = ledger.standing
+    exceeding = figures.exceeding(control)
+    electable = figures.electable(control, exceeding)
+    return RebalanceSummary(
+        threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
+        exceeding=exceeding,
+        mendable=tuple(electable),
+        electable=sum(electable.values()),
+        blocked=figures.blocked(control, exceeding),
+        recommendation=standing.number if standing else None,
+        recommended_at=standing.made_at if standing else None,
+        recommended=standing.partition_count if standing else 0,
+        made=ledger.made,
+        graded=ledger.graded,
+    )
+
+
+def standing_now(ledger: RecommendationLedger) -> Recommended | None:
+    """Return the recommendation that stands, with whether its elections have begun."""
+    if ledger.standing is None:
+        return None
+    return msgspec.structs.replace(ledger.standing, elected_at=ledger.elected_at)
+
+
+def newest_grades(ledger: RecommendationLedger) -> tuple[Grade, ...]:
+    """Return the grades that are kept, the newest first."""
+    return tuple(_decoder.decode(data) for data in reversed(ledger.grades))
+
+
+def _take_election(
+    ledger: RecommendationLedger, brokers: Collection[int], event: LeadersElected
+) -> None:
+    if event.election is LeaderElectionKind.PREFERRED and event.to_broker in brokers:
+        ledger.elections += len(event.partitions)
+        ledger.elected_at = ledger.elected_at or event.at
+        ledger.revision += 1
+    _take_move(ledger, event.partitions, event.to_broker, event.at)
+
+
+def _take_move(
+    ledger: RecommendationLedger, partitions: Iterable[TopicPartition], leader: int, at: int
+) -> None:
+    for topic, partition in partitions:
+        watched = ledger.watched.get(topic, _NONE).get(partition)
+        if watched is None:
+            continue
+        if leader == watched.broker:
+            watched.regained_at = watched.regained_at or at
+        elif watched.regained_at is not None:
+            watched.lost_at = watched.lost_at or at
+
+
+_NONE: Mapping[int, Watched] = {}
+
+
+def _take_look(state: ClusterState, seen: Look) -> list[AnyEvent]:
+    control = state.control
+    ledger = control.recommendations
+    now = seen.at
+    mendable = figures.electable(control, figures.exceeding(control))
+    if not mendable and not ledger.brokers and ledger.standing is None:
+        return []  # the usual case costs nothing
+    _remember(ledger, mendable, now)
+    events: list[AnyEvent] = []
+    due = _due(ledger, mendable, now)
+    standing = ledger.standing
+    if standing is not None and _is_over(ledger, standing, due, now):
+        events.append(_grade(state, standing, now))
+    if due and ledger.standing is None:
+        # All that is mendable, not only what is due: one command mends it all.
+        events.append(_make(state, mendable, now))
+    return events
+
+
+def _remember(ledger: RecommendationLedger, mendable: Collection[int], now: int) -> None:
+    for broker in mendable:
+        memory = ledger.brokers.setdefault(broker, BrokerMemory())
+        memory.clear_since = None
+        if memory.mendable_since is None:
+            memory.mendable_since = now
+    for broker in [broker for broker in ledger.brokers if broker not in mendable]:
+        memory = ledger.brokers[broker]
+        memory.mendable_since = None
+        if memory.clear_since is None:
+            memory.clear_since = now
+        elif now - memory.clear_since >= CLEAR_MS:
+            del ledger.brokers[broker]
+
+
+def _due(ledger: RecommendationLedger, mendable: Collection[int], now: int) -> list[int]:
+    """Return the brokers of which it is time to tell."""
+    is_free = ledger.standing is None
+    return [
+        broker
+        for broker in mendable
+        if (memory := ledger.brokers[broker]).mendable_since is not None
+        and now - memory.mendable_since >= SETTLE_MS
+        and (memory.told_at is None or (is_free and now - memory.told_at >= REPEAT_MS))
+    ]
+
+
+def _is_over(
+    ledger: RecommendationLedger, standing: Recommended, due: Collection[int], now: int
+) -> bool:
+    if ledger.elected_at is not None:
+        return now - ledger.elected_at >= WATCH_MS
+    # A broker that joins makes another recommendation of it.
+    return bool(due) or not any(broker in ledger.brokers for broker in standing.brokers)
+
+
+def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> RecommendationMade:
+    control = state.control
+    ledger = control.recommendations
+    ledger.made += 1
+    brokers = tuple(mendable)
+    for broker in brokers:
+        ledger.brokers[broker].told_at = now
+    found = list(itertools.islice(_electable(state, frozenset(brokers)), MOST_PARTITIONS))
+    ledger.elections = 0
+    ledger.elected_at = None
+    ledger.watched = {}
+    ledger.gone = 0
+    for (topic, partition), broker in found:
+        ledger.watched.setdefault(topic, {})[partition] = Watched(broker)
+    ledger.standing = Recommended(
+        number=ledger.made,
+        made_at=now,
+        brokers=brokers,
+        threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
+        partition_count=sum(mendable.values()),
+        partitions=tuple(partition for partition, _ in found),
+        command=_command(control, brokers),
+        ratios=tuple(
+            BrokerRatio(broker=broker, before=figures.imbalance_ratio(control, broker))
+            for broker in brokers
+        ),
+    )
+    ledger.revision += 1
+    return RecommendationMade(
+        at=now,
+        position=control.log.position,
+        number=ledger.made,
+        brokers=brokers,
+        threshold_percentage=ledger.standing.threshold_percentage,
+        partition_count=ledger.standing.partition_count,
+        partitions=ledger.standing.partitions,
+        command=ledger.standing.command,
+    )
+
+
+def _electable(
+    state: ClusterState, brokers: Collection[int]
+) -> Iterator[tuple[TopicPartition, int]]:
+    """Yield partitions that an election gives back to these live brokers, and to which of them."""
+    for name in sorted(state.topics.names())[:TOPICS_LOOKED_AT]:
+        topic = state.topic(name)
+        if topic is None or topic.mark is None or name in state.control.deleting:
+            continue
+        for partition, broker in _of_topic(topic, brokers):
+            yield TopicPartition(name, partition), broker
+
+
+def _of_topic(topic: TopicState, brokers: Collection[int]) -> Iterator[tuple[int, int]]:
+    for partition, record in sorted(topic.partitions.items()):
+        if not record.replicas or record.leader is None:
+            continue
+        preferred = record.replicas[0]
+        if preferred in brokers and record.leader != preferred and preferred in record.isr:
+            yield partition, preferred
+
+
+def _command(control: ControlPlane, brokers: Sequence[int]) -> str:
+    """Return all that is to be typed: it asks which partitions can be elected by then."""
+    only = f" --broker {brokers[0]}" if len(brokers) == 1 else ""
+    cluster = shlex.quote(control.cluster)
+    asking = f"kcm recommend --cluster {cluster}{only} --json > {ELECTION_FILE}"
+    servers = (
+        f"{record.host}:{record.port}"
+        for _, record in sorted(control.brokers.items())
+        if record.live and record.host and record.port
+    )
+    return f"{asking} && {election_command(next(servers, None))}"
+
+
+def _grade(state: ClusterState, standing: Recommended, now: int) -> RecommendationGraded:
+    control = state.control
+    ledger = control.recommendations
+    _drop_others(state)
+    each = [
+        (TopicPartition(topic, partition), watched)
+        for topic, partitions in ledger.watched.items()
+        for partition, watched in partitions.items()
+    ]
+    regained = [watched.regained_at for _, watched in each if watched.regained_at is not None]
+    lost = [name for name, watched in each if watched.lost_at is not None]
+    never = [name for name, watched in each if watched.regained_at is None]
+    elected_at = ledger.elected_at
+    grade = Grade(
+        number=standing.number,
+        made_at=standing.made_at,
+        elected_at=elected_at,
+        graded_at=now,
+        outcome=_outcome(control, standing, lost_again=bool(lost)),
+        partition_count=standing.partition_count,
+        elections=ledger.elections,
+        watched=len(each),
+        regained=len(regained),
+        lost_again=len(lost),
+        not_regained=len(never),
+        gone=ledger.gone,
+        regained_after_ms=(
+            None if elected_at is None or not regained else max(0, max(regained) - elected_at)
+        ),
+        examples_lost_again=tuple(lost[:EXAMPLES]),
+        examples_not_regained=tuple(never[:EXAMPLES]),
+        ratios=tuple(
+            msgspec.structs.replace(ratio, after=figures.imbalance_ratio(control, ratio.broker))
+            for ratio in standing.ratios
+        ),
+    )
+    for broker in standing.brokers:
+        if broker in ledger.brokers:
+            ledger.brokers[broker].told_at = now
+    ledger.standing = None
+    ledger.watched = {}
+    ledger.grades.append(_encoder.encode(grade))
+    del ledger.grades[:-GRADES_KEPT]
+    ledger.graded[grade.outcome.value] = ledger.graded.get(grade.outcome.value, 0) + 1
+    ledger.revision += 1
+    return RecommendationGraded(at=now, position=control.log.position, grade=grade)
+
+
+def _drop_others(state: ClusterState) -> None:
+    """Leave out partitions that are not to be led by their broker any more."""
+    ledger = state.control.recommendations
+    for name, watched in ledger.watched.items():
+        topic = None if name in state.control.deleting else state.topic(name)
+        held = {} if topic is None else topic.partitions
+        for partition in list(watched):
+            replicas = held[partition].replicas if partition in held else None
+            if not replicas or replicas[0] != watched[partition].broker:
+                del watched[partition]
+                ledger.gone += 1
+
+
+def _outcome(control: ControlPlane, standing: Recommended, *, lost_again: bool) -> Outcome:
+    if control.recommendations.elected_at is None:
+        return Outcome.WITHDRAWN
+    if set(standing.brokers).isdisjoint(figures.exceeding(control)):
+        return Outcome.MENDED
+    return Outcome.RELAPSED if lost_again else Outcome.PARTLY

@@ -1,0 +1,177 @@
+"""The active controller of the simulator: one term, from the failover's first step on.
+
+The rule: each event is handled to its end; then what was decided is written, in order, in the
+controller's session, each write fenced by its epoch, and the requests go to the brokers. Sources
+(Kafka 3.9): kafka.controller.KafkaController: onControllerFailover, initializeControllerContext,
+fetchTopicDeletionsInProgress, fetchPendingPreferredReplicaElections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from controller_model.kafka.elections import Strategy
+from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.states import PartitionState
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.znode_reader import TreeReader
+from controller_simulator.controller.context import ControllerContext
+from controller_simulator.controller.controller_io import (
+    PREFERRED_ELECTION_PATH,
+    ControllerWork,
+    Transition,
+)
+from controller_simulator.controller.partition_machine import PartitionStateMachine
+from controller_simulator.controller.reassignment import Reassignments
+from controller_simulator.controller.replica_machine import ReplicaStateMachine
+from controller_simulator.controller.steps import Step
+from controller_simulator.controller.topic_deletion import TopicDeletionManager
+from controller_simulator.zookeeper.payload_writers import encode_feature
+from controller_simulator.zookeeper.tree import ZnodeTree
+from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode
+
+FEATURE_PATH = "/feature"
+
+
+class ActiveController:
+    """One term of one broker as the controller."""
+
+    def __init__(
+        self,
+        tree: ZnodeTree,
+        settings: SimulatorSettings,
+        *,
+        broker: int,
+        session: int,
+        epoch: int,
+        epoch_zk_version: int,
+    ) -> None:
+        """Begin a term with nothing known; the failover's steps fill the context."""
+        self._tree = tree
+        self._settings = settings
+        self.session = session
+        self.reader = TreeReader(tree, unclean_by_default=settings.unclean_leader_election)
+        self.context = ControllerContext(
+            controller_id=broker, epoch=epoch, epoch_zk_version=epoch_zk_version
+        )
+        self.work = ControllerWork(
+            self.context,
+            self.reader,
+            leader_recovery_supported=settings.leader_recovery_supported,
+        )
+        self.partitions = PartitionStateMachine(self.work)
+        self.replicas = ReplicaStateMachine(self.work)
+        self.deletion = TopicDeletionManager(
+            self.work, self.replicas, self.partitions, delete_topic_enable=settings.delete_topic
+        )
+        self.reassignments = Reassignments(self.work, self.replicas, self.partitions, self.deletion)
+        self._steps: dict[Step, Callable[[], object]] = {
+            Step.SET_UP_FEATURES: self._set_up_features,
+            Step.DELETE_LOG_DIR_EVENTS: lambda: self.delete_children("/log_dir_event_notification"),
+            Step.DELETE_ISR_CHANGES: lambda: self.delete_children("/isr_change_notification"),
+            Step.READ_BROKERS: self._read_brokers,
+            Step.READ_TOPICS: self._read_topics,
+            Step.READ_ASSIGNMENTS: self._read_assignments,
+            Step.READ_LEADERSHIP: lambda: self.read_leadership(self.context.all_partitions()),
+            Step.START_TOPIC_DELETION: self._start_topic_deletion,
+            Step.SEND_METADATA: lambda: self.send_metadata(()),
+            Step.START_REPLICA_MACHINE: self.replicas.startup,
+            Step.START_PARTITION_MACHINE: self.partitions.startup,
+            Step.RESUME_REASSIGNMENTS: self._resume_reassignments,
+            Step.TRY_TOPIC_DELETION: self.deletion.try_topic_deletion,
+            Step.RESUME_PREFERRED_ELECTION: self._resume_preferred_election,
+        }
+
+    def commit(self) -> Transition:
+        """Write what was decided, and return it; that creates are refused is Kafka's own way."""
+        done = self.work.take()
+        for write in done.writes:
+            self._tree.attempt(write, session=self.session)
+        return done
+
+    def run(self, step: Step) -> None:
+        """Do one step of the failover; those that only set up watches or threads do nothing here."""
+        self._steps.get(step, lambda: None)()
+
+    # --- the failover -----------------------------------------------------------------------
+
+    def _set_up_features(self) -> None:
+        """Create /feature if it is not there (enableFeatureVersioning); nothing upgrades here."""
+        if self._tree.find(FEATURE_PATH) is None:
+            data = encode_feature(
+                enabled=self._settings.alter_partition,
+                features={},
+                version=self._settings.features_version,
+            )
+            self._tree.attempt(CreateZnode(FEATURE_PATH, data.decode()), session=self.session)
+
+    def delete_children(self, path: str) -> None:
+        """Delete all notifications below a znode."""
+        for name in self.reader.children(path):
+            self.work.write(DeleteZnode(f"{path}/{name}"))
+
+    def _read_brokers(self) -> None:
+        self.context.live_broker_epochs = self.reader.broker_epochs()
+
+    def _read_topics(self) -> None:
+        self.context.topics = dict.fromkeys(self.reader.topics())
+
+    def _read_assignments(self) -> None:
+        context = self.context
+        for topic in context.topics:
+            self.read_assignment(topic)
+        for partition in context.all_partitions():
+            if context.assignment_of(partition).is_being_reassigned:
+                context.being_reassigned[partition] = None
+
+    def read_assignment(self, topic: str) -> list[TopicPartition]:
+        """Take in a topic's znode; return its partitions."""
+        assignments, topic_id = self.reader.topic(topic)
+        if topic_id is not None:
+            self.context.topic_ids[topic] = topic_id
+        for partition, assignment in assignments.items():
+            self.context.assign(TopicPartition(topic, partition), assignment)
+        return [TopicPartition(topic, partition) for partition in assignments]
+
+    def read_leadership(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take in what ZooKeeper, and this step, say of leaders (updateLeaderAndIsrCache)."""
+        for partition in partitions:
+            state = self.work.partition_state(partition)
+            if state is not None:
+                self.context.leadership[partition] = state
+
+    def _start_topic_deletion(self) -> None:
+        context = self.context
+        ineligible = {
+            replica.topic
+            for topic in context.topics
+            for replica in context.replicas_of_topic(topic)
+            if not context.is_replica_online(replica.replica, replica.topic_partition)
+        } | {partition.topic for partition in context.being_reassigned}
+        self.deletion.init(self.reader.children("/admin/delete_topics"), ineligible)
+
+    def _resume_reassignments(self) -> None:
+        resumed = {tp for tp, error in self.reassignments.process_znode().items() if error is None}
+        self.reassignments.resume(lambda partition, _: partition not in resumed)
+
+    def _resume_preferred_election(self) -> None:
+        """Elect what a legacy tool asked of the last controller (fetchPendingPreferredReplicaElections)."""
+        pending = [
+            partition
+            for partition in self.reader.partitions_at(PREFERRED_ELECTION_PATH)
+            if self.context.replicas_of(partition)
+            and not self.leads_preferred(partition)
+            and not self.context.is_queued_for_deletion(partition.topic)
+        ]
+        self.partitions.handle_state_changes(pending, PartitionState.ONLINE, Strategy.PREFERRED)
+        self.work.write(DeleteZnode(PREFERRED_ELECTION_PATH))
+
+    def leads_preferred(self, partition: TopicPartition) -> bool:
+        """Tell whether the first replica leads, as the controller remembers it."""
+        state = self.context.leadership.get(partition)
+        first = self.context.replicas_of(partition)[0]
+        return state is not None and state.leader_and_isr.leader == first
+
+    def send_metadata(self, partitions: Iterable[TopicPartition]) -> None:
+        """Tell all registered brokers of these partitions, and of who is registered."""
+        self.work.send_update_metadata(self.context.live_or_shutting_down_brokers, partitions)

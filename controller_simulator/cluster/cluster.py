@@ -1,0 +1,371 @@
+"""The running parts of the simulator: who is told what, and when.
+
+The rule: one event at a time. What was written fires the watches; first every broker learns who
+the controller is, then the controller handles its events, and only when it has none left do
+followers catch up. Nothing here decides anything: that is for the modules that state Kafka's rules.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from controller_model.kafka.ids import TopicPartition
+from controller_model.znodes.config_payloads import decode_config_change
+from controller_simulator.cluster.active_controller import ActiveController
+from controller_simulator.cluster.broker import SimulatedBroker
+from controller_simulator.cluster.events import (
+    AlterPartition,
+    ControllerEvent,
+    LeaderAndIsrResponse,
+    Signal,
+    StateChange,
+    TopicUncleanEnable,
+    event_of,
+)
+from controller_simulator.cluster.leadership import ISR_CHANGES_PATH, EventHandlers
+from controller_simulator.cluster.settings import Chance, SimulatorSettings
+from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
+from controller_simulator.controller.controller_io import state_path
+from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Outcome, handle
+from controller_simulator.controller.phases import Event, Phase
+from controller_simulator.controller.requests import LeaderAndIsrRequest, Request
+from controller_simulator.controller.steps import Step
+from controller_simulator.zookeeper.commits import Commit, Committed, Created, Removed
+from controller_simulator.zookeeper.payload_writers import encode_partition_state, encode_partitions
+from controller_simulator.zookeeper.tree import ZnodeTree
+from controller_simulator.zookeeper.writes import ControllerMovedError, CreateZnode, SetZnode
+
+CONFIG_CHANGES = "/config/changes/"
+TOPIC_ENTITIES = "topics/"
+
+MOST_FAILED_FAILOVERS = 5
+"""After so many nobody stands for election again before the next operation.
+
+A failover that meets what Kafka does not handle gives /controller away, and the next broker meets
+the same: real clusters go on like that for ever.
+"""
+
+
+class SimulatedCluster:
+    """A ZooKeeper, brokers, and the one of them that is the controller."""
+
+    def __init__(self, tree: ZnodeTree, settings: SimulatorSettings, chance: Chance) -> None:
+        """Begin with this ZooKeeper and no brokers."""
+        self.tree = tree
+        self.settings = settings
+        self.chance = chance
+        self.brokers: dict[int, SimulatedBroker] = {}
+        """The last run of each broker that was ever started."""
+        self._seen = len(tree.commits)
+        self._failed_failovers = 0
+        self._lives: deque[tuple[SimulatedBroker, Event]] = deque()
+        self._events: deque[ControllerEvent] = deque()
+        self._queued: set[ControllerEvent] = set()
+        self._inboxes: dict[int, list[Request]] = {}
+        self._unsettled: dict[TopicPartition, None] = {}
+
+    @property
+    def commits(self) -> list[Commit]:
+        """Everything that was written, as ZooKeeper's transaction log has it."""
+        return self.tree.commits
+
+    @property
+    def controller(self) -> SimulatedBroker | None:
+        """The broker that is the controller now; None while there is none."""
+        return next((b for b in self.brokers.values() if b.controller is not None), None)
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """The brokers that run, by id."""
+        return tuple(sorted(b.id for b in self.brokers.values() if b.running))
+
+    def settle(self) -> None:
+        """Let everything happen that is due, until nothing is."""
+        self._failed_failovers = 0
+        while True:
+            self.run()
+            before = len(self.tree.commits)
+            self._propagate_isr_changes()
+            if self.settings.auto_leader_rebalance:
+                self._events.append(Signal.AUTO_REBALANCE)
+            self.run()
+            if len(self.tree.commits) == before:
+                return
+
+    def tell(self, run: SimulatedBroker, event: Event) -> None:
+        """Give a broker an event about who is the controller; its turn comes."""
+        self._lives.append((run, event))
+
+    def forget(self, run: SimulatedBroker) -> None:
+        """Take note that a broker's process is gone, with all that it knew."""
+        run.running = False
+        run.controller = None
+        run.hosted.clear()
+        self._inboxes.pop(run.id, None)
+
+    def freeze(self, run: SimulatedBroker) -> None:
+        """Stop a broker's process as long as it takes ZooKeeper to forget it."""
+        run.stalled = True
+        run.controller = None  # it could write no more
+
+    def wake(self, run: SimulatedBroker) -> None:
+        """Let a frozen process go on; what was sent to it meanwhile went to a closed connection."""
+        run.stalled = False
+        self._inboxes.pop(run.id, None)
+
+    def stall(self, run: SimulatedBroker, topics: tuple[str, ...]) -> None:
+        """Freeze a follower while its partitions are written to, then let it go on."""
+        run.stalled = True
+        for leader in self.brokers.values():
+            for partition, hosted in tuple(leader.hosted.items()):
+                if (
+                    partition.topic in topics
+                    and leader is not run
+                    and hosted.leader == leader.id
+                    and run.id in hosted.isr
+                ):
+                    isr = tuple(member for member in hosted.isr if member != run.id)
+                    self._alter_isr(leader, partition, isr)
+        self.run()
+        run.stalled = False
+        self.deliver(self._inboxes.pop(run.id, ()))
+        self._unsettled.update(dict.fromkeys(run.hosted))
+
+    # --- events -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Handle events, and let followers catch up, until both are done."""
+        while True:
+            self._notify()
+            if self._lives:
+                self._live(*self._lives.popleft())
+                if self._failed_failovers > MOST_FAILED_FAILOVERS:
+                    self._lives.clear()
+            elif self._drop_slow_follower():
+                continue
+            elif self._events and not self._is_controller_stalled():
+                self.control(self._take())
+            elif self._unsettled:
+                partition = self.chance.catches_up(self._unsettled.keys())
+                if not self._expand_isr(partition):
+                    del self._unsettled[partition]
+            else:
+                return
+
+    def _put(self, event: ControllerEvent) -> None:
+        """Queue an event that watches make, unless it is queued already: watches fire once."""
+        watched = not isinstance(event, StateChange) or not self.settings.alter_partition
+        if watched and event not in self._queued:
+            self._queued.add(event)
+            self._events.append(event)
+
+    def _take(self) -> ControllerEvent:
+        event = self._events.popleft()
+        self._queued.discard(event)
+        return event
+
+    def _is_controller_stalled(self) -> bool:
+        """Tell whether events have to wait for the controller to wake."""
+        run = self.controller
+        return run is not None and run.stalled
+
+    def _notify(self) -> None:
+        """Fire the watches on what was written since the last time."""
+        commits = self.tree.commits
+        while self._seen < len(commits):
+            commit = commits[self._seen]
+            self._seen += 1
+            for write in commit.writes:
+                if write.path == CONTROLLER_PATH:
+                    self._notify_of_controller(write)
+                elif isinstance(write, Created) and write.path.startswith(CONFIG_CHANGES):
+                    self._notify_of_config(write)
+                event = event_of(write)
+                if event is not None:
+                    self._put(event)
+
+    def _notify_of_controller(self, write: Committed) -> None:
+        runs = [b for b in self.brokers.values() if b.running and not b.stalled]
+        event = Event.CONTROLLER_CHANGE
+        if isinstance(write, Removed) and runs:
+            event = Event.REELECT
+            fastest = self.chance.first(tuple(sorted(run.id for run in runs)))
+            runs.sort(key=lambda run: (run.id != fastest, run.id))
+        self._lives.extend((run, event) for run in runs)
+
+    def _notify_of_config(self, write: Created) -> None:
+        """Tell the controller that unclean leader election was enabled for a topic."""
+        entity = decode_config_change(write.data.encode())
+        run = self.controller
+        if run is None or run.controller is None or not entity.startswith(TOPIC_ENTITIES):
+            return
+        topic = entity.removeprefix(TOPIC_ENTITIES)
+        if run.controller.controller.reader.unclean_leader_election(topic):
+            self._events.append(TopicUncleanEnable(topic))
+
+    def _live(self, run: SimulatedBroker, event: Event) -> None:
+        """Let an event change who is the controller."""
+        outcome = handle(run.life, event, self.tree, session=run.session)
+        self._became(run, outcome)
+        while (step := run.life.next_step) is not None and run.controller is not None:
+            self._fail_over(run, run.controller, step)
+
+    def _became(self, run: SimulatedBroker, outcome: Outcome) -> None:
+        began = outcome.life.epoch != run.life.epoch
+        run.life = outcome.life
+        if outcome.steps or not run.life.is_active:
+            run.controller = None
+        if began and run.life.phase is Phase.FAILOVER:
+            active = ActiveController(
+                self.tree,
+                self.settings,
+                broker=run.id,
+                session=run.session,
+                epoch=run.life.epoch,
+                epoch_zk_version=run.life.epoch_zk_version,
+            )
+            run.controller = EventHandlers(active, self.tree, self.settings)
+
+    def _fail_over(self, run: SimulatedBroker, handlers: EventHandlers, step: Step) -> None:
+        """Do a step of a failover."""
+        event = Event.STEP_DONE
+        try:
+            with handlers.controller.work.event():
+                handlers.controller.run(step)
+            done = handlers.controller.commit()
+        except ControllerMovedError:
+            event = Event.CONTROLLER_MOVED
+        else:
+            self.deliver(done.requests)
+            if done.broken_off is not None:
+                event = Event.FAILED
+                self._failed_failovers += 1
+        self._became(run, handle(run.life, event, self.tree, session=run.session))
+
+    def control(self, event: ControllerEvent) -> object:
+        """Let the controller handle an event now; return its answer, None when there is nobody."""
+        run = self.controller
+        if run is None or run.controller is None or run.stalled:
+            return None
+        handlers = run.controller
+        try:
+            answer = handlers.handle(event)
+            requests = handlers.controller.commit().requests
+        except ControllerMovedError:
+            self._lives.append((run, Event.CONTROLLER_MOVED))
+            return None
+        if isinstance(event, AlterPartition) and isinstance(answer, LeaderIsrAndControllerEpoch):
+            self.brokers[event.broker].altered(event, partition_epoch=answer.partition_epoch)
+        self.deliver(requests)
+        return answer
+
+    def deliver(self, requests: Iterable[Request]) -> None:
+        """Give brokers their requests, and the controller their answers."""
+        run = self.controller
+        context = (
+            None if run is None or run.controller is None else run.controller.controller.context
+        )
+        for request in requests:
+            broker = self.brokers.get(request.broker)
+            if broker is None or not broker.running:
+                continue
+            if broker.stalled:
+                self._inboxes.setdefault(broker.id, []).append(request)
+                continue
+            deleting = frozenset(() if context is None else context.topics_to_be_deleted)
+            answer = broker.receive(request, deleting=deleting)
+            if isinstance(request, LeaderAndIsrRequest):
+                self._unsettled.update(dict.fromkeys(p.partition for p in request.partitions))
+            if isinstance(answer, LeaderAndIsrResponse) and not (
+                answer.offline
+                or (context is not None and context.replicas_on_offline_dirs.get(broker.id))
+            ):
+                continue
+            if answer is not None:
+                self._events.append(answer)
+
+    # --- in-sync replicas -------------------------------------------------------------------
+
+    def _drop_slow_follower(self) -> bool:
+        """Let a leader drop a follower that has fallen behind, if chance has it so."""
+        slow = self.chance.falls_behind()
+        if slow is None:
+            return False
+        partition, follower = slow
+        self._unsettled[partition] = None
+        return self._alter_led_isr(
+            partition, lambda isr: tuple(member for member in isr if member != follower)
+        )
+
+    def take_back(self, run: SimulatedBroker) -> None:
+        """Let leaders take a follower back into the ISR that shuts down, if chance has it so.
+
+        A leader reads for a fetch under its lock and counts it after that: under a new epoch, if it
+        was told of one meanwhile (Partition.fetchRecords). Since 2.7 the controller refuses such an
+        ISR.
+        """
+        if self.settings.alter_partition:
+            return
+        is_altered = True
+        while is_altered and (partition := self.chance.taken_back(run.id)) is not None:
+            is_altered = self._alter_led_isr(partition, lambda isr: (*isr, run.id))
+
+    def _expand_isr(self, partition: TopicPartition) -> bool:
+        """Let one follower that has caught up join the ISR; return whether one did."""
+        for leader in self.brokers.values():
+            if not leader.running or leader.stalled or not leader.leads(partition):
+                continue
+            hosted = leader.hosted[partition]
+            caught_up = tuple(
+                replica
+                for replica in hosted.replicas
+                if replica not in hosted.isr
+                and (follower := self.brokers.get(replica)) is not None
+                and follower.fetches(partition, leader)
+            )
+            if caught_up:
+                joins = self.chance.joins(partition, hosted.isr, caught_up)
+                return self._alter_isr(leader, partition, (*hosted.isr, joins))
+        return False
+
+    def _alter_led_isr(
+        self, partition: TopicPartition, alter: Callable[[tuple[int, ...]], tuple[int, ...]]
+    ) -> bool:
+        """Let who takes itself for the leader change its ISR; return whether it was changed."""
+        return any(
+            leader.leads(partition)
+            and self._alter_isr(leader, partition, alter(leader.hosted[partition].isr))
+            for leader in self.brokers.values()
+        )
+
+    def _alter_isr(
+        self, leader: SimulatedBroker, partition: TopicPartition, isr: tuple[int, ...]
+    ) -> bool:
+        """Change an ISR as the protocol has it; return whether it was changed."""
+        event = leader.alter_partition(partition, isr)
+        if self.settings.alter_partition:
+            return isinstance(self.control(event), LeaderIsrAndControllerEpoch)
+        hosted = leader.hosted[partition]
+        data = encode_partition_state(
+            leader=leader.id,
+            isr=isr,
+            leader_epoch=hosted.leader_epoch,
+            controller_epoch=hosted.controller_epoch,
+        )
+        write = SetZnode(state_path(partition), data.decode(), hosted.partition_epoch)
+        if not isinstance(self.tree.attempt(write, session=leader.session), Commit):
+            return False
+        leader.altered(event, partition_epoch=hosted.partition_epoch + 1)
+        leader.isr_changes.append(partition)
+        return True
+
+    def _propagate_isr_changes(self) -> None:
+        """Let leaders tell of the ISRs that they wrote themselves (ZkAlterPartitionManager)."""
+        for leader in self.brokers.values():
+            if leader.running and leader.isr_changes:
+                changed = tuple(dict.fromkeys(leader.isr_changes))
+                leader.isr_changes.clear()
+                path = self.tree.next_in_sequence(f"{ISR_CHANGES_PATH}/isr_change_")
+                data = encode_partitions(changed).decode()
+                self.tree.attempt(CreateZnode(path, data), session=leader.session)

@@ -1,0 +1,139 @@
+"""What a controller's event thread is given: the events of the simulated one.
+
+The rule: one queue, one event at a time, as Kafka's; an event says that something happened, and
+what is true now is read when its turn comes. Source (Kafka 3.9): kafka.controller.ControllerEvent
+and the handlers at the end of KafkaController.scala.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from controller_model.kafka.elections import LeaderAndIsr
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.zookeeper.commits import Changed, Committed, Created, Removed
+
+
+class Signal(enum.StrEnum):
+    """Events that come from watches and carry nothing."""
+
+    BROKER_CHANGE = "BrokerChange"
+    TOPIC_CHANGE = "TopicChange"
+    TOPIC_DELETION = "TopicDeletion"
+    ZK_REASSIGNMENT = "ZkPartitionReassignment"
+    ZK_PREFERRED_ELECTION = "ReplicaLeaderElection by znode"
+    ISR_CHANGE_NOTIFICATION = "IsrChangeNotification"
+    LOG_DIR_EVENT = "LogDirEventNotification"
+    AUTO_REBALANCE = "AutoPreferredReplicaLeaderElection"
+
+
+class PartitionModifications(msgspec.Struct, frozen=True):
+    """A topic's znode was set."""
+
+    topic: str
+
+
+class StateChange(msgspec.Struct, frozen=True):
+    """A partition's state was set: watched for reassignments below inter.broker.protocol 2.7."""
+
+    partition: TopicPartition
+
+
+class TopicUncleanEnable(msgspec.Struct, frozen=True):
+    """Unclean leader election was enabled for a topic."""
+
+    topic: str
+
+
+class ControlledShutdown(msgspec.Struct, frozen=True):
+    """A broker asks to be relieved of its leaders."""
+
+    broker: int
+
+
+class AlterReassignments(msgspec.Struct, frozen=True):
+    """An administrator asks for other replicas; None cancels."""
+
+    targets: tuple[tuple[TopicPartition, tuple[int, ...] | None], ...]
+
+
+class ElectLeaders(msgspec.Struct, frozen=True):
+    """An administrator asks for elections; None for all partitions."""
+
+    partitions: tuple[TopicPartition, ...] | None
+    unclean: bool
+
+
+class AlterPartition(msgspec.Struct, frozen=True):
+    """A leader asks for another ISR."""
+
+    broker: int
+    partition: TopicPartition
+    leader_and_isr: LeaderAndIsr
+    partition_epoch: int
+
+
+class StopReplicaResponse(msgspec.Struct, frozen=True):
+    """A broker answers whether it deleted replicas of topics that are to be deleted."""
+
+    broker: int
+    partitions: tuple[TopicPartition, ...]
+    failed: tuple[TopicPartition, ...] = ()
+
+
+class LeaderAndIsrResponse(msgspec.Struct, frozen=True):
+    """A broker answers which replicas it can serve, and which lie in a failed log directory."""
+
+    broker: int
+    online: tuple[TopicPartition, ...]
+    offline: tuple[TopicPartition, ...]
+
+
+ControllerEvent = (
+    Signal
+    | PartitionModifications
+    | StateChange
+    | TopicUncleanEnable
+    | ControlledShutdown
+    | AlterReassignments
+    | ElectLeaders
+    | AlterPartition
+    | StopReplicaResponse
+    | LeaderAndIsrResponse
+)
+
+_CHILDREN = {
+    "/brokers/ids": Signal.BROKER_CHANGE,
+    "/brokers/topics": Signal.TOPIC_CHANGE,
+    "/admin/delete_topics": Signal.TOPIC_DELETION,
+    "/isr_change_notification": Signal.ISR_CHANGE_NOTIFICATION,
+    "/log_dir_event_notification": Signal.LOG_DIR_EVENT,
+}
+_CREATED = {
+    "/admin/reassign_partitions": Signal.ZK_REASSIGNMENT,
+    "/admin/preferred_replica_election": Signal.ZK_PREFERRED_ELECTION,
+}
+
+
+def event_of(write: Committed) -> ControllerEvent | None:
+    """Return the event that a controller's watches make of a write; None if none stands there.
+
+    >>> event_of(Removed("/brokers/ids/3")).value
+    'BrokerChange'
+    """
+    parent, _, name = write.path.rpartition("/")
+    if isinstance(write, Created | Removed):
+        signal = _CHILDREN.get(parent)
+        if signal is not None:
+            return signal
+    if isinstance(write, Created):
+        return _CREATED.get(write.path)
+    if isinstance(write, Changed):
+        if parent == "/brokers/topics":
+            return PartitionModifications(name)
+        if name == "state":
+            parts = parent.split("/")
+            return StateChange(TopicPartition(parts[3], int(parts[5])))
+    return None

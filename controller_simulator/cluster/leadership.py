@@ -1,0 +1,267 @@
+"""What the simulated controller does about leaders and ISRs, and about brokers' answers.
+
+The rule: as in `simulator_controller`: decide over the machines, write nothing here. Sources
+(Kafka 3.9): kafka.controller.KafkaController: processReplicaLeaderElection, onReplicaElection,
+checkAndTriggerAutoLeaderRebalance, processAlterPartition, processIsrChangeNotification,
+processLogDirEventNotification, processLeaderAndIsrResponseReceived,
+processTopicDeletionStopReplicaResponseReceived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from controller_model.kafka.elections import RECOVERED, RECOVERING, Strategy, is_election_needed
+from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
+from controller_model.kafka.states import PartitionState, ReplicaState
+from controller_model.znodes.payloads import decode_log_dir_event
+from controller_simulator.cluster.active_controller import ActiveController
+from controller_simulator.cluster.events import (
+    AlterPartition,
+    AlterReassignments,
+    ControlledShutdown,
+    ControllerEvent,
+    ElectLeaders,
+    LeaderAndIsrResponse,
+    PartitionModifications,
+    Signal,
+    StateChange,
+    StopReplicaResponse,
+    TopicUncleanEnable,
+)
+from controller_simulator.cluster.members import MemberHandlers
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.topics import TopicHandlers
+from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
+from controller_simulator.controller.controller_io import PREFERRED_ELECTION_PATH, BrokenOffError
+from controller_simulator.zookeeper.tree import ZnodeTree
+from controller_simulator.zookeeper.writes import DeleteZnode
+
+ISR_CHANGES_PATH = "/isr_change_notification"
+LOG_DIR_EVENTS_PATH = "/log_dir_event_notification"
+
+
+class EventHandlers:
+    """Hands each event to its handler, and handles those of leaders and ISRs."""
+
+    def __init__(
+        self, controller: ActiveController, tree: ZnodeTree, settings: SimulatorSettings
+    ) -> None:
+        """Handle events for this controller."""
+        self.controller = controller
+        self._context = controller.context
+        self._tree = tree
+        self._settings = settings
+        self._members = MemberHandlers(controller)
+        topics = TopicHandlers(controller, settings)
+        self._signals: dict[Signal, Callable[[], object]] = {
+            Signal.BROKER_CHANGE: self._members.on_broker_change,
+            Signal.TOPIC_CHANGE: topics.on_topic_change,
+            Signal.TOPIC_DELETION: topics.on_topic_deletion,
+            Signal.ZK_REASSIGNMENT: controller.reassignments.process_znode,
+            Signal.ZK_PREFERRED_ELECTION: self._on_preferred_znode,
+            Signal.ISR_CHANGE_NOTIFICATION: self._on_isr_changes,
+            Signal.LOG_DIR_EVENT: self._on_log_dir_events,
+            Signal.AUTO_REBALANCE: self._on_auto_rebalance,
+        }
+        self._others: dict[type, Callable[[Any], object]] = {
+            PartitionModifications: lambda e: topics.on_partition_modifications(e.topic),
+            StateChange: self._on_state_change,
+            TopicUncleanEnable: lambda e: controller.partitions.trigger_online(e.topic),
+            ControlledShutdown: lambda e: self._members.on_controlled_shutdown(e.broker),
+            AlterReassignments: lambda e: controller.reassignments.alter(dict(e.targets)),
+            ElectLeaders: self._on_elect_leaders,
+            AlterPartition: self._on_alter_partition,
+            StopReplicaResponse: self._on_stop_replica_response,
+            LeaderAndIsrResponse: self._on_leader_and_isr_response,
+        }
+
+    def handle(self, event: ControllerEvent) -> object:
+        """Decide what an event asks for; return what its sender is answered, None if nothing.
+
+        An event that breaks off keeps what it has done, and nobody is answered.
+        """
+        with self.controller.work.event():
+            if isinstance(event, Signal):
+                return self._signals[event]()
+            return self._others[type(event)](event)
+        return None
+
+    # --- elections --------------------------------------------------------------------------
+
+    def _on_elect_leaders(self, event: ElectLeaders) -> None:
+        known = tuple(self._context.all_partitions())
+        asked = known if event.partitions is None else event.partitions
+        self._elect(
+            [p for p in asked if p in known],
+            Strategy.OFFLINE if event.unclean else Strategy.PREFERRED,
+        )
+
+    def _on_preferred_znode(self) -> None:
+        if self._tree.find(PREFERRED_ELECTION_PATH) is None:
+            return
+        known = set(self._context.all_partitions())
+        asked = self.controller.reader.partitions_at(PREFERRED_ELECTION_PATH)
+        self._elect([p for p in asked if p in known], Strategy.PREFERRED)
+        self.controller.work.write(DeleteZnode(PREFERRED_ELECTION_PATH))
+
+    def _elect(self, partitions: Iterable[TopicPartition], strategy: Strategy) -> None:
+        """Elect where that is needed; an unclean one is allowed, since somebody asked for it."""
+        context = self._context
+        chosen = [
+            partition
+            for partition in partitions
+            if not context.is_queued_for_deletion(partition.topic)
+            and (state := context.leadership.get(partition)) is not None
+            and is_election_needed(
+                strategy,
+                replicas=context.replicas_of(partition),
+                leader=state.leader_and_isr.leader,
+                live=context.live_broker_epochs,
+                shutting_down=context.shutting_down,
+            )
+        ]
+        self.controller.partitions.handle_state_changes(
+            chosen,
+            PartitionState.ONLINE,
+            strategy,
+            allow_unclean=strategy is Strategy.OFFLINE,
+        )
+
+    def _on_auto_rebalance(self) -> None:
+        """Elect preferred replicas, broker by broker, above the allowed ratio."""
+        context = self._context
+        by_broker: dict[int, list[TopicPartition]] = {}
+        for partition in context.all_partitions():
+            if not context.is_queued_for_deletion(partition.topic):
+                replicas = context.replicas_of(partition)
+                if not replicas:
+                    raise BrokenOffError(f"{partition} has no replicas")  # Seq.head
+                by_broker.setdefault(replicas[0], []).append(partition)
+        for broker, partitions in by_broker.items():
+            imbalanced = [
+                partition
+                for partition in partitions
+                if (state := context.leadership.get(partition)) is not None
+                and state.leader_and_isr.leader != broker
+            ]
+            allowed = self._settings.leader_imbalance_per_broker_percentage
+            if 100 * len(imbalanced) > allowed * len(partitions):
+                self.controller.partitions.handle_state_changes(
+                    [p for p in imbalanced if self._can_lead(broker, p)],
+                    PartitionState.ONLINE,
+                    Strategy.PREFERRED,
+                )
+
+    def _can_lead(self, broker: int, partition: TopicPartition) -> bool:
+        # canPreferredReplicaBeLeader
+        isr = self._context.leadership[partition].leader_and_isr.isr
+        return broker in isr and self._context.is_replica_online(broker, partition)
+
+    # --- ISRs -------------------------------------------------------------------------------
+
+    def _on_alter_partition(self, event: AlterPartition) -> str | LeaderIsrAndControllerEpoch:
+        """Write the ISR that a leader asks for, or return the name of the error.
+
+        A reassignment whose target is in sync now is finished after the answer.
+        """
+        answer = self._alter_partition(event)
+        if isinstance(answer, LeaderIsrAndControllerEpoch):
+            self.controller.send_metadata((event.partition,))
+            with self.controller.work.event():
+                self.controller.reassignments.maybe_complete(event.partition)
+        return answer
+
+    def _alter_partition(self, event: AlterPartition) -> str | LeaderIsrAndControllerEpoch:
+        # tryProcessAlterPartition
+        context = self._context
+        if event.broker not in context.live_broker_epochs:
+            return "STALE_BROKER_EPOCH"
+        standing = context.leadership.get(event.partition)
+        if standing is None:
+            return "UNKNOWN_TOPIC_OR_PARTITION"
+        error = self._refusal(event, standing)
+        if error is not None:
+            return error
+        if event.leader_and_isr == standing.leader_and_isr:
+            return standing
+        state = self.controller.work.update_state(
+            event.partition, event.leader_and_isr, partition_epoch=event.partition_epoch
+        )
+        context.leadership[event.partition] = state
+        return state
+
+    def _refusal(self, event: AlterPartition, standing: LeaderIsrAndControllerEpoch) -> str | None:
+        """Return why an ISR is not written; the order of the checks is Kafka's."""
+        asked, now = event.leader_and_isr, standing.leader_and_isr
+        if (
+            event.partition_epoch > standing.partition_epoch
+            or asked.leader_epoch > now.leader_epoch
+        ):
+            return "NOT_CONTROLLER"
+        if asked.leader_epoch < now.leader_epoch:
+            return "FENCED_LEADER_EPOCH"
+        if asked == now:
+            return None
+        if event.partition_epoch < standing.partition_epoch:
+            return "INVALID_UPDATE_VERSION"
+        if asked.leader_recovery_state == RECOVERING and (
+            len(asked.isr) > 1 or now.leader_recovery_state == RECOVERED
+        ):
+            return "INVALID_REQUEST"
+        eligible = set(asked.isr) <= set(self._context.live_brokers)
+        return None if eligible else "INELIGIBLE_REPLICA"
+
+    def _on_state_change(self, event: StateChange) -> None:
+        """Look whether a reassignment is through (processPartitionReassignmentIsrChange)."""
+        self.controller.reassignments.maybe_complete(event.partition)
+
+    def _on_isr_changes(self) -> None:
+        """Take in ISRs that leaders wrote themselves, below inter.broker.protocol 2.7."""
+        reader = self.controller.reader
+        partitions = [
+            partition
+            for name in reader.children(ISR_CHANGES_PATH)
+            for partition in reader.partitions_at(f"{ISR_CHANGES_PATH}/{name}")
+        ]
+        if partitions:
+            self.controller.read_leadership(partitions)
+            self.controller.send_metadata(partitions)
+            for partition in partitions:
+                self.controller.reassignments.maybe_complete(partition)
+        self.controller.delete_children(ISR_CHANGES_PATH)
+
+    # --- brokers' answers -------------------------------------------------------------------
+
+    def _on_log_dir_events(self) -> None:
+        """Ask brokers whose log directory failed which replicas are left (onBrokerLogDirFailure)."""
+        brokers = frozenset(
+            decode_log_dir_event(self._tree.data(f"{LOG_DIR_EVENTS_PATH}/{name}").encode()).broker
+            for name in self.controller.reader.children(LOG_DIR_EVENTS_PATH)
+        )
+        self.controller.replicas.handle_state_changes(
+            self._context.replicas_on(brokers), ReplicaState.ONLINE
+        )
+        self.controller.delete_children(LOG_DIR_EVENTS_PATH)
+
+    def _on_leader_and_isr_response(self, event: LeaderAndIsrResponse) -> None:
+        before = self._context.replicas_on_offline_dirs.get(event.broker, set())
+        now = (before - set(event.online)) | set(event.offline)
+        self._context.replicas_on_offline_dirs[event.broker] = now
+        new = [partition for partition in event.offline if partition not in before]
+        if new:
+            self._members.on_replicas_become_offline(
+                [PartitionAndReplica(*partition, event.broker) for partition in new]
+            )
+
+    def _on_stop_replica_response(self, event: StopReplicaResponse) -> None:
+        deletion = self.controller.deletion
+        deletion.fail_replicas(
+            [PartitionAndReplica(*partition, event.broker) for partition in event.failed]
+        )
+        deleted = [partition for partition in event.partitions if partition not in event.failed]
+        if deleted:
+            deletion.complete_replicas(
+                [PartitionAndReplica(*partition, event.broker) for partition in deleted]
+            )

@@ -1,0 +1,121 @@
+"""What the simulated controller and brokers read of the simulated ZooKeeper.
+
+The rule: every answer is what the tree holds now, decoded as a broker would; nothing is kept.
+Sources (Kafka 3.9): kafka.zk.KafkaZkClient (getTopicPartitionStates, getAllBrokerAndEpochsInCluster,
+getReplicaAssignmentAndTopicIdForTopics, getLogConfigs, getPartitionReassignment).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from controller_model.kafka.elections import LeaderAndIsr
+from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_model.znodes.znode_kinds import (
+    decode_config,
+    decode_partition_state,
+    decode_partitions,
+    decode_reassign_partitions,
+    decode_topic,
+)
+from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
+from controller_simulator.controller.controller_io import (
+    REASSIGN_PARTITIONS_PATH,
+    state_path,
+    topic_path,
+)
+from controller_simulator.zookeeper.tree import ZnodeTree
+from controller_simulator.zookeeper.writes import CONTROLLER_EPOCH_PATH
+
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+_config = msgspec.json.Decoder(dict[str, dict[str, str] | int])
+
+
+class TreeReader:
+    """A `StateReader` over a tree, and what else a controller reads when it begins."""
+
+    def __init__(self, tree: ZnodeTree, *, unclean_by_default: bool = False) -> None:
+        """Read this tree; `unclean_by_default` is the brokers' own setting."""
+        self._tree = tree
+        self._unclean_by_default = unclean_by_default
+
+    def partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
+        """Return a partition's state znode and its version; None if there is none."""
+        znode = self._tree.find(state_path(partition))
+        if znode is None:
+            return None
+        state = decode_partition_state(znode.data.encode())
+        return LeaderIsrAndControllerEpoch(
+            LeaderAndIsr(
+                state.leader, tuple(state.isr), state.leader_epoch, state.leader_recovery_state
+            ),
+            state.controller_epoch,
+            znode.version,
+        )
+
+    def unclean_leader_election(self, topic: str) -> bool:
+        """Tell whether unclean.leader.election.enable holds for the topic."""
+        found = self._tree.find(f"/config/topics/{topic}")
+        config = {} if found is None else decode_config(found.data.encode())
+        default = str(self._unclean_by_default).lower()
+        return config.get(UNCLEAN_LEADER_ELECTION, default) == "true"
+
+    def controller_epoch_zk_version(self) -> int:
+        """Return the version of /controller_epoch."""
+        return self._tree.at(CONTROLLER_EPOCH_PATH).version
+
+    def children(self, path: str) -> Sequence[str]:
+        """Return the names below a znode; none if it does not exist."""
+        return self._tree.children(path)
+
+    def reassign_partitions(self) -> Mapping[TopicPartition, tuple[int, ...]] | None:
+        """Return what /admin/reassign_partitions asks for; None if it does not exist."""
+        found = self._tree.find(REASSIGN_PARTITIONS_PATH)
+        if found is None:
+            return None
+        asked = decode_reassign_partitions(found.data.encode())
+        return {partition: tuple(replicas) for partition, replicas in asked.items()}
+
+    def partitions_at(self, path: str) -> tuple[TopicPartition, ...]:
+        """Return the partitions that a znode names; none if it does not exist."""
+        found = self._tree.find(path)
+        if found is None:
+            return ()
+        return decode_partitions(found.data.encode())
+
+    def broker_epochs(self) -> dict[int, int]:
+        """Return the registered brokers and their epochs (czxid), by id."""
+        ids = sorted(int(name) for name in self._tree.children("/brokers/ids"))
+        return {broker: self._tree.at(f"/brokers/ids/{broker}").czxid for broker in ids}
+
+    def topics(self) -> tuple[str, ...]:
+        """Return the names of all topics."""
+        return self._tree.children("/brokers/topics")
+
+    def topic(self, topic: str) -> tuple[dict[int, ReplicaAssignment], str | None]:
+        """Return a topic's assignment by partition, and its id; empty if it is not there."""
+        found = self._tree.find(topic_path(topic))
+        if found is None:
+            return {}, None
+        znode = decode_topic(found.data.encode())
+        assignments = {
+            partition: ReplicaAssignment(
+                tuple(replicas),
+                tuple(znode.adding.get(partition, ())),
+                tuple(znode.removing.get(partition, ())),
+            )
+            for partition, replicas in znode.partitions.items()
+        }
+        return assignments, znode.topic_id
+
+    def config(self, topic: str) -> dict[str, str]:
+        """Return all of a topic's settings, not only those that the model needs."""
+        found = self._tree.find(f"/config/topics/{topic}")
+        if found is None or not found.data:
+            return {}
+        config = _config.decode(found.data)["config"]
+        return config if isinstance(config, dict) else {}

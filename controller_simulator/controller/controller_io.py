@@ -1,0 +1,282 @@
+"""The hands of a controller: what it reads, what it asks ZooKeeper to write, what it sends.
+
+The rule: the machines decide, and touch nothing but this. Whoever plays the controller gives a
+`StateReader`, runs one step of the controller, and takes a `Transition`: writes in order, requests
+in order, and what could not be done and why. A state that was written by an earlier machine of the
+same step is read back from here, since the real controller reads ZooKeeper again before each of
+its writes. Sources (Kafka 3.9): kafka.zk.KafkaZkClient; for the fence,
+retryRequestsUntilConnected with expectedControllerEpochZkVersion.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from controller_model.kafka.elections import LeaderAndIsr
+from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_model.kafka.states import PartitionState, ReplicaState
+from controller_simulator.controller.context import (
+    ControllerContext,
+    LeaderIsrAndControllerEpoch,
+    assignment_map,
+)
+from controller_simulator.controller.request_batch import RequestBatch
+from controller_simulator.controller.requests import Request
+from controller_simulator.zookeeper.payload_writers import (
+    encode_partition_state,
+    encode_reassign_partitions,
+    encode_topic,
+)
+from controller_simulator.zookeeper.writes import (
+    ControllerMovedError,
+    CreateZnode,
+    DeleteZnode,
+    SetZnode,
+    ZnodeWrite,
+    fenced,
+)
+
+ILLEGAL_STATE = "IllegalStateException"
+"""How Kafka tells a step that the tables of states do not allow."""
+
+NODE_EXISTS = "NodeExistsException"
+"""org.apache.zookeeper.KeeperException: what is to be created is there already."""
+
+
+class BrokenOffError(Exception):
+    """An exception that Kafka's controller does not handle: the event ends here.
+
+    What was done until then stays done (KafkaController.process logs it and takes the next event).
+    """
+
+
+class StateReader(Protocol):
+    """ZooKeeper as the controller reads it. Every answer is as of now."""
+
+    def partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
+        """Return a partition's state znode and its version; None if there is none."""
+
+    def unclean_leader_election(self, topic: str) -> bool:
+        """Tell whether unclean.leader.election.enable holds for the topic (getLogConfigs)."""
+
+    def controller_epoch_zk_version(self) -> int:
+        """Return the version of /controller_epoch."""
+
+    def children(self, path: str) -> Sequence[str]:
+        """Return the names below a znode; none if it does not exist."""
+
+    def reassign_partitions(self) -> Mapping[TopicPartition, tuple[int, ...]] | None:
+        """Return what /admin/reassign_partitions asks for; None if it does not exist."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A step that was not done: it changed neither a state nor a znode."""
+
+    subject: PartitionAndReplica | TopicPartition
+    previous: PartitionState | ReplicaState
+    target: PartitionState | ReplicaState
+    error: str
+    """The name of Kafka's exception."""
+    reason: str
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """What came of a step of the controller: writes and requests in order, and failures."""
+
+    writes: tuple[ZnodeWrite, ...] = ()
+    requests: tuple[Request, ...] = ()
+    failed: tuple[Failure, ...] = ()
+    broken_off: str | None = None
+    """Why the event ended before its time; None = it did not."""
+
+
+class ControllerWork:
+    """What a controller has read, written and sent since somebody last took it away."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        reader: StateReader,
+        *,
+        leader_recovery_supported: bool = True,
+    ) -> None:
+        self.context = context
+        self.reader = reader
+        self.leader_recovery_supported = leader_recovery_supported
+        self._writes: list[ZnodeWrite] = []
+        self._requests: list[Request] = []
+        self._failed: list[Failure] = []
+        self._broken_off: str | None = None
+        self._written: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
+        self._reassign_partitions: Mapping[TopicPartition, tuple[int, ...]] | None = None
+        self._reassign_partitions_written = False
+
+    def take(self) -> Transition:
+        """Return what has been done since the last time, for ZooKeeper and brokers to get.
+
+        From then on everything is read from the reader again.
+        """
+        done = Transition(
+            tuple(self._writes), tuple(self._requests), tuple(self._failed), self._broken_off
+        )
+        self._writes.clear()
+        self._requests.clear()
+        self._failed.clear()
+        self._broken_off = None
+        self._written.clear()
+        self._reassign_partitions_written = False
+        return done
+
+    @contextlib.contextmanager
+    def event(self) -> Iterator[None]:
+        """Do an event: what breaks it off is told in the `Transition`, and goes no further."""
+        try:
+            yield
+        except BrokenOffError as error:
+            self._broken_off = str(error)
+
+    def new_batch(self) -> RequestBatch:
+        """Return an empty batch of requests."""
+        return RequestBatch(self.context, leader_recovery_supported=self.leader_recovery_supported)
+
+    def send(self, batch: RequestBatch) -> None:
+        """Send what the batch holds."""
+        self._requests.extend(batch.send())
+
+    def send_update_metadata(
+        self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Send metadata alone (KafkaController.sendUpdateMetadataRequest)."""
+        batch = self.new_batch()
+        batch.add_update_metadata(brokers, partitions)
+        self.send(batch)
+
+    def fail(
+        self,
+        subject: PartitionAndReplica | TopicPartition,
+        previous: PartitionState | ReplicaState,
+        target: PartitionState | ReplicaState,
+        error: str,
+        reason: str,
+    ) -> Failure:
+        """Tell that a step was not done (logFailedStateChange)."""
+        failure = Failure(subject, previous, target, error, reason)
+        self._failed.append(failure)
+        return failure
+
+    # --- ZooKeeper --------------------------------------------------------------------------
+
+    def write(self, write: CreateZnode | SetZnode | DeleteZnode) -> None:
+        """Ask for a write, fenced by the controller's epoch; raise if another one has raised it."""
+        version = self.context.epoch_zk_version
+        found = self.reader.controller_epoch_zk_version()
+        if found != version:
+            raise ControllerMovedError(
+                f"controller epoch zkVersion check fails: expected {version}, found {found}"
+            )
+        self._writes.append(fenced(write, epoch_zk_version=version))
+
+    def partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
+        """Return a partition's state as ZooKeeper holds it now (getTopicPartitionStatesRaw)."""
+        written = self._written.get(partition)
+        return self.reader.partition_state(partition) if written is None else written
+
+    def create_state(
+        self, partition: TopicPartition, leader_and_isr: LeaderAndIsr
+    ) -> LeaderIsrAndControllerEpoch:
+        """Ask for a partition's first state (createTopicPartitionStatesRaw)."""
+        state = LeaderIsrAndControllerEpoch(leader_and_isr, self.context.epoch)
+        self.write(CreateZnode(state_path(partition), self._encode(state)))
+        self._written[partition] = state
+        return state
+
+    def update_state(
+        self, partition: TopicPartition, leader_and_isr: LeaderAndIsr, *, partition_epoch: int
+    ) -> LeaderIsrAndControllerEpoch:
+        """Ask for a partition's next state over the version that was read (updateLeaderAndIsr)."""
+        state = LeaderIsrAndControllerEpoch(leader_and_isr, self.context.epoch, partition_epoch + 1)
+        self.write(SetZnode(state_path(partition), self._encode(state), partition_epoch))
+        self._written[partition] = state
+        return state
+
+    def set_topic_assignment(
+        self, topic: str, assignments: Mapping[int, ReplicaAssignment]
+    ) -> None:
+        """Ask for a topic's assignment (setTopicAssignmentRaw)."""
+        replicas, adding, removing = assignment_map(assignments)
+        data = encode_topic(
+            replicas,
+            topic_id=self.context.topic_ids.get(topic),
+            adding=adding,
+            removing=removing,
+        )
+        self.write(SetZnode(topic_path(topic), data.decode()))
+
+    def delete_recursive(self, path: str) -> None:
+        """Ask that a znode goes, after all below it (deleteRecursive)."""
+        for child in self.reader.children(path):
+            self.delete_recursive(f"{path}/{child}")
+        self.write(DeleteZnode(path))
+
+    def reassign_partitions(self) -> Mapping[TopicPartition, tuple[int, ...]] | None:
+        """Return what /admin/reassign_partitions asks for now; None if it does not exist."""
+        if self._reassign_partitions_written:
+            return self._reassign_partitions
+        return self.reader.reassign_partitions()
+
+    def set_reassign_partitions(self, left: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        """Ask that /admin/reassign_partitions holds these, and goes when there are none."""
+        if left:
+            data = encode_reassign_partitions(left).decode()
+            self.write(SetZnode(REASSIGN_PARTITIONS_PATH, data))
+        else:
+            self.write(DeleteZnode(REASSIGN_PARTITIONS_PATH))
+        self._reassign_partitions = dict(left) or None
+        self._reassign_partitions_written = True
+
+    @staticmethod
+    def _encode(state: LeaderIsrAndControllerEpoch) -> str:
+        decided = state.leader_and_isr
+        return encode_partition_state(
+            leader=decided.leader,
+            isr=decided.isr,
+            leader_epoch=decided.leader_epoch,
+            controller_epoch=state.controller_epoch,
+            leader_recovery_state=decided.leader_recovery_state,
+        ).decode()
+
+
+REASSIGN_PARTITIONS_PATH = "/admin/reassign_partitions"
+"""Where legacy tools ask for reassignments (kafka.zk.ReassignPartitionsZNode)."""
+
+PREFERRED_ELECTION_PATH = "/admin/preferred_replica_election"
+"""Where legacy tools ask for elections (kafka.zk.PreferredReplicaElectionZNode)."""
+
+
+def topic_path(topic: str) -> str:
+    """Return a topic's znode (kafka.zk.TopicZNode)."""
+    return f"/brokers/topics/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """Return the container of a topic's partitions (kafka.zk.TopicPartitionsZNode)."""
+    return f"{topic_path(topic)}/partitions"
+
+
+def partition_path(partition: TopicPartition) -> str:
+    """Return the container of a partition's state (kafka.zk.TopicPartitionZNode)."""
+    return f"{partitions_path(partition.topic)}/{partition.partition}"
+
+
+def state_path(partition: TopicPartition) -> str:
+    """Return a partition's state znode (kafka.zk.TopicPartitionStateZNode).
+
+    >>> state_path(TopicPartition("t", 3))
+    '/brokers/topics/t/partitions/3/state'
+    """
+    return f"{partition_path(partition)}/state"

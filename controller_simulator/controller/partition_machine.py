@@ -1,0 +1,294 @@
+"""Kafka's partition state machine: how partitions come to life, get leaders, and go.
+
+The rule: a step is made for each partition on its own. The table of states allows it or not; a
+leader is elected from what ZooKeeper holds now, not from memory; what fails changes nothing and is
+told. Only OnlinePartition writes and sends anything, the other states are marks in the
+controller's memory. Source (Kafka 3.9): kafka.controller.PartitionStateMachine and
+ZkPartitionStateMachine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller_model.kafka.elections import (
+    STATE_CHANGE_FAILED,
+    Election,
+    LeaderAndIsr,
+    Strategy,
+    elect,
+)
+from controller_model.kafka.errors import ModelError
+from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.states import (
+    PartitionState,
+    is_valid,
+    partition_state_of,
+    valid_previous_states,
+)
+from controller_simulator.controller.controller_io import (
+    ILLEGAL_STATE,
+    NODE_EXISTS,
+    ControllerWork,
+    Failure,
+    partition_path,
+    partitions_path,
+)
+from controller_simulator.controller.request_batch import RequestBatch
+from controller_simulator.zookeeper.writes import CreateZnode
+
+_STRATEGY_NAMES = {
+    Strategy.OFFLINE: "OfflinePartitionLeaderElectionStrategy",
+    Strategy.REASSIGN: "ReassignPartitionLeaderElectionStrategy",
+    Strategy.PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
+    Strategy.CONTROLLED_SHUTDOWN: "ControlledShutdownPartitionLeaderElectionStrategy",
+}
+
+ElectionResults = dict[TopicPartition, LeaderAndIsr | Failure]
+"""By partition that was to elect a leader: what was written, or why nothing was."""
+
+
+class PartitionStateMachine:
+    """Moves partitions from state to state; see the module."""
+
+    def __init__(self, work: ControllerWork) -> None:
+        self._work = work
+        self._context = work.context
+
+    def startup(self) -> ElectionResults:
+        """Give every partition its state by what ZooKeeper holds, and elect where one is missing."""
+        context = self._context
+        online = context.live_brokers
+        for partition in context.all_partitions():
+            state = context.leadership.get(partition)
+            offline = context.offline_dirs_of(partition, online)
+            context.partition_states[partition] = partition_state_of(
+                assigned=True,
+                leader=None if state is None else state.leader_and_isr.leader,
+                live=[broker for broker in online if broker not in offline],
+            )
+        return self.trigger_online()
+
+    def trigger_online(self, topic: str | None = None) -> ElectionResults:
+        """Try to bring new and offline partitions online (triggerOnlinePartitionStateChange).
+
+        Of one topic, or of all; never of a topic that is to be deleted.
+        """
+        context = self._context
+        waiting: Sequence[TopicPartition]
+        if topic is None:
+            waiting = context.partitions_in(PartitionState.OFFLINE, PartitionState.NEW)
+        else:
+            waiting = [
+                partition
+                for partition in context.partitions_of(topic)
+                if context.partition_state(partition)
+                in {PartitionState.OFFLINE, PartitionState.NEW}
+            ]
+        return self.handle_state_changes(
+            [p for p in waiting if not context.is_queued_for_deletion(p.topic)],
+            PartitionState.ONLINE,
+            Strategy.OFFLINE,
+        )
+
+    def handle_state_changes(
+        self,
+        partitions: Sequence[TopicPartition],
+        target: PartitionState,
+        strategy: Strategy | None = None,
+        *,
+        allow_unclean: bool = False,
+    ) -> ElectionResults:
+        """Move partitions to a state (handleStateChanges), and return how their elections ended.
+
+        Only partitions that had a leader before are elected, and need a strategy; `allow_unclean`
+        goes with "offline". A partition that was New gets its first state instead.
+        """
+        if not partitions:
+            return {}
+        context = self._context
+        valid = []
+        for partition in partitions:
+            context.partition_states.setdefault(partition, PartitionState.NON_EXISTENT)
+            if is_valid(context.partition_states[partition], target):
+                valid.append(partition)
+            else:
+                self._fail_invalid(partition, target)
+        if target is not PartitionState.ONLINE:
+            context.partition_states.update(dict.fromkeys(valid, target))
+            return {}
+        new = [p for p in valid if context.partition_states[p] is PartitionState.NEW]
+        others = [p for p in valid if context.partition_states[p] is not PartitionState.NEW]
+        if others and strategy is None:
+            raise ModelError(
+                "Election strategy is a required field when the target state is OnlinePartition"
+            )
+        batch = self._work.new_batch()
+        self._initialize(new, batch)
+        results = {
+            partition: self._elect(partition, strategy, batch, allow_unclean=allow_unclean)
+            for partition in others
+            if strategy is not None
+        }
+        self._work.send(batch)
+        return results
+
+    def _fail_invalid(self, partition: TopicPartition, target: PartitionState) -> None:
+        current = self._context.partition_states[partition]
+        self._work.fail(
+            partition,
+            current,
+            target,
+            ILLEGAL_STATE,
+            f"Partition {_name(partition)} should be in one of "
+            f"{','.join(valid_previous_states(target))} states before moving to {target} state. "
+            f"Instead it is in {current} state",
+        )
+
+    # --- new partitions ---------------------------------------------------------------------
+
+    def _initialize(self, partitions: Sequence[TopicPartition], batch: RequestBatch) -> None:
+        """Give new partitions a leader and an ISR (initializeLeaderAndIsrForPartitions).
+
+        The first live replica leads, all live ones are in sync. Containers are asked for whether
+        they exist or not, as Kafka does: ZooKeeper refuses those, and nobody looks.
+        """
+        context, work = self._context, self._work
+        states = {}
+        for partition in partitions:
+            replicas = context.replicas_of(partition)
+            live = tuple(r for r in replicas if context.is_replica_online(r, partition))
+            if live:
+                states[partition] = LeaderAndIsr(live[0], live)
+            else:
+                self._fail(
+                    partition,
+                    f"Controller {context.controller_id} epoch {context.epoch} encountered error "
+                    f"during state change of partition {_name(partition)} from New to Online, "
+                    f"assigned replicas are {list(replicas)}, live brokers are "
+                    f"{sorted(context.live_brokers)}. No assigned replica is alive.",
+                )
+        for topic in dict.fromkeys(partition.topic for partition in states):
+            work.write(CreateZnode(partitions_path(topic)))
+        for partition in states:
+            work.write(CreateZnode(partition_path(partition)))
+        for partition, leader_and_isr in states.items():
+            if work.partition_state(partition) is not None:
+                self._fail(partition, "KeeperErrorCode = NodeExists", error=NODE_EXISTS)
+                continue
+            state = work.create_state(partition, leader_and_isr)
+            context.leadership[partition] = state
+            batch.add_leader_and_isr(
+                leader_and_isr.isr,
+                partition,
+                state,
+                context.assignment_of(partition),
+                is_new=True,
+            )
+            context.partition_states[partition] = PartitionState.ONLINE
+
+    # --- elections --------------------------------------------------------------------------
+
+    def _elect(
+        self,
+        partition: TopicPartition,
+        strategy: Strategy,
+        batch: RequestBatch,
+        *,
+        allow_unclean: bool,
+    ) -> LeaderAndIsr | Failure:
+        """Elect a leader over the state that ZooKeeper holds (doElectLeaderForPartitions)."""
+        context, work = self._context, self._work
+        standing = work.partition_state(partition)
+        if standing is None:
+            current = context.partition_states[partition]
+            return self._fail(
+                partition,
+                f"LeaderAndIsr information doesn't exist for partition {_name(partition)} in "
+                f"{current} state",
+            )
+        if standing.controller_epoch > context.epoch:
+            return self._fail(
+                partition,
+                f"Aborted leader election for partition {_name(partition)} since the LeaderAndIsr "
+                "path was already written by another controller. This probably means that the "
+                f"current controller {context.controller_id} went through a soft failure and "
+                f"another controller was elected with epoch {standing.controller_epoch}.",
+            )
+        election = self._election(
+            partition, standing.leader_and_isr, strategy, allow_unclean=allow_unclean
+        )
+        if election.leader_and_isr is None:
+            name = _STRATEGY_NAMES[strategy]
+            name += f"({str(allow_unclean).lower()})" if strategy is Strategy.OFFLINE else ""
+            return self._fail(
+                partition,
+                f"Failed to elect leader for partition {_name(partition)} under strategy {name}",
+            )
+        state = work.update_state(
+            partition, election.leader_and_isr, partition_epoch=standing.partition_epoch
+        )
+        context.leadership[partition] = state
+        batch.add_leader_and_isr(
+            self._recipients(partition, strategy),
+            partition,
+            state,
+            context.assignment_of(partition),
+            is_new=False,
+        )
+        context.partition_states[partition] = PartitionState.ONLINE
+        return election.leader_and_isr
+
+    def _election(
+        self,
+        partition: TopicPartition,
+        standing: LeaderAndIsr,
+        strategy: Strategy,
+        *,
+        allow_unclean: bool,
+    ) -> Election:
+        context = self._context
+        assignment = context.assignment_of(partition)
+        return elect(
+            strategy,
+            replicas=assignment.replicas,
+            isr=standing.isr,
+            leader=standing.leader,
+            leader_epoch=standing.leader_epoch,
+            controller_epoch=context.epoch,
+            live=context.live_broker_epochs,
+            shutting_down=context.shutting_down,
+            offline_dirs=context.offline_dirs_of(partition, context.live_broker_epochs),
+            adding=assignment.adding,
+            removing=assignment.removing,
+            unclean=strategy is Strategy.OFFLINE
+            and self._work.reader.unclean_leader_election(partition.topic),
+            admin_unclean=allow_unclean,
+            leader_recovery_state=standing.leader_recovery_state,
+            leader_recovery_supported=self._work.leader_recovery_supported,
+        )
+
+    def _recipients(self, partition: TopicPartition, strategy: Strategy) -> Sequence[int]:
+        """Return who is told of a new leader (ElectionResult.liveReplicas, whatever its name)."""
+        context = self._context
+        assignment = context.assignment_of(partition)
+        if strategy is Strategy.PREFERRED:
+            return assignment.replicas
+        if strategy is Strategy.REASSIGN:
+            return assignment.target_replicas
+        too = strategy is Strategy.CONTROLLED_SHUTDOWN
+        return [
+            replica
+            for replica in assignment.replicas
+            if context.is_replica_online(replica, partition, include_shutting_down=too)
+        ]
+
+    def _fail(
+        self, partition: TopicPartition, reason: str, *, error: str = STATE_CHANGE_FAILED
+    ) -> Failure:
+        current = self._context.partition_states[partition]
+        return self._work.fail(partition, current, PartitionState.ONLINE, error, reason)
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

@@ -1,0 +1,260 @@
+"""Kafka's replica state machine: how replicas start, stop, are deleted and are gone.
+
+The rule: a step is made for each replica on its own, broker by broker. The table of states allows
+it or not; a replica that goes offline leaves the ISR of what ZooKeeper holds now; what fails
+changes nothing and is told. Source (Kafka 3.9): kafka.controller.ReplicaStateMachine and
+ZkReplicaStateMachine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from controller_model.kafka.elections import STATE_CHANGE_FAILED
+from controller_model.kafka.hash_order import broker_order
+from controller_model.kafka.ids import NO_LEADER, PartitionAndReplica
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_model.kafka.states import ReplicaState, is_valid, valid_previous_states
+from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
+from controller_simulator.controller.controller_io import ILLEGAL_STATE, ControllerWork
+from controller_simulator.controller.request_batch import RequestBatch
+
+
+class ReplicaStateMachine:
+    """Moves replicas from state to state; see the module."""
+
+    def __init__(self, work: ControllerWork) -> None:
+        self._work = work
+        self._context = work.context
+        self._steps: dict[
+            ReplicaState, Callable[[Sequence[PartitionAndReplica], RequestBatch], None]
+        ] = {
+            ReplicaState.NEW: self._to_new,
+            ReplicaState.ONLINE: self._to_online,
+            ReplicaState.OFFLINE: self._to_offline,
+            ReplicaState.DELETION_STARTED: self._to_deletion_started,
+            ReplicaState.NON_EXISTENT: self._to_non_existent,
+        }
+
+    def startup(self) -> None:
+        """Give every replica its state by who is live, and tell the brokers.
+
+        A replica whose broker is dead begins as ReplicaDeletionIneligible, and goes offline from
+        there (initializeReplicaState, startup).
+        """
+        context = self._context
+        online, offline = [], []
+        for replica in context.replicas_of_partitions(context.all_partitions()):
+            if context.is_replica_online(replica.replica, replica.topic_partition):
+                context.replica_states[replica] = ReplicaState.ONLINE
+                online.append(replica)
+            else:
+                context.replica_states[replica] = ReplicaState.DELETION_INELIGIBLE
+                offline.append(replica)
+        self.handle_state_changes(online, ReplicaState.ONLINE)
+        self.handle_state_changes(offline, ReplicaState.OFFLINE)
+
+    def handle_state_changes(
+        self, replicas: Iterable[PartitionAndReplica], target: ReplicaState
+    ) -> None:
+        """Move replicas to a state (handleStateChanges), broker by broker in Kafka's order.
+
+        Where several leave one ISR the order shows: each of them is a write of its own.
+        """
+        by_broker: dict[int, list[PartitionAndReplica]] = {}
+        for replica in replicas:
+            by_broker.setdefault(replica.replica, []).append(replica)
+        if not by_broker:
+            return
+        batch = self._work.new_batch()
+        for broker in broker_order(by_broker):
+            self._handle(by_broker[broker], target, batch)
+        self._work.send(batch)
+
+    def _handle(
+        self,
+        replicas: Sequence[PartitionAndReplica],
+        target: ReplicaState,
+        batch: RequestBatch,
+    ) -> None:
+        states = self._context.replica_states
+        valid = []
+        for replica in replicas:
+            current = states.setdefault(replica, ReplicaState.NON_EXISTENT)
+            if is_valid(current, target):
+                valid.append(replica)
+            else:
+                self._fail(
+                    replica,
+                    target,
+                    f"Replica {_name(replica)} should be in the "
+                    f"{','.join(valid_previous_states(target))} states before moving to {target} "
+                    f"state. Instead it is in {current} state",
+                    error=ILLEGAL_STATE,
+                )
+        step = self._steps.get(target)
+        if step is None:
+            states.update(dict.fromkeys(valid, target))
+        else:
+            step(valid, batch)
+
+    def _to_new(self, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
+        context = self._context
+        for replica in replicas:
+            partition = replica.topic_partition
+            state = context.leadership.get(partition)
+            if state is not None:
+                if state.leader_and_isr.leader == replica.replica:
+                    self._fail(
+                        replica,
+                        ReplicaState.NEW,
+                        f"Replica {replica.replica} for partition {_partition(replica)} cannot be "
+                        "moved to NewReplica state as it is being requested to become leader",
+                    )
+                    continue
+                batch.add_leader_and_isr(
+                    (replica.replica,),
+                    partition,
+                    state,
+                    context.assignment_of(partition),
+                    is_new=True,
+                )
+            context.replica_states[replica] = ReplicaState.NEW
+
+    def _to_online(self, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
+        context = self._context
+        for replica in replicas:
+            partition = replica.topic_partition
+            assignment = context.assignment_of(partition)
+            state = context.leadership.get(partition)
+            if context.replica_states[replica] is ReplicaState.NEW:
+                if replica.replica not in assignment.replicas:
+                    context.assign(partition, _with(assignment, replica.replica))
+            elif state is not None:
+                batch.add_leader_and_isr(
+                    (replica.replica,), partition, state, assignment, is_new=False
+                )
+            context.replica_states[replica] = ReplicaState.ONLINE
+
+    def _to_deletion_started(
+        self, replicas: Sequence[PartitionAndReplica], batch: RequestBatch
+    ) -> None:
+        for replica in replicas:
+            self._context.replica_states[replica] = ReplicaState.DELETION_STARTED
+            batch.add_stop_replica((replica.replica,), replica.topic_partition, delete=True)
+
+    def _to_non_existent(
+        self,
+        replicas: Sequence[PartitionAndReplica],
+        batch: RequestBatch,  # noqa: ARG002 - every step takes one; nobody is told of this one
+    ) -> None:
+        context = self._context
+        for replica in replicas:
+            partition = replica.topic_partition
+            context.assign(
+                partition, context.assignment_of(partition).remove_replica(replica.replica)
+            )
+            del context.replica_states[replica]
+
+    # --- offline ----------------------------------------------------------------------------
+
+    def _to_offline(self, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
+        context = self._context
+        for replica in replicas:
+            batch.add_stop_replica((replica.replica,), replica.topic_partition, delete=False)
+        without_leadership = []
+        for replica in replicas:
+            if replica.topic_partition in context.leadership:
+                self._leave_isr(replica, batch)
+            else:
+                without_leadership.append(replica)
+        for replica in without_leadership:
+            batch.add_update_metadata(
+                context.live_or_shutting_down_brokers, (replica.topic_partition,)
+            )
+            context.replica_states[replica] = ReplicaState.OFFLINE
+
+    def _leave_isr(self, replica: PartitionAndReplica, batch: RequestBatch) -> None:
+        """Take a replica out of its partition's ISR, and tell the others."""
+        context = self._context
+        partition = replica.topic_partition
+        state = self._remove_from_isr(replica)
+        if state is None:
+            return
+        context.leadership[partition] = state
+        if not context.is_queued_for_deletion(partition.topic):
+            batch.add_leader_and_isr(
+                [r for r in context.replicas_of(partition) if r != replica.replica],
+                partition,
+                state,
+                context.assignment_of(partition),
+                is_new=False,
+            )
+        context.replica_states[replica] = ReplicaState.OFFLINE
+
+    def _remove_from_isr(self, replica: PartitionAndReplica) -> LeaderIsrAndControllerEpoch | None:
+        """Return a partition's state without this replica in the ISR (doRemoveReplicasFromIsr).
+
+        Written only if it was in there. Its last member stays in an ISR, and a leader that goes
+        leaves -1 behind. None = the step failed, or the topic is deleted and has no state.
+        """
+        context, work = self._context, self._work
+        partition = replica.topic_partition
+        standing = work.partition_state(partition)
+        if standing is None:
+            if not context.is_queued_for_deletion(partition.topic):
+                self._fail(
+                    replica,
+                    ReplicaState.OFFLINE,
+                    f"Failed to change state of replica {replica.replica} for partition "
+                    f"{_partition(replica)} since the leader and isr path in zookeeper is empty",
+                )
+            return None
+        if standing.controller_epoch > context.epoch:
+            self._fail(
+                replica,
+                ReplicaState.OFFLINE,
+                "Leader and isr path written by another controller. This probably means the "
+                f"current controller with epoch {context.epoch} went through a soft failure and "
+                f"another controller was elected with epoch {standing.controller_epoch}. Aborting "
+                "state change by this controller",
+            )
+            return None
+        decided = standing.leader_and_isr
+        if replica.replica not in decided.isr:
+            # Nothing is written, but from now on the state counts as this controller's.
+            return LeaderIsrAndControllerEpoch(decided, context.epoch, standing.partition_epoch)
+        leader = NO_LEADER if decided.leader == replica.replica else decided.leader
+        isr = decided.isr
+        if len(isr) > 1:
+            isr = tuple(member for member in isr if member != replica.replica)
+        return work.update_state(
+            partition,
+            decided.new_leader_and_isr(leader, isr),
+            partition_epoch=standing.partition_epoch,
+        )
+
+    def _fail(
+        self,
+        replica: PartitionAndReplica,
+        target: ReplicaState,
+        reason: str,
+        *,
+        error: str = STATE_CHANGE_FAILED,
+    ) -> None:
+        self._work.fail(replica, self._context.replica_states[replica], target, error, reason)
+
+
+def _with(assignment: ReplicaAssignment, replica: int) -> ReplicaAssignment:
+    return ReplicaAssignment(
+        (*assignment.replicas, replica), assignment.adding, assignment.removing
+    )
+
+
+def _partition(replica: PartitionAndReplica) -> str:
+    return f"{replica.topic}-{replica.partition}"
+
+
+def _name(replica: PartitionAndReplica) -> str:
+    # PartitionAndReplica.toString
+    return f"[Topic={replica.topic},Partition={replica.partition},Replica={replica.replica}]"

@@ -1,0 +1,223 @@
+"""The requests that go with one step of a state machine, put together broker by broker.
+
+The rule: a batch holds at most one request of each kind for a broker, and nobody but registered
+brokers gets one. A batch that was not sent may not be lost, so a new one refuses to begin on top
+of it. Source (Kafka 3.9): kafka.controller.AbstractControllerBrokerRequestBatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller_model.kafka.errors import ModelError
+from controller_model.kafka.ids import LEADER_DURING_DELETE, TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
+from controller_simulator.controller.requests import (
+    ZERO_UUID,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrType,
+    Request,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+
+
+class IllegalStateError(ModelError):
+    """A batch was begun while another one was not sent (java.lang.IllegalStateException)."""
+
+
+class RequestBatch:
+    """Requests that are being put together, one of each kind for a broker."""
+
+    def __init__(
+        self, context: ControllerContext, *, leader_recovery_supported: bool = True
+    ) -> None:
+        self._context = context
+        self._leader_recovery_supported = leader_recovery_supported
+        self._leader_and_isr: dict[int, dict[TopicPartition, LeaderAndIsrPartition]] = {}
+        self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
+        self._update_metadata_brokers: dict[int, None] = {}
+        self._update_metadata: dict[TopicPartition, UpdateMetadataPartition] = {}
+        self._type = LeaderAndIsrType.UNKNOWN
+
+    def new_batch(self) -> None:
+        """Begin a batch (newBatch); the one before must have been sent."""
+        for kind, waiting in (
+            ("LeaderAndIsr", self._leader_and_isr),
+            ("StopReplica", self._stop_replica),
+            ("UpdateMetadata", self._update_metadata_brokers),
+        ):
+            if waiting:
+                raise IllegalStateError(
+                    "Controller to broker state change requests batch is not empty while creating "
+                    f"a new one. Some {kind} state changes {waiting} might be lost"
+                )
+
+    def set_type(self, kind: LeaderAndIsrType) -> None:
+        """Say what the batch's LeaderAndIsr requests hold (setUpdateType)."""
+        self._type = kind
+
+    def clear(self) -> None:
+        """Drop what was not sent (clear)."""
+        self._leader_and_isr.clear()
+        self._stop_replica.clear()
+        self._update_metadata_brokers.clear()
+        self._update_metadata.clear()
+        self._type = LeaderAndIsrType.UNKNOWN
+
+    def add_leader_and_isr(
+        self,
+        brokers: Iterable[int],
+        partition: TopicPartition,
+        state: LeaderIsrAndControllerEpoch,
+        assignment: ReplicaAssignment,
+        *,
+        is_new: bool,
+    ) -> None:
+        """Add a state for these brokers, and its metadata for all (addLeaderAndIsrRequestForBrokers).
+
+        A replica that was new once in a batch stays new in it.
+        """
+        decided = state.leader_and_isr
+        for broker in brokers:
+            if broker < 0:
+                continue
+            states = self._leader_and_isr.setdefault(broker, {})
+            before = states.get(partition)
+            states[partition] = LeaderAndIsrPartition(
+                partition=partition,
+                controller_epoch=state.controller_epoch,
+                leader=decided.leader,
+                leader_epoch=decided.leader_epoch,
+                isr=decided.isr,
+                partition_epoch=state.partition_epoch,
+                replicas=assignment.replicas,
+                adding=assignment.adding,
+                removing=assignment.removing,
+                is_new=is_new or (before is not None and before.is_new),
+                leader_recovery_state=(
+                    decided.leader_recovery_state if self._leader_recovery_supported else 0
+                ),
+            )
+        self.add_update_metadata(self._context.live_or_shutting_down_brokers, (partition,))
+
+    def add_stop_replica(
+        self, brokers: Iterable[int], partition: TopicPartition, *, delete: bool
+    ) -> None:
+        """Add a replica to stop (addStopReplicaRequestForBrokers); delete once, delete in the batch."""
+        leader_epoch = self._context.leader_epoch_for_stop(partition)
+        for broker in brokers:
+            if broker < 0:
+                continue
+            states = self._stop_replica.setdefault(broker, {})
+            before = states.get(partition)
+            states[partition] = StopReplicaPartition(
+                partition, leader_epoch, delete or (before is not None and before.delete)
+            )
+
+    def add_update_metadata(
+        self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Add metadata for these brokers (addUpdateMetadataRequestForBrokers).
+
+        A batch has one set of partitions, which all of its brokers get. A partition whose topic is
+        deleted is told with leader -2; one that never had a leader is not told at all.
+        """
+        self._update_metadata_brokers.update(dict.fromkeys(b for b in brokers if b >= 0))
+        for partition in partitions:
+            told = self._metadata_of(partition)
+            if told is not None:
+                self._update_metadata[partition] = told
+
+    def _metadata_of(self, partition: TopicPartition) -> UpdateMetadataPartition | None:
+        context = self._context
+        state = context.leadership.get(partition)
+        if state is None:
+            return None
+        decided = state.leader_and_isr
+        leader, leader_epoch, partition_epoch = (
+            (LEADER_DURING_DELETE, 0, 0)  # LeaderAndIsr.duringDelete: the initial epochs
+            if context.is_queued_for_deletion(partition.topic)
+            else (decided.leader, decided.leader_epoch, state.partition_epoch)
+        )
+        replicas = context.replicas_of(partition)
+        return UpdateMetadataPartition(
+            partition=partition,
+            controller_epoch=state.controller_epoch,
+            leader=leader,
+            leader_epoch=leader_epoch,
+            isr=decided.isr,
+            partition_epoch=partition_epoch,
+            replicas=replicas,
+            offline_replicas=tuple(
+                r for r in replicas if not context.is_replica_online(r, partition)
+            ),
+        )
+
+    def send(self) -> tuple[Request, ...]:
+        """Return the requests in the order in which they go out, and begin anew.
+
+        LeaderAndIsr first, then UpdateMetadata, then StopReplica (sendRequestsToBrokers).
+        """
+        sent: tuple[Request, ...] = (
+            *self._leader_and_isr_requests(),
+            *self._update_metadata_requests(),
+            *self._stop_replica_requests(),
+        )
+        self.clear()
+        return sent
+
+    def _leader_and_isr_requests(self) -> Iterable[LeaderAndIsrRequest]:
+        context = self._context
+        for broker, states in self._leader_and_isr.items():
+            if broker not in context.live_broker_epochs:
+                continue
+            leaders = {state.leader for state in states.values()}
+            yield LeaderAndIsrRequest(
+                broker=broker,
+                broker_epoch=context.live_broker_epochs[broker],
+                controller_id=context.controller_id,
+                controller_epoch=context.epoch,
+                partitions=tuple(states.values()),
+                topic_ids={
+                    partition.topic: context.topic_ids.get(partition.topic, ZERO_UUID)
+                    for partition in states
+                },
+                live_leaders=tuple(b for b in context.live_broker_epochs if b in leaders),
+                type=self._type,
+            )
+
+    def _update_metadata_requests(self) -> Iterable[UpdateMetadataRequest]:
+        context = self._context
+        for broker in self._update_metadata_brokers:
+            if broker not in context.live_broker_epochs:
+                continue
+            yield UpdateMetadataRequest(
+                broker=broker,
+                broker_epoch=context.live_broker_epochs[broker],
+                controller_id=context.controller_id,
+                controller_epoch=context.epoch,
+                partitions=tuple(self._update_metadata.values()),
+                topic_ids={
+                    partition.topic: context.topic_ids[partition.topic]
+                    for partition in self._update_metadata
+                    if partition.topic in context.topic_ids
+                },
+                live_brokers=context.live_or_shutting_down_brokers,
+            )
+
+    def _stop_replica_requests(self) -> Iterable[StopReplicaRequest]:
+        context = self._context
+        for broker, states in self._stop_replica.items():
+            if broker in context.live_broker_epochs:
+                yield StopReplicaRequest(
+                    broker=broker,
+                    broker_epoch=context.live_broker_epochs[broker],
+                    controller_id=context.controller_id,
+                    controller_epoch=context.epoch,
+                    partitions=tuple(states.values()),
+                )

@@ -1,0 +1,201 @@
+"""How a topic is deleted: replica by replica, as far as live brokers go, then its znodes.
+
+The rule: a topic is queued, its partitions leave the partition state machine, and every live
+replica is told to stop and then to delete its log. Only when all replicas have said that they did
+go the znodes, the queue's own last. A dead replica, a broker that answers with an error, or a
+reassignment that is under way makes the topic ineligible: it waits, and is tried again when the
+broker is back or the reassignment is through. Source (Kafka 3.9):
+kafka.controller.TopicDeletionManager and ControllerDeletionClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from controller_model.kafka.hash_order import topic_order
+from controller_model.kafka.ids import PartitionAndReplica
+from controller_model.kafka.states import PartitionState, ReplicaState
+from controller_simulator.controller.controller_io import BrokenOffError, ControllerWork, topic_path
+from controller_simulator.controller.partition_machine import PartitionStateMachine
+from controller_simulator.controller.replica_machine import ReplicaStateMachine
+from controller_simulator.zookeeper.writes import DeleteZnode
+
+
+class TopicDeletionManager:
+    """Carries the deletion of topics through; see the module."""
+
+    def __init__(
+        self,
+        work: ControllerWork,
+        replicas: ReplicaStateMachine,
+        partitions: PartitionStateMachine,
+        *,
+        delete_topic_enable: bool = True,
+    ) -> None:
+        self._work = work
+        self._context = work.context
+        self._replicas = replicas
+        self._partitions = partitions
+        self._enabled = delete_topic_enable
+
+    def init(self, to_be_deleted: Iterable[str], ineligible: Iterable[str]) -> None:
+        """Take up the deletions that an earlier controller left (init).
+
+        Where delete.topic.enable is off, the requests are deleted instead.
+        """
+        if not self._enabled:
+            self.delete_requests(to_be_deleted)
+            return
+        self._queue(to_be_deleted)
+        self._context.topics_ineligible_for_deletion.update(
+            topic for topic in ineligible if self._context.is_queued_for_deletion(topic)
+        )
+
+    def try_topic_deletion(self) -> None:
+        """Go on with whatever can go on (tryTopicDeletion)."""
+        if self._enabled:
+            self._resume()
+
+    def enqueue(self, topics: Iterable[str]) -> None:
+        """Queue topics for deletion, and begin (enqueueTopicsForDeletion)."""
+        if self._enabled:
+            self._queue(topics)
+            self._resume()
+
+    def resume_for(self, topics: Iterable[str]) -> None:
+        """Try topics again that were ineligible (resumeDeletionForTopics)."""
+        resumed = self._queued_of(topics)
+        if self._enabled and resumed:
+            self._context.topics_ineligible_for_deletion.difference_update(resumed)
+            self._resume()
+
+    def mark_ineligible(self, topics: Iterable[str]) -> None:
+        """Halt the deletion of topics (markTopicIneligibleForDeletion); others are left alone."""
+        if self._enabled:
+            self._context.topics_ineligible_for_deletion.update(self._queued_of(topics))
+
+    def fail_replicas(self, replicas: Iterable[PartitionAndReplica]) -> None:
+        """Take note that replicas could not be deleted (failReplicaDeletion)."""
+        failed = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
+        if self._enabled and failed:
+            self._replicas.handle_state_changes(failed, ReplicaState.DELETION_INELIGIBLE)
+            self.mark_ineligible(replica.topic for replica in failed)
+            self._resume()
+
+    def complete_replicas(self, replicas: Iterable[PartitionAndReplica]) -> None:
+        """Take note that replicas were deleted (completeReplicaDeletion)."""
+        deleted = [r for r in replicas if self.is_queued(r.topic)]
+        self._replicas.handle_state_changes(deleted, ReplicaState.DELETION_SUCCESSFUL)
+        self._resume()
+
+    def is_queued(self, topic: str) -> bool:
+        """Tell whether the topic is to be deleted, by this manager (isTopicQueuedUpForDeletion)."""
+        return self._enabled and self._context.is_queued_for_deletion(topic)
+
+    def delete_requests(self, topics: Iterable[str]) -> None:
+        """Ask that /admin/delete_topics forgets these topics (deleteTopicDeletions)."""
+        for topic in topics:
+            self._work.write(DeleteZnode(f"/admin/delete_topics/{topic}"))
+
+    # --- the work ---------------------------------------------------------------------------
+
+    def _queue(self, topics: Iterable[str]) -> None:
+        self._context.topics_to_be_deleted.update(dict.fromkeys(topics))
+
+    def _queued_of(self, topics: Iterable[str]) -> list[str]:
+        return [t for t in dict.fromkeys(topics) if self._context.is_queued_for_deletion(t)]
+
+    def _resume(self) -> None:
+        """Finish, try again and begin what can be (resumeDeletions)."""
+        context = self._context
+        again, eligible = [], []
+        for topic in topic_order(context.topics_to_be_deleted):
+            if all(state is ReplicaState.DELETION_SUCCESSFUL for _, state in self._states(topic)):
+                self._complete(topic)
+            elif not self._has(topic, ReplicaState.DELETION_STARTED) and self._has(
+                topic, ReplicaState.DELETION_INELIGIBLE
+            ):
+                again.append(topic)
+            if self._is_eligible(topic):
+                eligible.append(topic)
+        self._replicas.handle_state_changes(
+            [
+                replica
+                for topic in again
+                for replica in self._in(topic, ReplicaState.DELETION_INELIGIBLE)
+            ],
+            ReplicaState.OFFLINE,
+        )
+        if eligible:
+            self._begin(eligible)
+
+    def _is_eligible(self, topic: str) -> bool:
+        # isTopicEligibleForDeletion
+        return (
+            self._context.is_queued_for_deletion(topic)
+            and not self._has(topic, ReplicaState.DELETION_STARTED)
+            and topic not in self._context.topics_ineligible_for_deletion
+        )
+
+    def _has(self, topic: str, state: ReplicaState) -> bool:
+        return any(found is state for _, found in self._states(topic))
+
+    def _in(self, topic: str, state: ReplicaState) -> list[PartitionAndReplica]:
+        return [replica for replica, found in self._states(topic) if found is state]
+
+    def _states(self, topic: str) -> Iterator[tuple[PartitionAndReplica, ReplicaState]]:
+        """Yield a topic's replicas and their states, one by one as somebody asks.
+
+        A replica without one, of a reassignment that broke off before it began, breaks this event
+        off too, and every later one until the broker or the controller starts again:
+        ControllerContext.replicaState throws NoSuchElementException.
+        """
+        for replica in self._context.replicas_of_topic(topic):
+            state = self._context.replica_states.get(replica)
+            if state is None:
+                raise BrokenOffError(f"no state is known of replica {replica}")
+            yield replica, state
+
+    def _begin(self, topics: Collection[str]) -> None:
+        """Take topics out of service, and have their replicas deleted (onTopicDeletion)."""
+        context = self._context
+        started = context.topics_with_deletion_started
+        unseen = [topic for topic in topics if topic not in started]
+        partitions = [p for topic in unseen for p in context.partitions_of(topic)]
+        self._partitions.handle_state_changes(partitions, PartitionState.OFFLINE)
+        self._partitions.handle_state_changes(partitions, PartitionState.NON_EXISTENT)
+        started.update(unseen)
+        self._work.send_update_metadata(
+            context.live_or_shutting_down_brokers,
+            [p for topic in topics for p in context.partitions_of(topic)],
+        )
+        self._delete_replicas(topics)
+
+    def _delete_replicas(self, topics: Iterable[str]) -> None:
+        """Stop and delete live replicas; dead ones make their topic ineligible.
+
+        onPartitionDeletion.
+        """
+        context = self._context
+        dead: list[PartitionAndReplica] = []
+        alive: list[PartitionAndReplica] = []
+        for topic in topics:
+            for replica, state in self._states(topic):
+                if not context.is_replica_online(replica.replica, replica.topic_partition):
+                    dead.append(replica)
+                elif state is not ReplicaState.DELETION_SUCCESSFUL:
+                    alive.append(replica)
+        self._replicas.handle_state_changes(dead, ReplicaState.DELETION_INELIGIBLE)
+        self._replicas.handle_state_changes(alive, ReplicaState.OFFLINE)
+        self._replicas.handle_state_changes(alive, ReplicaState.DELETION_STARTED)
+        self.mark_ineligible(replica.topic for replica in dead)
+
+    def _complete(self, topic: str) -> None:
+        """Delete what ZooKeeper and the controller hold of a topic (completeDeleteTopic)."""
+        context, work = self._context, self._work
+        gone = self._in(topic, ReplicaState.DELETION_SUCCESSFUL)
+        self._replicas.handle_state_changes(gone, ReplicaState.NON_EXISTENT)
+        work.delete_recursive(topic_path(topic))
+        work.write(DeleteZnode(f"/config/topics/{topic}"))
+        self.delete_requests((topic,))
+        context.remove_topic(topic)

@@ -1,0 +1,103 @@
+"""The log of a tree that changes: every write as the record that a watcher would publish.
+
+The rule: a write is one record with the Stat that the znode had right after it, in order, nothing
+merged; what a real watcher merges or loses, whoever uses this leaves out. Containers and other
+znodes that no watcher publishes are not in the log, and of configurations only what may be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from controller_model.records.changes import (
+    ChangeKind,
+    SessionState,
+    ZnodeChange,
+    data_fields,
+    digest_text,
+    znode_digest,
+)
+from controller_model.znodes.znode_kinds import is_published, published_data
+from controller_simulator.zookeeper.commits import Commit, Removed
+from controller_simulator.zookeeper.tree import ZnodeTree
+
+
+class ZnodeLog:
+    """A watcher that misses nothing; `changes` is its log so far."""
+
+    def __init__(self, cluster: str, *, watcher: str = "w1", generation: int = 1) -> None:
+        """Begin before the first transaction of an ensemble."""
+        self.cluster = cluster
+        self.watcher = watcher
+        self.generation = generation
+        self.tree = ZnodeTree()
+        self.changes: list[ZnodeChange] = []
+        self._resyncs = 0
+
+    def follow(self, commits: Iterable[Commit]) -> list[ZnodeChange]:
+        """Take over commits; return the records that they make."""
+        before = len(self.changes)
+        for commit in commits:
+            self.tree.apply(commit)
+            for write in commit.writes:
+                if is_published(write.path):
+                    self.tell(write.path, gone=isinstance(write, Removed))
+        return self.changes[before:]
+
+    def tell(self, path: str, *, gone: bool = False) -> ZnodeChange:
+        """Append what the tree holds at a path now, or that nothing is there."""
+        znode = None if gone else self.tree.find(path)
+        if znode is None:
+            return self._record(ChangeKind.DELETED, path=path, read_zxid=self.tree.zxid)
+        return self._record(
+            ChangeKind.SET,
+            path=path,
+            czxid=znode.czxid,
+            mzxid=znode.mzxid,
+            version=znode.version,
+            ctime=znode.ctime_ms,
+            mtime=znode.mtime_ms,
+            ephemeral_owner=znode.owner,
+            read_zxid=self.tree.zxid,
+            **data_fields(published_data(path, znode.data.encode())),
+        )
+
+    def heartbeat(self, at_ms: int) -> ZnodeChange:
+        """Append the sign that the watcher lives, and that nothing happened up to this time."""
+        self.tree.time_ms = at_ms
+        return self._record(ChangeKind.HEARTBEAT, session=SessionState.CONNECTED)
+
+    def resync(self) -> list[ZnodeChange]:
+        """Append the whole tree between the two marks of a resync; return those records."""
+        before = len(self.changes)
+        self._resyncs += 1
+        self._record(ChangeKind.RESYNC_STARTED, resync=self._resyncs, reason="start")
+        digest = 0
+        told = 0
+        for path in self.tree.paths():
+            if is_published(path):
+                self.tell(path)
+                digest ^= znode_digest(path, self.tree.at(path).mzxid)
+                told += 1
+        self._record(
+            ChangeKind.RESYNC_FINISHED,
+            resync=self._resyncs,
+            znodes=told,
+            digest=digest_text(digest),
+        )
+        return self.changes[before:]
+
+    def _record(self, kind: ChangeKind, **fields: Any) -> ZnodeChange:
+        change = ZnodeChange(
+            v=1,
+            cluster=self.cluster,
+            generation=self.generation,
+            watcher=self.watcher,
+            seq=len(self.changes) + 1,
+            kind=kind,
+            observed_at=self.tree.time_ms,
+            **fields,
+        )
+        self.changes.append(change)
+        return change

@@ -1,0 +1,237 @@
+"""What Kafka 3.9 writes into each znode, to the byte.
+
+The rule: the text is the one that kafka.zk.ZkData of Kafka 3.9 makes: its keys, their order (that
+of its hash maps) and no blanks. A test holds each of these against Kafka's own classes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from controller_model.kafka.hash_order import properties_order, scala_order
+from controller_model.kafka.ids import TopicPartition
+
+NO_DATA = b""
+"""Of containers, of /admin/delete_topics/T and of /brokers/seqid."""
+
+MIGRATION_OFF = -1
+"""The kraftControllerEpoch of a controller that is a ZooKeeper broker."""
+
+LOG_DIR_FAILURE = 1
+"""The one kind of event under /log_dir_event_notification."""
+
+_CONTROL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
+
+
+def encode_controller(
+    broker: int, *, timestamp: int, kraft_controller_epoch: int = MIGRATION_OFF
+) -> bytes:
+    """Return /controller (ControllerZNode.encode).
+
+    >>> encode_controller(0, timestamp=17)
+    b'{"version":2,"brokerid":0,"timestamp":"17","kraftControllerEpoch":-1}'
+    """
+    return (
+        f'{{"version":2,"brokerid":{broker},"timestamp":"{timestamp}",'
+        f'"kraftControllerEpoch":{kraft_controller_epoch}}}'
+    ).encode()
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    """Return /controller_epoch (ControllerEpochZNode.encode)."""
+    return b"%d" % epoch
+
+
+def encode_broker(
+    endpoints: Sequence[tuple[str, str, str, int]],
+    *,
+    timestamp: int,
+    rack: str | None = None,
+    jmx_port: int = -1,
+    features: Mapping[str, tuple[int, int]] | None = None,
+    version: int = 5,
+) -> bytes:
+    """Return /brokers/ids/N (BrokerIdZNode.encode).
+
+    Endpoints are (listener, security protocol, host, port); the first PLAINTEXT one gives host and
+    port, and without any they are null and -1. Features are (min_version, max_version) by name.
+    Version 2 is written below inter.broker.protocol 0.10.0, 4 below 2.7, 5 from then on.
+    """
+    plain = next((end for end in endpoints if end[1] == "PLAINTEXT"), ("", "", None, -1))
+    content: dict[str, str] = {
+        "version": str(version),
+        "host": _json(plain[2]),
+        "port": str(plain[3]),
+        "endpoints": _list(_json(f"{end[0]}://{end[2]}:{end[3]}") for end in endpoints),
+        "jmx_port": str(jmx_port),
+        "timestamp": f'"{timestamp}"',
+    }
+    if rack is not None and version >= _RACK_SINCE:
+        content["rack"] = _json(rack)
+    if version >= _PROTOCOLS_SINCE:
+        content["listener_security_protocol_map"] = _object(
+            {end[0]: _json(end[1]) for end in endpoints}
+        )
+    if version >= _FEATURES_SINCE:
+        content["features"] = _object(
+            {
+                name: f'{{"min_version":{least},"max_version":{most}}}'
+                for name, (least, most) in (features or {}).items()
+            }
+        )
+    return _object(content, scala_order).encode()
+
+
+_RACK_SINCE, _PROTOCOLS_SINCE, _FEATURES_SINCE = 3, 4, 5
+
+
+def encode_topic(
+    partitions: Mapping[int, Sequence[int]],
+    *,
+    topic_id: str | None,
+    adding: Mapping[int, Sequence[int]] | None = None,
+    removing: Mapping[int, Sequence[int]] | None = None,
+) -> bytes:
+    """Return /brokers/topics/T (TopicZNode.encode): version 3, also without an id.
+
+    Partitions stand in the order of Kafka's hash map; adding and removing replicas are there only
+    for the partitions that have some.
+
+    >>> encode_topic({0: (0, 1)}, topic_id=None)
+    b'{"partitions":{"0":[0,1]},"adding_replicas":{},"removing_replicas":{},"version":3}'
+    """
+    the_id = "" if topic_id is None else f'"topic_id":{_json(topic_id)},'
+    return (
+        f'{{"partitions":{_replicas(partitions)},{the_id}'
+        f'"adding_replicas":{_replicas(_with_some(adding))},'
+        f'"removing_replicas":{_replicas(_with_some(removing))},"version":3}}'
+    ).encode()
+
+
+def encode_partition_state(
+    *,
+    leader: int,
+    isr: Sequence[int],
+    leader_epoch: int,
+    controller_epoch: int,
+    leader_recovery_state: int = 0,
+) -> bytes:
+    """Return a partition's state (TopicPartitionStateZNode.encode); a recovery state of 0 is left out.
+
+    >>> encode_partition_state(leader=1, isr=(1, 0), leader_epoch=2, controller_epoch=3)
+    b'{"controller_epoch":3,"leader":1,"version":1,"leader_epoch":2,"isr":[1,0]}'
+    """
+    recovery = f',"leader_recovery_state":{leader_recovery_state}' if leader_recovery_state else ""
+    return (
+        f'{{"controller_epoch":{controller_epoch},"leader":{leader},"version":1{recovery},'
+        f'"leader_epoch":{leader_epoch},"isr":[{",".join(map(str, isr))}]}}'
+    ).encode()
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """Return /config/topics/T or /config/brokers/N (ConfigEntityZNode.encode).
+
+    >>> encode_config({})
+    b'{"version":1,"config":{}}'
+    """
+    values = {key: _json(value) for key, value in config.items()}
+    return f'{{"version":1,"config":{_object(values, properties_order)}}}'.encode()
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """Return /config/changes/config_change_N (ConfigEntityChangeNotificationSequenceZNode.encode).
+
+    The path is the entity's, below /config: "topics/t", "brokers/0", "brokers/<default>".
+    """
+    return f'{{"version":2,"entity_path":{_json(entity_path)}}}'.encode()
+
+
+def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
+    """Return partitions as /isr_change_notification/isr_change_N and preferred elections have them.
+
+    IsrChangeNotificationSequenceZNode.encode and PreferredReplicaElectionZNode.encode write the
+    same text. Kafka's order is that of a Scala set, ours the given one.
+
+    >>> encode_partitions([TopicPartition("t", 0)])
+    b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
+    """
+    entries = (f'{{"topic":{_json(tp.topic)},"partition":{tp.partition}}}' for tp in partitions)
+    return f'{{"version":1,"partitions":{_list(entries)}}}'.encode()
+
+
+def encode_log_dir_event(broker: int) -> bytes:
+    """Return /log_dir_event_notification/log_dir_event_N (LogDirEventNotificationSequenceZNode)."""
+    return b'{"version":1,"broker":%d,"event":%d}' % (broker, LOG_DIR_FAILURE)
+
+
+def encode_reassign_partitions(assignments: Mapping[TopicPartition, Sequence[int]]) -> bytes:
+    """Return /admin/reassign_partitions (ReassignPartitionsZNode.encode), as legacy tools do."""
+    entries = (
+        f'{{"topic":{_json(tp.topic)},"partition":{tp.partition},'
+        f'"replicas":[{",".join(map(str, replicas))}]}}'
+        for tp, replicas in assignments.items()
+    )
+    return f'{{"version":1,"partitions":{_list(entries)}}}'.encode()
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """Return /cluster/id (ClusterIdZNode.toJson); its version is text."""
+    return f'{{"version":"1","id":{_json(cluster_id)}}}'.encode()
+
+
+def encode_feature(*, enabled: bool, features: Mapping[str, int], version: int = 2) -> bytes:
+    """Return /feature (FeatureZNode.encode); version 1 below inter.broker.protocol 3.3.
+
+    >>> encode_feature(enabled=True, features={})
+    b'{"features":{},"version":2,"status":1}'
+    """
+    levels = {
+        name: f'{{"max_version_level":{level},"min_version_level":{level}}}'
+        if version == 1
+        else f'{{"max_version_level":{level}}}'
+        for name, level in features.items()
+    }
+    return f'{{"features":{_object(levels)},"version":{version},"status":{int(enabled)}}}'.encode()
+
+
+def encode_migration(
+    *,
+    kraft_controller_id: int,
+    kraft_controller_epoch: int,
+    kraft_metadata_offset: int,
+    kraft_metadata_epoch: int,
+) -> bytes:
+    """Return /migration (MigrationZNode.encode), which the KRaft controller of a migration writes."""
+    return (
+        f'{{"version":0,"kraft_metadata_offset":{kraft_metadata_offset},'
+        f'"kraft_controller_id":{kraft_controller_id},'
+        f'"kraft_metadata_epoch":{kraft_metadata_epoch},'
+        f'"kraft_controller_epoch":{kraft_controller_epoch}}}'
+    ).encode()
+
+
+def _with_some(replicas: Mapping[int, Sequence[int]] | None) -> dict[int, Sequence[int]]:
+    return {partition: some for partition, some in (replicas or {}).items() if some}
+
+
+def _replicas(by_partition: Mapping[int, Sequence[int]]) -> str:
+    return _object(
+        {str(p): f"[{','.join(map(str, replicas))}]" for p, replicas in by_partition.items()},
+        scala_order,
+    )
+
+
+def _object(content: Mapping[str, str], order: Callable[[Iterable[str]], list[str]] = list) -> str:
+    return "{" + ",".join(f"{_json(key)}:{content[key]}" for key in order(content)) + "}"
+
+
+def _list(entries: Iterable[str]) -> str:
+    return "[" + ",".join(entries) + "]"
+
+
+def _json(value: str | None) -> str:
+    """Return a JSON text as Jackson writes it: UTF-8 as it is, control characters in capitals."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _CONTROL_ESCAPE.sub(lambda found: found[1] + found[2].upper(), text)

@@ -1,0 +1,272 @@
+"""ZooKeeper in memory: the tree, its zxids and versions, its sessions and what they hold.
+
+The rule: every request is one transaction that commits whole, under the next zxid, or fails with
+ZooKeeper's own error and changes nothing. Source: org.apache.zookeeper.server.PrepRequestProcessor and
+DataTree (3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from controller_model.kafka.errors import ModelError
+from controller_simulator.zookeeper.commits import (
+    NO_SESSION,
+    Changed,
+    Commit,
+    Committed,
+    Created,
+    Removed,
+    ZooKeeperCode,
+    ZooKeeperError,
+    request_of,
+)
+from controller_simulator.zookeeper.writes import (
+    ANY_VERSION,
+    CheckZnode,
+    CreateZnode,
+    DeleteZnode,
+    Multi,
+    SetZnode,
+    ZnodeWrite,
+)
+
+Part = CreateZnode | SetZnode | DeleteZnode | CheckZnode
+
+
+@dataclass(slots=True)
+class Znode:
+    """A znode as it stands: its data and its Stat (org.apache.zookeeper.data.Stat)."""
+
+    data: str
+    czxid: int
+    mzxid: int
+    pzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    owner: int = NO_SESSION
+    version: int = 0
+    creations: int = 0
+    """Children that were ever made: the server's own cversion, which numbers sequential znodes."""
+    children: dict[str, None] = field(default_factory=dict)
+    """The names below it, in the order of their making."""
+
+
+@dataclass(slots=True)
+class _Expected:
+    """What counts of a znode for the parts of a transaction that come later."""
+
+    version: int
+    owner: int
+    children: int
+
+
+class _Outlook:
+    """The tree as the parts of a transaction so far would leave it."""
+
+    def __init__(self, znodes: dict[str, Znode]) -> None:
+        self._znodes = znodes
+        self._expected: dict[str, _Expected | None] = {}
+
+    def find(self, path: str) -> _Expected | None:
+        if path not in self._expected:
+            znode = self._znodes.get(path)
+            self._expected[path] = (
+                None
+                if znode is None
+                else _Expected(znode.version, znode.owner, len(znode.children))
+            )
+        return self._expected[path]
+
+    def at(self, path: str) -> _Expected:
+        found = self.find(path)
+        if found is None:
+            raise ZooKeeperError(ZooKeeperCode.NO_NODE, path)
+        return found
+
+    def create(self, part: CreateZnode) -> None:
+        parent = self.at(parent_of(part.path))
+        if self.find(part.path) is not None:
+            raise ZooKeeperError(ZooKeeperCode.NODE_EXISTS, part.path)
+        if parent.owner != NO_SESSION:
+            raise ZooKeeperError(ZooKeeperCode.NO_CHILDREN_FOR_EPHEMERALS, part.path)
+        parent.children += 1
+        self._expected[part.path] = _Expected(0, part.ephemeral_owner, 0)
+
+    def delete(self, path: str) -> None:
+        if self.at(path).children:
+            raise ZooKeeperError(ZooKeeperCode.NOT_EMPTY, path)
+        self.at(parent_of(path)).children -= 1
+        self._expected[path] = None
+
+
+class ZnodeTree:
+    """One ensemble's znodes and sessions; `commits` is its transaction log since it was made."""
+
+    def __init__(self, *, zxid: int = 0, time_ms: int = 0) -> None:
+        """Begin empty, after this zxid, at this time."""
+        self.zxid = zxid
+        self.time_ms = time_ms
+        self.commits: list[Commit] = []
+        self._znodes = {"/": Znode("", 0, 0, 0, 0, 0)}
+        self._held: dict[int, dict[str, None]] = {}
+
+    # --- reads ----------------------------------------------------------------------------
+
+    def find(self, path: str) -> Znode | None:
+        """Return the znode there, or None."""
+        return self._znodes.get(path)
+
+    def data(self, path: str) -> str:
+        """Return the data there; raise NONODE when there is no znode."""
+        return self.at(path).data
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Return the names below a path, in the order of their making; none where it is not."""
+        znode = self._znodes.get(path)
+        return () if znode is None else tuple(znode.children)
+
+    def paths(self) -> Iterator[str]:
+        """Yield every path but the root's, parents first."""
+        return (path for path in self._znodes if path != "/")
+
+    def next_in_sequence(self, prefix: str) -> str:
+        """Return the path that a sequential znode with this prefix would get now.
+
+        >>> ZnodeTree().next_in_sequence("/change_")
+        '/change_0000000000'
+        """
+        return f"{prefix}{self.at(parent_of(prefix)).creations:010d}"
+
+    @property
+    def sessions(self) -> tuple[int, ...]:
+        """The sessions that are open."""
+        return tuple(self._held)
+
+    # --- writes ---------------------------------------------------------------------------
+
+    def open_session(self, session: int) -> Commit:
+        """Open a session; ephemeral znodes can be made in it."""
+        self._held[session] = {}
+        return self._commit(session, (), opens=True)
+
+    def close_session(self, session: int) -> Commit:
+        """End a session: what it held goes in the same transaction, in the order of its making."""
+        held = self._held.pop(session, None)
+        if held is None:
+            raise ZooKeeperError(ZooKeeperCode.SESSION_EXPIRED, f"session {session:#x}")
+        zxid = self.zxid + 1
+        for path in held:
+            self._unlink(path, zxid)
+        return self._commit(session, tuple(map(Removed, held)), closes=True)
+
+    def write(self, write: ZnodeWrite, *, session: int = NO_SESSION) -> Commit:
+        """Commit a request of a session, or raise ZooKeeperError and change nothing."""
+        parts = write.writes if isinstance(write, Multi) else (write,)
+        self._check(parts)
+        return self._commit(session, tuple(done for part in parts for done in self._apply(part)))
+
+    def attempt(self, write: ZnodeWrite, *, session: int = NO_SESSION) -> Commit | ZooKeeperCode:
+        """Commit a request or return why not; a refused one takes a zxid, as in the real log."""
+        try:
+            return self.write(write, session=session)
+        except ZooKeeperError as error:
+            self.zxid += 1
+            return error.code
+
+    def apply(self, commit: Commit) -> None:
+        """Take over a transaction of another server's log; its zxid must be newer than ours."""
+        if commit.zxid <= self.zxid:
+            raise ModelError(f"zxid {commit.zxid:#x} is not after {self.zxid:#x}")
+        self.zxid = commit.zxid - 1
+        self.time_ms = commit.time_ms
+        if commit.opens:
+            self._held[commit.session] = {}
+        for done in commit.writes:
+            self._apply(request_of(done))
+        if commit.closes:
+            self._held.pop(commit.session, None)
+        self.zxid = commit.zxid
+        self.commits.append(commit)
+
+    def _commit(
+        self,
+        session: int,
+        writes: tuple[Committed, ...],
+        *,
+        opens: bool = False,
+        closes: bool = False,
+    ) -> Commit:
+        self.zxid += 1
+        commit = Commit(self.zxid, session, self.time_ms, writes, opens, closes)
+        self.commits.append(commit)
+        return commit
+
+    def _check(self, parts: Iterable[Part]) -> None:
+        """Raise if any part of a transaction must fail, given those before it."""
+        outlook = _Outlook(self._znodes)
+        for part in parts:
+            if isinstance(part, CreateZnode):
+                outlook.create(part)
+                if part.ephemeral_owner != NO_SESSION and part.ephemeral_owner not in self._held:
+                    raise ZooKeeperError(ZooKeeperCode.SESSION_EXPIRED, part.path)
+                continue
+            expected = outlook.at(part.path)
+            if part.expected_version not in {ANY_VERSION, expected.version}:
+                raise ZooKeeperError(ZooKeeperCode.BAD_VERSION, part.path)
+            if isinstance(part, SetZnode):
+                expected.version += 1
+            elif isinstance(part, DeleteZnode):
+                outlook.delete(part.path)
+
+    def _apply(self, part: Part) -> tuple[Committed, ...]:
+        """Do one part of a transaction that has been checked."""
+        zxid = self.zxid + 1
+        if isinstance(part, CheckZnode):
+            return ()
+        if isinstance(part, CreateZnode):
+            self._link(part, zxid)
+            return (Created(part.path, part.data, part.ephemeral_owner),)
+        if isinstance(part, DeleteZnode):
+            self._unlink(part.path, zxid)
+            return (Removed(part.path),)
+        znode = self._znodes[part.path]
+        znode.data, znode.mzxid, znode.mtime_ms = part.data, zxid, self.time_ms
+        znode.version += 1
+        return (Changed(part.path, part.data, znode.version),)
+
+    def _link(self, part: CreateZnode, zxid: int) -> None:
+        now = self.time_ms
+        owner = part.ephemeral_owner
+        self._znodes[part.path] = Znode(part.data, zxid, zxid, zxid, now, now, owner)
+        parent = self._znodes[parent_of(part.path)]
+        parent.children[part.path.rpartition("/")[2]] = None
+        parent.creations += 1
+        parent.pzxid = zxid
+        if owner != NO_SESSION:
+            self._held[owner][part.path] = None
+
+    def _unlink(self, path: str, zxid: int) -> None:
+        znode = self._znodes.pop(path)
+        parent = self._znodes[parent_of(path)]
+        parent.children.pop(path.rpartition("/")[2])
+        parent.pzxid = zxid
+        if znode.owner in self._held:
+            self._held[znode.owner].pop(path)
+
+    def at(self, path: str) -> Znode:
+        """Return the znode there; raise NONODE when there is none."""
+        znode = self._znodes.get(path)
+        if znode is None:
+            raise ZooKeeperError(ZooKeeperCode.NO_NODE, path)
+        return znode
+
+
+def parent_of(path: str) -> str:
+    """Return the path above; that of a child of the root is the root's.
+
+    >>> parent_of("/brokers/ids"), parent_of("/brokers")
+    ('/brokers', '/')
+    """
+    return path.rpartition("/")[0] or "/"

@@ -1,0 +1,4 @@
+"""Alerting and recording rules made of signals.
+
+It may use `signals`.
+"""

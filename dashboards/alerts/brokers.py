@@ -1,0 +1,125 @@
+"""Alerts about single brokers: who comes and goes, falls behind, or does not lead its share.
+
+The rule: each names the broker, so that the person who is called knows where to look. Work that is
+planned on the broker mutes them; but for a failed disk, which no restart brings about.
+"""
+
+from __future__ import annotations
+
+from dashboards.alerts.alert import Alert, Severity
+from dashboards.signals import brokers as signals
+from dashboards.signals.planned import Mute
+from dashboards.signals.thresholds import BOUNCES, RESTLESS_MINUTES, SKEW_RATIO
+
+ALERTS: tuple[Alert, ...] = (
+    Alert(
+        name="KafkaBrokerBouncing",
+        signal=signals.BROKER_REGISTRATIONS_HOUR,
+        condition=f">= {BOUNCES}",
+        hold="0s",
+        severity=Severity.WARNING,
+        summary="Broker {{ $labels.broker }} of Kafka cluster {{ $labels.cluster }} registered {{ "
+        f"$value }}}} times within {signals.BOUNCE_WINDOW}.",
+        meaning="The broker comes and goes. Each time its partitions change leaders twice, and "
+        "clients reconnect.",
+        cause="It crashes and is restarted (out of memory, a full disk), or it loses its "
+        "ZooKeeper session (GC pauses, network). On the board Partitions and ISR, how it "
+        "ended tells which.",
+        action="Look at the end of its server.log before each restart; if it cannot be healed now, "
+        "leave it down until it can.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1h",
+        mute=Mute(),
+    ),
+    Alert(
+        name="KafkaIsrFlapping",
+        signal=signals.BROKER_ISR_RESTLESS,
+        condition=f">= {RESTLESS_MINUTES}",
+        hold="0s",
+        severity=Severity.WARNING,
+        summary="Replicas of broker {{ $labels.broker }} of Kafka cluster {{ $labels.cluster }} "
+        f"left ISRs in {{{{ $value }}}} minutes of {signals.RESTLESS_WINDOW}.",
+        meaning="Followers on this broker fall behind, catch up and fall behind again. Each time "
+        "its partitions are one failure nearer to being refused or offline.",
+        cause="A slow disk or network of this broker, too few num.replica.fetchers, GC pauses, or "
+        "bursts that one follower cannot take. If several brokers are named alike, the "
+        "leader or the network is the cause.",
+        action="Compare disk latency, network and GC of this broker with those of its peers.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 30m --kind IsrShrunk",
+        mute=Mute(),
+    ),
+    Alert(
+        name="KafkaLogDirFailed",
+        signal=signals.BROKER_LOG_DIRS,
+        condition="> 0",
+        hold="0s",
+        severity=Severity.CRITICAL,
+        summary="Broker {{ $labels.broker }} of Kafka cluster {{ $labels.cluster }} lost {{ $value "
+        "}} log directories within an hour.",
+        meaning="The broker is live, but the replicas in that directory are gone from it until the "
+        "disk is mended and the broker restarted.",
+        cause="A disk failed, filled up or went read-only.",
+        action="Find the directory in its server.log (LogDirFailureChannel), mend the disk, "
+        "restart the broker.",
+        command="kafka-log-dirs --bootstrap-server BROKER:9092 --describe",
+    ),
+    Alert(
+        name="KafkaLeadersImbalanced",
+        signal=signals.BROKER_MENDABLE,
+        condition="",
+        hold="10m",
+        severity=Severity.WARNING,
+        summary="Others lead {{ $value | humanizePercentage }} of the partitions that broker {{ "
+        "$labels.broker }} of Kafka cluster {{ $labels.cluster }} should lead.",
+        meaning="The broker is up and in sync, but does not lead what it is preferred for: others "
+        "carry its load. A preferred election mends that now, without moving data.",
+        cause="The broker was restarted, and auto.leader.rebalance.enable is off, or the "
+        "controller does not get to it (it acts every 5 minutes above 10 %).",
+        action="Run the preferred election for the partitions that are recommended, at a quiet "
+        "time: leaders move in moments.",
+        command="kcm recommend --cluster {{ $labels.cluster }} --broker {{ $labels.broker }} --json "
+        "> election.json && kafka-leader-election --bootstrap-server BROKER:9092 "
+        "--election-type preferred --path-to-json-file election.json",
+        mute=Mute(),
+    ),
+    Alert(
+        name="KafkaLeadersCannotReturn",
+        signal=signals.BROKER_UNMENDABLE,
+        condition="",
+        hold="30m",
+        severity=Severity.WARNING,
+        summary="Others lead {{ $value | humanizePercentage }} of the partitions that broker {{ "
+        "$labels.broker }} of Kafka cluster {{ $labels.cluster }} should lead, and no "
+        "election can mend it.",
+        meaning="The preferred replicas of this broker are not live or not in the ISR, so a "
+        "preferred election would change nothing.",
+        cause="The broker is down, its replicas do not catch up, a log directory failed, or the "
+        "assignment names a broker that is long gone.",
+        action="If it is down, start it; if it is up, see on the board Balance whether its "
+        "replicas are in sync; if it will not come back, reassign its replicas.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1d --kind BrokerStopped "
+        "--kind BrokerStarted",
+        mute=Mute(),
+    ),
+    Alert(
+        name="KafkaLeadersSkewed",
+        signal=signals.BROKER_SKEW_LARGE,
+        condition=f"> {SKEW_RATIO}",
+        hold="1h",
+        severity=Severity.WARNING,
+        summary="The assignment of Kafka cluster {{ $labels.cluster }} gives broker {{ "
+        "$labels.broker }} {{ $value | humanizePercentage }} more or less than an even "
+        "share of leaders.",
+        meaning="Even when every preferred replica leads, this broker leads far more or far fewer "
+        "than the others. No election mends that: the first replicas stand on the wrong "
+        "brokers.",
+        cause="Brokers were added or taken away without a reassignment, topics were created while "
+        "brokers were down, or somebody assigned replicas by hand.",
+        action="Where the broker has replicas, write the same replicas in another order into "
+        "reordered.json (--generate prints the assignment as it is, and moves nothing): to execute "
+        "that moves no data. Then run the preferred election. A broker without replicas needs the "
+        "plan that --generate proposes: that moves data.",
+        command="kafka-reassign-partitions --bootstrap-server BROKER:9092 "
+        "--reassignment-json-file reordered.json --execute",
+        mute=Mute(),
+    ),
+)

@@ -1,0 +1,104 @@
+"""Alerts about the controller: there is none, it changes, or it does not work.
+
+The rule: what ends by itself within moments wakes nobody; what will not is told at once.
+"""
+
+from __future__ import annotations
+
+from dashboards.alerts.alert import Alert, Severity
+from dashboards.signals import controller as signals
+from dashboards.signals.planned import Mute
+from dashboards.signals.thresholds import (
+    FLAPPING_ELECTIONS,
+    FLAPPING_LONG_ELECTIONS,
+    SLOW_FAILOVER_SECONDS,
+)
+
+ALERTS: tuple[Alert, ...] = (
+    Alert(
+        name="KafkaControllerMissing",
+        signal=signals.CONTROLLER_ID,
+        condition="== -1",
+        hold="30s",
+        severity=Severity.CRITICAL,
+        summary="Kafka cluster {{ $labels.cluster }} has no controller.",
+        meaning="Nobody holds /controller. Partitions keep the leaders that they have, but no new "
+        "leader is elected, and topics are neither created nor deleted.",
+        cause="No broker can take the office: all are down or have lost ZooKeeper, writes to "
+        "/controller are refused (ACLs, a quota, a read-only server), or something deletes "
+        "it. If KcmBlind or KcmBehind fires, too, this is what was true when the cluster "
+        "was seen last.",
+        action="Look at /brokers/ids and /controller with zookeeper-shell, then at controller.log "
+        "of a live broker for the reason why it does not take the office.",
+        command="zookeeper-shell ZOOKEEPER:2181 ls /brokers/ids",
+    ),
+    Alert(
+        name="KafkaControllerFlapping",
+        signal=signals.ELECTIONS_RECENT,
+        condition=f">= {FLAPPING_ELECTIONS}",
+        hold="0s",
+        severity=Severity.WARNING,
+        summary="Kafka cluster {{ $labels.cluster }} elected its controller {{ $value }} times "
+        f"within {signals.FLAPPING_WINDOW}.",
+        meaning="The controller does not stay in office. Each election starts its work anew, and "
+        "partitions whose leader is gone wait for it meanwhile.",
+        cause="The controllers' ZooKeeper sessions expire (long GC pauses, full disks or CPUs, "
+        "zookeeper.session.timeout.ms too short), ZooKeeper is slow, or brokers are being "
+        "restarted quickly one after the other: that is planned work (kcm maintenance).",
+        action="See on the board Controller whether one broker or several lose the office; look in "
+        "its server.log for expired sessions and in its GC log for pauses at those times.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 15m",
+        # A rolling restart may move the controller once with each broker.
+        mute=Mute(of_cluster=True),
+    ),
+    Alert(
+        name="KafkaControllerFlappingSlowly",
+        signal=signals.ELECTIONS_LONG,
+        condition=f">= {FLAPPING_LONG_ELECTIONS}",
+        hold="0s",
+        severity=Severity.WARNING,
+        summary="Kafka cluster {{ $labels.cluster }} elected its controller {{ $value }} times "
+        f"within {signals.FLAPPING_LONG_WINDOW}.",
+        meaning="The controller is lost again and again, with long pauses between: no single "
+        "change looks bad, all together do.",
+        cause="The same job or load hits the controller now and then (backups, log cleaning, a "
+        "neighbour on the machine, a leak that ends in GC), or somebody restarts brokers "
+        "all the time without saying so (kcm maintenance).",
+        action="Put the times of the elections beside the GC log, the disks and the planned jobs "
+        "of the brokers that lost the office.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 6h",
+        mute=Mute(of_cluster=True),
+    ),
+    Alert(
+        name="KafkaControllerGhost",
+        signal=signals.GHOST,
+        condition="== 1",
+        hold="0s",
+        severity=Severity.CRITICAL,
+        summary="Kafka cluster {{ $labels.cluster }} has a controller that does not work.",
+        meaning="A broker holds /controller, but owes writes (new leaders, states of new "
+        "partitions) and has written nothing under its epoch for 45 s and 1 ms per "
+        "partition. Its own metrics look well.",
+        cause="The controller's event thread hangs (a deadlock, a request to a broker that never "
+        "ends, endless GC), or its session to ZooKeeper lives while its writes are refused.",
+        action="Take a thread dump (jstack PID) of the broker that holds the office, then restart that "
+        "broker; if it cannot be restarted, delete /controller: another broker takes it.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
+        name="KafkaControllerFailoverSlow",
+        signal=signals.FAILOVER_AGE,
+        condition=f"> {SLOW_FAILOVER_SECONDS}",
+        hold="0s",
+        severity=Severity.WARNING,
+        summary="Kafka cluster {{ $labels.cluster }} has been in failover for {{ $value | "
+        "humanizeDuration }}.",
+        meaning="A controller was elected while partitions had lost their leader, and it has not yet "
+        "given each a new one: those are offline until it does.",
+        cause="Very many partitions, a slow ZooKeeper (each leader is a write), a controller that "
+        "is short of CPU, or one that was elected again in the middle.",
+        action="See on the board Controller whether the writes due fall. If they fall, wait; if "
+        "they stand still, treat it as KafkaControllerGhost.",
+        command="kcm status --cluster {{ $labels.cluster }} --watch",
+    ),
+)

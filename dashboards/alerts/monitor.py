@@ -1,0 +1,62 @@
+"""Alerts about the monitor itself: that it does not see, is late, or may be wrong.
+
+The rule: while one of these fires, the silence of the others proves nothing.
+"""
+
+from __future__ import annotations
+
+from dashboards.alerts.alert import Alert, Severity
+from dashboards.signals import pipeline as signals
+from dashboards.signals.thresholds import LATE_SECONDS
+
+ALERTS: tuple[Alert, ...] = (
+    Alert(
+        name="KcmBlind",
+        signal=signals.BLIND,
+        condition="",
+        hold="1m",
+        severity=Severity.CRITICAL,
+        summary="Nobody sees what Kafka cluster {{ $labels.cluster }} does now.",
+        meaning="The watcher has no ZooKeeper session, or no exporter that serves the cluster is "
+        "scraped. The other alerts of this cluster tell what was true then, and are silent "
+        "about what happened since.",
+        cause="ZooKeeper is down or cannot be reached, the watcher may not log in, the exporter "
+        "is down, or its target is missing in Prometheus. A cluster that was taken out and "
+        f"forgotten is missed for {signals.SEEN_WINDOW}.",
+        action="See whether the exporter answers /readyz. If it does, read the log of the watcher "
+        "for its session; if not, its own log and its target in Prometheus.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
+        name="KcmBehind",
+        signal=signals.BEHIND,
+        condition=f"> {LATE_SECONDS}",
+        hold="1m",
+        severity=Severity.CRITICAL,
+        summary="The figures of Kafka cluster {{ $labels.cluster }} are late: no sign of life of "
+        "the stage {{ $labels.stage }} for {{ $value | humanizeDuration }}.",
+        meaning="The figures are still served, but do not follow any more. The stages are watcher, "
+        "fold and exporter; the first of them that is late is the one to look at.",
+        cause="That stage is down, hangs or is overloaded, the pipeline's Kafka does not answer, "
+        "the clocks of the machines disagree, or the cluster was taken out and not forgotten.",
+        action="Read the log of that stage; look at the pipeline's Kafka if several stages are "
+        "late.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
+        name="KcmIncompleteOrDivergent",
+        signal=signals.DOUBTFUL,
+        condition="> 0",
+        hold="5m",
+        severity=Severity.WARNING,
+        summary="Figures of Kafka cluster {{ $labels.cluster }} may be wrong.",
+        meaning="Changes may lack (incomplete), or an audit proved that the figures are not what "
+        "ZooKeeper holds (divergent), and no resync has mended it.",
+        cause="Changes were lost on the way (a hole in the log, a full buffer while Kafka was "
+        "away), and the resync that was asked for does not end: ZooKeeper is slow or "
+        "refuses reads.",
+        action="Look at the board Pipeline: resyncs wanted and under way, paths that may not be "
+        "read; then at the watcher's log. Restarting the watcher starts a resync.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1h",
+    ),
+)

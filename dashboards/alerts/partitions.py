@@ -1,0 +1,98 @@
+"""Alerts about partitions: what is lost, what was lost, and what stands still.
+
+The rule: what clients feel is critical, what only takes too long is a warning.
+"""
+
+from __future__ import annotations
+
+from dashboards.alerts.alert import Alert, Severity
+from dashboards.signals import partitions as signals
+
+REASSIGNMENT_SECONDS = 3600
+"""The same as the window in which none has ended."""
+
+DELETION_SECONDS = 900
+"""A controller works off thousands of topics in that time."""
+
+ALERTS: tuple[Alert, ...] = (
+    Alert(
+        name="KafkaPartitionsOffline",
+        signal=signals.OFFLINE,
+        condition="> 0",
+        hold="1m",
+        severity=Severity.CRITICAL,
+        summary="Kafka cluster {{ $labels.cluster }} has {{ $value }} partitions offline.",
+        meaning="These partitions have no live leader: nobody can write to them or read from them.",
+        cause="All brokers with an in-sync replica are down, or a leader could be elected but the "
+        "controller does not do it (leader writes due stay above 0, or there is no "
+        "controller).",
+        action="Start the brokers that are down, the one that was in the ISR last first. An "
+        "unclean election loses records: the last resort.",
+        command="kafka-topics --bootstrap-server BROKER:9092 --describe --unavailable-partitions",
+    ),
+    Alert(
+        name="KafkaPartitionsUnderMinIsr",
+        signal=signals.UNDER_MIN_ISR,
+        condition="> 0",
+        hold="2m",
+        severity=Severity.CRITICAL,
+        summary="Kafka cluster {{ $labels.cluster }} has {{ $value }} partitions below "
+        "min.insync.replicas.",
+        meaning="Producers with acks=all are refused on these partitions (NotEnoughReplicas); "
+        "reading goes on.",
+        cause="Brokers with their replicas are down or fall behind. Where ZooKeeper holds no "
+        "min.insync.replicas, the one that the monitor was told to assume counts.",
+        action="Start the brokers that are down. If all are live, see on the board Partitions and "
+        "ISR whose replicas left, and look at the disks and the network of that broker.",
+        command="kafka-topics --bootstrap-server BROKER:9092 --describe --under-min-isr-partitions",
+    ),
+    Alert(
+        name="KafkaUncleanLeaderElection",
+        signal=signals.UNCLEAN_HOUR,
+        condition="> 0",
+        hold="0s",
+        severity=Severity.CRITICAL,
+        summary="Kafka cluster {{ $labels.cluster }} elected {{ $value }} leaders from outside the "
+        f"ISR within {signals.UNCLEAN_WINDOW}.",
+        meaning="The new leaders may lack records that producers were told were safe: those are "
+        "lost, and consumers may see offsets go back.",
+        cause="unclean.leader.election.enable is on and no in-sync replica was live, or somebody "
+        "ran kafka-leader-election with --election-type unclean.",
+        action="Name the partitions, tell their owners, and stop whatever would overwrite the data "
+        "on the brokers that led before: it may be needed.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1h --kind LeadersElected",
+    ),
+    Alert(
+        name="KafkaReassignmentStuck",
+        signal=signals.REASSIGNMENT_STALLED,
+        condition=f"> {REASSIGNMENT_SECONDS}",
+        hold="15m",
+        severity=Severity.WARNING,
+        summary="Kafka cluster {{ $labels.cluster }}: a reassignment does not end, the oldest for {{ "
+        "$value | humanizeDuration }}.",
+        meaning="Replicas are being moved, and not one partition has arrived for an hour; or the "
+        f"oldest has been waiting for more than {signals.LONG_WINDOW}, and those under way do not "
+        "become fewer. The cluster carries additional replicas meanwhile.",
+        cause="A target broker is down or full, the throttle is below what is written, or a "
+        "partition is too large to arrive within an hour.",
+        action="See whether the adding replicas are live and whether their logs grow. Raise the "
+        "throttle, or cancel what cannot end.",
+        command="kafka-reassign-partitions --bootstrap-server BROKER:9092 --list",
+    ),
+    Alert(
+        name="KafkaTopicDeletionStuck",
+        signal=signals.DELETION_AGE,
+        condition=f"> {DELETION_SECONDS}",
+        hold="5m",
+        severity=Severity.WARNING,
+        summary="Kafka cluster {{ $labels.cluster }}: a topic has been waiting for deletion for {{ "
+        "$value | humanizeDuration }}.",
+        meaning="A topic that was deleted is still there: it serves nobody and keeps its disk, and "
+        "a topic of that name cannot be created.",
+        cause="A broker that has a replica of it is down (the controller waits for it), a "
+        "reassignment of the topic is under way, or delete.topic.enable is off.",
+        action="Start the brokers that are down; end the reassignment. Do not remove znodes by "
+        "hand while a controller lives.",
+        command="zookeeper-shell ZOOKEEPER:2181 ls /admin/delete_topics",
+    ),
+)

@@ -1,0 +1,190 @@
+"""From rows to boards: what all boards share, and the files that they make.
+
+The rule: a board answers one question from top to bottom, and ends with whether its answer can be
+trusted. Every row fills the grid's 24 columns. Ids are counted here, so the same code makes the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+from grafana_foundation_sdk.builders import dashboard as board
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard as model
+
+from dashboards.boards import balance, controller, fleet, panels, partitions, pipeline
+from dashboards.boards.rows import Row
+from dashboards.signals.brokers import BROKER_SINCE
+from dashboards.signals.controller import CONTROLLER_ELECTED_AT
+from dashboards.signals.incidents import INCIDENT_ABNORMAL, INCIDENT_LAST
+from dashboards.signals.partitions import UNCLEAN_MINUTE
+from dashboards.signals.planned import PLANNED
+
+TAG = "kafka-controller-monitor"
+"""By it the boards find each other."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Board:
+    """One board; `name` is its file and the end of its uid."""
+
+    name: str
+    title: str
+    description: str
+    rows: Callable[[], tuple[Row, ...]]
+    of_all: bool = False
+    """Whether several clusters are chosen at once."""
+
+
+BOARDS: tuple[Board, ...] = (
+    Board(
+        name="fleet",
+        title="Fleet",
+        description="All clusters, the worst first.",
+        rows=fleet.rows,
+        of_all=True,
+    ),
+    Board(
+        name="controller",
+        title="Controller",
+        description="Who the controller is, how steady it is, and what its changes cost.",
+        rows=controller.rows,
+    ),
+    Board(
+        name="partitions",
+        title="Partitions and ISR",
+        description="Which partitions are lost or at risk, and which broker is to blame.",
+        rows=partitions.rows,
+    ),
+    Board(
+        name="balance",
+        title="Balance",
+        description="Who leads what, what a preferred election would mend, who can be stopped.",
+        rows=balance.rows,
+    ),
+    Board(
+        name="pipeline",
+        title="Pipeline",
+        description="Whether the monitor follows, how late it is, and what it has proved.",
+        rows=pipeline.rows,
+    ),
+)
+"""All boards, in the order in which an operator goes from one to the next."""
+
+
+def render(made_of: Board) -> str:
+    """Return a board as JSON that is the same each time."""
+    made = (
+        board.Dashboard(f"Kafka Controller Monitor / {made_of.title}")
+        .uid(f"kcm-{made_of.name}")
+        .description(made_of.description)
+        .tags(["kafka", TAG])
+        .timezone("browser")
+        .tooltip(model.DashboardCursorSync.CROSSHAIR)
+        .time("now-3h", "now")
+        .refresh("10s")
+        .link(_other_boards())
+        .with_variable(
+            board.DatasourceVariable("datasource").label("Data source").type("prometheus")
+        )
+        .with_variable(_cluster(of_all=made_of.of_all))
+    )
+    if not made_of.of_all:
+        made = made.with_variable(_broker())
+    for row in made_of.rows():
+        made = made.with_row(board.Row(row.title))
+        for panel in row.panels:
+            made = made.with_panel(panel)
+    built = made.build()
+    for number, placed in enumerate(built.panels or [], start=1):
+        placed.id_val = number
+    as_data = json.loads(json.dumps(built, cls=JSONEncoder))
+    if not made_of.of_all:
+        as_data["annotations"] = _annotations()
+    return json.dumps(as_data, indent=2, sort_keys=True) + "\n"
+
+
+def _other_boards() -> board.DashboardLink:
+    """Return the list of the other boards, which keeps what is chosen here."""
+    return (
+        board.DashboardLink("Boards")
+        .type(model.DashboardLinkType.DASHBOARDS)
+        .tags([TAG])
+        .include_vars(True)
+        .keep_time(True)
+    )
+
+
+def _cluster(*, of_all: bool) -> board.QueryVariable:
+    variable = (
+        board.QueryVariable("cluster")
+        .label("Cluster")
+        .datasource(panels.DATASOURCE)
+        .query("label_values(kcm_cluster_up, cluster)")
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.ALPHABETICAL_ASC)
+    )
+    if not of_all:
+        return variable
+    return variable.multi(True).include_all(True).all_value(".+").current(_ALL)
+
+
+def _broker() -> board.QueryVariable:
+    """Return the choice of brokers: shown by id, host and rack, asked for by id."""
+    return (
+        board.QueryVariable("broker")
+        .label("Broker")
+        .datasource(panels.DATASOURCE)
+        .query(
+            "query_result(max by (broker, name) (label_join("
+            'kafka_broker_info{cluster="$cluster"}, "name", " ", "broker", "host", "rack")))'
+        )
+        .regex('/broker="(?<value>[^"]+)".*name="(?<text>[^"]+)"/')
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.NUMERICAL_ASC)
+        .multi(True)
+        .include_all(True)
+        .all_value(".+")
+        .current(_ALL)
+    )
+
+
+_ALL = model.VariableOption(selected=True, text=["All"], value=["$__all"])
+
+
+_ANNOTATIONS = (
+    ("Controller elected", CONTROLLER_ELECTED_AT, "blue", True),
+    ("Broker came or went", BROKER_SINCE, "orange", True),
+    ("Unclean election", UNCLEAN_MINUTE, "red", False),
+    ("Work planned", PLANNED, "purple", False),
+    ("Incident", INCIDENT_ABNORMAL, "dark-red", False),
+    ("Incident over", INCIDENT_LAST, "dark-red", True),
+)
+"""Name, signal, colour, and whether its value is the time to mark (in ms)."""
+
+
+def _annotations() -> dict[str, object]:
+    """Return what happened, drawn over all graphs, by queries that need no plugin.
+
+    Written by hand: the SDK does not know the fields of Prometheus's annotations.
+    """
+    return {
+        "list": [
+            {
+                "name": name,
+                "datasource": {"type": "prometheus", "uid": "${datasource}"},
+                "enable": True,
+                "iconColor": colour,
+                "expr": signal.on_board() if is_time else f"({signal.on_board()}) > 0",
+                "step": "10s",
+                "titleFormat": name,
+                "textFormat": signal.legend,
+                "tagKeys": "cluster,broker,number",
+                "useValueForTime": "on" if is_time else False,
+            }
+            for name, signal, colour, is_time in _ANNOTATIONS
+        ]
+    }

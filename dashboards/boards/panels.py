@@ -1,0 +1,322 @@
+"""From signals to panels: one function for each way of showing a figure.
+
+The rule: a panel says what its signals say. Unit, legend and description come from them, so a panel
+without an explanation cannot be made. Figures of now are instant queries: a range would show the
+last value of a series that has ended as if it still were so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TypeAlias, TypeVar
+
+from grafana_foundation_sdk.builders import (
+    bargauge,
+    common,
+    prometheus,
+    stat,
+    statetimeline,
+    statushistory,
+    table,
+)
+from grafana_foundation_sdk.builders import dashboard as board
+from grafana_foundation_sdk.builders import timeseries as series
+from grafana_foundation_sdk.models import common as options
+from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from dashboards.signals.signal import DemoStep, DrillStep, Signal
+
+Steps: TypeAlias = tuple[tuple[float | None, str], ...]
+"""From which value on which colour; None is the lowest."""
+
+Texts: TypeAlias = Mapping[str, tuple[str, str]]
+"""Value -> text and colour."""
+
+Panel: TypeAlias = (
+    stat.Panel
+    | series.Panel
+    | statetimeline.Panel
+    | bargauge.Panel
+    | statushistory.Panel
+    | table.Panel
+)
+P = TypeVar(
+    "P",
+    stat.Panel,
+    series.Panel,
+    statetimeline.Panel,
+    bargauge.Panel,
+    statushistory.Panel,
+    table.Panel,
+)
+
+DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
+"""Chosen by the board's variable."""
+
+PLAIN: Steps = ((None, "text"),)
+ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
+ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
+
+_LETTERS = "ABCDEFGHIJKL"
+"""Names of a panel's queries."""
+
+STAT_HEIGHT = 4
+"""Grid rows: one figure is readable from a distance."""
+_CELLS = 100
+"""Of a row of cells: more are too narrow to be seen, and Grafana refuses to draw them."""
+
+GRAPH_HEIGHT = 8
+"""Grid rows: Grafana's usual height of a graph."""
+
+
+def figure(
+    title: str,
+    *signals: Signal,
+    span: int,
+    steps: Steps = PLAIN,
+    texts: Texts | None = None,
+    no_value: str = "-",
+) -> stat.Panel:
+    """Return a panel that shows the signals' values of now in large letters."""
+    several = len(signals) > 1 or "{{" in signals[0].legend
+    return (
+        _common(stat.Panel(), title, signals, instant=True)
+        .height(STAT_HEIGHT)
+        .span(span)
+        .no_value(no_value)
+        .thresholds(_thresholds(steps))
+        .mappings(_mappings(texts))
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+        .graph_mode(options.BigValueGraphMode.NONE)
+        .color_mode(options.BigValueColorMode.VALUE)
+        .text_mode(
+            options.BigValueTextMode.VALUE_AND_NAME if several else options.BigValueTextMode.VALUE
+        )
+    )
+
+
+def word(title: str, signal: Signal, *, span: int, no_value: str = "-") -> stat.Panel:
+    """Return a panel that shows the name of the one series that there is now."""
+    return figure(title, signal, span=span, no_value=no_value).text_mode(
+        options.BigValueTextMode.NAME
+    )
+
+
+def lines(
+    title: str, *signals: Signal, span: int, steps: Steps = (), decimals: int | None = None
+) -> series.Panel:
+    """Return a graph over time; steps are drawn as dashed lines, 0 is always on it."""
+    panel = (
+        _common(series.Panel(), title, signals, instant=False)
+        .height(GRAPH_HEIGHT)
+        .span(span)
+        .axis_soft_min(0)
+        .fill_opacity(8)
+        .show_points(options.VisibilityMode.NEVER)
+        .line_interpolation(options.LineInterpolation.STEP_AFTER)
+        .tooltip(common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI))
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(options.LegendDisplayMode.LIST)
+            .placement(options.LegendPlacement.BOTTOM)
+            .show_legend(True)
+        )
+    )
+    if decimals is not None:
+        panel = panel.decimals(decimals)
+    if steps:
+        style = common.GraphThresholdsStyleConfig().mode(options.GraphThresholdsStyleMode.DASHED)
+        panel = panel.thresholds(_thresholds(steps)).thresholds_style(style)
+    return panel
+
+
+def timeline(
+    title: str, signal: Signal, *, span: int, texts: Texts | None = None
+) -> statetimeline.Panel:
+    """Return bars over time, one colour per value, joined while the value stays the same."""
+    colours = board.FieldColor().mode(model.FieldColorModeId.CONTINUOUS_BL_PU)
+    return (
+        _common(statetimeline.Panel(), title, (signal,), instant=False)
+        .height(GRAPH_HEIGHT)
+        .span(span)
+        .color_scheme(colours)
+        .mappings(_mappings(texts))
+        .merge_values(True)
+        .show_value(options.VisibilityMode.AUTO)
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(options.LegendDisplayMode.LIST)
+            .placement(options.LegendPlacement.BOTTOM)
+            .show_legend(False)
+        )
+    )
+
+
+def bars(
+    title: str, signal: Signal, *, span: int, steps: Steps = PLAIN, most: float | None = None
+) -> bargauge.Panel:
+    """Return a bar of now for each series; most is the length of a full bar, None the longest."""
+    panel = (
+        _common(bargauge.Panel(), title, (signal,), instant=True)
+        .height(GRAPH_HEIGHT)
+        .span(span)
+        .min(0)
+        .thresholds(_thresholds(steps))
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+        .orientation(options.VizOrientation.HORIZONTAL)
+        .display_mode(options.BarGaugeDisplayMode.BASIC)
+    )
+    return panel if most is None else panel.max(most)
+
+
+def heat(
+    title: str, signal: Signal, *, span: int, steps: Steps, most: float | None = None
+) -> statushistory.Panel:
+    """Return a row of coloured cells over time for each series."""
+    panel = (
+        _common(statushistory.Panel(), title, (signal,), instant=False)
+        .height(GRAPH_HEIGHT)
+        .span(span)
+        .min(0)
+        .max_data_points(_CELLS)
+        .color_scheme(board.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
+        .thresholds(_thresholds(steps))
+        .show_value(options.VisibilityMode.NEVER)
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(options.LegendDisplayMode.LIST)
+            .placement(options.LegendPlacement.BOTTOM)
+            .show_legend(False)
+        )
+    )
+    return panel if most is None else panel.max(most)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """A column of a table: a signal with one series for each of the table's rows."""
+
+    title: str
+    signal: Signal
+    steps: Steps = PLAIN
+    texts: Texts | None = None
+
+
+def rows(
+    title: str,
+    *columns: Column,
+    span: int,
+    key: str,
+    worst_by: str | None = None,
+    link: str | None = None,
+) -> table.Panel:
+    """Return a table of now with a row for each value of the label `key`.
+
+    `worst_by` is the column that has the worst on top; None: in the order of the key. `link` is
+    where a click on the key leads; None: nowhere.
+    """
+    signals = tuple(column.signal for column in columns)
+    names = {f"Value #{letter}": column.title for letter, column in _lettered(columns)}
+    order = {key: 0, **{name: place for place, name in enumerate(names, start=1)}}
+    hidden = {"Time": True} if key == "cluster" else {"Time": True, "cluster": True}
+    panel = (
+        _common(table.Panel(), title, signals, instant=True, as_table=True)
+        .height(GRAPH_HEIGHT)
+        .span(span)
+        .with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
+        .with_transformation(
+            model.DataTransformerConfig(
+                id_val="organize",
+                options={
+                    "excludeByName": hidden,
+                    "indexByName": order,
+                    "renameByName": {**names, key: key.capitalize()},
+                },
+            )
+        )
+        .sort_by([_sorted_by(worst_by or key.capitalize(), descending=worst_by is not None)])
+    )
+    for column in columns:
+        panel = panel.override_by_name(column.title, _look(column))
+    if link is not None:
+        panel = panel.override_by_name(key.capitalize(), [_link(link)])
+    return panel
+
+
+def _sorted_by(column: str, *, descending: bool) -> common.TableSortByFieldState:
+    return common.TableSortByFieldState().display_name(column).desc(descending)
+
+
+def _look(column: Column) -> list[model.DynamicConfigValue]:
+    properties = [model.DynamicConfigValue(id_val="unit", value=column.signal.unit)]
+    if column.texts:
+        properties.append(model.DynamicConfigValue("mappings", _mappings(column.texts)))
+    if column.steps != PLAIN or column.texts:
+        steps = _thresholds(column.steps).build()
+        properties.append(model.DynamicConfigValue("thresholds", steps))
+        properties.append(model.DynamicConfigValue("custom.cellOptions", {"type": "color-text"}))
+    return properties
+
+
+def _link(url: str) -> model.DynamicConfigValue:
+    return model.DynamicConfigValue("links", [{"title": "Open the board", "url": url}])
+
+
+def _lettered(columns: tuple[Column, ...]) -> list[tuple[str, Column]]:
+    return list(zip(_LETTERS, columns, strict=False))
+
+
+def _described(signals: tuple[Signal, ...]) -> str:
+    """Return what the signals tell, and which steps of the demo and the drill move them."""
+    said = [signal.description for signal in signals]
+    for where, steps in (("demo", DemoStep), ("drill of the system tests", DrillStep)):
+        moved = [signal.moved_by for signal in signals if isinstance(signal.moved_by, steps)]
+        if moved:
+            named = ", ".join(f"\u201c{step}\u201d" for step in dict.fromkeys(moved))
+            said.append(f"In the {where} it moves when: {named}.")
+    return "\n\n".join(
+        dict.fromkeys((*said, *(signal.unmoved for signal in signals if signal.unmoved)))
+    )
+
+
+def _common(
+    panel: P, title: str, signals: tuple[Signal, ...], *, instant: bool, as_table: bool = False
+) -> P:
+    described = (
+        panel.title(title)
+        .description(_described(signals))
+        .datasource(DATASOURCE)
+        .unit(signals[0].unit)
+    )
+    if len(signals) > len(_LETTERS):
+        raise ValueError(f"panel {title!r} has more queries than letters")
+    for letter, signal in zip(_LETTERS, signals, strict=False):
+        query = (
+            prometheus.Dataquery()
+            .ref_id(letter)
+            .datasource(DATASOURCE)
+            .expr(signal.on_board())
+            .legend_format(signal.legend)
+        )
+        if as_table:
+            query = query.format(PromQueryFormat.TABLE)
+        described = described.with_target(query.instant() if instant else query.range())
+    return described
+
+
+def _thresholds(steps: Steps) -> board.ThresholdsConfig:
+    return (
+        board.ThresholdsConfig()
+        .mode(model.ThresholdsMode.ABSOLUTE)
+        .steps([model.Threshold(value=value, color=colour) for value, colour in steps])
+    )
+
+
+def _mappings(texts: Texts | None) -> list[model.ValueMapping]:
+    results = {
+        value: model.ValueMappingResult(text=text, color=colour, index=index)
+        for index, (value, (text, colour)) in enumerate((texts or {}).items())
+    }
+    return [model.ValueMap(options=results)] if results else []

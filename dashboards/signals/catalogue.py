@@ -1,0 +1,40 @@
+"""All signals, for those who go through them; each has its home beside what it is about."""
+
+from __future__ import annotations
+
+from dashboards.signals import (
+    brokers,
+    controller,
+    delay,
+    fleet,
+    incidents,
+    partitions,
+    pipeline,
+    planned,
+    topics,
+    zookeeper,
+)
+from dashboards.signals.signal import Signal
+
+_HOMES = (
+    controller,
+    zookeeper,
+    partitions,
+    topics,
+    brokers,
+    planned,
+    incidents,
+    pipeline,
+    delay,
+    fleet,
+)
+
+SIGNALS: tuple[Signal, ...] = tuple(
+    {
+        value.name: value
+        for home in _HOMES
+        for value in vars(home).values()
+        if isinstance(value, Signal)
+    }.values()
+)
+"""All of them, in the order in which they stand in their homes."""

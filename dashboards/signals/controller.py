@@ -1,0 +1,233 @@
+"""Signals about the controller: who it is, how steady, and whether it does its work.
+
+The rule: elections are counted by the epoch, so none is lost between scrapes; what is not known has
+no series and is never shown as 0.
+"""
+
+from __future__ import annotations
+
+from dashboards.signals.planned import PLANNED_COUNTS_NOT, grown_unplanned
+from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, newest
+
+FLAPPING_WINDOW = "10m"
+"""Long enough to hold several elections of a flapping controller, short enough to end with them."""
+
+_LONG_LOOK = "5m"
+"""Between two looks at what stood under a mark, within the long window: to look often costs time."""
+
+FLAPPING_LONG_WINDOW = "6h"
+"""Holds the elections of a controller that is lost every half hour, and of one night."""
+
+_UNDER_WAY = 'state="under_way"'
+
+CONTROLLER_ID = Signal(
+    name="controller_id",
+    expr=newest("kafka_controller_id"),
+    unit="prefix:broker ",
+    description="The broker that holds /controller; nobody (-1) should last milliseconds.",
+    legend="controller",
+    moved_by=DemoStep.KILL_CONTROLLER,
+)
+CONTROLLER_EPOCH = Signal(
+    name="controller_epoch",
+    expr=highest("kafka_controller_epoch"),
+    unit="none",
+    description="The controller epoch; grows by one with each election, and stands still in a "
+    "healthy cluster.",
+    legend="epoch",
+    moved_by=DemoStep.DEPOSE,
+)
+CONTROLLER_AGE = Signal(
+    name="controller_age",
+    expr=age("kafka_controller_elected_timestamp_seconds"),
+    unit="dtdurations",
+    description="How long the controller has been in office (ZooKeeper's clock); days or weeks in "
+    "a healthy cluster. Compares clocks of two machines.",
+    legend="in office",
+    moved_by=DemoStep.DEPOSE,
+)
+ELECTIONS_RECENT = Signal(
+    name="elections_recent",
+    expr=grown_unplanned("kafka_controller_epoch", FLAPPING_WINDOW),
+    unit="none",
+    description=f"Controller elections within {FLAPPING_WINDOW}, counted by the epoch, so none is "
+    "lost between scrapes; 0 in a healthy cluster, 1 after the controller's broker restarted. "
+    f"More again and again: the controller flaps. {PLANNED_COUNTS_NOT}",
+    legend="elections",
+    moved_by=DemoStep.DEPOSE,
+)
+ELECTIONS_HOUR = Signal(
+    name="elections_hour",
+    expr=grown("kafka_controller_epoch", "1h"),
+    unit="none",
+    description="Controller elections within an hour, counted by the epoch; 0 in a healthy "
+    "cluster.",
+    legend="elections",
+    moved_by=DemoStep.DEPOSE,
+)
+ID_CHANGES_HOUR = Signal(
+    name="id_changes_hour",
+    expr=grown("kafka_controller_id_changes_total", "1h"),
+    unit="none",
+    description="Elections within an hour that another broker won; fewer than the elections means "
+    "that a broker lost the office and won it back.",
+    legend="won by another",
+    moved_by=DemoStep.KILL_CONTROLLER,
+)
+VACANT_NOW = Signal(
+    name="vacant_now",
+    expr=highest("kafka_controller_vacant_seconds"),
+    unit="s",
+    description="For how long nobody has held /controller, now; 0 while somebody does.",
+    legend="vacant now",
+    moved_by=DrillStep.VACATE,
+)
+VACANCY_HOUR = Signal(
+    name="vacancy_hour",
+    expr=grown("kafka_controller_vacancy_seconds_total", "1h"),
+    unit="s",
+    description="Time without a controller within an hour, at least (ended vacancies); a broker's "
+    "clean stop costs milliseconds, and so does its death, counted from the end of its session.",
+    legend="at least",
+    moved_by=DemoStep.DEPOSE,
+)
+VACANCY_AT_MOST_HOUR = Signal(
+    name="vacancy_at_most_hour",
+    expr=grown("kafka_controller_vacancy_at_most_seconds_total", "1h"),
+    unit="s",
+    description="The same, at most: above the least where a vacancy was not seen live.",
+    legend="at most",
+    moved_by=DemoStep.DEPOSE,
+)
+LAST_VACANCY = Signal(
+    name="last_vacancy",
+    expr=highest("kafka_controller_last_vacancy_seconds"),
+    unit="s",
+    description="How long the last ended vacancy lasted, at least; empty before the first.",
+    legend="at least",
+    moved_by=DemoStep.KILL_CONTROLLER,
+    appears=True,  # There is none before the first.
+)
+LAST_VACANCY_AT_MOST = Signal(
+    name="last_vacancy_at_most",
+    expr=highest("kafka_controller_last_vacancy_at_most_seconds"),
+    unit="s",
+    description="The same, at most.",
+    legend="at most",
+    moved_by=DemoStep.KILL_CONTROLLER,
+    appears=True,  # There is none before the first.
+)
+FAILOVER = Signal(
+    name="failover",
+    expr=f"{highest('kafka_controller_failover', 'state')} == 1",
+    unit="none",
+    description="How far the work is that the controller found when it was elected, as leader writes "
+    "show it: not_needed or done in a healthy cluster, under_way for seconds after its predecessor "
+    "was lost.",
+    legend="{{state}}",
+    moved_by=DemoStep.KILL_CONTROLLER,
+    appears=True,  # Each state has a series of its own.
+)
+LAST_FAILOVER = Signal(
+    name="last_failover",
+    expr=highest("kafka_controller_last_failover_seconds"),
+    unit="s",
+    description="How long the last finished failover work took: until then partitions were without "
+    "a leader although a controller was elected. Seconds; grows with the partitions of a broker.",
+    legend="took",
+    moved_by=DemoStep.KILL_CONTROLLER,
+    appears=True,  # There is none before the first.
+)
+LEADER_WRITES_DUE = Signal(
+    name="leader_writes_due",
+    expr=highest("kafka_controller_leader_writes_due"),
+    unit="none",
+    description="Partitions whose leader is gone, so that the controller owes a new one; 0 in a "
+    "healthy cluster. Staying above 0: a controller that does not do its work.",
+    legend="writes due",
+    moved_by=DrillStep.GHOST,
+)
+ELECTIONS_LONG = Signal(
+    name="elections_long",
+    expr=grown_unplanned("kafka_controller_epoch", FLAPPING_LONG_WINDOW, look=_LONG_LOOK),
+    unit="none",
+    description=f"Controller elections within {FLAPPING_LONG_WINDOW}, counted by the epoch; the "
+    "number of restarts of the controller's broker in a healthy cluster. A controller that is "
+    f"lost every half hour shows only here. {PLANNED_COUNTS_NOT}",
+    legend="elections",
+    moved_by=DemoStep.DEPOSE,
+)
+MISSED_ELECTIONS_HOUR = Signal(
+    name="missed_elections_hour",
+    expr=grown("kafka_controller_missed_elections_total", "1h"),
+    unit="none",
+    description="The part of them that nobody saw live: only the epoch's jump tells of it. 0 "
+    "while the monitor follows.",
+    legend="missed",
+    moved_by=DrillStep.UNWATCHED,
+)
+VERDICT = Signal(
+    name="verdict",
+    expr=f"{highest('kafka_controller_verdict', 'verdict')} == 1",
+    unit="none",
+    description="What the holder of /controller is worth: not_needed in a quiet cluster, working "
+    "for seconds after a failure; ghost: it owes writes and nobody writes under its epoch.",
+    legend="{{verdict}}",
+    moved_by=DrillStep.GHOST,
+    appears=True,  # Each verdict has a series of its own.
+)
+GHOST = Signal(
+    name="ghost",
+    expr=highest("kafka_controller_verdict", only='verdict="ghost"'),
+    unit="none",
+    description="1 while the holder of /controller does not do the work that it owes; 0 in a "
+    "healthy cluster.",
+    legend="ghost",
+    moved_by=DrillStep.GHOST,
+)
+WRITES_DUE = Signal(
+    name="writes_due",
+    expr=highest("kafka_controller_writes_due", "kind"),
+    unit="none",
+    description="Writes that the controller owes, by kind; 0 in a healthy cluster but for "
+    "seconds after a failure or a request.",
+    legend="{{kind}}",
+    moved_by=DrillStep.GHOST,
+)
+OLDEST_WRITE_DUE = Signal(
+    name="oldest_write_due",
+    expr=age("kafka_controller_oldest_write_due_timestamp_seconds"),
+    unit="s",
+    description="For how long the oldest write has been due; empty when nothing is due.",
+    legend="oldest due",
+    moved_by=DrillStep.GHOST,
+    appears=True,  # There is none before something is due.
+)
+FAILOVER_AGE = Signal(
+    name="failover_age",
+    expr=f"({age('kafka_controller_failover_since_timestamp_seconds')}) and on (cluster) "
+    f"({highest('kafka_controller_failover', only=_UNDER_WAY)} == 1)",
+    unit="s",
+    description="For how long the failover work has been under way; empty while there is none. "
+    "Seconds; up to about 15 with 10,000 partitions.",
+    legend="under way",
+    moved_by=DrillStep.IDLE,
+    appears=True,  # There is none before the work begins.
+)
+STALE_WRITES_HOUR = Signal(
+    name="stale_writes_hour",
+    expr=grown("kafka_controller_stale_writes_total", "1h"),
+    unit="none",
+    description="Leaders written within an hour under an older controller epoch than the "
+    "current; 0 with Kafka 2.1 and newer, which fences them.",
+    legend="stale writes",
+    moved_by=DrillStep.MEDDLE,
+)
+CONTROLLER_ELECTED_AT = Signal(
+    name="controller_elected_at",
+    expr=f"1000 * {highest('kafka_controller_elected_timestamp_seconds')}",
+    unit="dateTimeAsIso",
+    description="When the controller was elected, by ZooKeeper's clock.",
+    legend="controller elected",
+    moved_by=DemoStep.KILL_CONTROLLER,
+)

@@ -1,0 +1,88 @@
+"""Signals about how late a figure is, stage by stage, from the parts' own metrics.
+
+The rule: each stage is measured by the part itself, so the watcher's and the fold's ports must be
+scraped, too. The fold and the exporter serve all clusters together; only the watcher has one.
+"""
+
+from __future__ import annotations
+
+from dashboards.signals.signal import DrillStep, Signal, selected
+
+RATE_WINDOW = "5m"
+"""Holds several heartbeats: something to measure also in a quiet cluster."""
+
+MOST = 0.99
+"""One in a hundred may take longer."""
+
+_SCRAPED = "Needs the /metrics of the watcher and of the fold to be scraped."
+
+
+def _slowest(metric: str, *labels: str) -> str:
+    """Return the delay that 99 of 100 did not exceed; of all clusters where there is no label."""
+    of = selected(f"{metric}_bucket") if labels else f"{metric}_bucket{{}}"
+    kept = ", ".join((*labels, "le"))
+    return f"histogram_quantile({MOST}, sum by ({kept}) (rate({of}[{RATE_WINDOW}])))"
+
+
+WATCHER_DELAY = Signal(
+    name="watcher_delay",
+    expr=_slowest("kcm_watcher_change_delay_seconds", "cluster"),
+    unit="s",
+    description="How old 99 of 100 changes were at most when the watcher sent them to the log; tens "
+    f"of milliseconds. Compares ZooKeeper's clock with the watcher's. {_SCRAPED}",
+    legend="watcher",
+    moved_by=DrillStep.INVITE,
+)
+FOLD_DELAY = Signal(
+    name="fold_delay",
+    expr=_slowest("kcm_fold_batch_seconds"),
+    unit="s",
+    description="How long 99 of 100 batches of the fold took at most, all clusters together; 0.2 to "
+    "0.4 s when warm.",
+    legend="fold",
+    moved_by=DrillStep.INVITE,
+)
+EXPORTER_DELAY = Signal(
+    name="exporter_delay",
+    expr=_slowest("kcm_exporter_record_delay_seconds"),
+    unit="s",
+    description="From the production of a cluster's view to its figures in /metrics, for 99 of 100 "
+    "views, all clusters together; milliseconds.",
+    legend="exporter",
+    moved_by=DrillStep.INVITE,
+)
+WHOLE_DELAY = Signal(
+    name="whole_delay",
+    expr=_slowest("kcm_exporter_change_delay_seconds"),
+    unit="s",
+    description="From the watcher seeing a change to the change in /metrics, for 99 of 100 changes, "
+    "all clusters together; under a second.",
+    legend="watcher to /metrics",
+    moved_by=DrillStep.INVITE,
+)
+FOLD_LAG = Signal(
+    name="fold_lag",
+    expr="max(kcm_fold_lag_records{})",
+    unit="none",
+    description="Messages of the log that are not folded yet; 0 or a few, and growing when the fold "
+    f"is too slow or down. {_SCRAPED}",
+    legend="fold",
+    moved_by=DrillStep.HOLE,
+)
+EXPORTER_LAG = Signal(
+    name="exporter_lag",
+    expr="max by (topic) (kcm_exporter_lag_records{})",
+    unit="none",
+    description="Records of views and events that the exporter has not read yet; 0 or a few.",
+    legend="exporter: {{topic}}",
+    moved_by=DrillStep.UNSERVED,
+)
+BUFFERED = Signal(
+    name="buffered",
+    expr=f"max by (cluster) ({selected('kcm_watcher_buffer_changes')})",
+    unit="none",
+    description="Changes that wait in the watcher for the pipeline's Kafka; 0 or a few, growing "
+    "while it is away.",
+    legend="watcher",
+    moved_by=DrillStep.FLOOD,
+)

@@ -1,0 +1,76 @@
+"""Signals over all clusters: how many there are, and which is worst.
+
+The rule: one number orders the clusters, and its weights are powers of two: a worse trouble always
+outweighs all lesser ones together, and the number tells which ones there are. A cluster that is not
+served any more stays in every figure for as long as the alert misses it, as the worst of all.
+"""
+
+from __future__ import annotations
+
+from dashboards.signals.controller import CONTROLLER_ID
+from dashboards.signals.partitions import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
+from dashboards.signals.pipeline import FOLLOWED, KNOWN, SEEN_WINDOW
+from dashboards.signals.signal import DemoStep, DrillStep, Signal
+
+_NOT_SERVED = f"{KNOWN} unless on (cluster) {FOLLOWED.expr}"
+
+_WEIGHTS = (
+    (32, _NOT_SERVED),
+    (16, f"({FOLLOWED.expr}) == bool 0"),
+    (8, f"({CONTROLLER_ID.expr}) == bool -1"),
+    (4, f"({OFFLINE.expr}) > bool 0"),
+    (2, f"({UNDER_MIN_ISR.expr}) > bool 0"),
+    (1, f"({UNDER_REPLICATED.expr}) > bool 0"),
+)
+"""Worst first: not served, not followed, no controller, offline, under min ISR, under-replicated."""
+
+
+def _weighed(weight: int, trouble: str) -> str:
+    """Return the weight where there is the trouble, 0 where not or where nobody knows."""
+    return f"({weight} * ({trouble}) or 0 * {KNOWN})"
+
+
+TROUBLE = Signal(
+    name="trouble",
+    expr=" + ".join(_weighed(weight, trouble) for weight, trouble in _WEIGHTS),
+    unit="none",
+    description=f"How bad it is: the sum of 32 (served within {SEEN_WINDOW} and not now: nobody "
+    "knows how it is), 16 (figures do not follow), 8 (no controller), 4 (partitions offline), 2 "
+    "(under min ISR), 1 (under-replicated); 0 in a healthy cluster.",
+    legend="{{cluster}}",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+CLUSTERS = Signal(
+    name="clusters",
+    expr=f"count({FOLLOWED.expr}) or 0 * count({KNOWN})",
+    unit="none",
+    description="Clusters that are served by the exporters that are scraped.",
+    legend="clusters",
+    moved_by=DrillStep.UNSERVED,
+)
+CLUSTERS_IN_TROUBLE = Signal(
+    name="clusters_in_trouble",
+    expr=f"count(({TROUBLE.expr}) > 0) or vector(0)",
+    unit="none",
+    description="Clusters with any trouble above 0 in the table below; 0 in a healthy fleet.",
+    legend="in trouble",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+CLUSTERS_NOT_FOLLOWED = Signal(
+    name="clusters_not_followed",
+    expr=f"count({KNOWN} unless on (cluster) ({FOLLOWED.expr} == 1)) or vector(0)",
+    unit="none",
+    description="Clusters whose figures do not follow ZooKeeper now, or that were served within "
+    f"{SEEN_WINDOW} and are not now; 0 in good order.",
+    legend="not followed",
+    moved_by=DrillStep.BLIND,
+)
+CLUSTERS_WITHOUT_CONTROLLER = Signal(
+    name="clusters_without_controller",
+    expr=f"count(({CONTROLLER_ID.expr}) == -1) or 0 * count({FOLLOWED.expr})",
+    unit="none",
+    description="Clusters, of those that are served, in which nobody holds /controller; 0 in a "
+    "healthy fleet, empty while none is served.",
+    legend="no controller",
+    moved_by=DrillStep.VACATE,
+)

@@ -1,0 +1,144 @@
+"""Signals about incidents and recommendations: what the monitor sums up, and what it advises.
+
+The rule: both are told by the fold, from the log's own clock, so every board and every replay tells
+the same ones.
+"""
+
+from __future__ import annotations
+
+from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
+
+INCIDENT_OPEN = Signal(
+    name="incident_open",
+    expr=highest("kafka_cluster_incident_open"),
+    unit="none",
+    description="1 while an incident is open: from the first abnormal thing until all was well for "
+    "a minute; 0 in a healthy cluster.",
+    legend="open",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+INCIDENT = Signal(
+    name="incident",
+    expr=f"max by (cluster, number, opened_by) ({selected('kafka_cluster_incident_info')})",
+    unit="none",
+    description="The incident that is open, by its number and the event that opened it; "
+    "`/api/v1/clusters/CLUSTER/incidents` tells all of it.",
+    legend="{{number}}: {{opened_by}}",
+    moved_by=DemoStep.KILL_FOLLOWER,
+    appears=True,  # Each incident has a series of its own.
+)
+INCIDENT_ABNORMAL = Signal(
+    name="incident_abnormal",
+    expr=f"{INCIDENT.expr} and on (cluster) "
+    f"{age('kafka_cluster_incident_abnormal_timestamp_seconds')} < 30",
+    unit="none",
+    description="The incident that is open, while something is abnormal: without the minute of "
+    "quiet after which it is over. Two heartbeats and a scrape may pass until that shows.",
+    legend="{{number}}: {{opened_by}}",
+    moved_by=DemoStep.KILL_FOLLOWER,
+    appears=True,  # Each incident has a series of its own.
+)
+INCIDENT_LAST = Signal(
+    name="incident_last",
+    expr="max by (cluster, number, opened_by, end, lasted, brokers_lost, controller_elections, "
+    f"leaders_moved, offline) ({selected('kafka_cluster_incident_last_timestamp_seconds')}) * 1000",
+    unit="dateTimeAsIso",
+    description="When the incident that was closed last came to its end, with its figures; absent "
+    "before the first.",
+    legend="{{number}}, {{opened_by}}, {{end}} after {{lasted}}: brokers lost {{brokers_lost}}, "
+    "controller elections {{controller_elections}}, leaders moved {{leaders_moved}}, partitions "
+    "offline at once {{offline}}",
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill waits for it: an incident is over after a minute in "
+    "which all is well.",
+)
+INCIDENTS_DAY = Signal(
+    name="incidents_day",
+    expr=grown("kafka_cluster_incidents_total", "1d"),
+    unit="none",
+    description="Incidents opened within a day; 0 in a healthy cluster. A broker that you restart "
+    "makes one; what follows within a minute, such as the next restart, belongs to it.",
+    legend="incidents",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+INCIDENT_AGE = Signal(
+    name="incident_age",
+    expr=age("kafka_cluster_incident_started_timestamp_seconds"),
+    unit="dtdurations",
+    description="How long ago the newest incident began; empty before the first.",
+    legend="ago",
+    moved_by=DemoStep.KILL_FOLLOWER,
+    appears=True,  # There is none before the first.
+)
+THRESHOLD = Signal(
+    name="imbalance_threshold",
+    expr=highest("kafka_cluster_imbalance_threshold_ratio"),
+    unit="percentunit",
+    description="The imbalance ratio above which the controller would rebalance a broker, as the "
+    "monitor assumes it: ZooKeeper does not hold it.",
+    legend="threshold",
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill moves it: it is a setting.",
+)
+IMBALANCED_BROKERS = Signal(
+    name="imbalanced_brokers",
+    expr=highest("kafka_cluster_imbalanced_brokers"),
+    unit="none",
+    description="Brokers whose imbalance ratio is above the threshold; 0 in a balanced cluster.",
+    legend="above the threshold",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+MENDABLE_BROKERS = Signal(
+    name="mendable_brokers",
+    expr=highest("kafka_cluster_imbalanced_brokers_mendable"),
+    unit="none",
+    description="Those of them to which a preferred election run now would give partitions back.",
+    legend="mendable now",
+    moved_by=DemoStep.BRING_BACK,
+)
+NEXT_REBALANCE = Signal(
+    name="next_rebalance",
+    expr=f"{highest('kafka_cluster_next_rebalance_timestamp_seconds')} - time()",
+    unit="dtdurations",
+    description="In how long the controller looks at the balance next at the earliest, if "
+    "auto.leader.rebalance.enable is on; predicted, empty while there is no controller.",
+    legend="at the earliest in",
+    moved_by=DemoStep.DEPOSE,
+)
+NEXT_ELECTED = Signal(
+    name="next_elected",
+    expr=highest("kafka_cluster_rebalance_electable_partitions"),
+    unit="none",
+    description="Partitions that this look would give back to brokers above the threshold, as "
+    "predicted; 0 in a balanced cluster.",
+    legend="elected then",
+    moved_by=DemoStep.BRING_BACK,
+)
+NEXT_BLOCKED = Signal(
+    name="next_blocked",
+    expr=highest("kafka_cluster_rebalance_blocked_partitions", "reason"),
+    unit="none",
+    description="Partitions of those brokers that it cannot give back, by the reason: the preferred "
+    "replica is not_live or not_in_isr; 0 in a balanced cluster.",
+    legend="{{reason}}",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+RECOMMENDED = Signal(
+    name="recommended",
+    expr=highest("kafka_cluster_recommended_partitions"),
+    unit="none",
+    description="Partitions for which the monitor recommends a preferred election now, after half a "
+    "minute above the threshold; `kcm recommend` prints them and the command. 0: none.",
+    legend="recommended",
+    moved_by=DrillStep.BOUNCE,
+)
+GRADED_DAY = Signal(
+    name="graded_day",
+    expr=grown("kafka_cluster_recommendations_graded_total", "1d", "outcome"),
+    unit="none",
+    description="What became of recommendations within a day: mended, partly, relapsed (leaders were "
+    "lost again within 5 minutes), withdrawn (nobody elected, and nothing was left to elect).",
+    legend="{{outcome}}",
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill moves it: a grade comes minutes after an election.",
+)

@@ -1,0 +1,239 @@
+"""Signals about partitions: what is lost, what is at risk, and what is under way.
+
+The rule: aggregates per cluster only. Series per partition would cost more than all others
+together.
+"""
+
+from __future__ import annotations
+
+from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
+
+UNCLEAN_WINDOW = "1h"
+"""For so long an unclean election is told: a person must look for what was lost."""
+
+STALL_WINDOW = "1h"
+"""A large partition takes minutes to move; an hour in which none arrived is a standstill."""
+
+LONG_WINDOW = "6h"
+LONG_SECONDS = 6 * 3600
+"""A reassignment that is older, while there are no fewer than hours ago, waits and does not move."""
+
+_REASSIGNING = "kafka_cluster_reassigning_partitions"
+
+
+def _most_reassigning(window: str) -> str:
+    return f"max by (cluster) (max_over_time({selected(_REASSIGNING)}[{window}]))"
+
+
+def _oldest_reassignment_and(condition: str) -> str:
+    since = age("kafka_cluster_oldest_reassignment_timestamp_seconds")
+    return f"(({since}) and on (cluster) ({condition}))"
+
+
+OFFLINE = Signal(
+    name="offline",
+    expr=highest("kafka_cluster_offline_partitions"),
+    unit="none",
+    description="Partitions without a live leader, told during controller outages, too; 0 in a "
+    "healthy cluster: nobody can write to or read from them.",
+    legend="offline",
+    moved_by=DemoStep.KILL_CONTROLLER,
+)
+UNDER_REPLICATED = Signal(
+    name="under_replicated",
+    expr=highest("kafka_cluster_under_replicated_partitions"),
+    unit="none",
+    description="Partitions with fewer in-sync replicas than replicas; 0 in a healthy cluster, "
+    "above it while a broker is down or behind.",
+    legend="under-replicated",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+UNDER_MIN_ISR = Signal(
+    name="under_min_isr",
+    expr=highest("kafka_cluster_under_min_isr_partitions"),
+    unit="none",
+    description="Partitions below min.insync.replicas; 0 in a healthy cluster: producers with "
+    "acks=all are refused.",
+    legend="under min ISR",
+    moved_by=DrillStep.RESTLESS,
+)
+IMBALANCE = Signal(
+    name="imbalance",
+    expr=highest("kafka_cluster_preferred_replica_imbalance"),
+    unit="none",
+    description="Partitions not led by their preferred replica; near 0 in a balanced cluster, "
+    "above it after a broker restarted, until leaders are elected back.",
+    legend="not led by the preferred replica",
+    moved_by=DemoStep.ELECT,
+)
+AT_MIN_ISR = Signal(
+    name="at_min_isr",
+    expr=highest("kafka_cluster_at_min_isr_partitions"),
+    unit="none",
+    description="Partitions at min.insync.replicas: one more loss and producers with acks=all "
+    "are refused; those with as many replicas always are.",
+    legend="at min ISR",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+LEADERLESS = Signal(
+    name="leaderless",
+    expr=highest("kafka_cluster_leaderless_partitions"),
+    unit="none",
+    description="The offline partitions for which the controller wrote that there is no leader; "
+    "the rest it has not worked off.",
+    legend="leaderless",
+    moved_by=DemoStep.KILL_CONTROLLER,
+)
+WITHOUT_STATE = Signal(
+    name="without_state",
+    expr=highest("kafka_cluster_partitions_without_state"),
+    unit="none",
+    description="Partitions that the controller has not brought up yet; above 0 for moments "
+    "after a topic was created.",
+    legend="without state",
+    moved_by=DrillStep.GHOST,
+)
+PARTITIONS = Signal(
+    name="partitions",
+    expr=highest("kafka_cluster_partitions"),
+    unit="none",
+    description="Partitions of all topics.",
+    legend="partitions",
+    moved_by=DemoStep.CREATE,
+)
+BROKERS_DOWN = Signal(
+    name="brokers_down",
+    expr=f"{highest('kafka_cluster_brokers_known')} - {highest('kafka_cluster_brokers')}",
+    unit="none",
+    description="Broker ids that are known but not registered: down, or long gone with replicas "
+    "left behind; 0 in a healthy cluster.",
+    legend="brokers down",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+ISR_SHRINKS_HOUR = Signal(
+    name="isr_shrinks_hour",
+    expr=grown("kafka_cluster_isr_shrinks_total", "1h"),
+    unit="none",
+    description="Replicas that left an ISR within an hour; 0 in a healthy cluster without "
+    "restarts.",
+    legend="left an ISR",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+ISR_EXPANDS_HOUR = Signal(
+    name="isr_expands_hour",
+    expr=grown("kafka_cluster_isr_expands_total", "1h"),
+    unit="none",
+    description="Replicas that joined an ISR within an hour; as many as left when all is mended.",
+    legend="joined an ISR",
+    moved_by=DemoStep.BRING_BACK,
+)
+UNCLEAN_HOUR = Signal(
+    name="unclean_hour",
+    expr=grown("kafka_controller_unclean_leader_elections_total", UNCLEAN_WINDOW),
+    unit="none",
+    description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}; 0 in a healthy "
+    "cluster: each one may have lost records.",
+    legend="unclean",
+    moved_by=DrillStep.UNCLEAN,
+)
+LEADER_ELECTIONS_HOUR = Signal(
+    name="leader_elections_hour",
+    expr=grown("kafka_controller_leader_elections_total", "1h", "election"),
+    unit="none",
+    description="Partitions that got a leader within an hour, by the kind of election as "
+    "inferred from the znodes.",
+    legend="{{election}}",
+    moved_by=DemoStep.KILL_CONTROLLER,
+)
+REPLICATION_FACTOR_1 = Signal(
+    name="replication_factor_1",
+    expr=highest("kafka_cluster_replication_factor_1_partitions"),
+    unit="none",
+    description="Partitions with a single replica: offline as soon as its broker is; 0 is "
+    "advisable.",
+    legend="single replica",
+    moved_by=DrillStep.INVITE,
+)
+MIN_ISR_BLOCKING = Signal(
+    name="min_isr_blocking",
+    expr=highest("kafka_cluster_min_isr_blocking_partitions"),
+    unit="none",
+    description="Partitions whose min.insync.replicas is not below their replication factor: "
+    "none of their brokers can stop without refusing producers with acks=all; 0 is advisable.",
+    legend="block restarts",
+    moved_by=DrillStep.INVITE,
+)
+ONE_RACK = Signal(
+    name="one_rack",
+    expr=highest("kafka_cluster_one_rack_partitions"),
+    unit="none",
+    description="Partitions with all their replicas in one rack, though live brokers are in others: "
+    "offline as soon as that rack is; 0 is advisable.",
+    legend="in one rack",
+    moved_by=DrillStep.INVITE,
+)
+ON_GONE_BROKERS = Signal(
+    name="on_gone_brokers",
+    expr=highest("kafka_cluster_replicas_on_gone_brokers"),
+    unit="none",
+    description="Replicas assigned to brokers that are not registered now; 0 when every broker "
+    "is up.",
+    legend="on gone brokers",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+REASSIGNING = Signal(
+    name="reassigning",
+    expr=highest(_REASSIGNING),
+    unit="none",
+    description="Partitions being reassigned; above 0 only while you move replicas.",
+    legend="reassigning",
+    moved_by=DrillStep.HOLD_UP,
+)
+REASSIGNMENT_STALLED = Signal(
+    name="reassignment_stalled",
+    expr=(
+        _oldest_reassignment_and(
+            f"max by (cluster) (min_over_time({selected(_REASSIGNING)}[{STALL_WINDOW}])) "
+            f">= {_most_reassigning(STALL_WINDOW)}"
+        )
+        + " or "
+        + _oldest_reassignment_and(
+            f"{_most_reassigning(STALL_WINDOW)} >= {_most_reassigning(LONG_WINDOW)}"
+        )
+        + f" > {LONG_SECONDS}"
+    ),
+    unit="s",
+    description="How long ago the oldest reassignment was started, while not one of them ended "
+    f"within {STALL_WINDOW}, or while it is older than {LONG_WINDOW} and they do not become fewer; "
+    "empty while they proceed.",
+    legend="stalled",
+    moved_by=DrillStep.HOLD_UP,
+    appears=True,  # There is none before they stand still.
+)
+DELETING = Signal(
+    name="deleting",
+    expr=highest("kafka_cluster_deleting_topics"),
+    unit="none",
+    description="Topics waiting for deletion; above 0 for long means that a broker with their "
+    "replicas is down.",
+    legend="deleting",
+    moved_by=DrillStep.HOLD_UP,
+)
+DELETION_AGE = Signal(
+    name="deletion_age",
+    expr=age("kafka_cluster_oldest_deletion_timestamp_seconds"),
+    unit="s",
+    description="How long ago the oldest pending deletion of a topic was asked for; seconds in a "
+    "healthy cluster, empty when none is.",
+    legend="oldest deletion",
+    moved_by=DrillStep.HOLD_UP,
+    appears=True,  # There is none before a deletion waits.
+)
+UNCLEAN_MINUTE = Signal(
+    name="unclean_minute",
+    expr=grown("kafka_controller_unclean_leader_elections_total", "1m"),
+    unit="none",
+    description="Leaders elected from outside the ISR within a minute; 0 in a healthy cluster.",
+    legend="unclean",
+    moved_by=DrillStep.UNCLEAN,
+)

@@ -1,0 +1,201 @@
+"""Signals about the monitor itself: whether its figures follow, and whether they are proven.
+
+The rule: silence is told. A cluster that is not served any more is missed, not forgotten.
+"""
+
+from __future__ import annotations
+
+from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
+
+SEEN_WINDOW = "6h"
+"""For how long a cluster that is served no more is missed: a night shift notices, and one taken
+out on purpose is missed no more on the same day."""
+
+KNOWN = f"max by (cluster) (present_over_time({selected('kcm_cluster_up')}[{SEEN_WINDOW}]))"
+"""1 for each cluster that is served, or was not long ago."""
+
+_BLIND = 'status="blind"'
+
+STATUS = Signal(
+    name="status",
+    expr=f"{highest('kcm_cluster_status', 'status')} == 1",
+    unit="none",
+    description="What the figures are worth: live; behind (a stage is late), incomplete (changes "
+    "may lack), divergent (proven wrong), blind (no ZooKeeper session): what was true then.",
+    legend="{{status}}",
+    moved_by=DrillStep.BLIND,
+    appears=True,  # Each status has a series of its own.
+)
+FOLLOWED = Signal(
+    name="followed",
+    expr=highest("kcm_cluster_up"),
+    unit="none",
+    description="Whether the figures follow ZooKeeper now; if not, they are what was true when "
+    "they last did. Not served: no exporter that serves the cluster is scraped.",
+    legend="followed",
+    moved_by=DrillStep.BLIND,
+)
+DOUBTFUL = Signal(
+    name="doubtful",
+    expr=f"{highest('kcm_cluster_incomplete')} + {highest('kcm_cluster_divergent')}",
+    unit="none",
+    description="Whether changes may lack (incomplete) or an audit proved a difference to "
+    "ZooKeeper (divergent); neither in good order, incomplete for seconds while a resync runs.",
+    legend="incomplete or divergent",
+    moved_by=DrillStep.HOLE,
+)
+VERIFIED_AGE = Signal(
+    name="verified_age",
+    expr=age("kcm_cluster_verified_timestamp_seconds"),
+    unit="dtdurations",
+    description="How long ago a resync or an audit last proved the figures equal to ZooKeeper; a "
+    "few minutes at most.",
+    legend="ago",
+    moved_by=DrillStep.INVITE,
+)
+BEHIND = Signal(
+    name="behind",
+    expr=highest("kcm_cluster_behind_seconds", "stage"),
+    unit="s",
+    description="Time since the newest sign of life of each stage; up to about 10 s in a quiet "
+    "cluster, late above 25 s. Compares clocks of several machines.",
+    legend="{{stage}}",
+    moved_by=DemoStep.CREATE,
+)
+BLIND = Signal(
+    name="blind",
+    expr=(
+        f"{KNOWN} unless on (cluster) (min by (cluster) ({selected('kcm_cluster_status', only=_BLIND)}) == 0)"
+    ),
+    unit="none",
+    description=f"1 for a cluster that was served within {SEEN_WINDOW} and is not seen now: the "
+    "watcher has no ZooKeeper session, or no exporter is scraped that serves it. Nothing in "
+    "good order.",
+    legend="blind",
+    moved_by=DrillStep.BLIND,
+    appears=True,  # There is none while the cluster is seen.
+)
+WATCHER_CONNECTED = Signal(
+    name="watcher_connected",
+    expr=highest("kcm_cluster_watcher_connected"),
+    unit="none",
+    description="1 while the watcher's ZooKeeper session is CONNECTED; at 0 the figures stand "
+    "still.",
+    legend="connected",
+    moved_by=DrillStep.BLIND,
+)
+RESYNCS_HOUR = Signal(
+    name="resyncs_hour",
+    expr=grown("kcm_cluster_resyncs_total", "1h"),
+    unit="none",
+    description="Finished readings of the whole tree within an hour; 0 in good order but for one "
+    "a day, one after each start, reconnect or request.",
+    legend="resyncs",
+    moved_by=DrillStep.BLIND,
+)
+AUDITS_HOUR = Signal(
+    name="audits_hour",
+    expr=grown("kcm_cluster_audits_total", "1h"),
+    unit="none",
+    description="Finished audits of the figures against ZooKeeper within an hour; one every few "
+    "minutes.",
+    legend="audits",
+    moved_by=DrillStep.INVITE,
+)
+RESYNC_WANTED = Signal(
+    name="resync_wanted",
+    expr=highest("kcm_cluster_resync_wanted"),
+    unit="none",
+    description="1 while the fold asks the watcher for a resync; 0 in good order.",
+    legend="resync wanted",
+    moved_by=DrillStep.HOLE,
+)
+RESYNC_UNDER_WAY = Signal(
+    name="resync_under_way",
+    expr=highest("kcm_cluster_resync_under_way"),
+    unit="none",
+    description="1 while the watcher reads the whole tree; for seconds after a start or a "
+    "reconnect.",
+    legend="resync under way",
+    moved_by=DrillStep.FLOOD,
+)
+LOG_HOLES_HOUR = Signal(
+    name="log_holes_hour",
+    expr=grown("kcm_cluster_log_holes_total", "1h"),
+    unit="none",
+    description="Holes in the log of changes within an hour; 0 in good order, each asks for a "
+    "resync.",
+    legend="holes",
+    moved_by=DrillStep.HOLE,
+)
+DROPPED_HOUR = Signal(
+    name="dropped_hour",
+    expr=grown("kcm_cluster_dropped_changes_total", "1h"),
+    unit="none",
+    description="Changes that the watcher could not buffer and threw away within an hour; 0 in "
+    "good order.",
+    legend="dropped",
+    moved_by=DrillStep.FLOOD,
+)
+UNREADABLE_HOUR = Signal(
+    name="unreadable_hour",
+    expr=grown("kcm_cluster_unreadable_records_total", "1h"),
+    unit="none",
+    description="Payloads of znodes and records of the log within an hour that could not be "
+    "read; 0 in good order.",
+    legend="unreadable",
+    moved_by=DrillStep.MEDDLE,
+)
+ERRORS_HOUR = Signal(
+    name="errors_hour",
+    expr=grown("kcm_cluster_errors_total", "1h"),
+    unit="none",
+    description="Changes within an hour that met an error of ours and were skipped; 0: report it "
+    "otherwise.",
+    legend="errors",
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill moves it: only an error in the monitor's own code does.",
+)
+ANOMALIES_HOUR = Signal(
+    name="anomalies_hour",
+    expr=grown("kcm_cluster_anomalies_total", "1h"),
+    unit="none",
+    description="Things within an hour that Kafka does not write or that cannot be; 0 in good "
+    "order, see the events.",
+    legend="anomalies",
+    moved_by=DrillStep.MEDDLE,
+)
+MISSED_UPDATES_HOUR = Signal(
+    name="missed_updates_hour",
+    expr=grown("kcm_cluster_missed_updates_total", "1h"),
+    unit="none",
+    description="Updates within an hour that ZooKeeper merged before they could be read: the "
+    "last value is right. A few under load.",
+    legend="merged",
+    moved_by=DrillStep.MEDDLE,
+)
+DENIED_PATHS = Signal(
+    name="denied_paths",
+    expr=highest("kcm_cluster_denied_paths"),
+    unit="none",
+    description="Paths that the watcher may not read, so that what depends on them is unknown; 0 "
+    "when it may read all.",
+    legend="denied",
+    moved_by=DrillStep.DENY,
+)
+LAST_CHANGE_AGE = Signal(
+    name="last_change_age",
+    expr=age("kcm_cluster_last_change_timestamp_seconds"),
+    unit="dtdurations",
+    description="How long ago the last change of a znode was seen; long in a quiet cluster.",
+    legend="ago",
+    moved_by=DemoStep.CREATE,
+)
+ZNODES = Signal(
+    name="znodes",
+    expr=highest("kcm_cluster_znodes"),
+    unit="none",
+    description="Znodes that the figures stand on; grows with topics and partitions.",
+    legend="znodes",
+    moved_by=DemoStep.CREATE,
+)

@@ -1,0 +1,95 @@
+"""Signals about ZooKeeper: the server that the watcher is on, and how it is.
+
+The rule: what a server does not tell (mntr is not allowed by default) is empty, never 0. They come
+from the watcher's own metrics: its port must be scraped, too.
+"""
+
+from __future__ import annotations
+
+from dashboards.signals.signal import DrillStep, Signal, age, highest, selected
+
+_SCRAPED = "Needs the watcher's own /metrics to be scraped."
+
+SERVER = Signal(
+    name="zookeeper_server",
+    expr=f"max by (cluster, zookeeper) ({selected('kcm_cluster_watcher_info')}) and on (cluster) "
+    f"({highest('kcm_cluster_watcher_connected')} == 1)",
+    unit="none",
+    description="The ZooKeeper server that the watcher's session is on; it changes when that "
+    "server goes, and is empty while there is no session.",
+    legend="{{zookeeper}}",
+    moved_by=DrillStep.BLIND,
+    appears=True,  # There is none without a session.
+)
+SESSION_AGE = Signal(
+    name="session_age",
+    expr=age("kcm_cluster_watcher_session_since_timestamp_seconds"),
+    unit="dtdurations",
+    description="For how long the watcher's ZooKeeper session has been as it is; short again and "
+    "again: the ensemble or the network is shaky.",
+    legend="as it is",
+    moved_by=DrillStep.BLIND,
+)
+ROLE = Signal(
+    name="zookeeper_role",
+    expr=f"max by (cluster, role, version) ({selected('kcm_watcher_zookeeper_info')})",
+    unit="none",
+    description=f"That server's role in the ensemble and its release; empty where it tells neither "
+    f"mntr nor srvr. {_SCRAPED}",
+    legend="{{role}} {{version}}",
+    moved_by=DrillStep.BLIND,
+    appears=True,  # There is none while it does not answer.
+)
+ANSWER = Signal(
+    name="zookeeper_answer",
+    expr=highest("kcm_watcher_zookeeper_answer_seconds"),
+    unit="s",
+    description=f"How long it took that server to answer us; milliseconds in health. {_SCRAPED}",
+    legend="answered us within",
+    moved_by=DrillStep.GHOST,
+)
+LATENCY = Signal(
+    name="zookeeper_latency",
+    expr=highest("kcm_watcher_zookeeper_latency_average_seconds"),
+    unit="s",
+    description="Average latency of its requests as it tells it, since its start; milliseconds in "
+    "health.",
+    legend="average, as it tells",
+    moved_by=DrillStep.GHOST,
+)
+LATENCY_MOST = Signal(
+    name="zookeeper_latency_most",
+    expr=highest("kcm_watcher_zookeeper_latency_highest_seconds"),
+    unit="s",
+    description="Highest latency of a request as it tells it, since its start: near the session "
+    "timeout, sessions expire.",
+    legend="highest, as it tells",
+    moved_by=DrillStep.BLIND,
+    appears=True,  # A server that is down tells none, and the next one may tell the same.
+)
+SESSIONS = Signal(
+    name="zookeeper_sessions",
+    expr=highest("kcm_watcher_zookeeper_sessions"),
+    unit="none",
+    description=f"Sessions of the whole ensemble: brokers, us, tools. {_SCRAPED}",
+    legend="sessions",
+    moved_by=DrillStep.GHOST,
+)
+CONNECTIONS = Signal(
+    name="zookeeper_connections",
+    expr=highest("kcm_watcher_zookeeper_connections"),
+    unit="none",
+    description=f"Connections of that server. {_SCRAPED}",
+    legend="connections",
+    moved_by=DrillStep.GHOST,
+)
+OUTSTANDING = Signal(
+    name="zookeeper_outstanding",
+    expr=highest("kcm_watcher_zookeeper_outstanding_requests"),
+    unit="none",
+    description="Requests that wait in that server; near 0 in health, and growing when its disk or "
+    f"its quorum is slow. {_SCRAPED}",
+    legend="waiting",
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill moves it: their one ZooKeeper keeps up.",
+)

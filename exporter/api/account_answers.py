@@ -1,0 +1,69 @@
+"""Incidents and triggered recommendations in the API's words, over the views that hold them.
+
+The rule: the fold keeps a bounded number of both, so an answer holds all of them; what is older
+stands in the events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.incidents import INCIDENTS_KEPT, Incident
+from controller_model.records.recommendations import Grade, Recommended
+from controller_model.records.views import IncidentsView, RecommendationView
+
+Json = dict[str, Any]
+
+STATES = ("open", "closed")
+"""What incidents can be asked for by."""
+
+INCIDENTS_SHOWN = INCIDENTS_KEPT + 1
+"""The closed ones that are kept, and one that is open."""
+
+
+def incidents_answer(view: IncidentsView | None, *, state: str | None, limit: int) -> Json:
+    """Return the newest incidents, open, closed, or (None) both; none before the fold told any."""
+    told = () if view is None else view.incidents
+    if state is not None:
+        told = tuple(each for each in told if (each.closed_at is None) == (state == "open"))
+    return {
+        "total": 0 if view is None else view.total,
+        "incidents": [incident_answer(each) for each in told[:limit]],
+    }
+
+
+def incident_answer(incident: Incident) -> Json:
+    """Return one incident."""
+    body: Json = msgspec.to_builtins(incident)
+    return body
+
+
+def triggered_answer(view: RecommendationView | None) -> Json:
+    """Return the recommendation that stands, and how those before it did."""
+    standing = None if view is None else view.standing
+    return {
+        "standing": None if standing is None else recommended_answer(standing),
+        "graded": [] if view is None else [grade_answer(each) for each in view.graded],
+    }
+
+
+def recommended_answer(told: Recommended) -> Json:
+    """Return a recommendation as it was made."""
+    body: Json = msgspec.to_builtins(told)
+    return body | {"partitions": [partition_answer(each) for each in told.partitions]}
+
+
+def grade_answer(grade: Grade) -> Json:
+    """Return what became of a recommendation."""
+    body: Json = msgspec.to_builtins(grade)
+    for name in ("examples_lost_again", "examples_not_regained"):
+        body[name] = [partition_answer(each) for each in getattr(grade, name)]
+    return body
+
+
+def partition_answer(partition: TopicPartition) -> Json:
+    """Return a partition's name."""
+    return {"topic": partition.topic, "partition": partition.partition}

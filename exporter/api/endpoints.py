@@ -1,0 +1,367 @@
+"""The answers of /api/v1, by the table of operations.
+
+The rule: every answer about a cluster says up to which change it holds (`as_of`) and how far it
+can be trusted (`completeness`), and can be asked about again by its ETag unless it is older than
+what is shown. What takes more than a moment is work for the `Worker`; what grows with a cluster
+comes in pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from controller_model.kafka.ids import AsOf
+from controller_model.records.event_records import EventId, decode_event
+from exporter.api import cluster_answers
+from exporter.api.account_answers import incidents_answer, triggered_answer
+from exporter.api.insight_answers import (
+    command_of,
+    loss_of,
+    loss_of_each_broker,
+    loss_of_each_pair,
+    loss_of_each_rack,
+    losses_answer,
+    read_chunk_cursor,
+    rebalance_answer,
+    rebalance_of,
+    recommendation_answer,
+    recommendation_of,
+    safe_to_stop,
+)
+from exporter.api.newest_events import NewestEvents
+from exporter.api.openapi import document
+from exporter.api.operations import OPERATIONS, ROOT, Operation
+from exporter.api.responses import Aged, etag_response, wants_fresh
+from exporter.api.worker import Worker
+from exporter.core.parameters import Query, refuse, whole_number
+from exporter.core.records import ClusterSnapshot, TopicEntry
+from exporter.core.status import ReadingStatus
+from exporter.intake.event_store import EventStore
+from exporter.intake.maintenance import planned_answer
+from exporter.partitions.conditions import Condition
+from exporter.partitions.partition_pages import (
+    Page,
+    Wanted,
+    partitions_page,
+    read_cursor,
+    topics_page,
+)
+from exporter.scrape.collector import Collector
+
+Handler = Callable[[Request], Awaitable[Response]]
+Json = dict[str, Any]
+PageOf = Callable[[ClusterSnapshot, Sequence[TopicEntry], Wanted], Page]
+
+
+class Facts(Protocol):
+    """What the server asks of the reader."""
+
+    collector: Collector
+    status: ReadingStatus
+
+    @property
+    def alive(self) -> bool:
+        """Whether the reading thread runs."""
+
+
+class ApiPages:
+    """The handlers of the operations, over what the reader holds."""
+
+    def __init__(
+        self, reader: Facts, events: EventStore, worker: Worker, *, clock: Callable[[], int]
+    ) -> None:
+        self._reader = reader
+        self._events = events
+        self._clock = clock
+        self._worker = worker
+        # How a cluster is must be told while somebody asks what would be: a line of its own.
+        self._short_work = Worker()
+        self._newest = NewestEvents(events)
+        self._ordered: dict[str, tuple[int, list[str]]] = {}
+
+    def routes(self) -> dict[str, Handler]:
+        """Return the handlers by path."""
+        return {operation.path: self._handler(operation) for operation in OPERATIONS}
+
+    def _handler(self, operation: Operation) -> Handler:
+        answer: Callable[[Request, Query], Awaitable[object]] = getattr(self, operation.handler)
+
+        async def handle(request: Request) -> Response:
+            query = Query(request, operation.parameters)
+            return etag_response(request, await answer(request, query))
+
+        return handle
+
+    async def root(self, _request: Request, _query: Query) -> Json:
+        """Tell where to begin."""
+        # Relative to its own address, which a prefix may stand before.
+        here = ROOT.rpartition("/")[2]
+        return {"openapi": f"{here}/openapi.json", "clusters": f"{here}/clusters"}
+
+    async def document(self, _request: Request, _query: Query) -> Json:
+        """Serve the OpenAPI document."""
+        return document()
+
+    async def clusters(self, _request: Request, query: Query) -> Json:
+        """List the clusters with their main figures."""
+        now = self._clock()
+        collector = self._reader.collector
+        held = [rendered.snapshot for rendered in collector.clusters.values()]
+        shown, next_ = _page(held, query, lambda snapshot: snapshot.name, query.text("after") or "")
+        bodies = [cluster_answers.summary(s, collector.completeness(s, now)) for s in shown]
+        return {"clusters": bodies, "next": None if next_ is None else next_.name}
+
+    async def cluster(self, request: Request, _query: Query) -> Json:
+        """Tell all about a cluster."""
+        snapshot = self._snapshot(request)
+        collector = self._reader.collector
+        events = await self._short_work.run(lambda: self._newest.of(snapshot, collector.clusters))
+        return cluster_answers.detail(
+            snapshot, collector.completeness(snapshot, self._clock()), events
+        )
+
+    async def brokers(self, request: Request, query: Query) -> Json:
+        """List the brokers."""
+        snapshot = self._snapshot(request)
+        after = _whole_cursor(query.text("after"))
+        shown, next_ = _page(list(snapshot.brokers.values()), query, lambda b: b.id, after)
+        planned = self._planned(snapshot)
+        brokers = [
+            cluster_answers.broker_answer(b)
+            | {"safe_to_stop": safe_to_stop(b), "maintenance": planned.get(b.id)}
+            for b in shown
+        ]
+        next_id = None if next_ is None else str(next_.id)
+        return self._about(snapshot) | {"brokers": brokers, "next": next_id}
+
+    async def topics(self, request: Request, query: Query) -> Json:
+        """List topics."""
+        wanted = Wanted(
+            limit=query.whole("limit") or 1,
+            conditions=tuple(map(Condition, query.texts("filter"))),
+            contains=query.text("contains") or "",
+            after=query.text("after"),
+        )
+        return await self._paged("topics", request, topics_page, wanted)
+
+    async def partitions(self, request: Request, query: Query) -> Json:
+        """List partitions."""
+        wanted = Wanted(
+            limit=query.whole("limit") or 1,
+            conditions=tuple(map(Condition, query.texts("filter"))),
+            topic=query.text("topic"),
+            contains=query.text("contains") or "",
+            broker=query.whole("broker"),
+            after=query.text("after"),
+        )
+        if wanted.after is not None:
+            try:
+                read_cursor(wanted.after)
+            except ValueError:
+                raise refuse("after", f"{wanted.after!r} is not the `next` of a page") from None
+        return await self._paged("partitions", request, partitions_page, wanted)
+
+    async def events(self, request: Request, query: Query) -> Json:
+        """List events."""
+        snapshot = self._snapshot(request)
+        before, after = _event_cursor("before", query), _event_cursor("after", query)
+        if before is not None and after is not None:
+            raise refuse("after", "give `before` or `after`, not both")
+
+        def search() -> Json:
+            page = self._events.search(
+                snapshot.name,
+                up_to=snapshot.view.as_of,
+                most=query.whole("limit") or 1,
+                kinds=query.texts("kind"),
+                since=query.time("since"),
+                before=before,
+                after=after,
+            )
+            return {
+                "events": [cluster_answers.event(decode_event(value)) for value in page.values],
+                "older": None if page.older is None else cluster_answers.event_id(page.older),
+                "newer": None if page.newer is None else cluster_answers.event_id(page.newer),
+                "held_from": self._events.held_from(snapshot.name),
+            }
+
+        return self._about(snapshot) | await self._worker.run(search)
+
+    async def incidents(self, request: Request, query: Query) -> Json:
+        """List the incidents."""
+        snapshot = self._snapshot(request)
+        return self._about(snapshot) | incidents_answer(
+            snapshot.incidents, state=query.text("state"), limit=query.whole("limit") or 1
+        )
+
+    async def maintenance(self, request: Request, _query: Query) -> Json:
+        """List the work that is planned on brokers."""
+        snapshot = self._snapshot(request)
+        written_to = self._reader.collector.planned.written_to
+        return self._about(snapshot) | {
+            "planned": list(self._planned(snapshot).values()),
+            "written_to": None if written_to is None else written_to._asdict(),
+        }
+
+    async def recommendations(self, request: Request, query: Query) -> Json | Aged:
+        """Tell which preferred elections to run."""
+        snapshot = self._snapshot(request)
+        broker = query.whole("broker")
+        _check_brokers("broker", [] if broker is None else [broker], snapshot)
+        after, mark = _chunk_cursor(query.text("after"))
+        fresh = wants_fresh(request)
+        told = await self._worker.insight(
+            ("recommendation", broker),
+            snapshot,
+            lambda s, f: recommendation_of(s, f, broker),
+            fresh=fresh,
+        )
+        if mark not in {None, told.result.mark}:
+            why = "the recommendation has become another one since that page"
+            raise HTTPException(409, f"parameter 'after': {why}; begin again without it")
+        threshold = snapshot.view.rebalance.threshold_percentage
+        planned = await self._worker.insight(
+            ("rebalance", threshold), snapshot, rebalance_of, fresh=fresh
+        )
+        elected_at = snapshot.view.controller.elected_at
+        body = recommendation_answer(
+            told.result, broker=broker, after=after, limit=query.whole("limit") or 1
+        ) | {
+            "command": command_of(snapshot.brokers.values()),
+            "next_rebalance": rebalance_answer(
+                planned.result, elected_at=elected_at, now=self._clock()
+            ),
+            "triggered": triggered_answer(snapshot.recommendation),
+        }
+        return self._as_of(snapshot, min(told.as_of, planned.as_of), body)
+
+    async def what_if(self, request: Request, query: Query) -> Json | Aged:
+        """Tell what would break."""
+        snapshot = self._snapshot(request)
+        brokers, racks = query.wholes("lose_broker"), query.texts("lose_rack")
+        each = query.text("each")
+        if bool(brokers or racks) == bool(each):
+            raise refuse("lose_broker", "say what is lost: `lose_broker`, `lose_rack`, or `each`")
+        _check_brokers("lose_broker", brokers, snapshot)
+        _check_racks(racks, snapshot)
+        fresh = wants_fresh(request)
+        if each is not None:
+            told = await self._worker.insight(
+                ("each", each), snapshot, _LOSS_OF_EACH[each], fresh=fresh
+            )
+            return self._as_of(snapshot, told.as_of, told.result)
+        lost = frozenset(brokers) | {b.id for b in snapshot.brokers.values() if b.rack in racks}
+        told = await self._worker.insight(
+            ("lose", lost), snapshot, lambda s, f: loss_of(s, f, lost), fresh=fresh
+        )
+        loss = told.result | {"racks": sorted(set(racks))}
+        return self._as_of(snapshot, told.as_of, losses_answer([loss]))
+
+    def _planned(self, snapshot: ClusterSnapshot) -> dict[int, Json]:
+        lasting = self._reader.collector.planned.lasting(snapshot.name, self._clock())
+        return {
+            broker: planned_answer(work, snapshot.brokers.get(broker))
+            for broker, work in lasting.items()
+        }
+
+    async def _paged(self, of: str, request: Request, page_of: PageOf, wanted: Wanted) -> Json:
+        snapshot = self._snapshot(request)
+        page = await self._worker.run(lambda: page_of(snapshot, self._entries(snapshot), wanted))
+        return self._about(snapshot) | {of: page.items, "next": page.next}
+
+    def _entries(self, snapshot: ClusterSnapshot) -> list[TopicEntry]:
+        """Return the chunks of topics in order, sorted again only when they are others."""
+        topics = snapshot.topics
+        known = self._ordered.get(snapshot.name)
+        if known is None or known[0] != snapshot.topics_version:
+            # Their keys are remembered and not the topics, which would be kept alive by it.
+            keys = sorted(topics, key=lambda key: (topics[key].name, topics[key].chunk))
+            known = (snapshot.topics_version, keys)
+            held = self._reader.collector.clusters
+            self._ordered = {n: old for n, old in self._ordered.items() if n in held}
+            self._ordered[snapshot.name] = known
+        return [topics[key] for key in known[1]]
+
+    def _as_of(self, snapshot: ClusterSnapshot, as_of: AsOf, told: Json) -> Json | Aged:
+        """Return an answer that holds for this place in the log."""
+        body = self._about(snapshot, as_of) | told
+        held = self._reader.collector.clusters.get(snapshot.name)
+        is_newest = held is not None and held.snapshot.view.as_of <= as_of
+        return body if is_newest else Aged(body)
+
+    def _about(self, snapshot: ClusterSnapshot, as_of: AsOf | None = None) -> Json:
+        verdict = self._reader.collector.completeness(snapshot, self._clock())
+        return {
+            "name": snapshot.name,
+            "as_of": cluster_answers.place(as_of or snapshot.view.as_of),
+            "completeness": msgspec.to_builtins(verdict),
+        }
+
+    def _snapshot(self, request: Request) -> ClusterSnapshot:
+        name = request.path_params["name"]
+        held = self._reader.collector.clusters
+        if name not in held:
+            known = ", ".join(held) or "none yet"
+            raise HTTPException(404, f"no cluster is called {name!r}; known: {known}")
+        return held[name].snapshot
+
+
+def _page(
+    things: Sequence[Any], query: Query, key: Callable[[Any], Any], after: Any
+) -> tuple[Sequence[Any], Any]:
+    """Return the things after this key, at most `limit`, and the last if there are more."""
+    limit = query.whole("limit") or 1
+    left = [thing for thing in things if key(thing) > after]
+    shown = left[:limit]
+    return shown, shown[-1] if len(left) > limit else None
+
+
+_LOSS_OF_EACH = {
+    "broker": loss_of_each_broker,
+    "pair": loss_of_each_pair,
+    "rack": loss_of_each_rack,
+}
+
+
+def _chunk_cursor(text: str | None) -> tuple[int, str | None]:
+    try:
+        return (0, None) if text is None else read_chunk_cursor(text)
+    except ValueError:
+        raise refuse("after", f"{text!r} is not the `next` of a page") from None
+
+
+def _whole_cursor(text: str | None) -> int:
+    try:
+        return -1 if text is None else whole_number(text)
+    except ValueError:
+        raise refuse("after", f"{text!r} is not the `next` of a page") from None
+
+
+def _event_cursor(name: str, query: Query) -> EventId | None:
+    text = query.text(name)
+    try:
+        return None if text is None else cluster_answers.read_event_id(text)
+    except ValueError:
+        raise refuse(name, f"{text!r} is not the id of an event") from None
+
+
+def _check_brokers(name: str, brokers: Sequence[int], snapshot: ClusterSnapshot) -> None:
+    for broker in brokers:
+        if broker not in snapshot.brokers:
+            known = ", ".join(map(str, snapshot.brokers)) or "none"
+            raise refuse(name, f"no broker {broker} is known; known: {known}")
+
+
+def _check_racks(racks: Sequence[str], snapshot: ClusterSnapshot) -> None:
+    known = sorted({b.rack for b in snapshot.brokers.values() if b.rack is not None})
+    for rack in racks:
+        if rack not in known:
+            raise refuse(
+                "lose_rack", f"no broker is in rack {rack!r}; known: {', '.join(known) or 'none'}"
+            )

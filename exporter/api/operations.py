@@ -1,0 +1,172 @@
+"""What the HTTP API can be asked: every path, its parameters, and which schema answers it.
+
+The rule: routes, checks of parameters and the OpenAPI document are all made from this table, so
+that none of them can tell another story.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from controller_model.records.events import AnyEvent
+from exporter.api.account_answers import INCIDENTS_SHOWN
+from exporter.api.account_answers import STATES as INCIDENT_STATES
+from exporter.core.parameters import Parameter
+from exporter.partitions.conditions import Condition
+
+ROOT = "/api/v1"
+CLUSTER = f"{ROOT}/clusters/{{name}}"
+
+EVENT_KINDS = tuple(sorted(kind.__name__ for kind in AnyEvent.__args__))
+
+
+class Operation(NamedTuple):
+    """One path; it is asked with GET."""
+
+    path: str
+    handler: str
+    """The method of `ApiPages` that answers."""
+    summary: str
+    answer: str
+    """The schema of its answer."""
+    parameters: tuple[Parameter, ...] = ()
+
+
+def _limit(default: int, most: int, what: str) -> Parameter:
+    text = f"At most so many {what}; a page may hold fewer and still have a next one."
+    return Parameter("limit", text, is_whole=True, least=1, most=most, default=default)
+
+
+_AFTER = Parameter("after", "The `next` of the page before; without it, the first page.")
+_CONDITION = Parameter(
+    "filter",
+    "What partitions must be; repeated, all of it.",
+    values=tuple(Condition),
+    many=True,
+)
+_CONTAINS = Parameter("contains", "Only topics whose name holds this text.")
+_BROKER = Parameter("broker", "Only what has to do with this broker.", is_whole=True, most=2**31)
+
+OPERATIONS = (
+    Operation(ROOT, "root", "Where to begin.", "Root"),
+    Operation(f"{ROOT}/openapi.json", "document", "This document.", "OpenApi"),
+    Operation(
+        f"{ROOT}/clusters",
+        "clusters",
+        "The clusters, with their main figures.",
+        "Clusters",
+        (_limit(1000, 10_000, "clusters"), _AFTER),
+    ),
+    Operation(CLUSTER, "cluster", "All about a cluster, topics apart.", "Cluster"),
+    Operation(
+        f"{CLUSTER}/brokers",
+        "brokers",
+        "The brokers, and whether each may be stopped.",
+        "Brokers",
+        (_limit(1000, 10_000, "brokers"), _AFTER),
+    ),
+    Operation(
+        f"{CLUSTER}/topics",
+        "topics",
+        "The topics, each with how many of its partitions are offline, under-replicated and so on.",
+        "Topics",
+        (_CONDITION, _CONTAINS, _limit(100, 1000, "topics"), _AFTER),
+    ),
+    Operation(
+        f"{CLUSTER}/partitions",
+        "partitions",
+        "The partitions, by what they are.",
+        "Partitions",
+        (
+            _CONDITION,
+            Parameter("topic", "Only partitions of this topic."),
+            _CONTAINS,
+            _BROKER,
+            _limit(100, 1000, "partitions"),
+            _AFTER,
+        ),
+    ),
+    Operation(
+        f"{CLUSTER}/events",
+        "events",
+        "What happened: the newest first, or, after an event, the oldest first.",
+        "Events",
+        (
+            Parameter(
+                "since",
+                "Not before this time: milliseconds since 1970, or 2026-11-21T10:00:00Z.",
+                is_time=True,
+            ),
+            Parameter("kind", "Only this kind; repeated, any of them.", EVENT_KINDS, many=True),
+            _limit(100, 1000, "events"),
+            Parameter("before", "Older than this event: the `older` of the page before."),
+            Parameter("after", "Newer than this event, oldest first: the `newer` of a page."),
+        ),
+    ),
+    Operation(
+        f"{CLUSTER}/incidents",
+        "incidents",
+        "The incidents: what failed together, as one record each; the newest first.",
+        "Incidents",
+        (
+            Parameter("state", "Only incidents that are open, or closed.", values=INCIDENT_STATES),
+            Parameter(
+                "limit",
+                "At most so many incidents; the newest are kept, and older ones stand in the events "
+                "(IncidentClosed): there is no next page.",
+                is_whole=True,
+                least=1,
+                most=INCIDENTS_SHOWN,
+                default=INCIDENTS_SHOWN,
+            ),
+        ),
+    ),
+    Operation(
+        f"{CLUSTER}/maintenance",
+        "maintenance",
+        "The work that is planned on brokers now (kcm maintenance), and how far it has come.",
+        "Maintenance",
+    ),
+    Operation(
+        f"{CLUSTER}/recommendations",
+        "recommendations",
+        "Which preferred elections to run now, in chunks that kafka-leader-election takes.",
+        "Recommendations",
+        (
+            Parameter(
+                "broker",
+                "Only partitions that this broker is to lead.",
+                is_whole=True,
+                most=2**31,
+            ),
+            _limit(20, 100, "chunks of 500 partitions"),
+            Parameter(
+                "after",
+                "The `next` of the page before, refused with 409 when the recommendation has become "
+                "another one since; or a chunk's number, to go on after it whatever has changed.",
+            ),
+        ),
+    ),
+    Operation(
+        f"{CLUSTER}/what-if",
+        "what_if",
+        "What would break if brokers were lost now.",
+        "WhatIf",
+        (
+            Parameter(
+                "lose_broker",
+                "This broker is lost; repeated, all of them at once.",
+                is_whole=True,
+                most=2**31,
+                many=True,
+            ),
+            Parameter("lose_rack", "All brokers of this rack are lost as well.", many=True),
+            Parameter(
+                "each",
+                "Instead: each broker, or each rack, is lost alone; or the pairs of brokers that "
+                "break more together than apart, the worst 20 of them.",
+                values=("broker", "rack", "pair"),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,51 @@
+"""The exporter's settings.
+
+The rule: what an operator may turn stands here with its bounds and its reason; the reference of
+all settings is generated from these descriptions.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pipeline.ports import DEFAULT_PORT
+from pipeline.settings import PipelineSettings
+
+
+class ExportSettings(PipelineSettings):
+    """Where the exporter serves, and what it keeps."""
+
+    host: str = Field(
+        "127.0.0.1",
+        description="Address that the exporter's HTTP server listens on; 0.0.0.0 for all. It "
+        "needs no password, so open it only to a network that you trust.",
+    )
+    port: int = Field(
+        DEFAULT_PORT, ge=0, le=65535, description="Port of the HTTP server; 0 takes a free one."
+    )
+    partition_metrics: bool = Field(
+        default=False,
+        description="Serve /metrics/partitions: five series per partition in kafka_exporter's "
+        "names. Each costs Prometheus about 8 kB of memory.",
+    )
+    events_kept: int = Field(
+        10_000,
+        ge=1,
+        le=1_000_000,
+        description="Newest events kept in memory for each cluster; 32 MiB of one cluster and 256 MiB "
+        "of all clusters at most.",
+    )
+    kafka_gone_s: float = Field(
+        15.0,
+        ge=1,
+        le=3600,
+        description="Seconds without an answer of the pipeline's Kafka after which /readyz says "
+        "503; the figures stay served.",
+    )
+    forget_after_s: float = Field(
+        600.0,
+        ge=1,
+        le=7 * 24 * 3600,
+        description="Seconds after which a cluster is dropped that is missing from a views topic "
+        "that was made anew.",
+    )

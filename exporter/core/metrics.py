@@ -1,0 +1,116 @@
+"""The exporter's metrics about itself.
+
+The rule: few series, whatever is watched, on a registry that is passed in; the figures of clusters
+are in the catalogue of the model and are not kept twice.
+"""
+
+from __future__ import annotations
+
+import platform
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client import exposition as text_format
+from prometheus_client.openmetrics import exposition as openmetrics_format
+
+from exporter.core.render import END_MARK, Format
+
+_DELAY_BUCKETS_S = (
+    *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+    *(30, 60, 120, 300, 600, 1800),
+)
+"""From our own few milliseconds to half an hour: a quantile is never told above the last finite
+one."""
+
+_WORK_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
+"""Rendering and scrapes: a tenth of a millisecond for one cluster, tens for a large fleet."""
+
+
+class ExporterMetrics:
+    """The instruments; `registry` is theirs alone."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.info = Info("kcm_exporter", "What runs here.", registry=registry)
+        self.info.info({"python": platform.python_version()})
+        self.ready = Gauge(
+            "kcm_exporter_ready",
+            "1 once both topics were read to their ends and while Kafka answers; see /readyz.",
+            registry=registry,
+        )
+        self.records = Counter(
+            "kcm_exporter_records",
+            "Records read, by topic.",
+            ["topic"],
+            registry=registry,
+        )
+        self.unreadable = Counter(
+            "kcm_exporter_unreadable_records",
+            "Records that are damaged, of another version or not ours; 0 in good order.",
+            ["topic"],
+            registry=registry,
+        )
+        self.commits = Counter(
+            "kcm_exporter_batches",
+            "Complete batches of the fold that were shown.",
+            registry=registry,
+        )
+        self.resets = Counter(
+            "kcm_exporter_rereads",
+            "Times that a topic was read from its beginning again, because it was made anew or "
+            "lost records; 0 in good order.",
+            ["topic"],
+            registry=registry,
+        )
+        self.kafka_answered = Gauge(
+            "kcm_exporter_kafka_answered_timestamp_seconds",
+            "When the pipeline's Kafka last answered a question; moves every few seconds.",
+            registry=registry,
+        )
+        self.lag = Gauge(
+            "kcm_exporter_lag_records",
+            "Records of the topic that are not read yet; 0 or a few in good order.",
+            ["topic"],
+            registry=registry,
+        )
+        self.clusters = Gauge(
+            "kcm_exporter_clusters", "Clusters that are shown.", registry=registry
+        )
+        self.record_delay = Histogram(
+            "kcm_exporter_record_delay_seconds",
+            "From the production of a cluster view to its figures standing in /metrics.",
+            buckets=_DELAY_BUCKETS_S,
+            registry=registry,
+        )
+        self.change_delay = Histogram(
+            "kcm_exporter_change_delay_seconds",
+            "From the watcher seeing a znode change to the change standing in /metrics; compares "
+            "two machines' clocks.",
+            buckets=_DELAY_BUCKETS_S,
+            registry=registry,
+        )
+        self.render = Histogram(
+            "kcm_exporter_render_seconds",
+            "Rendering of the clusters that a reading changed.",
+            buckets=_WORK_BUCKETS_S,
+            registry=registry,
+        )
+        self.scrape = Histogram(
+            "kcm_exporter_scrape_seconds",
+            "Putting the answer of /metrics together.",
+            buckets=_WORK_BUCKETS_S,
+            registry=registry,
+        )
+        self.requests = Counter(
+            "kcm_exporter_http_requests",
+            "Requests answered, by route and status code; the route is `none` for a path or a method "
+            "that is not served.",
+            ["route", "code"],
+            registry=registry,
+        )
+
+    def exposition(self, format_: Format) -> bytes:
+        """Return the samples, without the end mark of OpenMetrics."""
+        if format_ is Format.TEXT:
+            return text_format.generate_latest(self.registry)
+        body: bytes = openmetrics_format.generate_latest(self.registry)  # type: ignore[no-untyped-call]  # the package leaves it untyped
+        return body.removesuffix(END_MARK)

@@ -1,0 +1,75 @@
+"""The nouns of the exporter: a raw record, a topic kept as bytes, a cluster as it is shown.
+
+The rule: what a request sees never changes under it. A snapshot is immutable and replaced as a
+whole when a batch is complete, so a scrape needs no lock and never shows half a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from controller_model.kafka.ids import AsOf
+from controller_model.records.views import (
+    BrokerView,
+    ClusterView,
+    IncidentsView,
+    RecommendationView,
+    TopicView,
+    decode_view,
+)
+
+
+class Record(NamedTuple):
+    """A record of kcm.views or kcm.events as it came from Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    """When it was produced, in milliseconds since 1970; 0 when Kafka does not say."""
+
+
+class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One chunk of a topic, kept as the bytes it came in.
+
+    As JSON a partition takes about 100 bytes, decoded six times that; most are never asked for.
+    """
+
+    as_of: AsOf
+    name: str
+    chunk: int
+    chunks: int
+    value: bytes
+
+    def decode(self) -> TopicView:
+        """Return the view; the bytes were read once already, when they came in."""
+        view = decode_view(self.value)
+        if not isinstance(view, TopicView):
+            raise TypeError(f"a topic entry holds a {type(view).__name__}")
+        return view
+
+
+Entry = BrokerView | TopicEntry | IncidentsView | RecommendationView
+
+
+class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster as of the last complete batch."""
+
+    name: str
+    partition: int
+    """The partition of the three topics that holds the cluster's records."""
+    view: ClusterView
+    brokers: Mapping[int, BrokerView]
+    """By id, in order of ids."""
+    topics: Mapping[str, TopicEntry]
+    """By view key: all chunks of all topics."""
+    topics_version: int = 0
+    """Another number wherever the topics are others: whoever remembers it keeps no topics alive."""
+    incidents: IncidentsView | None = None
+    recommendation: RecommendationView | None = None
+    """None: the fold has told none yet."""

@@ -1,0 +1,135 @@
+"""Views as lines of Prometheus's two formats: text 0.0.4 and OpenMetrics 1.0.0.
+
+The rule: pure functions from facts to bytes. The sample lines of both formats are the same but for
+counters, which in OpenMetrics are each followed by the time at which they started. None has become
+"no sample" before it comes here; a figure that is not a number is left out, too.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from controller_model.metrics.metric import Metric, MetricType
+
+V = TypeVar("V")
+
+
+class Format(enum.Enum):
+    """The formats that /metrics speaks, by content type."""
+
+    TEXT = "text/plain; version=0.0.4; charset=utf-8"
+    OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+END_MARK = b"# EOF\n"
+"""What an exposition in OpenMetrics ends with."""
+
+
+class Lines(NamedTuple):
+    """Sample lines in both formats; the very same bytes where they do not differ."""
+
+    text: bytes
+    openmetrics: bytes
+
+    def of(self, format_: Format) -> bytes:
+        """Return the lines in one format."""
+        return self.text if format_ is Format.TEXT else self.openmetrics
+
+
+NO_LINES = Lines(b"", b"")
+
+
+def choose_format(accept: str | None) -> Format:
+    """Return the format that a scraper's Accept header likes best; text when it does not say.
+
+    >>> choose_format("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3").name
+    'OPENMETRICS'
+    >>> choose_format("application/openmetrics-text;q=0, */*").name, choose_format(None).name
+    ('TEXT', 'TEXT')
+    """
+    best = {Format.TEXT: 0.0, Format.OPENMETRICS: 0.0}
+    for item in (accept or "").split(","):
+        media, *parameters = (part.strip().lower() for part in item.split(";"))
+        quality = _quality(parameters)
+        if media == "application/openmetrics-text":
+            best[Format.OPENMETRICS] = max(best[Format.OPENMETRICS], quality)
+        elif media in {"text/plain", "text/*", "*/*"}:
+            best[Format.TEXT] = max(best[Format.TEXT], quality)
+    more = best[Format.OPENMETRICS] > 0 and best[Format.OPENMETRICS] >= best[Format.TEXT]
+    return Format.OPENMETRICS if more else Format.TEXT
+
+
+def _quality(parameters: Iterable[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+def header(metric: Metric[Any], format_: Format) -> bytes:
+    """Return the lines that declare a metric: HELP, TYPE and, in OpenMetrics, UNIT."""
+    if format_ is Format.TEXT:
+        text = metric.help.replace("\\", r"\\").replace("\n", r"\n")
+        kind = MetricType.GAUGE if metric.type is MetricType.INFO else metric.type
+        return f"# HELP {metric.name} {text}\n# TYPE {metric.name} {kind}\n".encode()
+    family = metric.family
+    unit = f"# UNIT {family} {metric.unit}\n" if metric.unit else ""
+    return f"# HELP {family} {escape(metric.help)}\n# TYPE {family} {metric.type}\n{unit}".encode()
+
+
+def lines(metric: Metric[V], view: V, fixed: Sequence[str], created_ms: int | None) -> Lines:
+    """Return the samples of a metric in a view.
+
+    Args:
+        metric: what to read.
+        view: where to read it from.
+        fixed: the values of the first labels: the cluster, and the broker for a broker's metric.
+        created_ms: when counters started; None when that is not known.
+    """
+    return sample_lines(
+        metric,
+        (((*fixed, *labels), value) for labels, value in metric.read(view)),
+        created_ms,
+    )
+
+
+def sample_lines(
+    metric: Metric[Any], samples: Iterable[tuple[tuple[str, ...], float]], created_ms: int | None
+) -> Lines:
+    """Return lines for samples that carry the values of all labels."""
+    is_counter = metric.type is MetricType.COUNTER
+    text: list[str] = []
+    openmetrics: list[str] = []
+    for labels, value in samples:
+        if not math.isfinite(value):
+            continue
+        block = _labels(metric.labels, labels)
+        line = f"{metric.name}{block} {value}\n"
+        text.append(line)
+        if is_counter and created_ms is not None:
+            openmetrics += (line, f"{metric.family}_created{block} {created_ms / 1000}\n")
+    encoded = "".join(text).encode()
+    return Lines(encoded, "".join(openmetrics).encode() if openmetrics else encoded)
+
+
+def _labels(names: Sequence[str], values: Sequence[str]) -> str:
+    pairs = (f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True))
+    return "{" + ",".join(pairs) + "}"
+
+
+def escape(value: str) -> str:
+    r"""Return a label's value with the three characters escaped that would end it.
+
+    >>> print(escape('a"b' + chr(10)))
+    a\"b\n
+    """
+    if '"' in value or "\\" in value or "\n" in value:
+        return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return value

@@ -1,0 +1,69 @@
+"""Where the reading stands: what /readyz, the verdicts on clusters and our own metrics tell.
+
+The rule: one immutable value, replaced by the thread that reads; whoever asks decides with the
+time of the question, so a thread that hangs cannot look healthy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from controller_model.records.completeness import Reading
+
+
+class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The reading of views and events. Times are milliseconds since 1970 on our clock."""
+
+    stage: str = "waiting for the pipeline's Kafka and its topics"
+    """What the reader does, for people."""
+    read_to_end_once: bool = False
+    """Both topics were read to the ends that they had at the start."""
+    records_left: int | None = None
+    """Records between what was read and the ends known; None before the ends are known."""
+    read_at: int | None = None
+    """When everything that there was had been read; None before the first time."""
+    kafka_answered_at: int | None = None
+    kafka_failure: str | None = None
+    """Why Kafka's last answer is missing; None if it is not."""
+    topics_gone: tuple[str, ...] = ()
+    """Topics that were there and are not any more."""
+    log_written_at: Mapping[int, int] = {}
+    """The timestamp of the newest record of the log, by partition."""
+
+
+def reasons_not_ready(status: ReadingStatus, now: int, *, kafka_gone_ms: float) -> list[str]:
+    """Return why the figures should not be relied on, a line each; empty when ready.
+
+    >>> reasons_not_ready(
+    ...     ReadingStatus(read_to_end_once=True, kafka_answered_at=0), 20_000, kafka_gone_ms=15_000
+    ... )
+    ["the pipeline's Kafka has not answered for 20 s"]
+    """
+    reasons = []
+    if not status.read_to_end_once:
+        left = f": {status.records_left} records left" if status.records_left else ""
+        reasons.append(f"{status.stage}{left}")
+    # Records are answers as well: a Kafka that went before the first question was answered is gone.
+    answered = status.read_at if status.kafka_answered_at is None else status.kafka_answered_at
+    if answered is not None and now - answered > kafka_gone_ms:
+        why = f": {status.kafka_failure}" if status.kafka_failure else ""
+        waited_s = (now - answered) // 1000
+        reasons.append(f"the pipeline's Kafka has not answered for {waited_s} s{why}")
+    reasons += [f"topic {topic} is gone" for topic in status.topics_gone]
+    return reasons
+
+
+def reading_of_cluster(
+    status: ReadingStatus, partition: int, newest_sign_in_partition: int | None
+) -> Reading:
+    """Return what our reading says about a cluster whose records are in this partition.
+
+    The newest record of the log cannot be told apart by cluster, so it is held against the newest
+    sign of life of any cluster in the partition: if that is late, the fold is.
+    """
+    written = status.log_written_at.get(partition)
+    if written is None or newest_sign_in_partition is None:
+        return Reading(read_at=status.read_at)
+    return Reading(read_at=status.read_at, log_ahead_ms=written - newest_sign_in_partition)

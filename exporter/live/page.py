@@ -1,0 +1,92 @@
+"""The live page at /: its files, what they are allowed to do, and its stream.
+
+The rule: the page is plain files, served as they are, and may load and ask nothing but this
+exporter; a topic or host with markup in its name stays text, since the policy forbids scripts that
+are not ours, styles in the markup, and any making of markup from text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from importlib import resources
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from exporter.api.endpoints import Facts, Handler
+from exporter.api.responses import kept_response
+from exporter.core.parameters import Parameter, Query
+from exporter.intake.event_store import EventStore
+from exporter.live.feed import LiveFeed
+from exporter.live.stream import EventStream
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; require-trusted-types-for 'script'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_INDEX = "index.html"
+_PARTITION_METRICS = b"<!-- here stands the link to /metrics/partitions where it is served -->"
+_LINK = b'<li><a href="metrics/partitions">Metrics of every partition</a></li>'
+
+_CLUSTER = Parameter("cluster", "The cluster to show; without it, all of them.")
+
+
+class LivePage:
+    """The handlers of the page, its files and its stream."""
+
+    def __init__(
+        self,
+        reader: Facts,
+        events: EventStore,
+        *,
+        clock: Callable[[], int],
+        reasons: Callable[[], list[str]],
+        partition_metrics: bool,
+    ) -> None:
+        self._files = read_files(partition_metrics=partition_metrics)
+        page = hashlib.blake2b(b"".join(self._files.values()), digest_size=8).hexdigest()
+        self._feed = LiveFeed(reader, events, clock=clock, reasons=reasons, page=page)
+
+    def routes(self) -> dict[str, Handler]:
+        """Return the handlers by path."""
+        files = {f"/page/{name}": self._file(name) for name in self._files if name != _INDEX}
+        return {"/": self._file(_INDEX), **files, "/live": self.live}
+
+    def end(self) -> None:
+        """Let all streams end, so that the server can; may be called by any thread."""
+        self._feed.end()
+
+    def _file(self, name: str) -> Handler:
+        content = self._files[name]
+        media_type = _TYPES[name.rpartition(".")[2]]
+
+        async def serve(request: Request) -> Response:
+            return kept_response(request, content, media_type, _HEADERS)
+
+        return serve
+
+    async def live(self, request: Request) -> Response:
+        """Tell a viewer what is, and what becomes of it."""
+        cluster = Query(request, (_CLUSTER,)).text("cluster") or None
+        return EventStream(self._feed, self._feed.join(cluster))
+
+
+def read_files(*, partition_metrics: bool) -> dict[str, bytes]:
+    """Return the page's files by name."""
+    folder = resources.files("exporter.live") / "static"
+    in_order = sorted(folder.iterdir(), key=lambda each: each.name)
+    files = {each.name: each.read_bytes() for each in in_order if each.is_file()}
+    link = _LINK if partition_metrics else b""
+    return files | {_INDEX: files[_INDEX].replace(_PARTITION_METRICS, link)}

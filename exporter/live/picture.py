@@ -1,0 +1,122 @@
+"""What the live page is told: a row of the fleet, a cluster's picture, and the beat.
+
+The rule: the words and names are those of /api/v1, so that who knows one knows the other. What
+changes by the clock alone (the verdict on the figures, signs of life) is in the beat; what changes
+with the cluster is in its picture, and brokers, which may be hundreds, are told when they change:
+so a quiet cluster costs a few bytes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from controller_model.records.completeness import Completeness, Reading, Stage, sign_of_life
+from controller_model.records.event_records import EventRecord
+from exporter.api import cluster_answers
+from exporter.api.insight_answers import safe_to_stop
+from exporter.core.records import ClusterSnapshot
+from exporter.live.problems import Problem, Severity, problems_of, severity_of
+
+_PARTITIONS_NAMED = 3
+"""Partitions that an event on the page names; the API tells more."""
+
+_OF_BROKERS = (
+    "id", "live", "since", "host", "rack", "leaders", "replicas", "in_isr",
+    "preferred", "preferred_not_led", "imbalance_ratio",
+)  # fmt: skip
+"""What the page shows of a broker."""
+
+_WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.NONE)
+
+Json = dict[str, Any]
+
+
+def fleet_rows(clusters: Iterable[tuple[ClusterSnapshot, Completeness]]) -> list[Json]:
+    """Return a row for each cluster, the worst first."""
+    rows = [_row(snapshot, verdict) for snapshot, verdict in clusters]
+    return sorted(rows, key=_badness)
+
+
+def _row(snapshot: ClusterSnapshot, verdict: Completeness) -> Json:
+    view = snapshot.view
+    problems = problems_of(snapshot)
+    return {
+        "name": snapshot.name,
+        "severity": severity_of(problems, verdict),
+        "status": verdict.status,
+        "since": verdict.since,
+        "headline": problems[0].text if problems else None,
+        "problem_count": len(problems),
+        "controller": {
+            "id": view.controller.id,
+            "elected_at": view.controller.elected_at,
+            "vacant_since": view.controller.vacant_since,
+        },
+        "brokers_live": len(view.brokers_live),
+        "brokers_gone": sum(not b.live and b.replicas > 0 for b in snapshot.brokers.values()),
+        "counts": msgspec.to_builtins(view.counts),
+    }
+
+
+def _badness(row: Json) -> tuple[Any, ...]:
+    counts = row["counts"]
+    return (
+        _WORST_FIRST.index(row["severity"]),
+        row["controller"]["id"] >= 0,
+        -counts["offline"],
+        -counts["under_min_isr"],
+        -counts["under_replicated"],
+        row["name"],
+    )
+
+
+def cluster_picture(
+    snapshot: ClusterSnapshot,
+    events: Sequence[EventRecord],
+    elections: Sequence[EventRecord],
+) -> Json:
+    """Return what the page shows of one cluster, brokers apart; events newest first."""
+    return cluster_answers.cluster_answer(snapshot.view) | {
+        "name": snapshot.name,
+        "problems": [_problem(problem) for problem in problems_of(snapshot)],
+        "events": [_event(record) for record in events],
+        "elections": [_event(record) for record in elections],
+    }
+
+
+def brokers_picture(snapshot: ClusterSnapshot) -> Json:
+    """Return what the page shows of the brokers: a part of what the API tells, for it is told often."""
+    return {
+        "brokers": [
+            {name: getattr(broker, name) for name in _OF_BROKERS}
+            | {"safe_to_stop": safe_to_stop(broker)}
+            for broker in snapshot.brokers.values()
+        ]
+    }
+
+
+def trust(snapshot: ClusterSnapshot, verdict: Completeness, reading: Reading) -> Json:
+    """Return how far the figures can be trusted now, and when each stage was last heard of."""
+    heard_at = {
+        Stage.WATCHER: sign_of_life(snapshot.view),
+        Stage.FOLD: snapshot.view.folded_at,
+        Stage.EXPORTER: reading.read_at,
+    }
+    return {**msgspec.to_builtins(verdict), "heard_at": heard_at}
+
+
+def _problem(problem: Problem) -> Json:
+    body: Json = msgspec.to_builtins(problem)
+    return body
+
+
+def _event(record: EventRecord) -> Json:
+    body = cluster_answers.event(record)
+    for name in ("position", "zxid"):
+        body.pop(name, None)
+    if isinstance(body.get("partitions"), list):
+        body["partitions"] = body["partitions"][:_PARTITIONS_NAMED]
+    return body

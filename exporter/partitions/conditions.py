@@ -1,0 +1,118 @@
+"""What a partition can be that an operator asks for: offline, under-replicated, not preferred.
+
+The rule: each condition is the one that is counted in the figures (`views.Counts`), so a list is
+never longer or shorter than the number that led somebody to it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    has_preferred_leader,
+)
+from controller_model.insights.risks import has_racks_to_spread_over, in_one_rack
+from controller_model.records.views import Counts
+
+Judge = Callable[[PartitionFacts, ClusterFacts], bool]
+
+
+class Condition(enum.StrEnum):
+    """A filter for partitions and topics."""
+
+    OFFLINE = "offline"
+    """It has a state, and no live leader."""
+    UNDER_REPLICATED = "under-replicated"
+    UNDER_MIN_ISR = "under-min-isr"
+    AT_MIN_ISR = "at-min-isr"
+    NOT_PREFERRED = "not-preferred"
+    """Its leader is not the preferred replica (the gauge PreferredReplicaImbalanceCount)."""
+    ELECTABLE = "electable"
+    """Another leads, while the preferred replica is live and in sync."""
+    REASSIGNING = "reassigning"
+    WITHOUT_STATE = "without-state"
+    """It is assigned, and its state znode is not there yet."""
+    SINGLE_REPLICA = "single-replica"
+    MIN_ISR_BLOCKING = "min-isr-blocking"
+    """Its min.insync.replicas is not below its replication factor, single replicas apart."""
+    ON_GONE_BROKERS = "on-gone-brokers"
+    """A broker that is not registered has a replica."""
+    ONE_RACK = "one-rack"
+    """All its replicas are in one rack, though live brokers are in others."""
+    DELETING = "deleting"
+    """Its topic is being deleted."""
+
+
+def _under_replicated(partition: PartitionFacts, _cluster: ClusterFacts) -> bool:
+    wanted = len(set(partition.replicas) - set(partition.adding))
+    return partition.counts and wanted > len(partition.isr)
+
+
+def _at_min_isr(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    led = partition.counts and partition.leader in cluster.live
+    return led and len(partition.isr) == cluster.min_isr_of(partition)
+
+
+def _electable(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    preferred = partition.preferred
+    waits = partition.counts and partition.leader != preferred
+    return waits and preferred in cluster.live and preferred in partition.isr
+
+
+def _min_isr_blocking(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    factor = len(partition.replicas)
+    return factor > 1 and (partition.min_isr or cluster.default_min_isr) >= factor
+
+
+def _one_rack(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
+    # Few are in one rack: whether there are others is asked last, since it takes all brokers.
+    is_one = not partition.deleting and in_one_rack(partition.replicas, cluster.racks)
+    return is_one and has_racks_to_spread_over(cluster)
+
+
+JUDGES: Mapping[Condition, Judge] = {
+    Condition.OFFLINE: lambda partition, cluster: cluster.is_offline(partition),
+    Condition.UNDER_REPLICATED: _under_replicated,
+    Condition.UNDER_MIN_ISR: lambda partition, cluster: cluster.is_under_min_isr(partition),
+    Condition.AT_MIN_ISR: _at_min_isr,
+    Condition.NOT_PREFERRED: lambda partition, _: (
+        partition.counts and not has_preferred_leader(partition)
+    ),
+    Condition.ELECTABLE: _electable,
+    Condition.REASSIGNING: lambda partition, _: partition.reassigning,
+    Condition.WITHOUT_STATE: lambda partition, _: partition.leader is None,
+    Condition.SINGLE_REPLICA: lambda partition, _: len(partition.replicas) == 1,
+    Condition.MIN_ISR_BLOCKING: _min_isr_blocking,
+    Condition.ON_GONE_BROKERS: lambda partition, cluster: (
+        not cluster.live.issuperset(partition.replicas)
+    ),
+    Condition.ONE_RACK: _one_rack,
+    Condition.DELETING: lambda partition, _: partition.deleting,
+}
+
+_COUNTED: Mapping[Condition, Callable[[Counts], int]] = {
+    Condition.OFFLINE: lambda counts: counts.offline,
+    Condition.UNDER_REPLICATED: lambda counts: counts.under_replicated,
+    Condition.UNDER_MIN_ISR: lambda counts: counts.under_min_isr,
+    Condition.AT_MIN_ISR: lambda counts: counts.at_min_isr,
+    Condition.NOT_PREFERRED: lambda counts: counts.preferred_imbalance,
+    Condition.ELECTABLE: lambda counts: counts.preferred_electable,
+    Condition.MIN_ISR_BLOCKING: lambda counts: counts.min_isr_blocks,
+    Condition.ON_GONE_BROKERS: lambda counts: counts.replicas_on_gone_brokers,
+    Condition.DELETING: lambda counts: counts.deleting_topics,
+}
+"""Those that the cluster's view counts exactly, so that none can be told without a look."""
+
+
+def conditions_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
+    """Return all that a partition is."""
+    return [condition for condition, judge in JUDGES.items() if judge(partition, cluster)]
+
+
+def none_counted(condition: Condition, counts: Counts) -> bool:
+    """Tell whether the cluster's figures say that no partition is so; False where they do not."""
+    count = _COUNTED.get(condition)
+    return count is not None and count(counts) == 0

@@ -1,0 +1,49 @@
+"""How many partitions of a cluster have all their replicas in one rack.
+
+The rule: racks come with brokers, so no topic's own counts can hold this (`contribution`); it is
+counted over the views, and only those that changed since the last count are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller_model.insights.cluster_facts import ClusterFacts, cluster_facts
+from controller_model.insights.risks import has_racks_to_spread_over, in_one_rack
+from exporter.core.records import ClusterSnapshot, TopicEntry
+
+_Racks = Mapping[int, str | None]
+
+
+class OneRackCount:
+    """The count of one cluster, and what it was made of."""
+
+    def __init__(self) -> None:
+        self._racks: _Racks = {}
+        self._counted: dict[str, tuple[TopicEntry, int]] = {}
+        """By view key: what was read, and how many of its partitions are in one rack."""
+
+    def of(self, snapshot: ClusterSnapshot) -> int | None:
+        """Return the count; None where the watcher may not read all that it takes."""
+        if snapshot.view.log.is_denied("/brokers"):
+            return None
+        facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+        if not has_racks_to_spread_over(facts):
+            return 0
+        self._read(snapshot.topics, facts)
+        return sum(count for _, count in self._counted.values())
+
+    def _read(self, topics: Mapping[str, TopicEntry], facts: ClusterFacts) -> None:
+        known = self._counted if facts.racks == self._racks else {}
+        counted = {}
+        for key, entry in topics.items():
+            before, count = known.get(key, (None, 0))
+            if before is not entry:
+                count = _in_one_rack(entry, facts.racks)
+            counted[key] = (entry, count)
+        self._racks, self._counted = facts.racks, counted
+
+
+def _in_one_rack(entry: TopicEntry, racks: _Racks) -> int:
+    topic = entry.decode()
+    return 0 if topic.deleting else sum(in_one_rack(each, racks) for each in topic.replicas)

@@ -1,0 +1,215 @@
+"""Pages of partitions and of topics, filtered, in order of topic and partition.
+
+The rule: a request reads a bounded number of partitions, however large the cluster is and however
+few of them fit the filter. So a page may be short, or empty, and still have a next one: `next` is
+where to go on, and only its absence is the end. The order is by name, so that a page stays what it
+was while other topics come and go.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Container, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    cluster_facts,
+    partitions_in,
+)
+from controller_model.records.views import TopicView
+from exporter.core.parameters import whole_number
+from exporter.core.records import ClusterSnapshot, TopicEntry
+from exporter.partitions.conditions import JUDGES, Condition, conditions_of, none_counted
+
+MOST_READ = 20_000
+"""Partitions that one request reads: about 0.1 s of work."""
+PLAIN_COST = 0.2
+"""What it costs to see that a partition is plain, as a part of what reading one costs."""
+_OF_PLAIN = frozenset(
+    {
+        Condition.AT_MIN_ISR,
+        Condition.SINGLE_REPLICA,
+        Condition.MIN_ISR_BLOCKING,
+        Condition.ON_GONE_BROKERS,
+        Condition.ONE_RACK,
+    }
+)
+"""The conditions that a plain partition may meet."""
+
+
+class Wanted(NamedTuple):
+    """What is asked for."""
+
+    limit: int
+    conditions: tuple[Condition, ...] = ()
+    """All of which a partition must meet; for topics, one partition of it each."""
+    topic: str | None = None
+    """This topic alone."""
+    contains: str = ""
+    """A part of the topic's name."""
+    broker: int | None = None
+    """Only partitions that have a replica on this broker."""
+    after: str | None = None
+    """Where the page before ended."""
+
+
+class Page(NamedTuple):
+    """What was found, and where to go on; None at the end."""
+
+    items: list[dict[str, Any]]
+    next: str | None
+
+
+def read_cursor(text: str) -> tuple[str, int]:
+    """Return the topic and partition at which a page ended; raises ValueError if it is none.
+
+    >>> read_cursor("orders/17")
+    ('orders', 17)
+    """
+    topic, slash, partition = text.rpartition("/")
+    if not (slash and topic):
+        raise ValueError(text)
+    return topic, whole_number(partition)
+
+
+def partitions_page(
+    snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], wanted: Wanted
+) -> Page:
+    """Return a page of partitions; `entries` are all chunks in order."""
+    facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+    if any(none_counted(condition, snapshot.view.counts) for condition in wanted.conditions):
+        return Page([], None)
+    topic, partition = ("", -1) if wanted.after is None else read_cursor(wanted.after)
+    items: list[dict[str, Any]] = []
+    read = 0.0
+    for entry in _from(entries, topic, wanted):
+        if read >= MOST_READ:
+            return Page(items, f"{topic}/{partition}")
+        view = entry.decode()
+        if not view.partitions or (view.name == topic and view.partitions[-1] <= partition):
+            continue
+        if _cannot_fit(view, facts, wanted):
+            read += len(view.partitions) * PLAIN_COST
+            topic, partition = view.name, view.partitions[-1]
+            continue
+        epochs = dict(zip(view.partitions, view.partition_epoch, strict=True))
+        for each in partitions_in(view):
+            if view.name == topic and each.partition <= partition:
+                continue
+            if len(items) == wanted.limit or read >= MOST_READ:
+                return Page(items, f"{topic}/{partition}")
+            read += 1
+            topic, partition = each.topic, each.partition
+            if _fits(each, facts, wanted):
+                items.append(_partition(each, facts, epochs.get(each.partition)))
+    return Page(items, None)
+
+
+def topics_page(snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], wanted: Wanted) -> Page:
+    """Return a page of topics, each with how many of its partitions are what."""
+    facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+    if any(none_counted(condition, snapshot.view.counts) for condition in wanted.conditions):
+        return Page([], None)
+    last = wanted.after
+    items: list[dict[str, Any]] = []
+    read = 0.0
+    for name, chunks in groupby(_from(entries, last or "", wanted), key=lambda e: e.name):
+        if name == wanted.after:
+            continue
+        if len(items) == wanted.limit or read >= MOST_READ:
+            return Page(items, last)
+        last = name
+        views = [chunk.decode() for chunk in chunks]
+        if all(_cannot_fit(view, facts, wanted) for view in views):
+            read += sum(len(view.partitions) for view in views) * PLAIN_COST
+            continue
+        topic = _topic(name, views, facts)
+        read += topic["partitions"]
+        if all(topic["conditions"].get(condition) for condition in wanted.conditions):
+            items.append(topic)
+    return Page(items, None)
+
+
+def _from(entries: Sequence[TopicEntry], topic: str, wanted: Wanted) -> Iterator[TopicEntry]:
+    """Yield the chunks of topics that may fit, from this topic on."""
+    first = wanted.topic if wanted.topic is not None and wanted.topic > topic else topic
+    start = bisect_left(entries, first, key=lambda entry: entry.name)
+    for entry in entries[start:]:
+        if wanted.topic is not None and entry.name != wanted.topic:
+            return
+        if wanted.contains in entry.name:
+            yield entry
+
+
+def _cannot_fit(view: TopicView, facts: ClusterFacts, wanted: Wanted) -> bool:
+    """Tell whether no partition of a chunk meets a condition, seen without reading each.
+
+    Most partitions of a cluster are plain: led by their preferred replica, all replicas in sync.
+    """
+    if _OF_PLAIN.issuperset(wanted.conditions) or view.deleting or view.adding or view.removing:
+        return False
+    return is_plain(view, facts.live)
+
+
+def is_plain(view: TopicView, live: Container[int]) -> bool:
+    """Tell whether each partition's preferred replica lives and leads, with all replicas in sync."""
+    return all(
+        replicas and leader == replicas[0] and leader in live and len(isr or ()) == len(replicas)
+        for leader, isr, replicas in zip(view.leader, view.isr, view.replicas, strict=True)
+    )
+
+
+def _fits(partition: PartitionFacts, facts: ClusterFacts, wanted: Wanted) -> bool:
+    if wanted.broker is not None and wanted.broker not in partition.replicas:
+        return False
+    return all(JUDGES[condition](partition, facts) for condition in wanted.conditions)
+
+
+def _partition(
+    partition: PartitionFacts, facts: ClusterFacts, partition_epoch: int | None
+) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "preferred": partition.preferred,
+        "replicas": partition.replicas,
+        "isr": None if partition.leader is None else partition.isr,
+        "adding": partition.adding,
+        "removing": partition.removing,
+        "leader_epoch": None if partition.leader is None else partition.leader_epoch,
+        "controller_epoch": None if partition.leader is None else partition.controller_epoch,
+        "partition_epoch": partition_epoch,
+        "min_isr": facts.min_isr_of(partition),
+        "conditions": conditions_of(partition, facts),
+    }
+
+
+def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    number = factor = 0
+    for view in views:
+        for partition in partitions_in(view):
+            number += 1
+            factor = max(factor, len(partition.target))
+            counts.update(conditions_of(partition, facts))
+    return {
+        "name": name,
+        "topic_id": views[0].topic_id,
+        "partitions": number,
+        "replication_factor": factor,
+        "deleting": views[0].deleting,
+        "min_isr": views[0].min_isr,
+        "unclean": views[0].unclean,
+        "conditions": {condition: counts[condition] for condition in JUDGES if counts[condition]},
+    }
+
+
+def all_partitions(entries: Collection[TopicEntry]) -> Iterator[PartitionFacts]:
+    """Yield every partition of a cluster, a chunk decoded at a time."""
+    for entry in entries:
+        yield from partitions_in(entry.decode())

@@ -1,0 +1,145 @@
+"""The topics that are worst off, a few of each cluster, for the boards.
+
+The rule: at most `MOST_TOPICS` a cluster, so that its series stay few, and never in the way of the
+figures: a thread of its own looks through the partitions, only while the cluster's totals say that
+some are in trouble, and rests for long after a look that took long. So they may be older than the
+rest, and say of when they are. It counts what is in one rack as well (`one_rack`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from heapq import nsmallest
+from itertools import groupby
+from typing import Self
+
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+    cluster_facts,
+    partitions_in,
+)
+from controller_model.metrics.metric import TopicTrouble, WorstTopics
+from exporter.core.records import ClusterSnapshot, TopicEntry
+from exporter.partitions.conditions import JUDGES, Condition
+from exporter.partitions.one_rack import OneRackCount
+from exporter.partitions.partition_pages import is_plain
+
+MOST_TOPICS = 20
+"""Of a cluster: three series each; more are on the API's pages."""
+
+LOOK_EVERY_S = 2.0
+REST = 19
+"""Times as long as a look took: it costs a twentieth of a processor at most."""
+
+_NOTHING = WorstTopics()
+
+
+def worst_topics(snapshot: ClusterSnapshot, at: int) -> WorstTopics:
+    """Return the worst topics, the worst first: by what is offline, under min ISR, behind."""
+    view = snapshot.view
+    counts = view.counts
+    led: Counter[int] = Counter()
+    found = []
+    if counts.offline or counts.under_min_isr or counts.under_replicated:
+        facts = cluster_facts(view, snapshot.brokers.values())
+        entries = sorted(snapshot.topics.values(), key=lambda entry: (entry.name, entry.chunk))
+        for name, chunks in groupby(entries, key=lambda entry: entry.name):
+            troubled = _troubled(chunks, facts)
+            numbers = [
+                sum(JUDGES[condition](each, facts) for each in troubled) for condition in _ORDER
+            ]
+            led.update(
+                each.written_leader
+                for each in troubled
+                if JUDGES[Condition.UNDER_REPLICATED](each, facts)
+            )
+            if any(numbers):
+                found.append(TopicTrouble(name, *numbers))
+    return WorstTopics(
+        at=at,
+        topics=tuple(nsmallest(MOST_TOPICS, found, key=_worst_first)),
+        led_short=tuple((broker, led[broker]) for broker in sorted(view.brokers_live)),
+    )
+
+
+def _troubled(chunks: Iterable[TopicEntry], facts: ClusterFacts) -> list[PartitionFacts]:
+    """Return the partitions of a topic that may be in trouble."""
+    return [
+        partition
+        for topic in (chunk.decode() for chunk in chunks)
+        if not is_plain(topic, facts.live)
+        for partition in partitions_in(topic)
+    ]
+
+
+_ORDER = (Condition.OFFLINE, Condition.UNDER_MIN_ISR, Condition.UNDER_REPLICATED)
+
+
+def _worst_first(topic: TopicTrouble) -> tuple[int, int, int, str]:
+    return (-topic.offline, -topic.under_min_isr, -topic.under_replicated, topic.topic)
+
+
+class WorstTopicsStore:
+    """What the last look found, by cluster: replaced, never changed, so any thread may ask."""
+
+    def __init__(self) -> None:
+        self._found: Mapping[str, WorstTopics] = {}
+        self._looked_at: dict[str, ClusterSnapshot] = {}
+        self._one_rack: dict[str, OneRackCount] = {}
+
+    def of(self, cluster: str) -> WorstTopics:
+        """Return the worst topics of a cluster; none before the first look."""
+        return self._found.get(cluster, _NOTHING)
+
+    def look(self, snapshots: Mapping[str, ClusterSnapshot], now: int) -> None:
+        """Look through the clusters that changed; forget those that are gone."""
+        found = {}
+        self._one_rack = {name: self._one_rack.get(name, OneRackCount()) for name in snapshots}
+        for name, snapshot in snapshots.items():
+            if self._looked_at.get(name) is not snapshot:
+                one_rack = self._one_rack[name].of(snapshot)
+                found[name] = worst_topics(snapshot, now)._replace(one_rack=one_rack)
+            else:
+                found[name] = self.of(name)._replace(at=now)
+        self._found = found
+        self._looked_at = dict(snapshots)
+
+
+class WorstTopicsThread:
+    """Looks while its context lasts."""
+
+    def __init__(
+        self,
+        store: WorstTopicsStore,
+        snapshots: Callable[[], Mapping[str, ClusterSnapshot]],
+        clock: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._snapshots = snapshots
+        self._clock = clock
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="worst-topics", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End, with the look that is under way."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        rest_s = 0.0
+        try:
+            while not self._stop.wait(max(rest_s, LOOK_EVERY_S)):
+                began = time.thread_time()
+                self._store.look(self._snapshots(), self._clock())
+                rest_s = REST * (time.thread_time() - began)
+        finally:  # an error of ours ends the looking, and then nothing is known
+            self._store.look({}, self._clock())

@@ -1,0 +1,181 @@
+"""The bytes of /metrics: rendered when a cluster changes, joined and served when scraped.
+
+The rule: a scrape does no work that grows with a cluster: brokers are rendered again only when
+their view is another one, a cluster only when its batch is complete, both by the thread that
+reads. At a scrape only the few figures that depend on the time are rendered, per cluster, and the
+rest is one join of cached bytes, itself cached until something changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from controller_model.insights.rebalance import next_check_at
+from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
+from controller_model.metrics.metric import Metric, Moment, WorstTopics
+from controller_model.records.completeness import Completeness, Reading, assess, behind_ms
+from controller_model.records.views import BrokerView, ClusterView
+from exporter.core.records import ClusterSnapshot
+from exporter.core.render import NO_LINES, Format, Lines, header, lines
+from exporter.intake.maintenance import PlannedWorkStore
+from exporter.partitions.worst_topics import WorstTopicsStore
+from pipeline.maintenance import PlannedWork
+
+Families = tuple[Lines, ...]
+"""One Lines per metric, in the order of the catalogue."""
+
+
+_CACHED_METRICS: tuple[Metric[Any], ...] = (*CLUSTER_METRICS, *BROKER_METRICS)
+
+
+class RenderedCluster(NamedTuple):
+    """A cluster's lines, and what is needed to render the next state from them."""
+
+    snapshot: ClusterSnapshot
+    of_cluster: Families
+    of_brokers: Families
+    each_broker: Mapping[int, tuple[BrokerView, Families]]
+
+
+class _Joined(NamedTuple):
+    version: int
+    body: bytes
+
+
+def moment(
+    view: ClusterView,
+    reading: Reading,
+    now: int,
+    planned: Mapping[int, PlannedWork],
+    worst: WorstTopics,
+) -> Moment:
+    """Return what depends on now."""
+    since = view.controller.vacant_since
+    elected_at = view.controller.elected_at
+    return Moment(
+        completeness=assess(view, reading, now),
+        behind_ms=behind_ms(view, reading, now),
+        vacant_ms=None if view.log.is_denied("/controller") else max(0, now - (since or now)),
+        planned_until={broker: work.until for broker, work in planned.items()},
+        worst=worst,
+        next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
+    )
+
+
+def render_cluster(snapshot: ClusterSnapshot, before: RenderedCluster | None) -> RenderedCluster:
+    """Return a cluster's lines, taking those of unchanged brokers from what was rendered before."""
+    view = snapshot.view
+    created = view.counters_since
+    of_cluster = tuple(lines(metric, view, (snapshot.name,), created) for metric in CLUSTER_METRICS)
+    same_start = before is not None and before.snapshot.view.counters_since == created
+    known = before.each_broker if before is not None and same_start else {}
+    each = {}
+    for id_, broker in snapshot.brokers.items():
+        old = known.get(id_)
+        each[id_] = old if old and old[0] is broker else (broker, _render_broker(broker, created))
+    if before is not None and same_start and each == before.each_broker:
+        return RenderedCluster(snapshot, of_cluster, before.of_brokers, before.each_broker)
+    of_brokers = tuple(
+        _join(family) for family in zip(*(families for _, families in each.values()), strict=True)
+    )
+    return RenderedCluster(
+        snapshot, of_cluster, of_brokers or (NO_LINES,) * len(BROKER_METRICS), each
+    )
+
+
+def _render_broker(view: BrokerView, created: int) -> Families:
+    labels = (view.cluster, str(view.id))
+    return tuple(lines(metric, view, labels, created) for metric in BROKER_METRICS)
+
+
+def _join(family: Sequence[Lines]) -> Lines:
+    text = b"".join(part.text for part in family)
+    if all(part.openmetrics is part.text for part in family):
+        return Lines(text, text)
+    return Lines(text, b"".join(part.openmetrics for part in family))
+
+
+class Collector:
+    """The rendered clusters. One thread calls `update`, any thread may call the others."""
+
+    def __init__(self, reading_of: Callable[[ClusterSnapshot], Reading]) -> None:
+        self.planned = PlannedWorkStore()
+        self.worst_topics = WorstTopicsStore()
+        self._reading_of = reading_of
+        self._rendered: Mapping[str, RenderedCluster] = {}
+        self._version = 0
+        self._joined: dict[Format, _Joined] = {}
+
+    @property
+    def clusters(self) -> Mapping[str, RenderedCluster]:
+        """The clusters as they are shown, by name; never changed, only replaced."""
+        return self._rendered
+
+    def snapshots(self) -> dict[str, ClusterSnapshot]:
+        """Return the clusters as they are shown, by name."""
+        return {name: rendered.snapshot for name, rendered in self._rendered.items()}
+
+    def update(self, changed: Iterable[str], clusters: Mapping[str, ClusterSnapshot]) -> None:
+        """Render the clusters that changed, and drop those that are gone."""
+        rendered = {name: old for name, old in self._rendered.items() if name in clusters}
+        for name in changed:
+            if name in clusters:
+                rendered[name] = render_cluster(clusters[name], rendered.get(name))
+        self._rendered = dict(sorted(rendered.items()))
+        self._version += 1
+
+    def completeness(self, snapshot: ClusterSnapshot, now: int) -> Completeness:
+        """Return the verdict on a cluster's figures."""
+        return assess(snapshot.view, self._reading_of(snapshot), now)
+
+    def reading(self, snapshot: ClusterSnapshot) -> Reading:
+        """Return what our own reading says about a cluster."""
+        return self._reading_of(snapshot)
+
+    def scrape(self, format_: Format, now: int) -> bytes:
+        """Return all samples about clusters, without the end mark of OpenMetrics."""
+        return self._now_lines(format_, now) + self._cached_lines(format_)
+
+    def _now_lines(self, format_: Format, now: int) -> bytes:
+        moments = [
+            (name, self._moment(rendered.snapshot, now))
+            for name, rendered in self._rendered.items()
+        ]
+        parts: list[bytes] = []
+        for metric in NOW_METRICS:
+            family = [lines(metric, now_facts, (name,), None).text for name, now_facts in moments]
+            parts += _family(metric, format_, family)
+        return b"".join(parts)
+
+    def _moment(self, snapshot: ClusterSnapshot, now: int) -> Moment:
+        planned = self.planned.lasting(snapshot.name, now)
+        worst = self.worst_topics.of(snapshot.name)
+        return moment(snapshot.view, self._reading_of(snapshot), now, planned, worst)
+
+    def _cached_lines(self, format_: Format) -> bytes:
+        # The version is read first: a change meanwhile makes the next scrape join again.
+        version, rendered = self._version, self._rendered
+        joined = self._joined.get(format_)
+        if joined is None or joined.version != version:
+            joined = _Joined(version, _join_clusters(format_, rendered.values()))
+            self._joined[format_] = joined
+        return joined.body
+
+
+def _join_clusters(format_: Format, clusters: Iterable[RenderedCluster]) -> bytes:
+    held = tuple(clusters)
+    of_clusters = zip(
+        _CACHED_METRICS,
+        zip(*((*c.of_cluster, *c.of_brokers) for c in held), strict=True),
+        strict=bool(held),
+    )
+    parts: list[bytes] = []
+    for metric, blocks in of_clusters:
+        parts += _family(metric, format_, [block.of(format_) for block in blocks])
+    return b"".join(parts)
+
+
+def _family(metric: Metric[Any], format_: Format, blocks: Sequence[bytes]) -> Sequence[bytes]:
+    """Return a metric's header and samples; nothing when there are no samples."""
+    return (header(metric, format_), *blocks) if any(blocks) else ()

@@ -1,0 +1,274 @@
+"""The reading thread: from Kafka's records to figures that stand in /metrics.
+
+The rule: one thread reads, applies and renders, so nothing needs a lock and a change is visible a
+few milliseconds after it was written. It survives whatever happens to Kafka: brokers that go and
+come, topics made anew or cut (read from the beginning again, and said so). Only a mistake of ours
+or a setting that cannot work ends it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from controller_model.records.completeness import Reading as ClusterReading
+from controller_model.records.completeness import sign_of_life
+from exporter.core.config import ExportSettings
+from exporter.core.metrics import ExporterMetrics
+from exporter.core.records import ClusterSnapshot, Record
+from exporter.core.status import ReadingStatus, reading_of_cluster
+from exporter.intake.consumer import Notice, Reading, ViewConsumer
+from exporter.intake.event_store import EventStore
+from exporter.intake.probe import Answer, Place, Probe
+from exporter.intake.view_store import ViewStore
+from exporter.scrape.collector import Collector
+from pipeline.runtime import get_logger
+from pipeline.topics import EnsuredTopics, ensure_topics
+
+_READ_TIMEOUT_S = 0.1
+"""How long a reading waits for a first record: also how soon a stop and an answer are noticed."""
+
+_CLOSE_TIMEOUT_S = 6.0
+"""A probe's question may be under way for 5 s."""
+
+
+class TopicReader:
+    """Reads views and events into stores, and shows complete batches on the collector."""
+
+    def __init__(
+        self,
+        settings: ExportSettings,
+        *,
+        views: ViewStore,
+        events: EventStore,
+        metrics: ExporterMetrics,
+        clock: Callable[[], int],
+    ) -> None:
+        self.status = ReadingStatus()
+        self.failure: BaseException | None = None
+        self._settings = settings
+        self._views = views
+        self._events = events
+        self.collector = Collector(self.reading_of)
+        self._metrics = metrics
+        self._clock = clock
+        self._log = get_logger("exporter")
+        self._at_end: set[Place] = set()
+        self._unshown: set[str] = set()
+        self._unreadable: dict[str, int] = {}
+        self._signs: dict[int, int] = {}
+        self._last_answer: Answer | None = None
+        self._ids: dict[str, str] = {}
+        self._forget_at_s: float | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; waits until it has ended, for a few seconds at most."""
+        self._stop.set()
+        self._thread.join(_CLOSE_TIMEOUT_S)
+
+    def reading_of(self, snapshot: ClusterSnapshot) -> ClusterReading:
+        """Return what our reading says about a cluster, for the verdict on its figures."""
+        partition = snapshot.partition
+        return reading_of_cluster(self.status, partition, self._signs.get(partition))
+
+    def _run(self) -> None:
+        try:
+            topics = ensure_topics(self._settings, stop=self._stop)
+            self._ids = dict(topics.ids)
+            self._read_all(topics)
+        except BaseException as error:  # noqa: BLE001  # the main thread raises it
+            if not self._stop.is_set():
+                self.failure = error
+
+    def _read_all(self, topics: EnsuredTopics) -> None:
+        read = (topics.names.views, topics.names.events)
+        places = [(topic, p) for topic in read for p in range(topics.partitions)]
+        self._set_status(stage="reading the topics to their ends")
+        probe = Probe(self._settings, topics, self._clock)
+        consumer = ViewConsumer(self._settings, places)
+        probe.start()
+        try:
+            while not self._stop.is_set():
+                reading = consumer.read(_READ_TIMEOUT_S)
+                if reading.records:
+                    self._take_in(reading.records, *read)
+                if reading.notices or reading.records:
+                    self._note(reading, consumer, places)
+                self._consider(probe, consumer, places, topics.names.views)
+        finally:
+            consumer.close()
+            probe.close()
+
+    def _take_in(self, records: list[Record], views_topic: str, events_topic: str) -> None:
+        """Apply records and show the clusters whose batches are complete."""
+        changed: dict[str, int] = {}
+        shown_before = self._views.clusters
+        for record in records:
+            self._metrics.records.labels(record.topic).inc()
+            if record.topic == views_topic:
+                cluster = self._views.apply(record)
+                if cluster is not None:
+                    changed[cluster] = record.timestamp
+            else:
+                self._events.apply(record)
+        unreadable = {
+            views_topic: self._views.counts.unreadable,
+            events_topic: self._events.unreadable,
+        }
+        for topic, count in unreadable.items():
+            self._metrics.unreadable.labels(topic).inc(count - self._unreadable.get(topic, 0))
+        self._unreadable = unreadable
+        if not changed:
+            return
+        self._metrics.commits.inc(len(changed))
+        if not self.status.read_to_end_once:
+            # A start shows the state at the end once, not every state on the way to it.
+            self._unshown.update(changed)
+            return
+        self._show(changed)
+        self._measure(changed, shown_before)
+
+    def _show(self, changed: Iterable[str]) -> None:
+        with self._metrics.render.time():
+            self._signs = newest_signs(self._views)
+            self.collector.update(changed, self._views.clusters)
+        self._metrics.clusters.set(len(self._views.clusters))
+        for cluster in changed:
+            if cluster not in self._views.clusters:
+                self._events.forget(cluster)
+
+    def _measure(self, changed: dict[str, int], before: Mapping[str, ClusterSnapshot]) -> None:
+        """Tell how long the newest records took."""
+        now = self._clock()
+        for cluster, written_at in changed.items():
+            new = self._views.clusters.get(cluster)
+            if new is None:
+                continue
+            if written_at:
+                self._metrics.record_delay.observe(max(0, now - written_at) / 1000)
+            self._measure_change(before.get(cluster), new, now)
+
+    def _measure_change(self, old: ClusterSnapshot | None, new: ClusterSnapshot, now: int) -> None:
+        seen_at = new.view.log.last_change_at
+        if seen_at is not None and old is not None and old.view.log.last_change_at != seen_at:
+            self._metrics.change_delay.observe(max(0, now - seen_at) / 1000)
+
+    def _note(self, reading: Reading, consumer: ViewConsumer, places: list[Place]) -> None:
+        self._at_end -= {(record.topic, record.partition) for record in reading.records}
+        cut = []
+        for notice, place, reason in reading.notices:
+            if notice is Notice.AT_END:
+                self._at_end.add(place)
+            elif notice is Notice.CUT:
+                cut.append(place)
+            else:
+                self._log.debug("trouble while reading", topic=place[0], reason=reason)
+        if cut:
+            self._reread(consumer, {topic for topic, _ in cut}, "lost records", places)
+        if self._at_end >= set(places):
+            self._set_status(read_at=self._clock(), records_left=0)
+            self._ready()
+
+    def _reread(
+        self, consumer: ViewConsumer, topics: set[str], why: str, places: list[Place]
+    ) -> None:
+        for topic in sorted(topics):
+            self._metrics.resets.labels(topic).inc()
+            self._log.warning("reading a topic from its beginning again", topic=topic, why=why)
+        again = [place for place in places if place[0] in topics]
+        self._at_end -= set(again)
+        consumer.reopen(from_beginning=again)
+
+    def _consider(
+        self, probe: Probe, consumer: ViewConsumer, places: list[Place], views_topic: str
+    ) -> None:
+        """Draw the conclusions from the probe's last answer."""
+        if probe.failure != self.status.kafka_failure:
+            self._set_status(kafka_failure=probe.failure)
+            if probe.failure is not None:
+                self._log.warning("the pipeline's Kafka does not answer", reason=probe.failure)
+            else:
+                self._log.info("the pipeline's Kafka answers again")
+        answer = probe.answer
+        if answer is None or answer is self._last_answer:
+            self._forget(views_topic)
+            return
+        self._last_answer = answer
+        self._note_answer(answer, consumer)
+        read = {topic for topic, _ in places}
+        made_anew = {t for t in read & set(answer.ids) if self._ids.get(t) != answer.ids[t]}
+        self._ids.update(answer.ids)
+        if made_anew:
+            self._reread(consumer, made_anew, "it was made anew", places)
+            if views_topic in made_anew:
+                self._views.begin_reread()
+                self._forget_at_s = time.monotonic() + self._settings.forget_after_s
+
+    def _note_answer(self, answer: Answer, consumer: ViewConsumer) -> None:
+        left = {
+            place: max(0, end - max(0, consumer.next_offset.get(place, 0)))
+            for place, end in answer.ends.items()
+        }
+        for topic in {topic for topic, _ in left}:
+            lag = sum(n for place, n in left.items() if place[0] == topic)
+            self._metrics.lag.labels(topic).set(lag)
+        self._metrics.kafka_answered.set(answer.asked_at / 1000)
+        gone = tuple(sorted(set(self._ids) - set(answer.ids)))
+        if gone and gone != self.status.topics_gone:
+            self._log.warning("topics are gone", topics=", ".join(gone))
+        self._set_status(
+            kafka_answered_at=answer.asked_at,
+            topics_gone=gone,
+            log_written_at=answer.log_written_at,
+            records_left=sum(left.values()),
+        )
+        if not gone and not any(left.values()):
+            self._set_status(read_at=max(answer.asked_at, self.status.read_at or 0))
+            self._ready()
+
+    def _ready(self) -> None:
+        if not self.status.read_to_end_once:
+            self._show(self._unshown)
+            self._unshown.clear()
+            self._set_status(read_to_end_once=True, stage="following the topics")
+            self._log.info("read both topics to their ends", clusters=len(self._views.clusters))
+
+    def _forget(self, views_topic: str) -> None:
+        if self._forget_at_s is None or time.monotonic() < self._forget_at_s:
+            return
+        self._forget_at_s = None
+        gone = self._views.forget_unconfirmed()
+        if gone:
+            self._log.warning(
+                "dropped clusters that are not in the topic any more",
+                topic=views_topic,
+                clusters=", ".join(gone),
+            )
+            self._show(gone)
+
+    def _set_status(self, **changes: object) -> None:
+        self.status = msgspec.structs.replace(self.status, **changes)
+
+
+def newest_signs(views: ViewStore) -> dict[int, int]:
+    """Return the newest sign of life of any watcher, by partition of the topics."""
+    newest: dict[int, int] = {}
+    for snapshot in views.clusters.values():
+        sign = sign_of_life(snapshot.view)
+        if sign is not None:
+            newest[snapshot.partition] = max(sign, newest.get(snapshot.partition, 0))
+    return newest

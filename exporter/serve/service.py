@@ -1,0 +1,68 @@
+"""The exporter as a part of the pipeline: start, run until told to stop, end cleanly.
+
+The rule: the port is taken first, so that a conflict is told before anything else happens, and
+/readyz answers (with the reason) while Kafka is not there yet.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from prometheus_client import CollectorRegistry
+
+from exporter.core.config import ExportSettings
+from exporter.core.metrics import ExporterMetrics
+from exporter.intake.event_store import EventStore
+from exporter.intake.maintenance import MaintenanceReader
+from exporter.intake.view_store import ViewStore
+from exporter.partitions.worst_topics import WorstTopicsThread
+from exporter.scrape.reader import TopicReader
+from exporter.serve.pages import Pages
+from exporter.serve.server import HttpServer, make_app
+from pipeline.runtime import KcmError, get_logger
+
+_LOOK_EVERY_S = 0.2
+"""How soon a dead thread is noticed."""
+
+
+def run(settings: ExportSettings, stop: threading.Event) -> None:
+    """Serve until `stop` is set. Raises KcmError for what the user must hear."""
+    log = get_logger("exporter")
+    metrics = ExporterMetrics(CollectorRegistry())
+    events = EventStore(kept=settings.events_kept)
+    reader = TopicReader(settings, views=ViewStore(), events=events, metrics=metrics, clock=_now_ms)
+    pages = Pages(
+        reader,
+        events,
+        metrics,
+        clock=_now_ms,
+        kafka_gone_s=settings.kafka_gone_s,
+        partition_metrics=settings.partition_metrics,
+    )
+    marks = MaintenanceReader(settings, reader.collector.planned, metrics)
+    collector = reader.collector
+    worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, _now_ms)
+    with HttpServer(make_app(pages, metrics), settings.host, settings.port) as server, marks, worst:
+        log.info("serving", url=server.url, kafka=settings.bootstrap_servers)
+        reader.start()
+        try:
+            while not stop.wait(_LOOK_EVERY_S):
+                _check(reader, server)
+        finally:
+            marks.stop()  # so that the two of them end at once
+            reader.close()
+    log.info("stopped")
+
+
+def _check(reader: TopicReader, server: HttpServer) -> None:
+    if reader.failure is not None:
+        raise reader.failure
+    if not reader.alive:
+        raise KcmError("exporter: the reading thread has ended without a reason; restart it")
+    if not server.alive:
+        raise KcmError("exporter: the HTTP server has ended; see the log above, then restart it")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

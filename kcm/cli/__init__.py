@@ -1,0 +1,4 @@
+"""What all verbs share: options from settings, exit codes, tables, times and names as text.
+
+It uses no other room of `kcm`.
+"""

@@ -1,0 +1,66 @@
+"""How a command ends: one line on standard error, and an exit code that tells the kind of trouble.
+
+The rule: a user never sees a stack trace unless they asked for it, and a script never has to parse
+what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 the answer
+to a question that was asked (--check, kcm doctor) is no, 7 nothing was done for want of --confirm, 8 stopped
+before all was done, 1 ours.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipeline.runtime import KcmError
+
+UNEXPECTED = 1
+BAD_USE = 2
+NOT_SO = 6
+"""A command was asked to check something, and it is not so, or it cannot be told now."""
+NOT_CONFIRMED = 7
+"""A command told what it would do, and was not told --confirm."""
+STOPPED = 8
+"""A command stopped before all was done, and told what was and what was not."""
+INTERRUPTED = 130
+"""What a shell reports of a program that Ctrl-C ended."""
+_TRACED = "the trace was printed"
+
+
+@contextmanager
+def traced(*, wanted: bool) -> Iterator[None]:
+    """Print the stack trace of an unexpected error, if that is wanted, and let the error go on."""
+    try:
+        yield
+    except (KcmError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        is_told = hasattr(error, "format_message") or _TRACED in getattr(error, "__notes__", ())
+        if wanted and not is_told:
+            traceback.print_exc()
+            error.add_note(_TRACED)
+        raise
+
+
+def tell(error: Exception) -> int:
+    """Print what went wrong, and return the exit code."""
+    text, code = describe(error)
+    lines = text.splitlines() or [type(error).__name__]
+    for line in lines:
+        # the tail of a log is indented and stays as it is
+        sys.stderr.write(f"{line}\n" if line.startswith(" ") else f"kcm: {line}\n")
+    return code
+
+
+def describe(error: Exception) -> tuple[str, int]:
+    """Return what to say of an error, and its exit code."""
+    if isinstance(error, KcmError):
+        return str(error), error.exit_code
+    # typer's usage errors: their class has no public name in all versions of typer
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        message = " ".join(format_message().split()).rstrip(".")
+        return f"{message}; --help tells more", BAD_USE
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"unexpected: {what}; run with KCM_LOG_LEVEL=debug for the trace", UNEXPECTED

@@ -1,0 +1,149 @@
+"""The three parts as the command line knows them, and how one is run alone.
+
+The rule: a part's code is imported when it is run and not before, so that the exporter needs
+neither pyspark nor kazoo, and a missing package is one line that says what to install.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from exporter.core.config import ExportSettings
+from kcm.cli.exits import traced
+from kcm.cli.options import Options, SettingsClass, known_names
+from pipeline.runtime import (
+    EnvironmentProblemError,
+    UsageError,
+    configure_logging,
+    install_stop_signal,
+)
+from pipeline.settings import CONFIG_FILE_VARIABLE, ENV_PREFIX, load
+from streaming.config import StreamSettings
+from zk_source.config import WatchSettings
+
+DISTRIBUTION = "kafka-controller-monitor"
+_OTHER_VARIABLES = {CONFIG_FILE_VARIABLE, "KCM_IVY_SETTINGS"}
+_OUR_PACKAGES = {"controller_model", "exporter", "kcm", "pipeline", "streaming", "zk_source"}
+_ALIKE = 0.85
+"""How alike two names must be for one to be a slip of the pen for the other."""
+
+Service = Callable[[Any, threading.Event], None]
+
+
+class Part(NamedTuple):
+    """One part: its verb, its settings, where its service is, which extra installs it."""
+
+    verb: str
+    title: str
+    settings: SettingsClass
+    service: str
+    extra: str
+
+
+WATCH = Part("watch", "Watcher", WatchSettings, "zk_source.service.service", "watch")
+STREAM = Part("stream", "Fold", StreamSettings, "streaming.service", "stream")
+EXPORT = Part("export", "Exporter", ExportSettings, "exporter.serve.service", "export")
+PARTS = (WATCH, STREAM, EXPORT)
+
+
+class AllSettings(NamedTuple):
+    """The settings of all parts, in the order of `PARTS`."""
+
+    watch: WatchSettings
+    stream: StreamSettings
+    export: ExportSettings
+
+
+TITLED = tuple((part.title, part.settings) for part in PARTS)
+
+
+def load_part(part: Part, config: Path | None, options: Options) -> Any:
+    """Return a part's settings from options, environment and file; raises UsageError."""
+    own = {name: value for name, value in options.items() if name in part.settings.model_fields}
+    return load(part.settings, config, known=all_names(), **own)
+
+
+def load_all(config: Path | None, options: Options) -> AllSettings:
+    """Return the settings of all parts; what is bad in several is told once."""
+    loaded = []
+    complaints: dict[str, None] = {}
+    for part in PARTS:
+        try:
+            loaded.append(load_part(part, config, options))
+        except UsageError as error:
+            complaints |= dict.fromkeys(str(error).splitlines())
+    if complaints:
+        raise UsageError("\n".join(complaints))
+    return AllSettings(*loaded)
+
+
+def all_names() -> set[str]:
+    """Return the names of all settings of all parts."""
+    return known_names(part.settings for part in PARTS)
+
+
+def run_part(
+    part: Part,
+    config: Path | None,
+    options: Options,
+    prepare: Callable[[Any], Any] = lambda settings: settings,
+) -> int:
+    """Run one part until it is told to stop; return the exit code.
+
+    `prepare` fills in what only the command line can know.
+    """
+    settings = load_part(part, config, options)
+    configure_logging(settings.log_level, settings.log_format)
+    for line in suspicious_variables():
+        sys.stderr.write(f"kcm: warning: {line}\n")
+    with traced(wanted=settings.log_level == "debug"):
+        run = import_service(part)
+        settings = prepare(settings)
+        run(settings, install_stop_signal())
+    return 0
+
+
+def import_service(part: Part) -> Service:
+    """Return a part's `run`; raises EnvironmentProblemError when a package is not installed."""
+    try:
+        service: Service = importlib.import_module(part.service).run
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if not package or package in _OUR_PACKAGES:
+            raise
+        raise EnvironmentProblemError(missing_package(package, part.extra)) from None
+    return service
+
+
+def missing_package(package: str, extra: str) -> str:
+    """Return the line about a package that is not installed.
+
+    >>> missing_package("kazoo", "watch")
+    "the Python package kazoo is not installed: pip install 'kafka-controller-monitor[watch]'"
+    """
+    wanted = f"{DISTRIBUTION}[{extra}]"
+    return f"the Python package {package} is not installed: pip install '{wanted}'"
+
+
+def suspicious_variables() -> list[str]:
+    """Return a line for each environment variable that looks like a mistyped setting.
+
+    Others that begin like ours are left alone: Kubernetes makes such for services.
+    """
+    known = {f"{ENV_PREFIX}{name.upper()}" for name in all_names()} | _OTHER_VARIABLES
+    lines = []
+    for name in sorted(os.environ):
+        if not name.startswith(ENV_PREFIX) or name in known:
+            continue
+        if close := difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE):
+            lines.append(
+                f"environment variable {name} is no setting and is ignored; is it {close[0]}?"
+            )
+    return lines

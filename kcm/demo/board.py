@@ -1,0 +1,84 @@
+"""What there is to tell at a moment: one object that the story fills and the screens read.
+
+Screens only look at it, so a screen that is slow, or none at all, changes nothing in the story.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from kcm.demo.cluster import WatchedCluster
+    from kcm.demo.comparison import Outcome
+    from kcm.demo.monitor import Monitor
+    from kcm.demo.truth import Figures
+
+
+@dataclass(slots=True)
+class Component:
+    """Something that is being started: ready after so many seconds, or not yet (None)."""
+
+    name: str
+    began: float
+    ready_s: float | None = None
+
+
+@dataclass(slots=True)
+class Board:
+    """Everything that a screen shows. Times are seconds of the monotonic clock."""
+
+    began: float = field(default_factory=time.monotonic)
+    components: list[Component] = field(default_factory=list)
+    cluster: WatchedCluster | None = None
+    monitor: Monitor | None = None
+    steps: int = 0
+    step: int = 0
+    """The number of the step that is under way, from 1 on; 0 before the first."""
+    title: str = "starting real servers"
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def elapsed_s(self) -> float:
+        """For how long the demo has run."""
+        return time.monotonic() - self.began
+
+    @property
+    def truth(self) -> Figures | None:
+        """ZooKeeper's truth now; None when it has not been read."""
+        latest = self.cluster.truth.sightings.latest if self.cluster else None
+        return latest.figures if latest else None
+
+    @property
+    def shown(self) -> Figures | None:
+        """What the monitor shows now; None when it shows nothing."""
+        latest = self.monitor.sightings.latest if self.monitor else None
+        return latest.figures if latest else None
+
+    @property
+    def events(self) -> list[Mapping[str, Any]]:
+        """The monitor's last events, the newest first."""
+        return self.monitor.events if self.monitor else []
+
+    @property
+    def delays_ms(self) -> list[float]:
+        """From truth to monitor, a number for each step that has ended well."""
+        return [o.delay_ms for o in self.outcomes if o.delay_ms is not None]
+
+    @property
+    def delay_words(self) -> str:
+        """The end-to-end delay so far."""
+        if not self.delays_ms:
+            return "not measured yet"
+        return f"{self.delays_ms[-1]:.0f} ms (p50 {statistics.median(self.delays_ms):.0f} ms)"
+
+    def starting(self, name: str) -> Component:
+        """Note that something is being started."""
+        component = Component(name, time.monotonic())
+        self.components.append(component)
+        return component

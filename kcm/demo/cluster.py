@@ -1,0 +1,210 @@
+"""The cluster of the story: a ZooKeeper, three Kafka brokers in ZooKeeper mode, and their load.
+
+Tuned to be watched: sessions end seconds after a kill instead of 18, a follower that stalls leaves
+the ISR after about two seconds instead of 30, and nothing rebalances by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from confluent_kafka import ElectionType, KafkaError, KafkaException
+from confluent_kafka.admin import NewTopic
+from kazoo.exceptions import NoNodeError
+
+from kcm.demo.load import Load
+from kcm.demo.truth_reader import KafkaTruth, ZooKeeperTruth
+from kcm.processes.ports import HOST
+from kcm.stack.kafka import ZooKeeperModeBroker
+from kcm.stack.zookeeper import ZooKeeper, four_letter_word
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kcm.jars.jars import Jars
+    from kcm.processes.supervisor import Supervisor
+    from kcm.stack.server import Server
+
+BROKER_IDS = (0, 1, 2)  # 0 too: an id that careless code takes for "none"
+SESSION_TIMEOUT_MS = (
+    4000  # a kill shows 2.7-4 s later; shorter ones end by themselves on busy cores
+)
+LONG_SESSION_TIMEOUT_MS = 30_000  # a pause as long as the step takes must not end the session
+REPLICA_LAG_MS = (
+    1500  # a follower that stalls leaves the ISR 1.5-2.3 s later; less flaps on busy cores
+)
+REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is lost at times when a broker dies
+ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow
+REELECTION_DEADLINE_S = 30.0  # idle brokers that see /controller gone take it within milliseconds
+ELECTION_POLL_S = 0.2  # the controller that is asked again works on what it was asked before
+REELECTION_POLL_S = 0.005  # as fast as brokers are, so that the deletions come in a row
+
+BROKER_PROPERTIES: dict[str, str | int] = {
+    "replica.lag.time.max.ms": REPLICA_LAG_MS,
+    "replica.fetch.wait.max.ms": 300,  # Kafka wants it below the lag
+    "replica.socket.timeout.ms": 5000,  # a fetch from a paused leader is given up before 30 s
+    "controller.socket.timeout.ms": 5000,
+    "log.flush.offset.checkpoint.interval.ms": 5000,
+}
+
+
+class WatchedCluster:
+    """The cluster that the story happens to, and the means to let things happen to it."""
+
+    def __init__(self, supervisor: Supervisor, jars: Jars, data_dir: Path) -> None:
+        """Describe the servers; nothing is started yet."""
+        self.zookeeper = ZooKeeper(supervisor, jars, data_dir / "zookeeper")
+        self._supervisor = supervisor
+        self._jars = jars
+        self._data_dir = data_dir
+        self.brokers = {
+            broker_id: self._describe(broker_id, SESSION_TIMEOUT_MS) for broker_id in BROKER_IDS
+        }
+        self.truth = ZooKeeperTruth(self.zookeeper.connect_string)
+        self.kafka = KafkaTruth(self.bootstrap_servers)
+        self.load = Load(self.bootstrap_servers)
+        self.stalled: ZooKeeperModeBroker | None = None
+        """The broker that was frozen, for the step that wakes it."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where the cluster's clients find it."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    @property
+    def servers(self) -> list[Server]:
+        """All servers, ZooKeeper first."""
+        return [self.zookeeper, *self.brokers.values()]
+
+    def _describe(
+        self, broker_id: int, session_timeout_ms: int, port: int | None = None
+    ) -> ZooKeeperModeBroker:
+        return ZooKeeperModeBroker(
+            broker_id,
+            self._supervisor,
+            self._jars,
+            self._data_dir / f"kafka-{broker_id}",
+            zookeeper_connect=self.zookeeper.connect_string,
+            port=port,
+            session_timeout_ms=session_timeout_ms,
+            properties=BROKER_PROPERTIES,
+        )
+
+    def close(self) -> None:
+        """Stop the load and our own clients; the servers are the supervisor's."""
+        self.load.close()
+        self.truth.close()
+
+    def create_topic(self, name: str, *, partitions: int, replication_factor: int) -> None:
+        """Create a topic and put load on it."""
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)
+        created = self.kafka.admin.create_topics([new], request_timeout=REQUEST_DEADLINE_S)
+        created[name].result()
+        self.load.write_to(name, partitions)
+
+    def depose(self) -> None:
+        """Delete /controller and wait until a broker has taken it again.
+
+        It is deleted as soon as every live broker watches it again, not before: Kafka elects nobody
+        when /controller vanishes while no broker's watch stands on it, and stays without controller.
+        Raises TimeoutError when nobody takes it.
+        """
+        client = self.truth.client
+        deadline = time.monotonic() + REELECTION_DEADLINE_S
+        while not self.watched_by_all():
+            _wait("the brokers do not watch /controller", deadline)
+        deleted = client.get("/controller")[1].czxid
+        client.delete("/controller")
+        while True:
+            with suppress(NoNodeError):
+                if client.get("/controller")[1].czxid > deleted:
+                    return
+            _wait("nobody takes /controller", deadline)
+
+    def watched_by_all(self) -> bool:
+        """Return whether each live broker's session has a watch on /controller, which is there.
+
+        Not while a broker comes or goes: its registration may vanish between two questions.
+        """
+        client = self.truth.client
+        paths = [f"/brokers/ids/{broker}" for broker in client.get_children("/brokers/ids")]
+        stats = [client.exists(path) for path in ("/controller", *paths)]
+        if None in stats:
+            return False
+        answer = four_letter_word(HOST, self.zookeeper.port, "wchp")
+        owners = {stat.ephemeralOwner for stat in stats[1:]}
+        return owners <= watchers(answer, "/controller")
+
+    def bring_back(self) -> list[int]:
+        """Start the brokers that are down, together, wait for them, and return their ids.
+
+        From now on their sessions are long: they may be paused without being taken for dead.
+        """
+        down = {id_: broker for id_, broker in self.brokers.items() if not broker.running}
+        for broker_id, dead in down.items():
+            self.brokers[broker_id] = self._describe(broker_id, LONG_SESSION_TIMEOUT_MS, dead.port)
+            self.brokers[broker_id].start(wait=False)
+        for broker_id in down:
+            self.brokers[broker_id].wait_ready()
+        return list(down)
+
+    def elect_preferred(self) -> None:
+        """Run the preferred-replica election for all partitions, as kafka-leader-election does.
+
+        It is asked for again while a partition cannot be elected, or while no answer comes: a
+        request that the controller took and did not answer in time leaves no election needed. The
+        brokers are asked each time who the controller is: the client holds on to one that was.
+        Raises TimeoutError when that does not help.
+        """
+        deadline = time.monotonic() + ELECTION_DEADLINE_S
+        while (error := self._ask_for_preferred()) is not None:
+            _wait(f"not elected: {error}", deadline, ELECTION_DEADLINE_S, ELECTION_POLL_S)
+
+    def _ask_for_preferred(self) -> KafkaError | None:
+        """Ask once; return why an election that is needed did not happen, None when each did."""
+        self.kafka.read()
+        # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
+        asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)
+        try:
+            answers = asked.result().values()
+        except KafkaException as error:
+            return _kafka_error(error)
+        errors = (_kafka_error(answer) for answer in answers if answer is not None)
+        return next((e for e in errors if e.code() != KafkaError.ELECTION_NOT_NEEDED), None)
+
+
+def _kafka_error(error: KafkaError | KafkaException) -> KafkaError:
+    """Return the error itself: releases of confluent-kafka differ in whether they wrap it."""
+    return error.args[0] if isinstance(error, KafkaException) else error
+
+
+def watchers(wchp: str, path: str) -> set[int]:
+    r"""Return the sessions that watch a path, from ZooKeeper's answer to `wchp`.
+
+    >>> sorted(watchers("/a\n\t0x10\n\t0x11\n/b\n\t0x12\n", "/a"))
+    [16, 17]
+    """
+    sessions = set()
+    here = ""
+    for line in wchp.splitlines():
+        if line.startswith("\t"):
+            if here == path:
+                sessions.add(int(line, 16))
+        else:
+            here = line
+    return sessions
+
+
+def _wait(
+    problem: str,
+    deadline: float,
+    limit_s: float = REELECTION_DEADLINE_S,
+    poll_s: float = REELECTION_POLL_S,
+) -> None:
+    """Wait a moment; raise TimeoutError with the problem once the deadline has passed."""
+    if time.monotonic() >= deadline:
+        message = f"{problem}, for {limit_s:g} s"
+        raise TimeoutError(message)
+    time.sleep(poll_s)

@@ -1,0 +1,201 @@
+"""What the monitor shows: its exporter's /metrics, read many times a second as Prometheus would.
+
+The rule: only what is served is looked at, never how it came to be.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from kcm.demo.sightings import Sightings
+from kcm.demo.truth import Counts, Figures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+POLL_S = 0.015  # the resolution of the delays that are told, at 5 % of one processor
+ANSWER_DEADLINE_S = 2.0  # the exporter answers from memory in a millisecond
+EVENTS_POLL_S = 1.0  # events are there for the eye
+EVENTS_SHOWN = 12
+STOP_DEADLINE_S = 5.0
+HTTP_OK = 200
+STATUS = "kcm_cluster_status"
+OF_THE_CLUSTER = {
+    "controller": "kafka_controller_id",
+    "epoch": "kafka_controller_epoch",
+    "elections": "kafka_controller_elections_total",
+    "topics": "kafka_cluster_topics",
+    "partitions": "kafka_cluster_partitions",
+    "offline": "kafka_cluster_offline_partitions",
+    "under_replicated": "kafka_cluster_under_replicated_partitions",
+    "imbalance": "kafka_cluster_preferred_replica_imbalance",
+}
+OF_EACH_BROKER = {
+    "live": "kafka_broker_live",
+    "leaders": "kafka_broker_leaders",
+    "not_led": "kafka_broker_preferred_not_led",
+}
+BESIDE = {
+    "last_vacancy_s": "kafka_controller_last_vacancy_at_most_seconds",
+    "vacant_s": "kafka_controller_vacant_seconds",
+}
+"""Shown on the screen, but not compared: ZooKeeper does not tell them afterwards."""
+
+_NAMES = {STATUS, *OF_THE_CLUSTER.values(), *OF_EACH_BROKER.values(), *BESIDE.values()}
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+Scrape = dict[tuple[str, str], float]
+"""Values by (metric, the label that is not `cluster`; empty if there is none)."""
+
+
+def parse_scrape(body: str, cluster: str) -> Scrape:
+    """Return the samples that are of interest here.
+
+    >>> parse_scrape('kafka_controller_id{cluster="demo"} 2', "demo")
+    {('kafka_controller_id', ''): 2.0}
+    """
+    scrape = {}
+    for line in body.splitlines():
+        name, _, rest = line.partition("{")
+        if name in _NAMES:
+            labels, _, value = rest.rpartition("} ")
+            found = dict(_LABEL.findall(labels))
+            if found.pop("cluster", None) == cluster:
+                scrape[name, next(iter(found.values()), "")] = float(value)
+    return scrape
+
+
+def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> Figures | None:
+    """Return the figures as they are served; None while the cluster is not served at all.
+
+    `base_elections` is where the counter stood when the story began; None when it has not begun.
+    A sample that is missing is -1, which is no truth's figure; only the epoch may be unknown.
+    """
+    if (OF_THE_CLUSTER["controller"], "") not in scrape:
+        return None
+    cluster = {
+        field: int(scrape.get((name, ""), -1))
+        for field, name in OF_THE_CLUSTER.items()
+        if field not in {"epoch", "elections"}
+    }
+    epoch = scrape.get((OF_THE_CLUSTER["epoch"], ""))
+    elections = scrape.get((OF_THE_CLUSTER["elections"], ""), -1)
+    live = _by_broker(scrape, OF_EACH_BROKER["live"])
+    return Figures(
+        **cluster,
+        epoch=None if epoch is None else int(epoch),
+        elections=None if base_elections is None else int(elections) - base_elections,
+        brokers=tuple(broker for broker, _ in live),
+        leaders=_by_broker(scrape, OF_EACH_BROKER["leaders"]),
+        not_led=_by_broker(scrape, OF_EACH_BROKER["not_led"]),
+    )
+
+
+def status_of_scrape(scrape: Scrape) -> str:
+    """Return what the monitor says its figures are worth: `live` is good, empty is unknown."""
+    states = (label for (name, label), value in scrape.items() if name == STATUS and value)
+    return next(states, "")
+
+
+def _by_broker(scrape: Scrape, name: str) -> Counts:
+    """Return the samples of a metric that are not 0, by broker."""
+    values = ((int(label), int(value)) for (n, label), value in scrape.items() if n == name)
+    return tuple(sorted((broker, value) for broker, value in values if value))
+
+
+class Monitor:
+    """The exporter's figures of one cluster, polled on one connection in a thread of its own."""
+
+    def __init__(self, url: str, cluster: str) -> None:
+        """Describe the reader; `url` is where the exporter serves."""
+        self.url = url
+        self.sightings = Sightings()
+        self.scrape: Scrape = {}
+        self.events: list[Mapping[str, Any]] = []
+        """The newest first."""
+        self.trouble = "not asked yet"
+        """Why the last poll failed; empty when it did not."""
+        self._cluster = cluster
+        self._base_elections: int | None = None
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._poll_metrics, name="monitor", daemon=True),
+            threading.Thread(target=self._poll_events, name="events", daemon=True),
+        ]
+
+    @property
+    def status(self) -> str:
+        """What the monitor says its figures are worth now."""
+        return self.trouble or status_of_scrape(self.scrape)
+
+    def start(self) -> None:
+        """Start to poll; nobody needs to be there yet."""
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop polling."""
+        self._stop.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(STOP_DEADLINE_S)
+
+    def begin(self) -> None:
+        """Count elections from where the counter stands now."""
+        self._base_elections = int(self.scrape.get((OF_THE_CLUSTER["elections"], ""), -1))
+
+    def _poll_metrics(self) -> None:
+        reader = _Reader(self.url)
+        while not self._stop.wait(POLL_S):
+            body = reader.get("/metrics")
+            now = time.monotonic()
+            self.trouble = reader.trouble
+            if body is None:
+                continue
+            self.scrape = parse_scrape(body, self._cluster)
+            figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
+            if figures is None:
+                self.trouble = f"cluster {self._cluster} is not shown yet"
+            else:
+                self.sightings.add(now, figures)
+        reader.close()
+
+    def _poll_events(self) -> None:
+        reader = _Reader(self.url)
+        while not self._stop.wait(EVENTS_POLL_S):
+            body = reader.get(f"/api/v1/clusters/{self._cluster}")
+            if body is not None:
+                self.events = json.loads(body).get("events", [])[:EVENTS_SHOWN]
+        reader.close()
+
+
+class _Reader:
+    """GET on one connection that is kept, and made anew after trouble."""
+
+    def __init__(self, url: str) -> None:
+        self.trouble = ""
+        self._connection = http.client.HTTPConnection(
+            url.removeprefix("http://"), timeout=ANSWER_DEADLINE_S
+        )
+
+    def get(self, path: str) -> str | None:
+        """Return the body of a good answer; None, with `trouble` set, for anything else."""
+        try:
+            self._connection.request("GET", path)
+            answer = self._connection.getresponse()
+            body = answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            self.trouble = f"{path}: {error}"
+            return None
+        self.trouble = "" if answer.status == HTTP_OK else f"{path}: {answer.status} {body[:200]}"
+        return None if self.trouble else body
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._connection.close()

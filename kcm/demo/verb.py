@@ -1,0 +1,29 @@
+"""`kcm demo`: the story of a cluster that is started and broken, as a verb."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    *,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything running after the story, until Ctrl-C.")
+    ] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Shorten the waits, not the steps.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Plain lines instead of a live view.")
+    ] = False,
+) -> int:
+    """Start a real Kafka cluster, break it, and watch.
+
+    Example: kcm demo --keep
+
+    Everything runs on this machine, on free ports and in a temporary folder. The exit code is 1 if the monitor
+    ever differed from what ZooKeeper and Kafka hold.
+    """
+    from kcm.demo.demo import run_demo  # noqa: PLC0415  # the help needs neither the demo nor kazoo
+
+    return run_demo(keep=keep, fast=fast, plain=plain)

@@ -1,0 +1,136 @@
+"""The live picture: everything on the board as one rich renderable."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.columns import Columns
+from rich.console import Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from kcm.cli.event_text import event_time, event_words
+from kcm.demo.monitor import BESIDE
+from kcm.demo.table import shown_value
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kcm.demo.board import Board, Component
+    from kcm.demo.truth import Figures
+
+ROWS = (
+    ("controller", "controller"),
+    ("epoch", "epoch"),
+    ("elections in this story", "elections"),
+    ("live brokers", "brokers"),
+    ("topics", "topics"),
+    ("partitions", "partitions"),
+    ("offline", "offline"),
+    ("under-replicated", "under_replicated"),
+    ("preferred imbalance", "imbalance"),
+)
+"""What a figure is called on the screen, and its field."""
+GOOD, BAD, DIM = "green", "red", "dim"
+ZERO_WHEN_HEALTHY = {"offline", "under_replicated", "imbalance"}
+MARKS = {True: Text("✔", GOOD), False: Text("…", DIM)}
+
+
+def picture(board: Board) -> RenderableType:
+    """Return the whole picture."""
+    parts: list[RenderableType] = [_headline(board)]
+    if board.step == 0:
+        parts.append(_starting(board.components))
+    if board.truth or board.shown:
+        parts.append(Columns([_figures(board), _brokers(board)], padding=(0, 2)))
+    if board.events:
+        parts.append(_events(board))
+    if board.outcomes:
+        parts.append(_told(board))
+    return Panel(Group(*parts), title="kcm demo", border_style="blue", box=box.ROUNDED)
+
+
+def _headline(board: Board) -> Text:
+    where = f"step {board.step}/{board.steps}: " if board.step else ""
+    line = Text(f"{board.elapsed_s:5.1f} s  ", DIM)
+    line.append(f"{where}{board.title}", "bold")
+    return line
+
+
+def _starting(components: list[Component]) -> Table:
+    table = Table(box=None, show_header=False)
+    now = time.monotonic()
+    for component in components:
+        ready = component.ready_s is not None
+        seconds = component.ready_s if ready else now - component.began
+        words = "ready after" if ready else "starting"
+        table.add_row(MARKS[ready], component.name, Text(f"{words} {seconds:.1f} s", DIM))
+    return table
+
+
+def _figures(board: Board) -> Table:
+    truth, shown = board.truth, board.shown
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("")
+    table.add_column("truth", justify="right")
+    table.add_column("monitor", justify="right")
+    for words, field in ROWS:
+        true, seen = _value(truth, field), _value(shown, field)
+        style = "" if true == seen else "yellow"  # on its way, or wrong: the step will tell
+        if true == seen and field in ZERO_WHEN_HEALTHY:
+            style = GOOD if seen == "0" else BAD
+        table.add_row(words, true, Text(seen, style))
+    vacancy = _beside(board, "last_vacancy_s")
+    table.add_row(
+        "last vacancy at most", "", "-" if vacancy is None else f"{vacancy * 1000:.0f} ms"
+    )
+    table.add_row("end-to-end delay", "", board.delay_words)
+    return table
+
+
+def _brokers(board: Board) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("broker", "", "leaders", "preferred not led"):
+        table.add_column(heading, justify="right")
+    shown = board.shown or board.truth
+    if shown is None:
+        return table
+    leaders, not_led = dict(shown.leaders), dict(shown.not_led)
+    for broker in sorted({*(board.cluster.brokers if board.cluster else ()), *shown.brokers}):
+        live = broker in shown.brokers
+        state = "controller" if broker == shown.controller else "live" if live else "gone"
+        led, away = str(leaders.get(broker, 0)), str(not_led.get(broker, 0))
+        table.add_row(str(broker), Text(state, GOOD if live else BAD), led, away)
+    if board.cluster:
+        load = board.cluster.load
+        table.caption = f"load: {load.delivered:,} records taken, {load.failed:,} refused"
+    return table
+
+
+def _events(board: Board) -> Table:
+    table = Table(box=None, show_header=False, title="last events", title_justify="left")
+    table.add_column(no_wrap=True, style=DIM)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for event in board.events[:6]:
+        table.add_row(event_time(event), event_words(event))
+    return table
+
+
+def _told(board: Board) -> Table:
+    table = Table(box=None, show_header=False, title="told so far", title_justify="left")
+    for number, outcome in enumerate(board.outcomes, start=1):
+        delay = "" if outcome.delay_ms is None else f"shown after {outcome.delay_ms:.0f} ms"
+        verdict = Text("ok", GOOD) if outcome.ok else Text(outcome.problem, BAD)
+        table.add_row(str(number), outcome.done, delay, verdict)
+    return table
+
+
+def _value(figures: Figures | None, field: str) -> str:
+    return "-" if figures is None else shown_value(getattr(figures, field))
+
+
+def _beside(board: Board, name: str) -> float | None:
+    return board.monitor.scrape.get((BESIDE[name], "")) if board.monitor else None

@@ -1,0 +1,221 @@
+"""The exporter, the figures that it shows, and the clocks of those who made them.
+
+The rule: a clock is compared only with what somebody wrote or answered anyway; nothing is written
+to set a mark. What a difference cannot be told from (a change that was read late) is not claimed.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import json
+import time
+import urllib.error
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from controller_model.records.changes import SessionState
+from controller_model.records.completeness import LATE_MS
+from kcm.cli.written import printable
+from kcm.doctor.findings import Finding, fail, ok, unknown, warn
+from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.queries.asking import ago
+from pipeline.runtime import KcmError, UnreachableError
+
+ANSWER_S = 5.0
+"""An exporter answers within milliseconds; one that is silent for longer is not well."""
+SKEW_MS = 2_000
+"""Clocks that differ by more make delays, ages and ends of planned work look wrong."""
+PROVEN_MS = 15 * 60 * 1000
+"""Audits come every 5 minutes; after three the proof is overdue."""
+_DATE_STEP_MS = 1_000
+"""HTTP's Date counts whole seconds."""
+_READ_LATE_MS = 5_000
+"""A change that the watcher saw so much later may have been read late, after a resync."""
+
+Json = dict[str, Any]
+
+
+class Ready(NamedTuple):
+    """What /readyz answered."""
+
+    body: Json
+    clock_ahead_ms: tuple[int, int] | None
+    """By how much the exporter's clock is ahead of ours: at least and at most; None: not told."""
+
+
+def ask_ready(api: ExporterApi) -> Ready:
+    """Return the answer of /readyz, whatever it says; raises UnreachableError."""
+    began_ms = _now_ms()
+    try:
+        with api.open(f"{api.url}/readyz") as answer:
+            body, date = answer.read(), answer.headers.get("date")
+    except urllib.error.HTTPError as error:
+        with error:
+            body, date = error.read(), error.headers.get("date")
+    except (OSError, http.client.HTTPException) as error:
+        why = getattr(error, "reason", None) or error
+        raise UnreachableError(f"{api.url} does not answer: {why}") from None
+    try:
+        told = json.loads(body)
+        told["ready"], told["clusters"], told["reading"]
+    except (ValueError, KeyError, TypeError):
+        raise UnreachableError(f"what answers at {api.url} is no exporter of kcm") from None
+    return Ready(told, _ahead(date, began_ms, _now_ms()))
+
+
+def check_exporter(api: ExporterApi) -> Iterator[Finding]:
+    """Tell whether the exporter is ready, how far it lags, and what its figures are worth."""
+    try:
+        ready = ask_ready(api)
+    except UnreachableError as error:
+        yield fail("exporter", str(error), "start it (kcm up, kcm export), or say --exporter URL")
+        return
+    yield _exporter(api.url, ready)
+    yield clock_here(ready.clock_ahead_ms)
+    for name in ready.body["clusters"]:
+        try:
+            told = api.get(cluster_path(name))
+        except KcmError as error:
+            yield fail(name, str(error), "see the exporter's log")
+            continue
+        yield from check_figures(name, told, _now_ms() + _middle(ready.clock_ahead_ms))
+
+
+def check_figures(name: str, told: Json, now: int) -> Iterator[Finding]:
+    """Tell what a cluster's figures are worth; `now` is by the exporter's clock."""
+    log, verdict = told["log"], told["completeness"]
+    status = verdict["status"]
+    lineage = told["as_of"]["lineage"]
+    about = f"figures of {name}"
+    if status == "live":
+        yield ok(about, f"live, in lineage {lineage}")
+    else:
+        why = printable(log["incomplete_reason"] or "")
+        since = ago(verdict["since"], now)
+        text = f"{status} for {since}, by the {verdict['stage']}{f': {why}' if why else ''}"
+        yield fail(about, text, f"look at the {verdict['stage']}; kcm status --cluster {name}")
+    proven = verdict["verified_at"]
+    if proven is None or now - proven > PROVEN_MS:
+        when = "never" if proven is None else f"{ago(proven, now)} ago"
+        yield warn(f"proof of {name}", f"last proven: {when}", "see the watcher's and fold's logs")
+    else:
+        yield ok(f"proof of {name}", f"equal to ZooKeeper {ago(proven, now)} ago")
+    yield _watcher(name, log, now)
+    yield _fold(name, told, now)
+    lost = {key: log[key] for key in ("holes", "dropped_by_watcher", "unreadable", "errors")}
+    if log["errors"]:
+        yield warn(f"log of {name}", _listed(lost), "kcm events --kind Anomaly tells them")
+    else:
+        yield ok(f"log of {name}", _listed(lost))
+    yield clock_of_zookeeper(name, log)
+
+
+def clock_here(ahead_ms: tuple[int, int] | None) -> Finding:
+    """Tell whether this machine's clock agrees with the exporter's, by the Date of its answer."""
+    about = "clock, here"
+    if ahead_ms is None:
+        return unknown(about, "the exporter's answer has no Date")
+    least, most = ahead_ms
+    if least > SKEW_MS or most < -SKEW_MS:
+        which = "behind" if least > 0 else "ahead of"
+        by_s = min(abs(least), abs(most)) / 1000
+        text = f"{by_s:.0f} s {which} the exporter's (Date of its answer)"
+        return warn(about, text, "set this machine's clock, or that one's")
+    return ok(about, "as the exporter's, within 2 s (Date of its answer)")
+
+
+def clock_of_zookeeper(name: str, log: Json) -> Finding:
+    """Tell whether ZooKeeper's clock agrees with the watcher's, by the last change.
+
+    A change is seen after it was committed. So it tells for certain only of a ZooKeeper that is
+    ahead; where it seems to be behind, the change may have been read late.
+    """
+    about = f"clock, ZooKeeper of {name}"
+    seen, committed = log["last_change_at"], log["last_change_mtime"]
+    if seen is None or committed is None:
+        return unknown(about, "no znode has changed yet, and nothing is written to find out")
+    later_ms = seen - committed
+    if later_ms < -SKEW_MS:
+        text = f"at least {-later_ms / 1000:.0f} s ahead of the watcher's (mtime of a change)"
+        return warn(about, text, "set the clocks by NTP")
+    if later_ms > _READ_LATE_MS:
+        return unknown(
+            about,
+            f"the last change was seen {later_ms / 1000:.0f} s after its mtime: read late, or a "
+            "clock that is behind",
+        )
+    return ok(about, f"as the watcher's: the last change was seen {later_ms} ms after its mtime")
+
+
+def _exporter(url: str, ready: Ready) -> Finding:
+    reading = ready.body["reading"]
+    left = reading["records_left"]
+    behind = "not known" if left is None else f"{left} records"
+    names = ", ".join(ready.body["clusters"]) or "none yet"
+    told = f"{url}: lag {behind}; clusters: {names}"
+    if not ready.body["ready"]:
+        reasons = "; ".join(ready.body["reasons"])
+        return fail("exporter", f"{told}; not ready: {reasons}", "look at its log")
+    if not ready.body["clusters"]:
+        return warn("exporter", told, "kcm watch and kcm stream tell why")
+    return ok("exporter", f"ready at {told}")
+
+
+def _watcher(name: str, log: Json, now: int) -> Finding:
+    about = f"watcher of {name}"
+    heard = log["heartbeat_at"]
+    if heard is None:
+        return fail(about, "never heard of", "start kcm watch")
+    server = printable(log["zookeeper"] or "no server")
+    told = f"{printable(log['watcher'])} on {server}, last heartbeat {ago(heard, now)} ago"
+    if heard - now > SKEW_MS:
+        ahead_s = (heard - now) / 1000
+        text = f"{told}; its clock is at least {ahead_s:.0f} s ahead of the exporter's"
+        return warn(about, text, "set the clocks by NTP")
+    if log["denied"]:
+        listed = printable(", ".join(log["denied"][:5]))
+        return warn(about, f"{told}; not readable: {listed}", "give it READ there")
+    if log["session"] != SessionState.CONNECTED:
+        return fail(about, f"{told}; session {log['session']}", "look at ZooKeeper")
+    if now - heard > LATE_MS:
+        return fail(about, told, "look at its log, or at the fold's")
+    return ok(about, told)
+
+
+def _fold(name: str, told: Json, now: int) -> Finding:
+    about = f"fold of {name}"
+    folded = told["folded_at"]
+    text = f"wrote {ago(folded, now)} ago"
+    if folded - now > SKEW_MS:
+        ahead_s = (folded - now) / 1000
+        text = f"its clock is at least {ahead_s:.0f} s ahead of the exporter's"
+        return warn(about, text, "set the clocks by NTP")
+    if now - folded > LATE_MS:
+        return fail(about, text, "look at its log")
+    return ok(about, text)
+
+
+def _ahead(date: str | None, began_ms: int, ended_ms: int) -> tuple[int, int] | None:
+    """Return by how much a clock is ahead of ours, at least and at most.
+
+    >>> _ahead("Thu, 01 Jan 1970 00:00:10 GMT", 9_000, 9_400)
+    (600, 2000)
+    """
+    try:
+        said_ms = int(email.utils.parsedate_to_datetime(date or "").timestamp()) * 1000
+    except ValueError:
+        return None
+    return said_ms - ended_ms, said_ms + _DATE_STEP_MS - began_ms
+
+
+def _middle(ahead_ms: tuple[int, int] | None) -> int:
+    return 0 if ahead_ms is None else sum(ahead_ms) // 2
+
+
+def _listed(counts: Json) -> str:
+    return ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in counts.items())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

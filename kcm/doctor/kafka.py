@@ -1,0 +1,184 @@
+"""The pipeline's Kafka and its topics, as `kcm doctor` looks at them.
+
+The rule: nothing is made or altered here. A topic that is missing or set otherwise is told with
+what the parts themselves would say of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from kcm.cli.kafka_errors import kafka_text
+from kcm.cli.written import printable
+from kcm.doctor.findings import Finding, fail, ok, unknown, warn
+from pipeline.maintenance import maintenance_topic
+from pipeline.settings import PipelineSettings
+from pipeline.topics import client_properties, topic_names, topic_settings
+
+ANSWER_S = 5.0
+"""A broker that takes longer is as good as gone for a monitor."""
+ABOUT = "pipeline's Kafka"
+_MUST_BE = ("cleanup.policy", "max.message.bytes")
+"""Without these as they should be, the parts refuse to start; the rest is a matter of size."""
+_PROTOCOL = "inter.broker.protocol.version"
+
+
+class KafkaSeen(NamedTuple):
+    """What was found, and which cluster it is; None when it did not answer."""
+
+    findings: list[Finding]
+    cluster_id: str | None
+
+
+def look_at_kafka(settings: PipelineSettings) -> KafkaSeen:
+    """Tell whether the pipeline's Kafka answers, and whether its topics are as they must be."""
+    heard: list[KafkaError] = []
+    where = settings.bootstrap_servers
+    try:
+        properties: dict[str, Any] = {**client_properties(settings), "error_cb": heard.append}
+        admin = AdminClient(properties, logger=None)
+    except KafkaException as error:
+        return KafkaSeen([fail(ABOUT, kafka_text(error), "check kafka_properties")], None)
+    try:
+        cluster = admin.describe_cluster(request_timeout=ANSWER_S).result()
+    except KafkaException as error:
+        admin.poll(0)  # hands over what was heard
+        why = heard[-1].str() if heard else kafka_text(error)
+        todo = "start it, or correct bootstrap_servers"
+        return KafkaSeen([fail(ABOUT, f"{where} does not answer: {why}", todo)], None)
+    brokers = [node.id for node in cluster.nodes]
+    count = f"{len(brokers)} broker{'' if len(brokers) == 1 else 's'}"
+    told = f"{where}: {count}, cluster {cluster.cluster_id}{_protocol(admin, brokers[0])}"
+    try:
+        topics = list(check_topics(admin, settings))
+    except KafkaException as error:
+        topics = [
+            fail("topics", f"cannot be described: {kafka_text(error)}", "check our permissions")
+        ]
+    return KafkaSeen([ok(ABOUT, told), *topics], str(cluster.cluster_id))
+
+
+def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Finding]:
+    """Tell of each topic whether it is there, whole, and set as the parts want it."""
+    names = topic_names(settings.topic_prefix)
+    marks = maintenance_topic(settings.topic_prefix)
+    found = _describe(admin, [*names, marks])
+    wanted = topic_settings(names) | {marks: {"cleanup.policy": "compact"}}
+    actual = _settings_of(admin, list(found))
+    counts = {len(found[name].partitions) for name in names if name in found}
+    for name in (*names, marks):
+        if name not in found:
+            maker = "the exporter makes it" if name == marks else "the first part that starts does"
+            todo = f"{maker}; check topic_prefix"
+            yield (warn if name == marks else fail)(name, "there is no such topic", todo)
+        else:
+            yield _topic(name, found[name], actual.get(name), wanted[name])
+    if len(counts) > 1:
+        todo = "delete them, or choose another topic_prefix"
+        yield fail("topics", "they have not as many partitions each", todo)
+
+
+def _topic(
+    name: str, found: Any, actual: dict[str, str | None] | None, wanted: dict[str, str]
+) -> Finding:
+    """Return how one topic is."""
+    leaderless = sum(partition.leader is None for partition in found.partitions)
+    lagging = sum(len(each.isr) < len(each.replicas) for each in found.partitions)
+    factor = min(len(partition.replicas) for partition in found.partitions)
+    count = len(found.partitions)
+    told = (
+        f"{count} partition{'' if count == 1 else 's'}, replication factor {factor}, "
+        f"id {found.topic_id}"
+    )
+    if leaderless:
+        return fail(name, f"{told}; {leaderless} have no leader", "look at the pipeline's Kafka")
+    if actual is None:
+        return warn(name, f"{told}; its settings may not be read", "give us DESCRIBE_CONFIGS")
+    other = {key: actual.get(key) for key, value in wanted.items() if actual.get(key) != value}
+    must = [key for key in _MUST_BE if key in other]
+    if must:
+        listed = ", ".join(f"{key}={other[key]}, not {wanted[key]}" for key in must)
+        return fail(name, f"{told}; {listed}", "change it with kafka-configs")
+    if lagging:
+        return warn(name, f"{told}; {lagging} under-replicated", "look at the pipeline's Kafka")
+    if other:
+        listed = ", ".join(f"{key}={other[key]}, ours is {wanted[key]}" for key in other)
+        return warn(name, f"{told}; {listed}", "somebody's choice? else kafka-configs")
+    return ok(name, told)
+
+
+def same_cluster(watched: str | None, own: str | None) -> Finding:
+    """Tell whether the pipeline keeps its topics on the very cluster that it watches."""
+    about = "apart"
+    if watched is None or own is None:
+        return unknown(about, "both clusters' ids are needed, the watched one's and the pipeline's")
+    if watched == own:
+        return warn(
+            about,
+            "the pipeline's Kafka is the cluster that it watches: in trouble the monitor is blind",
+            "name another with bootstrap_servers",
+        )
+    return ok(about, "the pipeline's Kafka is not the cluster that is watched")
+
+
+def shown_cluster(watched: str | None, shown: Mapping[str, str | None]) -> Finding:
+    """Tell whether the cluster in ZooKeeper is one that the exporter shows, by their ids."""
+    about = "same cluster"
+    if watched is None:
+        return unknown(about, "the id of the cluster in ZooKeeper (/cluster/id) is needed")
+    if not shown:
+        return unknown(about, "the exporter shows no cluster, or does not answer")
+    names = [name for name, id_ in shown.items() if id_ == watched]
+    if names:
+        listed = printable(", ".join(names))
+        return ok(about, f"the exporter shows the cluster of this ZooKeeper, as {listed}")
+    if None in shown.values():
+        return unknown(about, "the exporter does not know the ids of all its clusters")
+    listed = printable(", ".join(f"{name} ({id_})" for name, id_ in shown.items()))
+    return fail(
+        about,
+        printable(f"ZooKeeper holds cluster {watched}, the exporter shows {listed}"),
+        "correct zookeeper or --exporter; or no watcher runs for this cluster",
+    )
+
+
+def _describe(admin: AdminClient, names: list[str]) -> dict[str, Any]:
+    """Return the topics that are there."""
+    found = {}
+    asked = admin.describe_topics(TopicCollection(names), request_timeout=ANSWER_S)
+    for name, future in asked.items():
+        try:
+            found[name] = future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+    return found
+
+
+def _settings_of(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str | None]]:
+    """Return the settings of the topics; those that may not be read are absent."""
+    found: dict[str, dict[str, str | None]] = {}
+    if not names:
+        return found
+    asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    for resource, future in admin.describe_configs(asked, request_timeout=ANSWER_S).items():
+        try:
+            found[resource.name] = {key: each.value for key, each in future.result().items()}
+        except KafkaException:
+            continue
+    return found
+
+
+def _protocol(admin: AdminClient, broker: int) -> str:
+    """Return which protocol a broker speaks, which is the nearest to its release that it tells."""
+    asked = ConfigResource(ResourceType.BROKER, str(broker))
+    try:
+        (future,) = admin.describe_configs([asked], request_timeout=ANSWER_S).values()
+        value = future.result()[_PROTOCOL].value
+    except (KafkaException, KeyError):
+        return ""
+    return f", protocol {value}"

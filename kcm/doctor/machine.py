@@ -1,0 +1,49 @@
+"""What this machine has of what the parts need: packages, Java, jars.
+
+The rule: only what the parts that are installed here need can be missing here.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+from kcm.doctor.findings import Finding, ok, unknown, warn
+from kcm.jars.jars import default_cache, find_jars
+from pipeline.java import find_java
+from pipeline.runtime import EnvironmentProblemError
+
+DISTRIBUTION = "kafka-controller-monitor"
+NEEDS = {"watch": "kazoo", "stream": "pyspark", "export": "starlette"}
+"""The package without which a part cannot run."""
+
+
+def check_machine(java_home: Path | None) -> Iterator[Finding]:
+    """Tell which parts can run here, and whether Java and the jars are there for them."""
+    runs = [part for part, package in NEEDS.items() if importlib.util.find_spec(package)]
+    version = importlib.metadata.version(DISTRIBUTION)
+    yield ok(
+        "kcm",
+        f"{version} on Python {platform.python_version()}; can run here: {', '.join(runs)}",
+    )
+    if "stream" not in runs:
+        yield unknown("java", "the fold is not installed here, and nothing else needs Java")
+        return
+    try:
+        java = find_java(os.environ, java_home)
+    except EnvironmentProblemError as error:
+        yield warn("java", str(error), "needed where kcm stream, up or demo run")
+    else:
+        yield ok("java", f"{java.version} at {java.path}")
+    if find_jars() is None:
+        yield warn(
+            "jars",
+            f"not all in {default_cache()}",
+            "kcm stream, up and demo fetch them at their first start (56 MB)",
+        )
+    else:
+        yield ok("jars", f"all in {default_cache()}")

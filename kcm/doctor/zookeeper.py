@@ -1,0 +1,247 @@
+"""The watched ZooKeeper: each server, what we may read, and the Kafka that keeps its metadata there.
+
+The rule: it reads and nothing else; a session is all that the ensemble notices of it. What is read
+is what the watcher reads, so a permission that it lacks is found by the path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
+from kcm.cli.written import printable
+from kcm.doctor.findings import Finding, fail, ok, unknown, warn
+from kcm.stack.zookeeper import four_letter_word
+from zk_source.config import WatchSettings
+from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
+
+ANSWER_S = 3.0
+"""A server that takes longer to say who it is cannot be watched live."""
+CONNECT_S = 8.0
+SAMPLES = 3
+"""Children of a node whose own permissions are tried: Kafka gives all of a kind the same."""
+_VERSION = re.compile(r"[Vv]ersion: (\d+\.\d+\.\d+)")
+_MODE = re.compile(r"Mode: ([\w-]+)")
+_RECURSIVE_SINCE = (3, 6, 0)
+_UNSAFE_WATCHES = (((3, 6, 0), (3, 8, 4)), ((3, 9, 0), (3, 9, 2)))
+"""Servers in which CVE-2024-23944 lets a persistent watch see names that it may not read."""
+_TREES = ("/brokers/ids", "/brokers/topics", *WATCHED_SUBTREES)
+
+
+def check_server(settings: WatchSettings, address: str) -> Finding:
+    """Ask one server who it is; its words may be switched off, which is no fault."""
+    about = f"zookeeper {address}"
+    host, _, port = address.rpartition(":")
+    began = time.monotonic()
+    try:
+        answer = _ask(settings, host.strip("[]"), int(port))
+    except ssl.SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason or "the handshake failed"
+        todo = "give zookeeper its TLS port, and zk_tls_ca, zk_tls_cert what fits it"
+        return fail(about, f"no TLS: {why}", todo)
+    except OSError as error:
+        why = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or error
+        return fail(about, f"unreachable: {why}", "start it, or correct the setting zookeeper")
+    took_ms = (time.monotonic() - began) * 1000
+    return server_answer(about, answer, took_ms)
+
+
+def _ask(settings: WatchSettings, host: str, port: int) -> str:
+    """Return a server's answer to srvr, over TLS where the settings say so; raises OSError."""
+    if not settings.zk_tls:
+        return four_letter_word(host, port, "srvr", deadline_s=ANSWER_S)
+    context = ssl.create_default_context()
+    if settings.zk_tls_ca is not None:
+        context.load_verify_locations(settings.zk_tls_ca)
+    if settings.zk_tls_cert is not None and settings.zk_tls_key is not None:
+        password = settings.tls_key_password()
+        context.load_cert_chain(settings.zk_tls_cert, settings.zk_tls_key, password)
+    with (
+        socket.create_connection((host, port), ANSWER_S) as plain,
+        context.wrap_socket(plain, server_hostname=host) as connection,
+    ):
+        connection.sendall(b"srvr")
+        return b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
+
+
+def server_answer(about: str, answer: str, took_ms: float) -> Finding:
+    """Tell what a server's answer to srvr says.
+
+    >>> server_answer("zk1", "srvr is not executed because it is not in the whitelist.", 1).level
+    <Level.OK: 'ok'>
+    """
+    if "not currently serving" in answer:
+        return fail(about, "is up and serves nobody: no quorum", "look at the ensemble")
+    version = _VERSION.search(answer)
+    if "srvr is not executed" in answer:
+        hidden = "it does not tell its version (4lw.commands.whitelist lacks srvr)"
+        return ok(about, f"answers in {took_ms:.0f} ms; {hidden}")
+    if not answer:
+        todo = "is this ZooKeeper's port? a TLS port needs zk_tls; else see the server's log"
+        return fail(about, "hangs up when it is asked who it is (srvr)", todo)
+    if version is None:
+        return fail(about, "what answers is no ZooKeeper", "correct the setting zookeeper")
+    return _of_version(about, answer, version[1], took_ms)
+
+
+def _of_version(about: str, answer: str, version: str, took_ms: float) -> Finding:
+    """Tell what a server's version and role mean for whoever watches it."""
+    mode = _MODE.search(answer)
+    numbers = tuple(map(int, version.split(".")))
+    told = f"{version}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
+    if mode is not None and mode[1] == "read-only":
+        return fail(about, f"{told}: no quorum, and it hears of no change", "look at the ensemble")
+    if any(first <= numbers < mended for first, mended in _UNSAFE_WATCHES):
+        return warn(about, f"{told}; has CVE-2024-23944", "upgrade to 3.8.4, 3.9.2 or later")
+    if numbers < _RECURSIVE_SINCE:
+        return ok(about, f"{told}; watched znode by znode (recursive watches came with 3.6)")
+    return ok(about, told)
+
+
+class Seen(NamedTuple):
+    """What a session saw of the cluster."""
+
+    findings: list[Finding]
+    cluster_id: str | None
+    """/cluster/id; None when there is none, or it may not be read."""
+
+
+def look_into(settings: WatchSettings) -> Seen:
+    """Connect as the watcher does, and tell what can be read and which Kafka is there."""
+    client, _ = make_client(settings, Authenticating, most_reconnect_s=1.0)
+    try:
+        try:
+            client.start(timeout=CONNECT_S)
+        except (KazooTimeoutError, KazooException) as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            todo = "see the servers' lines; check zookeeper, zk_auth and zk_tls"
+            return Seen([fail("session", f"none: {why}", todo)], None)
+        return _Reader(client, settings).read()
+    finally:
+        stop_client(client)
+
+
+class _Reader:
+    """Reads under the chroot, and notes what it may not."""
+
+    def __init__(self, client: KazooClient, settings: WatchSettings) -> None:
+        self._client = client
+        self._chroot = settings.chroot
+        self._where = settings.zookeeper
+        self._denied: list[str] = []
+        self._read = 0
+
+    def read(self) -> Seen:
+        """Read all that is looked at."""
+        top = self._children("/brokers")
+        if top is None and "/brokers" not in self._denied:
+            todo = "correct the chroot in the setting zookeeper"
+            return Seen([fail("cluster", f"no Kafka at {self._where}: no /brokers", todo)], None)
+        for path in _TREES:
+            self._data(path)
+            for child in (self._children(path) or ())[:SAMPLES]:
+                self._data(f"{path}/{child}")
+        self._read_a_state()
+        findings = [*self._permissions(), *self._cluster()]
+        data = self._data("/cluster/id")
+        return Seen(findings, _field(data, "id"))
+
+    def _read_a_state(self) -> None:
+        for topic in (self._children("/brokers/topics") or ())[:1]:
+            path = f"/brokers/topics/{topic}/partitions"
+            for partition in (self._children(path) or ())[:1]:
+                self._data(f"{path}/{partition}/state")
+
+    def _permissions(self) -> Iterator[Finding]:
+        if not self._denied:
+            yield ok("permissions", f"{self._read} znodes of every watched kind are readable")
+            return
+        denied = sorted(set(self._denied))
+        listed = printable(", ".join(denied[:5]) + (", ..." if len(denied) > 5 else ""))  # noqa: PLR2004  # those just listed
+        todo = "give the watcher's credentials (zk_auth) READ on them"
+        if all(path.startswith("/config") for path in denied):
+            yield warn("permissions", f"not readable: {listed}; its figures are unknown", todo)
+        else:
+            yield fail("permissions", f"not readable: {listed}", todo)
+
+    def _cluster(self) -> Iterator[Finding]:
+        ids = self._children("/brokers/ids")
+        if ids is None:
+            yield unknown("cluster", "/brokers/ids is not readable, or not there")
+            return
+        registrations = [_body(self._data(f"/brokers/ids/{each}")) for each in ids]
+        yield _registered(ids, registrations)
+        if _migrates(_body(self._data("/controller")), _body(self._data("/migration"))):
+            yield warn(
+                "migration",
+                "the cluster is being migrated to KRaft",
+                "vacancy, liveness and ghost are unknown until it has ended or was rolled back",
+            )
+
+    def _data(self, path: str) -> bytes | None:
+        """Return what a znode holds; None when there is none, or it may not be read."""
+        try:
+            data: bytes = self._client.get(self._chroot + path)[0]
+        except NoNodeError:
+            return None
+        except NoAuthError:
+            self._denied.append(path)
+            return None
+        self._read += 1
+        return data
+
+    def _children(self, path: str) -> list[str] | None:
+        try:
+            return sorted(self._client.get_children(self._chroot + path))
+        except NoNodeError:
+            return None
+        except NoAuthError:
+            self._denied.append(path)
+            return None
+
+
+def _migrates(controller: dict[str, Any], migration: dict[str, Any]) -> bool:
+    """Return whether KRaft has taken over; Kafka 3.4 and later write both with -1 before that."""
+    told = (controller.get("kraftControllerEpoch"), migration.get("kraft_controller_id"))
+    return any(isinstance(number, int) and number >= 0 for number in told)
+
+
+def _registered(ids: Sequence[str], registrations: Iterable[dict[str, Any]]) -> Finding:
+    """Return which brokers are registered, and whether they are alike."""
+    if not ids:
+        return warn("cluster", "no broker is registered", "is the cluster down?")
+    kinds = {
+        (each.get("version"), json.dumps(each.get("features", {}), sort_keys=True))
+        for each in registrations
+    }
+    listed = ", ".join(sorted(ids, key=lambda each: (len(each), each))[:20])
+    count = f"{len(ids)} broker{'' if len(ids) == 1 else 's'} ({listed})"
+    versions = ", ".join(sorted({str(version) for version, _ in kinds}))
+    told = printable(f"{count}, registration version {versions}")
+    if len(kinds) > 1:
+        return warn("cluster", f"{told}: they differ", "brokers of several releases? an upgrade?")
+    (features,) = (features for _, features in kinds)
+    return ok("cluster", told if features == "{}" else printable(f"{told}, features {features}"))
+
+
+def _body(data: bytes | None) -> dict[str, Any]:
+    try:
+        body = json.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _field(data: bytes | None, name: str) -> str | None:
+    value = _body(data).get(name)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,243 @@
+"""`kcm elect`: run the preferred elections that are recommended, and watch what they do.
+
+The rule: this is the only command that changes the watched cluster, so it does nothing without
+--confirm, nothing on another cluster than the one that is shown, nothing while the monitor does not
+see all, and stops at the first surprise.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from controller_model.kafka.ids import TopicPartition
+from kcm.cli.exits import NOT_CONFIRMED, STOPPED
+from kcm.elect.admin import Elections
+from kcm.elect.run import ElectionRun, Pace
+from kcm.elect.watch import ClusterWatch, names
+from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.queries.asking import DEFAULT_URL, Cluster, Exporter, nobody_reads
+from kcm.queries.recommended import read_recommended
+from pipeline.runtime import UnreachableError, UsageError
+
+CHUNK = 100
+"""Partitions elected at a time: what one request moves, and what is at stake if it surprises."""
+MOST_AT_ONCE = 500
+
+
+class Plan(NamedTuple):
+    """What is to be elected."""
+
+    partitions: list[TopicPartition]
+    skipped: list[TopicPartition]
+    """Partitions of the file that cannot be elected now, or need not be."""
+    broker: int | None
+    """The broker that is to lead them; None: any."""
+    before: int
+    """Partitions (of the broker) that Kafka counts as not led by their preferred replica, now."""
+    after: int | None
+    """The same afterwards; None: not known of a part of what is recommended."""
+
+
+def elect(
+    *,
+    bootstrap_servers: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Brokers of the WATCHED cluster, separated by commas.",
+            show_default=False,
+        ),
+    ],
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Really do it; without, it is only told.")
+    ] = False,
+    broker: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            help="Only these, of kcm recommend --json; - is standard input.",
+        ),
+    ] = None,
+    chunk: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, max=MOST_AT_ONCE, help="So many partitions at a time."),
+    ] = CHUNK,
+    pause: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="Between two chunks.")
+    ] = 1.0,
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=1, max=300, help="How long the effect of a chunk may take."
+        ),
+    ] = 30.0,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="More client properties, key=value, in librdkafka's names, such as sasl.password.",
+        ),
+    ] = None,
+    exporter: Exporter = DEFAULT_URL,
+    cluster: Cluster = None,
+) -> int:
+    """Run recommended preferred elections, and watch them.
+
+    Examples: kcm elect --bootstrap-servers kafka1:9092, kcm elect --bootstrap-servers kafka1:9092 --broker 3 --confirm
+
+    It stops at the first surprise: an error, another controller, a broker lost or restarted, a partition offline or under min ISR, a
+    leader that is lost again, an effect that is not seen in time. It does nothing unless the monitor's figures are live. Exit codes: 0
+    all done or nothing to do, 7 not confirmed, 8 stopped; what was done and what was not is told.
+    """
+    if file is not None and broker is not None:
+        raise UsageError("give --file or --broker, not both")
+    kafka = Elections(bootstrap_servers, command_config, within_s=wait)
+    wanted = None if file is None else read_election(file)
+    api = ExporterApi(exporter)
+    name = api.choose(cluster)
+    told = api.get(cluster_path(name))
+    _check_view(name, told)
+    _check_same(name, told["cluster_id"], kafka)
+    plan = make_plan(api, name, broker, wanted)
+    chunks = [plan.partitions[at : at + chunk] for at in range(0, len(plan.partitions), chunk)]
+    try:
+        for line in plan_lines(plan, len(chunks)):
+            _say(line)
+        if chunks and not confirm:
+            _say("nothing was done: say --confirm to do it")
+    except BrokenPipeError:
+        nobody_reads()
+        if chunks and confirm:
+            sys.stderr.write("kcm: stopped: nobody reads what is told; nothing was done\n")
+            return STOPPED
+    if not chunks:
+        return 0
+    if not confirm:
+        return NOT_CONFIRMED
+    pace = Pace(pause_s=pause, wait_s=wait)
+    return run_and_tell(
+        ElectionRun(chunks, kafka=kafka, watch=ClusterWatch(api, name), pace=pace, say=_say)
+    )
+
+
+def make_plan(
+    api: ExporterApi, cluster: str, broker: int | None, wanted: Sequence[TopicPartition] | None
+) -> Plan:
+    """Return what can be elected now: all that is recommended, or what of a file is."""
+    told = read_recommended(api, cluster_path(cluster, "/recommendations"), broker)
+    recommended = dict.fromkeys(told.partitions)
+    before, after = told.first["imbalance_before"], told.first["imbalance_after"]
+    if wanted is None:
+        return Plan(list(recommended), [], broker, before, after)
+    chosen = [partition for partition in wanted if partition in recommended]
+    skipped = [partition for partition in wanted if partition not in recommended]
+    if len(chosen) < len(recommended):
+        # One that is being reassigned may count before and after alike.
+        each_counts = before - after == len(recommended)
+        after = before - len(chosen) if each_counts else None
+    return Plan(chosen, skipped, broker, before, after)
+
+
+def plan_lines(plan: Plan, chunks: int) -> list[str]:
+    """Return what is to be done, a line each."""
+    lines = []
+    if plan.skipped:
+        lines.append(
+            f"skipped     {len(plan.skipped)} of the file: their preferred replica leads already, "
+            f"or is not live and in sync ({names(plan.skipped)})"
+        )
+    count = len(plan.partitions)
+    of = "" if plan.broker is None else f" of broker {plan.broker}"
+    if not count:
+        return [*lines, f"nothing to elect; imbalance{of} {plan.before}"]
+    then = "" if plan.after is None else f", then {plan.after}"
+    in_chunks = f"{chunks} chunk{'' if chunks == 1 else 's'}"
+    return [
+        *lines,
+        f"elect       {count} in {in_chunks}: {names(plan.partitions)}",
+        f"imbalance   {plan.before}{of}{then}",
+    ]
+
+
+def read_election(path: Path) -> list[TopicPartition]:
+    """Return the partitions of a file as Kafka's own tool takes it; raises UsageError."""
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        body: Any = json.loads(text)
+        found = [(each["topic"], each["partition"]) for each in body["partitions"]]
+    except OSError as error:
+        raise UsageError(f"option --file: cannot read {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        found = None
+    if found is None or not all(isinstance(t, str) and type(p) is int for t, p in found):
+        raise UsageError(
+            f'option --file: {path} is not {{"partitions":[{{"topic":"t","partition":0}}]}}; '
+            "kcm recommend --json makes one"
+        )
+    return list(dict.fromkeys(TopicPartition(topic, partition) for topic, partition in found))
+
+
+def _check_view(cluster: str, told: Any) -> None:
+    status = told["completeness"]["status"]
+    if status != "live":
+        raise UnreachableError(
+            f"the monitor's figures of {cluster} are {status}: what elections do could not be "
+            "seen; nothing was done; kcm status tells more"
+        )
+
+
+def _check_same(cluster: str, cluster_id: str | None, kafka: Elections) -> None:
+    there = kafka.cluster_id()
+    if cluster_id is None:
+        raise UnreachableError(
+            f"the monitor does not know the id of {cluster} (/cluster/id), so nothing proves that "
+            f"Kafka at {kafka.servers} is that cluster; nothing was done"
+        )
+    if there != cluster_id:
+        raise UsageError(
+            f"Kafka at {kafka.servers} is cluster {there}, and the monitor's {cluster} is "
+            f"{cluster_id}: correct --bootstrap-servers or --cluster; nothing was done"
+        )
+
+
+def run_and_tell(run: ElectionRun) -> int:
+    """Run it, and tell what was done however it ends; return the exit code."""
+    try:
+        stopped_by = run.run()
+    except KeyboardInterrupt:
+        _sum_up(run)
+        raise
+    except BrokenPipeError:
+        nobody_reads()
+        stopped_by = "nobody reads what is told"
+        sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
+    if stopped_by is not None:
+        sys.stderr.write(f"kcm: stopped: {stopped_by}\n")
+    _sum_up(run)
+    return 0 if stopped_by is None else STOPPED
+
+
+def _sum_up(run: ElectionRun) -> None:
+    """Tell what was done, on standard error where nobody reads the output."""
+    try:
+        for line in run.summary():
+            _say(line)
+    except BrokenPipeError:
+        nobody_reads()
+        sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

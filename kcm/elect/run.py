@@ -1,0 +1,195 @@
+"""Running elections chunk by chunk: each is watched to its effect, and the first surprise ends it.
+
+The rule: nothing is asked for unless the cluster is as it was when this began, and whatever happens
+the end says what was done and what was not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from controller_model.kafka.ids import TopicPartition
+from kcm.cli.written import printable
+from kcm.elect.admin import NOT_NEEDED, ElectionRefusedError
+from kcm.elect.watch import Glance, names, surprise
+from pipeline.runtime import KcmError
+
+LOOK_EVERY_S = 0.25
+"""How often the monitor is asked for the effect, which it shows within a second."""
+UNSURE = frozenset({"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"})
+"""Errors after which Kafka may have elected all the same: the effect tells."""
+
+
+class Watch(Protocol):
+    """Whoever shows the cluster (`elect_watch.ClusterWatch`)."""
+
+    def glance(self) -> Glance:
+        """Return how the cluster is now."""
+
+    def not_led(self, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
+        """Return those that are not shown as led by their preferred replica."""
+
+    def led_wrong(self, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
+        """Return those that are there, and that another leads."""
+
+
+class Elect(Protocol):
+    """Whoever elects (`elect_kafka.Elections`)."""
+
+    def elect(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
+        """Return each partition's error, or None."""
+
+
+class Pace(NamedTuple):
+    """How fast it goes."""
+
+    pause_s: float
+    """Between the effect of a chunk and the next chunk."""
+    wait_s: float
+    """How long the effect of a chunk may take."""
+
+
+class SurpriseError(Exception):
+    """Something happened that elections do not do; one sentence."""
+
+
+class ElectionRun:
+    """A run over chunks, and what has become of the partitions so far."""
+
+    def __init__(
+        self,
+        chunks: Sequence[Sequence[TopicPartition]],
+        *,
+        kafka: Elect,
+        watch: Watch,
+        pace: Pace,
+        say: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._chunks = chunks
+        self._kafka = kafka
+        self._watch = watch
+        self._pace = pace
+        self._say = say
+        self._sleep = sleep
+        self._clock_s = clock_s
+        self.elected: list[TopicPartition] = []
+        """Kafka elected them, and the monitor shows it."""
+        self.not_needed: list[TopicPartition] = []
+        self.unsure: list[TopicPartition] = []
+        """They were asked for, and the monitor does not show the effect."""
+        self.lost: list[TopicPartition] = []
+        """They had their preferred replica as leader, and another leads them again."""
+        self.failed: dict[TopicPartition, str] = {}
+
+    def run(self) -> str | None:
+        """Run all chunks; return the surprise that ended it, None when all was done."""
+        try:
+            before = self._watch.glance()
+            self._check(before)
+            for number, chunk in enumerate(self._chunks, 1):
+                if number > 1:
+                    self._sleep(self._pace.pause_s)
+                self._check(before)
+                self._one(number, chunk, before)
+        except SurpriseError as error:
+            return str(error)
+        except KcmError as error:
+            return f"what happens cannot be seen: {error}"
+        return None
+
+    def summary(self) -> list[str]:
+        """Return what was done and what was not, a line each."""
+        total = sum(map(len, self._chunks))
+        parts = (self.elected, self.not_needed, self.unsure, self.lost, self.failed)
+        tried = sum(map(len, parts))
+        lines = [
+            (
+                f"done        {len(self.elected)} of {total} elected, "
+                f"{len(self.not_needed)} did not need it"
+            )
+        ]
+        if self.failed:
+            reasons = Counter(self.failed.values())
+            listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+            lines.append(f"refused     {listed} ({names(list(self.failed))})")
+        if self.unsure:
+            lines.append(
+                f"not seen    {len(self.unsure)} were asked for, and were not seen to be led by "
+                f"their preferred replica ({names(self.unsure)})"
+            )
+        if self.lost:
+            lines.append(
+                f"lost again  {len(self.lost)} had their preferred replica as leader, and another "
+                f"leads them now ({names(self.lost)})"
+            )
+        if tried < total:
+            lines.append(f"not tried   {total - tried}")
+        return lines
+
+    def _check(self, before: Glance) -> Glance:
+        now = self._watch.glance()
+        if (what := surprise(before, now)) is not None:
+            raise SurpriseError(what)
+        done = [*self.elected, *self.not_needed]
+        lost = self._watch.led_wrong(done) if done else set()
+        if lost:
+            self.lost = sorted(lost)
+            self.elected = [p for p in self.elected if p not in lost]
+            self.not_needed = [p for p in self.not_needed if p not in lost]
+            raise SurpriseError(
+                f"{len(lost)} lost their preferred leader again, such as {names(self.lost[:1])}"
+            )
+        return now
+
+    def _one(self, number: int, chunk: Sequence[TopicPartition], before: Glance) -> None:
+        """Elect one chunk and wait for its effect."""
+        began_s = self._clock_s()
+        self.unsure = list(chunk)
+        try:
+            answer = self._kafka.elect(chunk)
+        except ElectionRefusedError as error:
+            raise SurpriseError(f"Kafka did not answer for chunk {number}: {error}") from None
+        refused = {
+            p: e for p, e in answer.items() if e not in {None, NOT_NEEDED} and e not in UNSURE
+        }
+        self.failed |= refused
+        self.unsure = asked = [p for p in chunk if p not in refused]
+        now, left = self._await_effect(asked, before)
+        seen = [p for p in asked if p not in left]
+        skipped = [p for p in seen if answer.get(p) == NOT_NEEDED]
+        self.not_needed += skipped
+        self.elected += [p for p in seen if answer.get(p) != NOT_NEEDED]
+        self.unsure = sorted(left)
+        if left:
+            raise SurpriseError(
+                f"{len(left)} of chunk {number} are not led by their preferred replica "
+                f"{self._pace.wait_s:g} s after the election, such as {names(self.unsure[:1])}"
+            )
+        took_s = self._clock_s() - began_s
+        self._say(
+            f"chunk {number} of {len(self._chunks)}: {len(seen) - len(skipped)} elected, "
+            f"{len(skipped)} did not need it; seen after {took_s:.1f} s, "
+            f"{now.imbalance} in the cluster are not led by their preferred replica"
+        )
+        if refused:
+            partition, reason = next(iter(refused.items()))
+            raise SurpriseError(
+                printable(f"Kafka refused {len(refused)}, such as {names([partition])}: {reason}")
+            )
+
+    def _await_effect(
+        self, wanted: Sequence[TopicPartition], before: Glance
+    ) -> tuple[Glance, set[TopicPartition]]:
+        """Wait until the preferred replicas lead; return those that they do not lead in time."""
+        deadline_s = self._clock_s() + self._pace.wait_s
+        while True:
+            self._check(before)
+            left = self._watch.not_led(wanted)
+            if not left or self._clock_s() >= deadline_s:
+                return self._check(before), left
+            self._sleep(LOOK_EVERY_S)

@@ -1,0 +1,178 @@
+"""What the monitor shows while elections are run: the cluster at a glance, and who leads what.
+
+The rule: an election is believed when the monitor shows the preferred replica as leader, by name
+and not by its absence from a list; whatever else happens meanwhile is a surprise that is told in
+one sentence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from controller_model.kafka.ids import TopicPartition
+from kcm.cli.written import printable
+from kcm.queries.api_client import ExporterApi, cluster_path
+
+MOST_TOPICS = 20
+"""Topics that are asked for one by one; of more, the list of all that are not led right is read."""
+NAMED = 5
+"""Partitions that are named; of the others it is told how many they are."""
+_PAGE = 1000
+_MOST = 10_000_000
+"""More partitions than a cluster has."""
+
+
+class Glance(NamedTuple):
+    """A cluster as the monitor shows it at one moment."""
+
+    status: str
+    controller: int
+    epoch: int | None
+    registrations: Mapping[int, str | None]
+    """The live brokers, each with the epoch of its registration."""
+    offline: int
+    offline_named: frozenset[TopicPartition]
+    """Which are offline; of more than a page of them only the first."""
+    under_min_isr: int
+    imbalance: int
+
+
+class ClusterWatch:
+    """One cluster, seen through the exporter."""
+
+    def __init__(self, api: ExporterApi, cluster: str) -> None:
+        self._api = api
+        self.cluster = cluster
+
+    def glance(self) -> Glance:
+        """Return how the cluster is now; raises KcmError when the exporter does not tell."""
+        told: dict[str, Any] = self._api.get(cluster_path(self.cluster))
+        counts = told["counts"]
+        epochs = {broker["id"]: broker["epoch"] for broker in told["brokers"]}
+        return Glance(
+            status=told["completeness"]["status"],
+            controller=told["controller"]["id"],
+            epoch=told["controller"]["epoch"],
+            registrations={id_: epochs.get(id_) for id_ in told["brokers_live"]},
+            offline=counts["offline"],
+            offline_named=self._offline() if counts["offline"] else frozenset(),
+            under_min_isr=counts["under_min_isr"],
+            imbalance=counts["preferred_imbalance"],
+        )
+
+    def led_wrong(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Return those of the partitions that another than their preferred replica leads now."""
+        topics = sorted({partition.topic for partition in partitions})
+        asked = topics if len(topics) <= MOST_TOPICS else [None]
+        found = set()
+        for topic in asked:
+            listed = self._partitions(topic=topic, filter="not-preferred")
+            # Kafka counts a preferred replica that is still being added even where it leads.
+            found |= {_name(each) for each in listed if not _is_led_right(each)}
+        return found & set(partitions)
+
+    def not_led(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Return those that are not shown as led by their preferred replica, or not at all."""
+        wrong = self.led_wrong(partitions)
+        left = set(partitions) - wrong
+        return wrong | (left - self._led_right(left))
+
+    def _led_right(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Return those that are there, and led by their preferred replica."""
+        by_topic = defaultdict(list)
+        for partition in partitions:
+            by_topic[partition.topic].append(partition.partition)
+        found = set()
+        for topic, numbers in sorted(by_topic.items()):
+            first, last = min(numbers), max(numbers)
+            after = f"{topic}/{first - 1}" if first else None
+            for each in self._partitions(topic=topic, after=after, most=last - first + 1):
+                if _is_led_right(each):
+                    found.add(_name(each))
+        return found
+
+    def _offline(self) -> frozenset[TopicPartition]:
+        return frozenset(map(_name, self._partitions(filter="offline", most=_PAGE)))
+
+    def _partitions(self, *, most: int = _MOST, **params: Any) -> Iterator[dict[str, Any]]:
+        return self._api.pages(
+            cluster_path(self.cluster, "/partitions"),
+            "partitions",
+            most=most,
+            limit=min(most, _PAGE),
+            **params,
+        )
+
+
+def surprise(before: Glance, now: Glance) -> str | None:
+    """Return what has happened that elections do not do; None when nothing has.
+
+    >>> calm = Glance("live", 1, 7, {1: "40", 2: "41"}, 0, frozenset(), 0, 5)
+    >>> surprise(calm, calm._replace(imbalance=0)) is None
+    True
+    >>> surprise(calm, calm._replace(registrations={1: "40"}))
+    'broker 2 is gone'
+    >>> surprise(calm, calm._replace(registrations={1: "40", 2: "77"}))
+    'broker 2 was gone and is back'
+    """
+    if now.status != "live":
+        return f"the monitor's figures are {now.status}: it cannot be seen what happens"
+    if now.controller < 0:
+        return "the cluster has no controller"
+    if (now.controller, now.epoch) != (before.controller, before.epoch):
+        return (
+            f"the controller changed: broker {before.controller}, epoch {before.epoch}, is now "
+            f"broker {now.controller}, epoch {now.epoch}"
+        )
+    return _of_brokers(before, now) or _of_partitions(before, now)
+
+
+def _of_brokers(before: Glance, now: Glance) -> str | None:
+    gone = sorted(before.registrations.keys() - now.registrations.keys())
+    if gone:
+        many = len(gone) > 1
+        return f"broker{'s' * many} {', '.join(map(str, gone))} {'are' if many else 'is'} gone"
+    anew = sorted(
+        id_ for id_, epoch in before.registrations.items() if now.registrations[id_] != epoch
+    )
+    if anew:
+        many = len(anew) > 1
+        listed = ", ".join(map(str, anew))
+        were, are = ("were", "are") if many else ("was", "is")
+        return f"broker{'s' * many} {listed} {were} gone and {are} back"
+    return None
+
+
+def _of_partitions(before: Glance, now: Glance) -> str | None:
+    if now.offline > before.offline:
+        return f"partitions went offline: {now.offline} are, {before.offline} were"
+    all_named = before.offline <= _PAGE
+    if all_named and (others := sorted(now.offline_named - before.offline_named)):
+        return f"partitions went offline, while others came back: {names(others)}"
+    if now.under_min_isr > before.under_min_isr:
+        return (
+            f"partitions fell under min.insync.replicas: {now.under_min_isr} are, "
+            f"{before.under_min_isr} were"
+        )
+    return None
+
+
+def names(partitions: Sequence[TopicPartition]) -> str:
+    """Return partitions as people write them, the first ones of many.
+
+    >>> names([TopicPartition("t", n) for n in range(7)])
+    't-0, t-1, t-2, t-3, t-4 and 2 more'
+    """
+    shown = ", ".join(f"{p.topic}-{p.partition}" for p in partitions[:NAMED])
+    more = len(partitions) - NAMED
+    return printable(f"{shown} and {more} more" if more > 0 else shown)
+
+
+def _name(told: dict[str, Any]) -> TopicPartition:
+    return TopicPartition(told["topic"], told["partition"])
+
+
+def _is_led_right(told: dict[str, Any]) -> bool:
+    return told["leader"] is not None and told["leader"] == told["preferred"]

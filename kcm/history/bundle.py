@@ -1,0 +1,226 @@
+"""`kcm bundle`: one file of an incident, for the post-mortem.
+
+The rule: it only reads the topics. What they do not hold any more is written into the bundle's
+manifest and told; a bundle is never silently incomplete.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from controller_model.history.log_replay import END, Point
+from controller_model.history.snapshot import Snapshot, encode_snapshot
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import ZnodeChange
+from controller_model.state.control_plane import Assumed
+from kcm.cli.options import Options, with_options
+from kcm.cli.parts import DISTRIBUTION
+from kcm.cli.written import read_milliseconds, time_text
+from kcm.history.bundle_events import IncidentEvents
+from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
+from kcm.history.bundle_log import IncidentLog
+from kcm.history.replay_input import Line
+from kcm.history.replay_run import Run
+from kcm.history.replay_settings import NAMES, TITLE, ReplaySettings, load_replay
+from kcm.history.topic_lines import TopicReading
+from pipeline.runtime import UsageError
+from pipeline.topics import TopicNames, topic_names
+
+_QUIET_AT_MOST_MS = 60_000
+"""A log that ends earlier than this before `--to` has lost its end: heartbeats come every 10 s."""
+
+
+class _Request(NamedTuple):
+    """What to pack, and where it is."""
+
+    settings: ReplaySettings
+    names: TopicNames
+    cluster: str | None
+    from_ms: int
+    to_ms: int
+    output: Path | None
+    assumed: Assumed
+
+
+@with_options((TITLE, ReplaySettings), only=NAMES)
+def bundle(
+    config: Path | None,
+    options: Options,
+    *,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="When the incident began: 2026-11-21T10:00:00Z, or milliseconds since 1970.",
+        ),
+    ],
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="When it was over.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The bundle. [default: kcm-CLUSTER-TIME.zip in this folder]"
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which cluster, if the topics have several.")
+    ] = None,
+) -> int:
+    """Pack the log, the events and the snapshots of an incident into one file.
+
+    Example: kcm bundle --bootstrap-servers k1:9092 --from 2026-11-21T10:00:00Z --to 2026-11-21T10:30:00Z
+
+    `kcm replay FILE` opens it. The log in it begins at the last whole resync before --from, so that the snapshots are exact; what
+    the topics do not hold any more is named, here and in the bundle.
+    """
+    from_ms, to_ms = read_milliseconds("--from", begin), read_milliseconds("--to", end)
+    if from_ms > to_ms:
+        raise UsageError(f"--from {begin} is after --to {end}")
+    _check_output(output)
+    settings = load_replay(config, options)
+    request = _Request(
+        settings=settings,
+        names=topic_names(settings.topic_prefix),
+        cluster=cluster,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        output=output,
+        assumed=Assumed(min_insync_replicas=settings.assumed_min_insync_replicas or 1),
+    )
+    with tempfile.TemporaryDirectory(prefix="kcm-bundle-") as folder:
+        log = IncidentLog(Path(folder), cluster, from_ms=from_ms, to_ms=to_ms)
+        try:
+            first, last = _read_log(request, log)
+            path, manifest = _pack(request, log, first, last)
+        finally:
+            log.close()
+    _report(path, manifest)
+    return 0
+
+
+def _check_output(output: Path | None) -> None:
+    if output is None:
+        return
+    if output.exists():
+        raise UsageError(f"{output} exists already: choose another --output")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {output}: there is no folder {output.absolute().parent}")
+
+
+def _read_log(request: _Request, log: IncidentLog) -> tuple[Position, ZnodeChange]:
+    """Read the topic into the log; return where it begins, and its last change."""
+    topic = request.names.changes
+    with TopicReading(request.settings, topic, cluster=request.cluster) as reading:
+        for record in reading.records():
+            log.take(record.value)
+            if log.is_over and request.cluster is not None:
+                break
+    names = log.replay.clusters
+    if request.cluster is None and len(names) > 1:
+        listed = ", ".join(sorted(names))
+        raise UsageError(f"{topic} has several clusters; choose one by --cluster: {listed}")
+    if log.first is None or log.last is None:
+        has = f" of cluster {request.cluster}" if request.cluster else ""
+        raise UsageError(f"{topic} has no change{has} up to --to")
+    return log.first, log.last
+
+
+def _missing_from(log: IncidentLog, last: ZnodeChange, to_ms: int) -> list[str]:
+    """Return what the log does not hold of the incident."""
+    missing = []
+    if log.at_from is None:
+        missing.append(f"the log begins at {time_text(log.first_at or 0)}, after --from")
+    if not log.is_anchored:
+        missing.append(
+            "the log holds no whole resync before --from: what had not changed since it begins "
+            "is not known"
+        )
+    if to_ms - last.observed_at > _QUIET_AT_MOST_MS:
+        missing.append(f"the log ends at {time_text(last.observed_at)}, before --to")
+    if log.unreadable:
+        missing.append(f"{log.unreadable} records of the log cannot be read")
+    return missing
+
+
+def _pack(
+    request: _Request, log: IncidentLog, first: Position, last: ZnodeChange
+) -> tuple[Path, Manifest]:
+    names = request.names
+    before, after = _snapshots(request, log)
+    cluster = log.replay.cluster or "cluster"
+    events, complaints = _events(request, cluster)
+    manifest = Manifest(
+        v=VERSION,
+        cluster=cluster,
+        from_ms=request.from_ms,
+        to_ms=request.to_ms,
+        log_first=first,
+        log_last=Position(after.as_of.generation, after.as_of.seq),
+        at_from=log.at_from,
+        changes=log.changes,
+        events=len(events),
+        topics=(names.changes, names.events),
+        versions=Versions(kcm=importlib.metadata.version(DISTRIBUTION)),
+        made_at=time.time_ns() // 1_000_000,
+        assumed_min_insync_replicas=request.assumed.min_insync_replicas,
+        missing=(*_missing_from(log, last, request.to_ms), *complaints),
+    )
+    path = request.output or Path(f"kcm-{cluster}-{_file_time(request.from_ms)}.zip")
+    _check_output(path)
+    write_bundle(
+        path,
+        manifest,
+        log=log.lines(),
+        events=events,
+        before=None if before is None else encode_snapshot(before),
+        after=encode_snapshot(after),
+    )
+    return path, manifest
+
+
+def _snapshots(request: _Request, log: IncidentLog) -> tuple[Snapshot | None, Snapshot]:
+    """Replay what is kept: the snapshots must be those that the bundle gives again."""
+    points = (Point(at=request.from_ms), END)
+    run = Run(log.replay.cluster, points, assumed=request.assumed, warn=lambda _: None)
+    run.follow(Line("", line) for line in log.lines())
+    taken = run.replay.snapshots
+    after = taken[END]
+    if after is None:
+        raise UsageError("nothing in the log is a readable change")
+    return taken[points[0]], after
+
+
+def _events(request: _Request, cluster: str) -> tuple[list[bytes], list[str]]:
+    """Return the cluster's events of the incident, and what is missing of them."""
+    topic = request.names.events
+    events = IncidentEvents(cluster, from_ms=request.from_ms, to_ms=request.to_ms)
+    try:
+        reading = TopicReading(request.settings, topic, cluster=cluster)
+    except UsageError as error:
+        return [], [str(error)]
+    with reading:
+        for record in reading.records():
+            events.take(record.value)
+        return events.kept, events.missing(topic, is_cut=reading.begins_late)
+
+
+def _file_time(milliseconds: int) -> str:
+    return time_text(milliseconds).replace("-", "").replace(":", "").partition(".")[0] + "Z"
+
+
+def _report(path: Path, manifest: Manifest) -> None:
+    first, last = manifest.log_first, manifest.log_last
+    typer.echo(
+        f"{path}: cluster {manifest.cluster}, {manifest.changes} changes "
+        f"({first.generation}:{first.seq} to {last.generation}:{last.seq}), "
+        f"{manifest.events} events"
+    )
+    for reason in manifest.missing:
+        typer.echo(f"kcm: missing: {reason}", err=True)
+    typer.echo(f"open it: kcm replay {path} --at {time_text(manifest.from_ms)}", err=True)

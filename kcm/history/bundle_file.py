@@ -1,0 +1,127 @@
+"""The file of one incident: its log, its events, the snapshots at both ends, and what it lacks.
+
+The rule: a bundle is a zip that any tool opens, and its manifest says what is in it and what is
+not. Its snapshots are made from its own log, so `kcm replay` of the bundle gives them again.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import VERSION as CHANGES_VERSION
+from controller_model.records.event_records import VERSION as EVENTS_VERSION
+from pipeline.runtime import UsageError
+
+VERSION = 1
+"""Of the bundle's layout; a reader of another one says so."""
+
+MANIFEST_NAME = "manifest.json"
+LOG_NAME = "changes.jsonl"
+EVENTS_NAME = "events.jsonl"
+BEFORE_NAME = "snapshot-from.json"
+AFTER_NAME = "snapshot-to.json"
+
+_MAGIC = b"PK\x03\x04"
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    """What wrote the bundle, and the versions of its records."""
+
+    kcm: str
+    changes: int = CHANGES_VERSION
+    events: int = EVENTS_VERSION
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bundle holds; times are milliseconds since 1970."""
+
+    v: int
+    cluster: str
+    from_ms: int
+    to_ms: int
+    log_first: Position
+    """The log begins here: before `from_ms`, so that the snapshot there is exact."""
+    log_last: Position
+    at_from: Position | None
+    """The last change up to `from_ms`; None: the log begins later."""
+    changes: int
+    events: int
+    topics: tuple[str, ...]
+    """Where it was read from."""
+    versions: Versions
+    made_at: int
+    assumed_min_insync_replicas: int = 1
+    """What the snapshots take where ZooKeeper says nothing."""
+    missing: tuple[str, ...] = ()
+    """What the topics did not hold any more, in words; empty when nothing is missing."""
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Manifest)
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(RuntimeError, msgspec.DecodeError, UnicodeDecodeError),
+)
+"""What a damaged zip raises, one with a password (RuntimeError), and a damaged manifest."""
+
+
+def is_bundle(path: Path) -> bool:
+    """Tell whether a file is a bundle, whatever its name."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Return a bundle's manifest; raises UsageError when the file is no bundle of ours."""
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            manifest = _decoder.decode(bundle.read(MANIFEST_NAME))
+            bundle.getinfo(LOG_NAME)
+    except KeyError:
+        raise UsageError(f"{path} is a zip without {MANIFEST_NAME} or {LOG_NAME}") from None
+    except _UNREADABLE as error:
+        raise UsageError(f"{path} is no bundle of kcm: {error}") from None
+    if manifest.v != VERSION:
+        raise UsageError(f"{path} is a bundle of layout {manifest.v}; this release reads {VERSION}")
+    return manifest
+
+
+def write_bundle(
+    path: Path,
+    manifest: Manifest,
+    *,
+    log: Iterable[bytes],
+    events: Iterable[bytes],
+    before: bytes | None,
+    after: bytes,
+) -> None:
+    """Write a bundle; an unfinished one never stands under its name."""
+    unfinished = path.with_name(f"{path.name}.part")
+    try:
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as bundle:
+            bundle.writestr(MANIFEST_NAME, msgspec.json.format(_encoder.encode(manifest)))
+            if before is not None:
+                bundle.writestr(BEFORE_NAME, before + b"\n")
+            bundle.writestr(AFTER_NAME, after + b"\n")
+            _write_lines(bundle, EVENTS_NAME, events)
+            _write_lines(bundle, LOG_NAME, log)
+        unfinished.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _write_lines(bundle: zipfile.ZipFile, name: str, lines: Iterable[bytes]) -> None:
+    with bundle.open(name, "w", force_zip64=True) as member:
+        for line in lines:
+            member.write(line.rstrip(b"\n") + b"\n")

@@ -1,0 +1,178 @@
+"""The part of a log that an incident needs: from the last good resync before it, to its end.
+
+The rule: a resync is good when the replay of the log finds it whole and proved, and it has ended
+before the incident begins. Only then does the part stand for itself; else it begins as early as
+the topic does, and the bundle says what that leaves unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from controller_model.history.log_replay import LogReplay
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.loose_log import LooseChange, decode_line
+
+_raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
+
+
+class _Part:
+    """Records from one resync's start to the next one's, on disk."""
+
+    def __init__(self, path: Path, first: Position, at: int) -> None:
+        self.path = path
+        self.first = first
+        self.at = at
+        self.changes = 0
+        self.unreadable = 0
+        self.file: BinaryIO = path.open("wb")
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class IncidentLog:
+    """Takes a log record by record, and keeps on disk what the incident needs."""
+
+    def __init__(self, folder: Path, cluster: str | None, *, from_ms: int, to_ms: int) -> None:
+        self.replay = LogReplay(cluster)
+        self.last: ZnodeChange | None = None
+        """The last change that was taken and not dropped."""
+        self.at_from: Position | None = None
+        """The last change up to the beginning of the incident."""
+        self.is_anchored = False
+        """Whether the part begins with a good resync that ended before the incident."""
+        self.is_over = False
+        """Whether a change after the incident has been seen."""
+        self._folder = folder
+        self._from_ms = from_ms
+        self._to_ms = to_ms
+        self._parts: list[_Part] = []
+        self._made = 0
+        self._early: list[bytes] = []
+        """Unreadable records before the first change."""
+
+    @property
+    def first(self) -> Position | None:
+        """Where the kept part begins; None before the first change."""
+        return self._parts[0].first if self._parts else None
+
+    @property
+    def first_at(self) -> int | None:
+        """When the kept part begins, in milliseconds since 1970."""
+        return self._parts[0].at if self._parts else None
+
+    @property
+    def changes(self) -> int:
+        """How many changes are kept."""
+        return sum(part.changes for part in self._parts)
+
+    @property
+    def unreadable(self) -> int:
+        """How many records are kept that cannot be read."""
+        return sum(part.unreadable for part in self._parts)
+
+    def take(self, message: bytes) -> None:
+        """Take one message of the log."""
+        try:
+            records = [bytes(raw) for raw in _raw_decoder.decode(message)]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            records = [message]
+        for record in records:
+            self._take_record(record.replace(b"\n", b" "))
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the kept records, in order."""
+        for part in self._parts:
+            part.file.flush()
+            with part.path.open("rb") as file:
+                yield from file
+
+    def close(self) -> None:
+        """Close what is open; the folder is the caller's."""
+        for part in self._parts:
+            part.close()
+
+    def _take_record(self, record: bytes) -> None:
+        try:
+            loose = decode_line(record)
+        except UnreadableRecordError as error:
+            self._take_damage(record, str(error))
+            return
+        for change in loose.changes:
+            self._take_change(record, change)
+        if loose.unreadable:
+            self._take_damage(record, loose.reason)
+
+    def _take_damage(self, record: bytes, reason: str) -> None:
+        if self.is_over:
+            return
+        self.replay.count_unreadable(1, reason)
+        if self._parts:
+            self._write(record)
+            self._parts[-1].unreadable += 1
+        else:
+            self._early.append(record)
+
+    def _take_change(self, record: bytes, change: LooseChange) -> None:
+        names = self.replay.clusters
+        if change.cluster:
+            names.add(change.cluster)
+        if change.cluster not in {"", self.replay.cluster or change.cluster}:
+            return
+        dropped = self.replay.drops(change)
+        if change.observed_at > self._to_ms and not dropped:
+            self.is_over = True
+        if self.is_over:
+            return
+        self.replay.take((change,))
+        if dropped:
+            self._keep(record)  # the replay of the bundle must count it too
+            return
+        state = self.replay.state
+        # As `Point` has it: what follows a later time is later, whatever its own time says.
+        is_before = state is not None and state.control.now <= self._from_ms
+        if not self._parts or (is_before and change.kind is ChangeKind.RESYNC_STARTED):
+            self._begin_part(change)
+        self._keep(record)
+        self.last = change
+        if is_before:
+            self.at_from = change.position
+            self._drop_what_is_not_needed(change)
+
+    def _begin_part(self, change: ZnodeChange) -> None:
+        self._made += 1
+        path = self._folder / f"part-{self._made}.jsonl"
+        self._parts.append(_Part(path, change.position, change.observed_at))
+        for record in self._early:
+            self._write(record)
+        self._parts[-1].unreadable = len(self._early)
+        self._early = []
+
+    def _keep(self, record: bytes) -> None:
+        self._write(record)
+        self._parts[-1].changes += 1
+
+    def _write(self, record: bytes) -> None:
+        self._parts[-1].file.write(record + b"\n")
+
+    def _drop_what_is_not_needed(self, change: ZnodeChange) -> None:
+        """Let the part begin at the resync that has just ended, if it was a good one."""
+        state = self.replay.state
+        if change.kind is not ChangeKind.RESYNC_FINISHED or state is None:
+            return
+        began = state.control.log.views_from
+        for index, part in enumerate(self._parts):
+            if part.first == began:
+                for old in self._parts[:index]:
+                    old.close()
+                    old.path.unlink()
+                self._parts = self._parts[index:]
+                self.is_anchored = True
+                return

@@ -1,0 +1,209 @@
+"""`kcm replay`: the log through the model again, and what it says at any place: the flight recorder.
+
+The rule: standard output carries what was asked for and nothing else; damage, and what a log
+cannot tell, go to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from controller_model.history.log_replay import END, Point
+from controller_model.history.snapshot import Snapshot, encode_snapshot
+from controller_model.history.snapshot_diff import SnapshotDiff, diff, encode_diff
+from controller_model.kafka.ids import Position
+from controller_model.records.event_records import EventId, encode_event, number
+from controller_model.records.events import AnyEvent
+from controller_model.state.control_plane import Assumed
+from kcm.cli.options import Options, with_options
+from kcm.cli.written import time_text
+from kcm.history.replay_input import Line, check_files, lines_of, manifests_of
+from kcm.history.replay_points import read_point, read_position, read_time
+from kcm.history.replay_run import Run
+from kcm.history.replay_settings import NAMES, TITLE, ReplaySettings, load_replay
+from kcm.history.replay_text import diff_lines, event_line, summary
+from kcm.queries.asking import console
+from pipeline.runtime import UsageError
+
+LINEAGE = "replay"
+"""In the ids of events: they are of this replay, not of the pipeline's fold."""
+PIPE_WIDTH = 120
+"""Columns of a summary that nobody's terminal limits."""
+
+
+class Wanted(NamedTuple):
+    """What to print."""
+
+    as_json: bool
+    difference: bool
+
+
+@with_options((TITLE, ReplaySettings), only=NAMES)
+def replay(
+    config: Path | None,
+    options: Options,
+    *,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Logs (JSON lines; gzip by name: .gz) or bundles, read as one log in this order; - is standard input.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which cluster, if the log has several.")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="GENERATION:SEQ", help="Up to this change, and with it."),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Up to this time of the log: 2026-11-21T10:00:00Z, or milliseconds since 1970.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")] = False,
+    events: Annotated[
+        bool, typer.Option("--events", help="Print what happened as well, as it is told.")
+    ] = False,
+    difference: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--diff",
+            metavar="A B",
+            help="Tell what changed between two places instead; each is GENERATION:SEQ or a TIME.",
+        ),
+    ] = None,
+    from_topic: Annotated[
+        bool, typer.Option("--from-topic", help="Read <prefix>.changes instead of files.")
+    ] = False,
+) -> int:
+    """Replay a log, and show the cluster as it was at any place of it.
+
+    Examples: kcm replay changes.jsonl.gz --at 2026-11-21T10:00:00Z, kcm replay incident.zip --events, kcm replay --from-topic --diff 7:1200 7:1300
+
+    A line of a log is one change or an array of them, as in <prefix>.changes; a field that is absent or null is not checked. Damaged
+    lines are counted and told; the snapshot is called incomplete unless what follows shows that they left nothing out. A log that does
+    not begin with a resync is replayed from its first change on, and called incomplete too.
+    """  # fmt: skip
+    points = _points(until, at, difference)
+    wanted = Wanted(as_json, difference is not None)
+    settings = load_replay(config, options)
+    if from_topic:
+        if files:
+            raise UsageError("give files or --from-topic, not both")
+        lines, min_isr = _topic_lines(settings, cluster), None
+    else:
+        lines, min_isr = _file_lines(files or [])
+    assumed = Assumed(min_insync_replicas=settings.assumed_min_insync_replicas or min_isr or 1)
+    run = Run(
+        cluster,
+        points,
+        assumed=assumed,
+        on_events=EventPrinter(as_json=as_json) if events else None,
+    )
+    try:
+        run.follow(lines)
+        _show(wanted, points, run.snapshots)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read this has seen enough; nothing more must be written when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _file_lines(files: Sequence[str]) -> tuple[Iterator[Line], int | None]:
+    """Return the lines of the files, and the min.insync.replicas that a bundle among them takes."""
+    if not files:
+        raise UsageError("which log? name a FILE, - for standard input, or --from-topic")
+    check_files(files)
+    manifests = manifests_of(files)
+    for name, manifest in manifests.items():
+        for reason in manifest.missing:
+            sys.stderr.write(f"kcm: {name}: missing: {reason}\n")
+    taken = [manifest.assumed_min_insync_replicas for manifest in manifests.values()]
+    return lines_of(files), taken[0] if taken else None
+
+
+def _points(
+    until: str | None, at: str | None, difference: tuple[str, str] | None
+) -> tuple[Point, ...]:
+    given = [
+        name
+        for name, value in (("--until", until), ("--at", at), ("--diff", difference))
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise UsageError(f"give one of {' and '.join(given)}, not both")
+    if difference is not None:
+        first, second = difference
+        return read_point("--diff", first), read_point("--diff", second)
+    if until is not None:
+        return (read_position("--until", until),)
+    if at is not None:
+        return (read_time("--at", at),)
+    return (END,)
+
+
+def _topic_lines(settings: ReplaySettings, cluster: str | None) -> Iterator[Line]:
+    from kcm.history.topic_lines import TopicReading  # noqa: PLC0415  # a replay of files needs no Kafka client
+    from pipeline.topics import topic_names  # noqa: PLC0415  # the same
+
+    names = topic_names(settings.topic_prefix)
+    with TopicReading(settings, names.changes, cluster=cluster) as reading:
+        for record in reading.records():
+            yield Line(record.place, record.value)
+
+
+class EventPrinter:
+    """Prints events as they are told: as records of <prefix>.events, or for the eye."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._last: EventId | None = None
+
+    def __call__(self, cluster: str, events: Sequence[AnyEvent]) -> None:
+        """Print events, each with an id above the one before."""
+        if not self._as_json:
+            for event in events:
+                sys.stdout.write(f"{event_line(event)}\n")
+            return
+        for record in number(cluster, LINEAGE, events, after=self._last):
+            self._last = record.id
+            sys.stdout.write(f"{encode_event(record).decode()}\n")
+
+
+def _show_diff(told: SnapshotDiff, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(f"{encode_diff(told).decode()}\n")
+        return
+    for line in diff_lines(told):
+        sys.stdout.write(f"{line}\n")
+
+
+def _warn_of_early_end(point: Point, told: Snapshot) -> None:
+    position = Position(told.as_of.generation, told.as_of.seq)
+    if point.until is not None and position < point.until:
+        where = f"{position.generation}:{position.seq}, {time_text(told.at)}"
+        asked = f"{point.until.generation}:{point.until.seq}"
+        sys.stderr.write(f"kcm: the log ends before {asked}: at {where}\n")
+
+
+def _show(wanted: Wanted, points: Sequence[Point], snapshots: Sequence[Snapshot]) -> None:
+    for point, told in zip(points, snapshots, strict=True):
+        _warn_of_early_end(point, told)
+    told = snapshots[-1]
+    if wanted.difference:
+        _show_diff(diff(snapshots[0], told), as_json=wanted.as_json)
+    elif wanted.as_json:
+        sys.stdout.write(f"{encode_snapshot(told).decode()}\n")
+    else:
+        console(PIPE_WIDTH).print(summary(told), crop=False)

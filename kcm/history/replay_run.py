@@ -1,0 +1,160 @@
+"""One run of `kcm replay`: lines in, events and snapshots out.
+
+The rule: damage is counted, named on standard error with its place, and never ends the run; a log
+without one readable change does: nothing is known of any cluster, so there is no snapshot to show.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+from controller_model.history.log_replay import LogReplay, Point
+from controller_model.history.snapshot import Snapshot
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import Position
+from controller_model.records.events import AnyEvent
+from controller_model.records.loose_log import LooseLine, decode_line
+from controller_model.state.control_plane import Assumed
+from kcm.cli.written import printable, time_text
+from kcm.history.replay_input import Line
+from pipeline.runtime import UsageError
+
+MOST_DAMAGE_TOLD = 20
+"""Lines about damage; a file that is no log at all has no more to tell, but where it breaks off."""
+
+EventSink = Callable[[str, Sequence[AnyEvent]], None]
+"""Takes the cluster's name, empty where no record has one, and what happened."""
+
+
+class Run:
+    """A replay of lines; `snapshots` are in the order of the points."""
+
+    def __init__(
+        self,
+        cluster: str | None,
+        points: Sequence[Point],
+        *,
+        assumed: Assumed,
+        on_events: EventSink | None = None,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self.replay = LogReplay(cluster, points=points, assumed=assumed)
+        self.damaged = 0
+        self._asked_for = cluster
+        self._points = points
+        self._on_events = on_events
+        self._warn = warn or _to_stderr
+
+    def follow(self, lines: Iterable[Line]) -> None:
+        """Take in all lines; raises UsageError for a log of several clusters without a choice."""
+        for line in lines:
+            if self.replay.is_done and self._asked_for is not None:
+                break
+            self._take(line)
+        self._tell(self.replay.finish())
+        self._check()
+        self._warn_of_what_was_dropped()
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots; raises UsageError for a point before the log begins."""
+        taken = []
+        for point in self._points:
+            told = self.replay.snapshots.get(point)
+            if told is None:
+                raise UsageError(f"the log begins later than {_words(point)}{self._beginning()}")
+            taken.append(told)
+        return taken
+
+    def _beginning(self) -> str:
+        first = self.replay.first
+        if first is None:
+            return ""
+        return f": at {first.generation}:{first.seq}, {time_text(first.observed_at)}"
+
+    def _take(self, line: Line) -> None:
+        loose = _read(line)
+        is_damaged = loose.unreadable > 0 and self._is_ours(loose)
+        if is_damaged and not loose.ends_unreadable:
+            self._note_damage(line, loose)
+        events = self.replay.take(loose.changes)
+        if events:
+            self._tell(events)
+        if is_damaged and loose.ends_unreadable:  # no change of the line tells what it left out
+            self._note_damage(line, loose)
+
+    def _is_ours(self, loose: LooseLine) -> bool:
+        """Tell whether damage may be of our cluster: a message is of one, so its others tell."""
+        ours = {"", self.replay.cluster}
+        names = {change.cluster for change in loose.changes}
+        return self.replay.cluster is None or not names or not names.isdisjoint(ours)
+
+    def _note_damage(self, line: Line, loose: LooseLine) -> None:
+        if self.damaged < MOST_DAMAGE_TOLD or line.damage:
+            count = f"{loose.unreadable} records: " if loose.unreadable > 1 else ""
+            self._warn(f"{line.place}: unreadable, skipped: {count}{loose.reason}")
+        elif self.damaged == MOST_DAMAGE_TOLD:
+            self._warn(f"{line.place}: more that is unreadable is counted only")
+        self.damaged += 1
+        self._tell(self.replay.count_unreadable(loose.unreadable, f"{line.place}: {loose.reason}"))
+
+    def _tell(self, events: Sequence[AnyEvent]) -> None:
+        if self._on_events is None or self._is_ambiguous():
+            return
+        if len(self._points) > 1:  # between the two of them
+            taken = [each for each in self.replay.snapshots.values() if each is not None]
+            begin = min((Position(s.as_of.generation, s.as_of.seq) for s in taken), default=None)
+            events = [each for each in events if begin is not None and each.position > begin]
+        if events:
+            self._on_events(self.replay.cluster or "", events)
+
+    def _is_ambiguous(self) -> bool:
+        return self._asked_for is None and len(self.replay.clusters) > 1
+
+    def _check(self) -> None:
+        listed = printable(", ".join(sorted(self.replay.clusters)))
+        if self._is_ambiguous():
+            raise UsageError(f"the log has several clusters; choose one by --cluster: {listed}")
+        if self.replay.first is not None:
+            return
+        if self.replay.clusters:
+            raise UsageError(
+                f"there is no change of cluster {self._asked_for} in the log; it has: {listed}"
+            )
+        if self.damaged:
+            raise UsageError("nothing in the log is a readable change")
+        raise UsageError("there is no change in the log")
+
+    def _warn_of_what_was_dropped(self) -> None:
+        if self.replay.state is None:
+            return
+        log = self.replay.state.control.log
+        if log.not_newer:
+            self._warn(
+                f"{log.not_newer} changes were dropped: not newer than those before them, "
+                "or of another watcher (are the files in order?)"
+            )
+        if log.errors:
+            self._warn(
+                f"{log.errors} changes met an error of ours and were dropped: --events tells"
+            )
+
+
+def _read(line: Line) -> LooseLine:
+    if line.damage:
+        return LooseLine((), 1, line.damage)
+    try:
+        return decode_line(line.data)
+    except UnreadableRecordError as error:
+        return LooseLine((), 1, str(error))
+
+
+def _words(point: Point) -> str:
+    if point.until is not None:
+        return f"{point.until.generation}:{point.until.seq}"
+    return time_text(point.at or 0)
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"kcm: {printable(line)}\n")

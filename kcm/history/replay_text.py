@@ -1,0 +1,221 @@
+"""Snapshots, differences and events for the eye.
+
+The rule: one screen. What is abnormal is listed, the rest is counted; `--json` has it all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from controller_model.history.snapshot import BrokerSnapshot, PartitionSnapshot, Snapshot
+from controller_model.history.snapshot_diff import Difference, SnapshotDiff
+from controller_model.records.events import AnyEvent
+from kcm.cli.event_text import event_words
+from kcm.cli.plain_table import PlainTable
+from kcm.cli.written import printable, time_text
+
+MOST_BROKERS = 30
+"""Rows of brokers on one screen; those that are gone come first."""
+MOST_PARTITIONS = 10
+"""Abnormal partitions that are listed."""
+MOST_DIFFERENCES = 200
+"""Lines of differences; more than anybody reads."""
+_THING_DEPTHS = {2, 4}
+"""Lengths of paths in a snapshot that lead to a topic, a broker, or a topic's partition."""
+_TROUBLE = ("offline", "under_replicated", "under_min_isr", "at_min_isr", "preferred_imbalance")
+
+
+def summary(told: Snapshot) -> RenderableType:
+    """Return a snapshot on one screen."""
+    parts: list[RenderableType] = [_head(told), _figures(told)]
+    if told.brokers:
+        parts.append(_brokers(told))
+    parts += [Text(printable(line)) for line in _abnormal(told)]
+    return Group(*parts)
+
+
+def event_line(event: AnyEvent) -> str:
+    """Return an event as one line: when, where in the log, what."""
+    facts: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
+    partitions = facts.pop("partitions", None)
+    names = ""
+    if isinstance(partitions, int):
+        facts["partition_count"] = partitions
+    elif partitions is not None:
+        facts.setdefault("partition_count", len(partitions))
+        names = _some_partitions(partitions)
+    generation, seq = event.position
+    return printable(f"{time_text(event.at)}  {generation}:{seq}  {event_words(facts)}{names}")
+
+
+def diff_lines(told: SnapshotDiff) -> Iterator[str]:
+    """Yield the differences, a line for each thing that differs."""
+    before, after = told.before, told.after
+    yield (
+        f"cluster {printable(told.cluster or '(unnamed)')}: from {before.as_of.generation}:{before.as_of.seq} "
+        f"({time_text(before.at)}) to {after.as_of.generation}:{after.as_of.seq} "
+        f"({time_text(after.at)})"
+    )
+    if not told.differences:
+        yield "nothing differs"
+    groups = [
+        (subject, list(group))
+        for subject, group in itertools.groupby(told.differences, key=_subject)
+    ]
+    for subject, group in groups[:MOST_DIFFERENCES]:
+        yield printable(f"{subject}: {', '.join(map(_change, group))}")
+    if len(groups) > MOST_DIFFERENCES:
+        yield f"... and {len(groups) - MOST_DIFFERENCES} more; --json has them all"
+
+
+def _head(told: Snapshot) -> Text:
+    controller = told.controller
+    who = "nobody" if controller.id is None else f"broker {controller.id}"
+    epoch = "unknown" if controller.epoch is None else controller.epoch
+    text = Text(
+        f"cluster     {printable(told.cluster or '(unnamed)')}\n"
+        f"as of       {told.as_of.generation}:{told.as_of.seq}, {time_text(told.at)}\n"
+        f"controller  {who}, epoch {epoch}; elections {controller.elections}, "
+        f"changes {controller.changes}, to another broker {controller.id_changes}, "
+        f"missed {controller.missed_elections}"
+    )
+    if told.incomplete_reason is not None:
+        text.append(f"\nincomplete  {printable(told.incomplete_reason)}", style="bold yellow")
+    return text
+
+
+def _figures(told: Snapshot) -> Text:
+    counts: dict[str, int] = msgspec.structs.asdict(told.counts)
+    size = [f"{_words(name)} {counts[name]}" for name in ("topics", "partitions")]
+    trouble = [f"{_words(name)} {counts[name]}" for name in _TROUBLE]
+    under_way = [f"{_words(name)} {counts[name]}" for name in ("reassigning", "deleting_topics")]
+    heard = [f"{_words(name)} {counts[name]}" for name in ("missed_updates", "unreadable", "stale")]
+    pending = told.pending
+    asked = [
+        *(["preferred election"] if pending.preferred_election else []),
+        *(["reassign partitions"] if pending.reassign_partitions else []),
+        f"notifications {pending.notifications}",
+    ]
+    text = Text(f"size        {', '.join(size)}\n")
+    is_bad = counts["offline"] + counts["under_replicated"] + counts["under_min_isr"] > 0
+    text.append(f"partitions  {', '.join(trouble)}\n", style="bold red" if is_bad else "")
+    text.append(f"under way   {', '.join([*under_way, *asked])}\n")
+    text.append(f"log         {', '.join(heard)}")
+    return text
+
+
+def _brokers(told: Snapshot) -> PlainTable:
+    table = PlainTable(
+        "broker", "live", "epoch", "registrations", "leaders", "replicas", "preferred",
+        "imbalance", left=("live",),
+    )  # fmt: skip
+    order = sorted(told.brokers.items(), key=lambda item: (item[1].live, item[0]))
+    for broker, facts in order[:MOST_BROKERS]:
+        table.add(*_broker_row(broker, facts), style="" if facts.live else "bold red")
+    if len(order) > MOST_BROKERS:
+        table.add("...", f"{len(order) - MOST_BROKERS} more")
+    return table
+
+
+def _broker_row(broker: int, facts: BrokerSnapshot) -> tuple[str, ...]:
+    return (
+        str(broker),
+        "yes" if facts.live else "NO",
+        "-" if facts.epoch is None else str(facts.epoch),
+        str(facts.registrations),
+        str(facts.leaders),
+        str(facts.replicas),
+        str(facts.preferred),
+        f"{facts.imbalance_ratio:.1%}",
+    )
+
+
+def _abnormal(told: Snapshot) -> Iterator[str]:
+    """Yield the partitions that need a look, the worst first."""
+    found = []
+    for name, topic in told.topics.items():
+        if topic.deleting:
+            continue
+        for partition, facts in topic.partitions.items():
+            complaint = _complaint(facts)
+            if complaint is not None:
+                found.append((complaint, f"{name}-{partition}", facts))
+    found.sort(key=lambda entry: entry[0])
+    for (_, what), name, facts in found[:MOST_PARTITIONS]:
+        isr = "none" if facts.isr is None else _list(facts.isr)
+        yield f"{what:<16} {name}: leader {facts.leader}, ISR {isr} of {_list(facts.replicas)}"
+    if len(found) > MOST_PARTITIONS:
+        yield f"... and {len(found) - MOST_PARTITIONS} more; --json has them all"
+
+
+def _complaint(facts: PartitionSnapshot) -> tuple[int, str] | None:
+    if facts.state == "OfflinePartition":
+        return 0, "offline"
+    if facts.isr is not None and len(facts.isr) < len(set(facts.replicas) - set(facts.adding)):
+        return 1, "under-replicated"
+    if facts.adding or facts.removing:
+        return 2, "reassigning"
+    return None
+
+
+def _subject(difference: Difference) -> str:
+    path = difference.path
+    match path:
+        case ("topics", topic, "partitions", partition, *_):
+            return f"{topic}-{partition}"
+        case ("topics", topic, *_):
+            return f"topic {topic}"
+        case ("brokers", broker, *_):
+            return f"broker {broker}"
+    return path[0].replace("_", " ")
+
+
+def _change(difference: Difference) -> str:
+    path = difference.path
+    is_thing = path[0] in {"topics", "brokers"} and len(path) in _THING_DEPTHS
+    if is_thing and difference.before is None:
+        return f"new{_facts(difference.after)}"
+    if is_thing and difference.after is None:
+        return f"gone{_facts(difference.before)}"
+    name = f"{_words(path[-1])} " if len(path) > 1 else ""
+    return f"{name}{_value(difference.before)} -> {_value(difference.after)}"
+
+
+def _facts(thing: Any) -> str:
+    if not isinstance(thing, dict):
+        return ""
+    if "partitions" in thing:
+        count = len(thing["partitions"])
+        return f" ({count} partition{'' if count == 1 else 's'})"
+    told = (f"{_words(name)} {_value(value)}" for name, value in thing.items())
+    return f" ({', '.join(told)})"
+
+
+def _some_partitions(partitions: Sequence[Any]) -> str:
+    shown = " ".join(f"{topic}-{partition}" for topic, partition in partitions[:MOST_PARTITIONS])
+    more = " ..." if len(partitions) > MOST_PARTITIONS else ""
+    return f" ({shown}{more})"
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return _list(value)
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _list(values: Iterable[object]) -> str:
+    return f"[{','.join(map(str, values))}]"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

@@ -1,0 +1,250 @@
+"""Have the jars of Spark's Kafka connector and of the servers: from the cache, else by Apache Ivy.
+
+pyspark ships Ivy, so nothing but Java is needed. What is to be had is pinned in `ivy.xml`; the
+cache's folder bears that file's hash, so another release of ours never takes old jars. A folder is
+complete or not there: Ivy fills a temporary one, which gets a manifest of names, sizes and hashes
+and then its name, in one step, under a lock that a second process waits for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kcm.jars.java import find_java
+from kcm.jars.progress import JarsProgress
+from kcm.processes.errors import MissingJarsError
+from kcm.processes.process import Process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kcm.jars.java import Java
+
+IVY_FILE = Path(__file__).with_name("ivy.xml")
+FILES_BY_CONF = {"connector": 4, "broker": 56}  # what ivy.xml resolves to; a test counts them
+OLD_ZOOKEEPER = "zookeeper34"
+OLD_ZOOKEEPER_IVY_FILE = Path(__file__).with_name("ivy-zookeeper-3.4.xml")
+OLD_ZOOKEEPER_FILES_BY_CONF = {OLD_ZOOKEEPER: 3}
+ARE_CALLED = {
+    IVY_FILE: "the jars of Kafka and ZooKeeper (56 MB, once)",
+    OLD_ZOOKEEPER_IVY_FILE: "the jars of ZooKeeper 3.4 (1 MB, once)",
+}
+MANIFEST_NAME = "manifest.json"
+LOG_POLL_S = 0.1  # how often to read what Ivy printed
+SETTINGS_VARIABLE = "KCM_IVY_SETTINGS"
+
+
+@dataclass(frozen=True, slots=True)
+class Jars:
+    """Where the jars lie: `connector` for Spark's classpath, `broker` for the servers'."""
+
+    connector: list[Path]
+    broker: list[Path]
+
+
+def default_cache() -> Path:
+    """Return the folder that keeps jars between runs: `$XDG_CACHE_HOME/kcm`, or `~/.cache/kcm`."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "kcm"
+
+
+def ensure_jars(*, progress: bool = True, cache: Path | None = None) -> Jars:
+    """Return all jars, downloading what is missing; None for `cache` is `default_cache()`.
+
+    `progress` shows a bar on a terminal and plain lines elsewhere, on standard error. Raises
+    MissingJarsError, in one line, when there is something to download and it cannot be had.
+    """
+    return Jars(**_ensure(IVY_FILE, FILES_BY_CONF, cache, progress=progress))
+
+
+def ensure_old_zookeeper_jars(*, progress: bool = True, cache: Path | None = None) -> list[Path]:
+    """Return the classpath of a ZooKeeper 3.4 server, downloading it (1 MB) when it is missing.
+
+    Nothing that kcm runs needs it; it is an old ensemble to try the watcher on.
+    """
+    found = _ensure(OLD_ZOOKEEPER_IVY_FILE, OLD_ZOOKEEPER_FILES_BY_CONF, cache, progress=progress)
+    return found[OLD_ZOOKEEPER]
+
+
+def read_jars(folder: Path) -> Jars | None:
+    """Return the jars of a complete folder; None when a file is missing or of another size."""
+    found = _read(folder, FILES_BY_CONF)
+    return None if found is None else Jars(**found)
+
+
+def find_jars(cache: Path | None = None) -> Jars | None:
+    """Return the jars of this release if all are here; None if not. Downloads nothing."""
+    return read_jars(_folder(default_cache() if cache is None else cache, IVY_FILE))
+
+
+def _folder(root: Path, ivy_file: Path) -> Path:
+    return root / "jars" / hashlib.sha256(ivy_file.read_bytes()).hexdigest()[:16]
+
+
+def _ensure(
+    ivy_file: Path, counts: Mapping[str, int], cache: Path | None, *, progress: bool
+) -> dict[str, list[Path]]:
+    root = default_cache() if cache is None else cache
+    folder = _folder(root, ivy_file)
+    if (jars := _read(folder, counts)) is not None:
+        return jars
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(folder.with_suffix(".lock")):
+            # another process may have brought them while we waited for the lock
+            found = _read(folder, counts)
+            return found or _download(root, folder, ivy_file, counts, progress=progress)
+    except OSError as error:
+        message = f"cannot keep jars in {root}: {error.strerror or error}; make room or set XDG_CACHE_HOME"
+        raise MissingJarsError(message) from error
+
+
+def _read(folder: Path, counts: Mapping[str, int]) -> dict[str, list[Path]] | None:
+    try:
+        manifest = json.loads((folder / MANIFEST_NAME).read_bytes())
+        sizes = {entry["name"]: entry["size"] for entry in manifest["files"]}
+        complete = all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    by_conf = {
+        conf: sorted(folder / name for name in sizes if name.startswith(f"{conf}/"))
+        for conf in counts
+    }
+    found = {conf: len(paths) for conf, paths in by_conf.items()}
+    return by_conf if complete and found == dict(counts) else None
+
+
+def write_manifest(folder: Path) -> None:
+    """Write down what the folder holds: each jar's name, size and SHA-256."""
+    files = [
+        {
+            "name": path.relative_to(folder).as_posix(),
+            "size": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in sorted(folder.glob("*/*.jar"))
+    ]
+    (folder / MANIFEST_NAME).write_text(json.dumps({"files": files}, indent=1))
+
+
+def find_ivy() -> Path:
+    """Return Ivy's jar inside the installed pyspark, without importing pyspark."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        message = (
+            "pyspark is not installed, and with it Ivy, which downloads jars: install kcm[stream]"
+        )
+        raise MissingJarsError(message)
+    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    if not found:
+        message = f"no ivy-*.jar in {Path(spec.origin).parent / 'jars'}: install pyspark again"
+        raise MissingJarsError(message)
+    return found[-1]
+
+
+def ivy_command(java: Java, root: Path, target: Path, ivy_file: Path = IVY_FILE) -> list[str]:
+    """Return the command line that resolves `ivy_file` and copies the jars to `target/<conf>`."""
+    settings = os.environ.get(SETTINGS_VARIABLE)
+    if settings and not Path(settings).is_file():
+        message = f"{SETTINGS_VARIABLE} names {settings}, which is not a file; correct or unset it"
+        raise MissingJarsError(message)
+    return [
+        os.fspath(java.path),
+        f"-Divy.default.ivy.user.dir={root / 'ivy'}",  # a user's own Ivy cache stays untouched
+        "-jar",
+        os.fspath(find_ivy()),
+        *(("-settings", settings) if settings else ()),
+        "-ivy",
+        os.fspath(ivy_file),
+        "-retrieve",
+        f"{target}/[conf]/[artifact]-[revision].[ext]",
+    ]
+
+
+def failure_line(output: list[str], root: Path) -> str:
+    """Say in one line why Ivy failed, and what to do, from what it printed."""
+    text = "\n".join(output)
+    advice = f"run again when online, or name a mirror's Ivy settings in {SETTINGS_VARIABLE}; cache is {root}"
+    missing = re.search(r"::\s+(\S+#\S+;[^\s:]+): not found", text)
+    what = missing.group(1) if missing else "the jars"
+    access = re.search(r"Server access error at url (\S+) \(([^)\n]*)", text)
+    if access:
+        host = re.sub(r"^\w+://([^/]+).*$", r"\1", access.group(1))
+        return f"cannot download {what}: no network reaches {host} ({access.group(2)}); {advice}"
+    if missing:
+        return f"cannot download {what}: the repository does not have it; {advice}"
+    last = next((line.strip() for line in reversed(output) if line.strip()), "it printed nothing")
+    return f"cannot download {what}: Ivy failed, its last words: {last}; {advice}"
+
+
+def _download(
+    root: Path, folder: Path, ivy_file: Path, counts: Mapping[str, int], *, progress: bool
+) -> dict[str, list[Path]]:
+    java = find_java()
+    temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
+    try:
+        command = ivy_command(java, root, temporary, ivy_file)
+        what = ARE_CALLED[ivy_file]
+        shown = JarsProgress(sum(counts.values()), root, show=progress, what=what)
+        _run_ivy(command, temporary / "ivy.log", root, shown)
+        write_manifest(temporary)
+        if _read(temporary, counts) is None:
+            found = {conf: len(list((temporary / conf).glob("*.jar"))) for conf in counts}
+            message = (
+                f"Ivy brought {found} jars where {dict(counts)} were expected; cache is {root}"
+            )
+            raise MissingJarsError(message)
+        if folder.exists():
+            shutil.rmtree(folder)  # incomplete, or we would not be here; the lock is ours
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    jars = _read(folder, counts)
+    if jars is None:
+        message = f"the jars in {folder} changed while they were being downloaded; run again"
+        raise MissingJarsError(message)
+    return jars
+
+
+def _run_ivy(command: list[str], log_path: Path, root: Path, progress: JarsProgress) -> None:
+    """Run Ivy under guard, as everything that we start, and show what it does."""
+    output: list[str] = []
+    ivy = Process("ivy", command, log_path=log_path)
+    with progress as shown:
+        ivy.start()
+        try:
+            with log_path.open(errors="replace") as log:
+                rest = ""
+                ended = False
+                while not ended:
+                    ended = not ivy.running  # asked before the last read, so that no line is lost
+                    *lines, rest = (rest + log.read()).split("\n")
+                    output += lines
+                    for line in lines:
+                        shown.read(line)
+                    if not ended:
+                        time.sleep(LOG_POLL_S)
+        finally:
+            ivy.kill()
+        if ivy.exit_code != 0:
+            raise MissingJarsError(failure_line(output, root))
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock file; a second process waits here until the first has its jars."""
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,129 @@
+"""Keep a running pipeline running: what dies is started again, unless that cannot help.
+
+The rule: one look (`look`) never waits, and returns what is to be told; who calls it decides how
+often and where the lines go. Exit codes 2, 4 and 5 are final: a bad setting, a conflict or a
+missing Java does not go away by starting again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from kcm.local.log_follower import LogFollower
+from kcm.local.pipeline_processes import VERBS, Pipeline
+from kcm.processes.process import Process
+from pipeline.runtime import (
+    Backoff,
+    ConflictError,
+    EnvironmentProblemError,
+    KcmError,
+    UnreachableError,
+    UsageError,
+)
+
+BROKER = "the pipeline's Kafka"
+HEALTHY_AFTER_S = 60.0
+"""A process that ran for this long is restarted at once when it dies, as for the first time."""
+MOST_BROKER_DEATHS = 3
+"""Deaths in a row of the embedded broker before we give up: its log tells why."""
+
+_FINAL: dict[int, type[KcmError]] = {
+    each.exit_code: each for each in (UsageError, ConflictError, EnvironmentProblemError)
+}
+_FIRST_RESTART_S = 0.5
+_MOST_RESTART_S = 30.0
+
+
+class _Patient:
+    """When a process was started, how often it died, and when it may be started again."""
+
+    def __init__(self, now: float) -> None:
+        self.started_at = now
+        self.restart_at: float | None = None
+        self.deaths = 0
+        self.pause = Backoff(first_s=_FIRST_RESTART_S, most_s=_MOST_RESTART_S)
+
+
+class Tender:
+    """The nurse of one pipeline; make it before the pipeline starts."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        fail_fast: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Tend to a pipeline; with `fail_fast` an unreachable server is final as well."""
+        self._pipeline = pipeline
+        self._final = _FINAL | ({UnreachableError.exit_code: UnreachableError} if fail_fast else {})
+        self._clock = clock
+        self._followers: dict[str, LogFollower] = {}
+        self._patients: dict[str, _Patient] = {}
+
+    def follow(self) -> None:
+        """Begin with the logs as they are before the start: older warnings are old news."""
+        for name in VERBS:
+            self._followers[name] = LogFollower(name, self._pipeline.log_path(name))
+
+    def look(self) -> Iterator[str]:
+        """Restart what has died and yield what a user should hear; a KcmError ends it all."""
+        for follower in self._followers.values():
+            yield from follower.news()
+        if self._pipeline.broker:
+            yield from self._tend(BROKER, self._pipeline.broker.process, self._start_broker)
+        for name, process in self._pipeline.processes.items():
+            yield from self._tend(name, process, process.start)
+
+    def _start_broker(self) -> None:
+        if self._pipeline.broker:
+            self._pipeline.broker.start(wait=False)
+
+    def _tend(self, name: str, process: Process, start: Callable[[], None]) -> Iterator[str]:
+        now = self._clock()
+        patient = self._patients.setdefault(name, _Patient(now))
+        if process.running:
+            return
+        if patient.restart_at is None:
+            self._check_final(name, process, patient)
+            if now - patient.started_at >= HEALTHY_AFTER_S:
+                patient.pause.reset()
+                patient.deaths = 0
+            patient.deaths += 1
+            wait_s = patient.pause.next_s()
+            patient.restart_at = now + wait_s
+            yield (
+                f"{name} {_how_it_ended(process)}; starting it again in {wait_s:g} s "
+                f"(log: {process.log_path})"
+            )
+        if now >= patient.restart_at:
+            patient.restart_at = None
+            patient.started_at = now
+            start()
+
+    def _check_final(self, name: str, process: Process, patient: _Patient) -> None:
+        code = process.exit_code
+        if name == BROKER:
+            if patient.deaths >= MOST_BROKER_DEATHS:
+                process.check()
+            return
+        if code in self._final:
+            line = last_words(process) or f"it ended with exit code {code}"
+            raise self._final[code](f"{name}: {line} (log: {process.log_path})")
+
+
+def last_words(process: Process) -> str:
+    """Return the line in which a part said why it ended; empty when it did not say."""
+    for line in reversed(process.log_tail().splitlines()):
+        head, colon, rest = line.partition(": ")
+        if colon and head.split()[:1] == ["kcm"]:
+            return rest
+    return ""
+
+
+def _how_it_ended(process: Process) -> str:
+    words = last_words(process)
+    if words:
+        return f"ended: {words}"
+    return f"ended with exit code {process.exit_code}"

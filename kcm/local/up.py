@@ -1,0 +1,228 @@
+"""`kcm up`: the whole pipeline on one machine, for a cluster of the user's own.
+
+The rule: everything that can be checked is checked before anything is started; then one loop tends
+to the processes until a signal comes, and whatever ends it, nothing is left running.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kcm.cli.exits import traced
+from kcm.cli.options import Options, with_options
+from kcm.cli.parts import TITLED, AllSettings, load_all, missing_package, suspicious_variables
+from kcm.jars.jars import ensure_jars
+from kcm.jars.java import find_java
+from kcm.local.data_folder import default_folder, locked
+from kcm.local.exporter_client import ClusterSeen
+from kcm.local.pipeline_processes import Pipeline
+from kcm.local.process_restarter import Tender
+from kcm.processes.supervisor import Supervisor
+from pipeline.runtime import EnvironmentProblemError, install_stop_signal
+from pipeline.settings import PipelineSettings, given_values
+from pipeline.topics import client_properties
+
+LOOK_EVERY_S = 0.25
+"""How often the processes are looked after: a death is told, and its backoff begun, this soon."""
+ASK_EVERY_S = 2.0
+"""How often the exporter is asked once it shows the cluster; before that, at each look."""
+PATIENCE_S = 10.0
+"""How long nothing may be said while everything starts."""
+SPARK_HINT = " (Spark takes 10 s to start on an idle machine, longer on a busy one)"
+ANSWER_DEADLINE_S = 5.0
+"""How long the pipeline's Kafka may take to tell its cluster's id."""
+_NEEDED_PACKAGES = ("kazoo", "pyspark", "pandas", "pyarrow")
+
+Say = Callable[[str], None]
+
+
+@with_options(
+    *TITLED,
+    defaults={
+        "bootstrap_servers": "a broker that is started for it",
+        "checkpoint_dir": "DATA/checkpoint",
+    },
+)
+def up(
+    config: Path | None,
+    options: Options,
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            help="Folder for the pipeline's topics, checkpoint and logs, kept over restarts. "
+            "[default: ~/.local/state/kcm/CLUSTER]",
+        ),
+    ] = None,
+) -> int:
+    """Run everything on this machine, for a cluster of yours.
+
+    Example: kcm up --zookeeper zk1:2181,zk2:2181/kafka --cluster prod
+
+    That is the watcher, the fold, the exporter, and a Kafka broker for their topics; with --bootstrap-servers the
+    topics are kept on a Kafka of yours (not on the cluster that is watched). Every option can also be given as an
+    environment variable (--log-level as KCM_LOG_LEVEL) or in the configuration file (log_level = "info"). Give
+    passwords there: arguments are visible to all users. Ctrl-C stops everything.
+    """
+    settings = load_all(config, options)
+    for line in suspicious_variables():
+        _say(f"warning: {line}")
+    with traced(wanted=settings.watch.log_level == "debug"):
+        check_packages()
+        find_java()
+        with locked(data or default_folder(settings.watch.cluster)) as folder:
+            jars = ensure_jars(progress=True)
+            with Supervisor(folder) as supervisor:
+                pipeline = Pipeline(
+                    supervisor=supervisor,
+                    jars=jars,
+                    data_dir=folder,
+                    cluster=settings.watch.cluster,
+                    zookeeper=settings.watch.zookeeper,
+                    bootstrap_servers=own_servers(settings),
+                    options=options_of(settings),
+                )
+                Run(pipeline, settings, _say).until(install_stop_signal())
+    return 0
+
+
+class Run:
+    """One run of a pipeline, from its start until a stop signal or an error that is final."""
+
+    def __init__(self, pipeline: Pipeline, settings: AllSettings, say: Say) -> None:
+        """Take a pipeline that was not started yet."""
+        self._pipeline = pipeline
+        self._settings = settings
+        self._say = say
+        self._tender = Tender(pipeline, fail_fast=settings.watch.fail_fast)
+        self._began = time.monotonic()
+        self._ask_at = 0.0
+        self._patience_until = self._began + PATIENCE_S
+        self._shown: ClusterSeen | None = None
+        self._hint = SPARK_HINT  # said once
+
+    def until(self, stop: threading.Event) -> None:
+        """Run until `stop` is set; stop everything, whatever ends it."""
+        pipeline = self._pipeline
+        pipeline.check_ports()
+        self._tender.follow()
+        self._say(self._first_line())
+        try:
+            pipeline.start(wait_broker=False)
+            while not stop.wait(LOOK_EVERY_S):
+                for line in self._tender.look():
+                    self._say(line)
+                self._ask()
+            self._say("stopping")
+        finally:
+            pipeline.stop()
+
+    def _first_line(self) -> str:
+        pipeline = self._pipeline
+        own = f"the pipeline's Kafka ({pipeline.bootstrap_servers}), " if pipeline.broker else ""
+        return (
+            f"starting {own}watcher, fold and exporter for cluster {pipeline.cluster} "
+            f"(data and logs: {pipeline.data_dir})"
+        )
+
+    def _ask(self) -> None:
+        """Ask the exporter for the cluster and tell what changed."""
+        now = time.monotonic()
+        if now < self._ask_at:
+            return
+        seen = self._pipeline.seen()
+        if self._shown:
+            self._ask_at = now + ASK_EVERY_S
+        if isinstance(seen, ClusterSeen) and (seen.live or self._shown):
+            self._tell(seen)
+        elif self._shown is None and now >= self._patience_until:
+            self._patience_until = now + PATIENCE_S
+            what = seen if isinstance(seen, str) else f"its figures are {seen.status}"
+            self._say(f"not ready after {now - self._began:.0f} s: {what}{self._hint}")
+            self._hint = ""
+
+    def _tell(self, seen: ClusterSeen) -> None:
+        before = self._shown
+        self._shown = seen
+        if before is None:
+            url = self._pipeline.exporter_url
+            took_s = time.monotonic() - self._began
+            self._say(f"ready: {_controller(seen)}; metrics at {url}/metrics, API at {url}/api/v1")
+            self._say(f"(after {took_s:.0f} s; Ctrl-C stops everything)")
+            self._warn_of_own_cluster(seen)
+            return
+        if seen.status != before.status:
+            self._say(f"the figures are {seen.status} now (they were {before.status})")
+        if (seen.controller_id, seen.epoch) != (before.controller_id, before.epoch):
+            self._say(_controller(seen))
+
+    def _warn_of_own_cluster(self, seen: ClusterSeen) -> None:
+        """Say so when the topics lie on the cluster that is watched."""
+        if self._pipeline.broker is not None or seen.cluster_id is None:
+            return
+        if cluster_id_of(self._settings.export) == seen.cluster_id:
+            self._say(
+                "warning: the pipeline's topics lie on the cluster that is watched: in its "
+                "trouble the monitor is blind; leave --bootstrap-servers out, or name another"
+            )
+
+
+def check_packages() -> None:
+    """Raise EnvironmentProblemError when a package of some part is not installed."""
+    for package in _NEEDED_PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise EnvironmentProblemError(missing_package(package, "all"))
+
+
+def own_servers(settings: AllSettings) -> str | None:
+    """Return the user's own brokers for the topics; None when nobody named any."""
+    export = settings.export
+    return export.bootstrap_servers if "bootstrap_servers" in export.model_fields_set else None
+
+
+def options_of(settings: AllSettings) -> dict[str, str]:
+    """Return what the parts are told: what the user gave, and the ports.
+
+    A port is a free one only if the user said 0, because Prometheus must find it again.
+    """
+    options: dict[str, str] = {
+        "port": str(settings.export.port),
+        "watcher_metrics_port": str(settings.watch.watcher_metrics_port),
+        "stream_metrics_port": str(settings.stream.stream_metrics_port),
+    }
+    for each in settings:
+        options |= given_values(each)
+    # the logs are files that we read ourselves
+    return options | {"log_format": "json"}
+
+
+def cluster_id_of(settings: PipelineSettings) -> str | None:
+    """Return the id of the pipeline's Kafka cluster; None when it does not tell."""
+    admin = AdminClient(client_properties(settings))
+    try:
+        answer = admin.list_topics(timeout=ANSWER_DEADLINE_S)
+    except KafkaException:
+        return None
+    return answer.cluster_id or None
+
+
+def _controller(seen: ClusterSeen) -> str:
+    if seen.controller_id is None or seen.controller_id < 0:
+        return f"no controller, epoch {seen.epoch}"
+    return f"controller is broker {seen.controller_id}, epoch {seen.epoch}"
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

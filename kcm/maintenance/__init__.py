@@ -1,0 +1,1 @@
+"""`kcm maintenance`: planned work."""

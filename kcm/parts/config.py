@@ -1,0 +1,121 @@
+"""`kcm config`: what the settings are and where each came from, or the reference of all of them.
+
+The rule: secrets are never shown, and the reference is made from the same classes that check the
+values, so it cannot be out of step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from annotated_types import Ge, Gt, Le
+from pydantic.fields import FieldInfo
+
+from kcm.cli.options import (
+    Options,
+    SettingsClass,
+    default_text,
+    option_name,
+    placeholder,
+    with_options,
+)
+from kcm.cli.parts import PARTS, TITLED, all_names, load_all, suspicious_variables
+from pipeline.settings import ENV_PREFIX, PipelineSettings, describe, read_layers
+
+SHARED_TITLE = "All parts"
+
+
+@with_options(*TITLED)
+def config(
+    config: Path | None,
+    options: Options,
+    *,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the reference of all settings instead.")
+    ] = False,
+) -> int:
+    """Print all settings, and where each came from.
+
+    Examples: kcm config --config kcm.toml, kcm config --markdown
+
+    Secrets are not shown. Options win over environment variables (KCM_LOG_LEVEL), these over the file (log_level = "info"), that over the
+    defaults.
+    """
+    if markdown:
+        typer.echo(reference())
+        return 0
+    for line in effective(config, options):
+        typer.echo(line)
+    for line in suspicious_variables():
+        typer.echo(f"kcm: warning: {line}", err=True)
+    return 0
+
+
+def effective(config_file: Path | None, options: Options) -> Iterator[str]:
+    """Yield the settings in effect as lines: name, value, origin."""
+    rows: dict[str, tuple[str, str]] = {}
+    for part, settings in zip(PARTS, load_all(config_file, options), strict=True):
+        own = {name: options.get(name) for name in part.settings.model_fields}
+        layers = read_layers(part.settings, config_file, known=all_names(), **own)
+        for name, value in describe(settings).items():
+            rows[name] = (value, layers.origin(name))
+    name_width = max(map(len, rows))
+    value_width = min(40, max(len(value) for value, _ in rows.values()))
+    for name, (value, origin) in rows.items():
+        yield f"{name:<{name_width}}  {value:<{value_width}}  ({origin})"
+
+
+def reference() -> str:
+    """Return the reference of all settings as Markdown tables, one for each part."""
+    groups: list[tuple[str, SettingsClass, set[str]]] = [
+        (SHARED_TITLE, PipelineSettings, set()),
+        *(
+            (f"{part.title} (`kcm {part.verb}`)", part.settings, set(PipelineSettings.model_fields))
+            for part in PARTS
+        ),
+    ]
+    tables = (_table(title, settings, without) for title, settings, without in groups)
+    return "\n\n".join(tables)
+
+
+def bounds(field: FieldInfo) -> str:
+    """Return between which values a number must be; empty when nothing bounds it.
+
+    >>> bounds(PARTS[0].settings.model_fields["heartbeat_s"])
+    'above 0, at most 20'
+    """
+    parts = []
+    for bound in field.metadata:
+        match bound:
+            case Ge(ge=least):
+                parts.append(f"at least {least}")
+            case Gt(gt=above):
+                parts.append(f"above {above}")
+            case Le(le=most):
+                parts.append(f"at most {most}")
+    return ", ".join(parts)
+
+
+def _table(title: str, settings_class: SettingsClass, without: set[str]) -> str:
+    lines = [
+        f"## {title}",
+        "",
+        "| Setting | Option, variable | Default | Takes | Meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for name, field in settings_class.model_fields.items():
+        if name in without:
+            continue
+        option = f"`{option_name(name)} {placeholder(name, field)}`".replace("|", "\\|")
+        default = default_text(field)
+        shown = f"`{default}`" if default else ""
+        # outside of code, Markdown takes <these> for HTML
+        meaning = (field.description or "").replace("|", "\\|").replace("<", "&lt;")
+        lines.append(
+            f"| `{name}` | {option}<br>`{ENV_PREFIX}{name.upper()}` | {shown} "
+            f"| {bounds(field)} | {meaning} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,4 @@
+"""Child processes: how they start, become ready, are guarded and end.
+
+It uses no other room of `kcm`.
+"""

@@ -1,0 +1,72 @@
+"""Find TCP ports on this machine's loopback address for servers of ours.
+
+Ports come from below the range that the system hands to outgoing connections: a client that tries
+again and again to reach a dead broker on a port of that range can at last connect to itself, and
+the broker then finds its port taken. A port once handed out stays reserved while this process
+lives, by a lock that other processes of ours see too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+
+from kcm.processes.errors import PortInUseError, StackError
+
+HOST = "127.0.0.1"
+FIRST_PORT = 17_000  # above what well-known servers use by default
+LAST_PORT = 30_000  # below 32768, where Linux's range for outgoing connections begins
+TRIES = 500  # far more than there are servers on one machine
+
+_reserved: set[int] = set()
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on and that no other call of ours returned."""
+    random_source = random.SystemRandom()
+    for _ in range(TRIES):
+        port = random_source.randint(FIRST_PORT, LAST_PORT)
+        if port not in _reserved and _reserve(port):
+            return port
+    message = f"no free port found between {FIRST_PORT} and {LAST_PORT} on {HOST}"
+    raise StackError(message)
+
+
+def is_free(port: int, host: str = HOST) -> bool:
+    """Return whether a server could listen on the port now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def require_free(name: str, port: int, host: str = HOST) -> None:
+    """Raise PortInUseError when the named server could not listen on the port."""
+    if not is_free(port, host):
+        raise PortInUseError(name, host, port)
+
+
+def _reserve(port: int) -> bool:
+    """Lock the port's byte of one shared file; the lock ends with this process, however it ends."""
+    try:
+        fcntl.lockf(_lock_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    _reserved.add(port)  # a port that turns out to be in use stays out of our sight, too
+    return is_free(port)
+
+
+@functools.cache
+def _lock_file() -> int:
+    """Open the lock file once and for good: closing it anywhere would let all locks go."""
+    path = Path(tempfile.gettempdir()) / f"kcm-ports-{os.getuid()}.lock"
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,225 @@
+"""One child process under guard: start, health, stop, kill, pause, restart.
+
+A process is only ever reached through its guard (see `guard`), which owns its whole family: `kill`
+of a Spark driver ends its JVM and Python workers too, and so does the death of this process.
+Health is a callable that returns None when all is well and else what it saw, so that a wait that
+runs out of time can tell what it last saw.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from kcm.processes.errors import NotReadyError, ProcessFailedError, StackError
+
+HealthCheck = Callable[[], str | None]
+
+GUARD_PATH = Path(__file__).with_name("guard.py")
+GUARD_START_DEADLINE_S = 30.0  # a Python start takes 0.05 s, on a machine that swaps much longer
+HEALTH_POLL_S = 0.05  # how often a health check is repeated while a process starts
+STOP_DEADLINE_S = 15.0  # a broker's controlled shutdown takes 1-5 s
+KILL_DEADLINE_S = 30.0  # the guard's own deadline, with a margin
+LOG_TAIL_LINES = 25  # enough for a Java stack trace with its cause
+
+
+class Process:
+    """A named child process that can be started again under the same name and log."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str | Path],
+        *,
+        log_path: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        health: HealthCheck | None = None,
+        ready_deadline_s: float = 30.0,
+        stop_deadline_s: float = STOP_DEADLINE_S,
+    ) -> None:
+        """Describe the process; `env` is added to ours, None for `health` means running is enough."""
+        self.name = name
+        self.argv = [os.fspath(argument) for argument in argv]
+        self.log_path = log_path
+        self.env = dict(env or {})
+        self.cwd = cwd
+        self.health = health
+        self.ready_deadline_s = ready_deadline_s
+        self.stop_deadline_s = stop_deadline_s
+        self.expected_running = False
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._pid: int | None = None
+        self._log_start = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The program's pid (not the guard's); None when it does not run."""
+        return self._pid if self.running else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the program, or something that it started, is still there."""
+        return self._guard is not None and self._guard.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the last run ended, 128 + signal if by a signal; None while running or never run."""
+        if self._guard is None or (code := self._guard.poll()) is None:
+            return None
+        return _shell_code(code)
+
+    def start(self) -> None:
+        """Start it, without waiting for health; does nothing when it runs."""
+        if self.running:
+            return
+        self._close_control()
+        ours, theirs = socket.socketpair()
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        with theirs, self.log_path.open("ab") as log:
+            self._log_start = log.tell()
+            self._guard = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-S", os.fspath(GUARD_PATH)),
+                    *(str(theirs.fileno()), os.fspath(self.log_path), *self.argv),
+                ],
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # Ctrl-C reaches us alone, and we stop the rest in order
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.cwd,
+                env={**os.environ, **self.env},
+            )
+        self._control = ours
+        self._pid = self._read_pid(ours)
+        self.expected_running = True
+
+    def wait_ready(self, deadline_s: float | None = None) -> None:
+        """Wait until the health check is content; None takes the deadline given at the start.
+
+        Raises ProcessFailedError when the process ends instead, NotReadyError at the deadline.
+        """
+        limit_s = self.ready_deadline_s if deadline_s is None else deadline_s
+        deadline = time.monotonic() + limit_s
+        while True:
+            self.check()
+            seen = self.health() if self.health else None
+            if seen is None:
+                return
+            if time.monotonic() >= deadline:
+                self.check()
+                raise NotReadyError(self.name, limit_s, seen, self.log_path, self.log_tail())
+            time.sleep(HEALTH_POLL_S)
+
+    def check(self) -> None:
+        """Raise ProcessFailedError when the process has ended."""
+        if not self.running:
+            code = self.exit_code
+            if code is None:
+                message = f"{self.name} was never started"
+                raise StackError(message)
+            raise ProcessFailedError(self.name, code, self.log_path, self.log_tail())
+
+    def stop(self, deadline_s: float | None = None) -> int | None:
+        """Stop it cleanly (SIGTERM), kill what is left at the deadline; return its exit code."""
+        self.request_stop()
+        limit_s = self.stop_deadline_s if deadline_s is None else deadline_s
+        if self._guard is not None:
+            try:
+                self._guard.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self._close_control()
+        return self.exit_code
+
+    def request_stop(self) -> None:
+        """Send SIGTERM, also to a paused process, and do not wait."""
+        self.expected_running = False
+        self._send(b"CT")
+
+    def kill(self) -> None:
+        """Kill it and everything that it started (SIGKILL), and wait until all has gone."""
+        self.expected_running = False
+        self._send(b"K")
+        if self._guard is not None:
+            try:
+                self._guard.wait(KILL_DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self._guard.kill()
+                self._guard.wait()
+        self._close_control()
+
+    def pause(self) -> None:
+        """Freeze it and everything that it started (SIGSTOP): alive, and deaf."""
+        self._send(b"S")
+
+    def resume(self) -> None:
+        """Let a paused process go on (SIGCONT)."""
+        self._send(b"C")
+
+    def restart(self, *, wait: bool = True) -> None:
+        """Stop it if it runs, start it, and wait for its health unless told not to."""
+        self.stop()
+        self.start()
+        if wait:
+            self.wait_ready()
+
+    def wait(self, deadline_s: float) -> int:
+        """Wait until it ends by itself and return its exit code; TimeoutError at the deadline."""
+        if self._guard is None:
+            message = f"{self.name} was never started"
+            raise StackError(message)
+        try:
+            code = self._guard.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            message = f"{self.name} still runs after {deadline_s:g} s"
+            raise TimeoutError(message) from None
+        self.expected_running = False
+        return _shell_code(code)
+
+    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+        """Return the last lines that this run logged; empty when it logged nothing."""
+        try:
+            with self.log_path.open("rb") as log:
+                size = log.seek(0, os.SEEK_END)
+                # after the log was moved aside it is shorter than where this run began
+                log.seek(max(self._log_start if size >= self._log_start else 0, size - 64 * 1024))
+                text = log.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _read_pid(self, control: socket.socket) -> int:
+        control.settimeout(GUARD_START_DEADLINE_S)
+        answer = b""
+        while not answer.endswith(b"\n"):
+            more = control.recv(32)
+            if not more:
+                message = f"the guard of {self.name} did not start; see {self.log_path}"
+                raise StackError(message)
+            answer += more
+        return int(answer)
+
+    def _send(self, orders: bytes) -> None:
+        if self._control is not None and self.running:
+            try:
+                self._control.sendall(orders)
+            except OSError:
+                return  # the guard has just ended, and with it all that there was to signal
+
+    def _close_control(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+
+def _shell_code(code: int) -> int:
+    """Return an exit code as a shell tells it, for a guard that a signal ended."""
+    return code if code >= 0 else 128 - code

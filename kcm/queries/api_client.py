@@ -1,0 +1,198 @@
+"""The exporter's HTTP API, for the commands that show what it knows.
+
+The rule: trouble is one line that names the exporter and what to do, an answer that lacks what is
+read from it included. What the client has already is not sent again (ETag), so looking every second
+costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import ipaddress
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, NoReturn
+
+from controller_model.kafka.errors import ModelError
+from controller_model.kafka.ids import check_cluster_name
+from pipeline.ports import DEFAULT_PORT
+from pipeline.runtime import KcmError, UnreachableError, UsageError
+
+DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
+ANSWER_WITHIN_S = 30.0
+"""Most answers take milliseconds; at 200,000 partitions the first what-if takes seconds."""
+_NOT_FOUND = 404
+_REFUSED = range(400, 500)
+_UNCHANGED = 304
+_KNOWN_AT_MOST = 64
+
+Json = dict[str, Any]
+
+
+class Answer(dict[str, Any]):
+    """An object in an answer; what it lacks is told as the exporter's, not as a fault of ours."""
+
+    def __init__(self, found: Json, url: str) -> None:
+        super().__init__(found)
+        self.url = url
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise UnreachableError(
+            f"the exporter at {self.url} tells nothing of {key!r}: it is of another release than "
+            "this command, or no exporter of kcm"
+        )
+
+
+class ExporterApi:
+    """One exporter, asked over HTTP."""
+
+    def __init__(self, url: str, *, within_s: float = ANSWER_WITHIN_S) -> None:
+        """Take the exporter's address, and how long it may be silent; raises UsageError."""
+        try:
+            parts = urllib.parse.urlsplit(url)
+            usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise UsageError(f"option --exporter: {url!r} is no address such as {DEFAULT_URL}")
+        self.url = url.rstrip("/")
+        self._within_s = within_s
+        self._known: dict[str, tuple[str, Any]] = {}
+        self._opener = urllib.request.build_opener(*_no_proxy_to(parts.hostname or ""))
+        self._by_proxy = _proxy_words(parts)
+
+    def get(self, path: str, **params: Any) -> Any:
+        """Return what the API answers; parameters that are None or empty are left out.
+
+        Raises UsageError for what it refuses, UnreachableError when it does not answer.
+        """
+        given = {name: value for name, value in params.items() if value not in (None, (), [], "")}
+        query = urllib.parse.urlencode(given, doseq=True)
+        address = f"{self.url}/api/v1{path}{'?' if query else ''}{query}"
+        known = self._known.get(address)
+        request = urllib.request.Request(address)  # noqa: S310  # the scheme was checked above
+        # Who types a command will rather wait for what is than read what was a moment ago.
+        request.add_header("Cache-Control", "no-cache")
+        if known is not None:
+            request.add_header("If-None-Match", known[0])
+        try:
+            with self.open(request) as answer:
+                return self._keep(address, answer.headers.get("etag"), self._read(answer.read()))
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == _UNCHANGED and known is not None:
+                    return known[1]
+                raise self._trouble(error) from None
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "reason", None) or error
+            raise UnreachableError(
+                f"the exporter at {self.url} does not answer: {why}{self._by_proxy}; start it "
+                "(kcm up, kcm export), or name another with --exporter URL"
+            ) from None
+        except ValueError:
+            raise UnreachableError(self._foreign()) from None
+
+    def open(self, request: str | urllib.request.Request) -> Any:
+        """Return the open answer to a request to the exporter; raises OSError."""
+        return self._opener.open(request, timeout=self._within_s)
+
+    def pages(
+        self, path: str, of: str, *, most: int, after: str | None = None, **params: Any
+    ) -> Iterator[Json]:
+        """Yield things page by page, `most` of them at most, from the first or after a place."""
+        while most > 0:
+            page = self.get(path, after=after, **params)
+            yield from page[of][:most]
+            most -= len(page[of])
+            after = page["next"]
+            if after is None:
+                return
+
+    def cluster_names(self) -> list[str]:
+        """Return the names of the clusters that are shown."""
+        return [str(cluster["name"]) for cluster in self.get("/clusters")["clusters"]]
+
+    def choose(self, cluster: str | None) -> str:
+        """Return the cluster that is meant: the one that was named, or the only one there is."""
+        if cluster is not None:
+            try:
+                return check_cluster_name(cluster)
+            except ModelError as error:
+                raise UsageError(f"option --cluster: {error}") from None
+        names = self.cluster_names()
+        if not names:
+            raise UnreachableError(
+                f"the exporter at {self.url} shows no cluster yet; kcm watch and kcm stream tell "
+                f"why, or {self.url}/readyz"
+            )
+        if len(names) > 1:
+            raise UsageError(f"which cluster? name one with --cluster: {', '.join(names)}")
+        return names[0]
+
+    def _keep(self, address: str, etag: str | None, body: Any) -> Any:
+        if etag is not None:
+            if len(self._known) >= _KNOWN_AT_MOST:
+                self._known.clear()
+            self._known[address] = (etag, body)
+        return body
+
+    def _trouble(self, error: urllib.error.HTTPError) -> KcmError:
+        try:
+            detail = json.loads(error.read())["detail"]
+        except (ValueError, KeyError, TypeError, OSError):
+            return UnreachableError(self._foreign())
+        if error.code == _NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
+            path = urllib.parse.urlsplit(error.url).path
+            return UnreachableError(
+                f"the exporter at {self.url} serves no {path}: it is of another release than this "
+                "command"
+            )
+        if error.code in _REFUSED:
+            return UsageError(str(detail))
+        return UnreachableError(f"the exporter at {self.url} says: {detail}")
+
+    def _read(self, body: bytes) -> Answer:
+        told = json.loads(body, object_hook=functools.partial(Answer, url=self.url))
+        if not isinstance(told, Answer):
+            raise ValueError(told)  # noqa: TRY004  # the answer is a value, and a wrong one
+        return told
+
+    def _foreign(self) -> str:
+        return (
+            f"what answers at {self.url} is no exporter of kcm{self._by_proxy}; name it with "
+            "--exporter URL"
+        )
+
+
+def cluster_path(cluster: str, rest: str = "") -> str:
+    """Return the path of a cluster.
+
+    >>> cluster_path("prod", "/events")
+    '/clusters/prod/events'
+    """
+    return f"/clusters/{urllib.parse.quote(cluster, safe='')}{rest}"
+
+
+def _no_proxy_to(host: str) -> list[urllib.request.BaseHandler]:
+    """Return a handler that asks this machine itself without a proxy; none for another host."""
+    return [urllib.request.ProxyHandler({})] if _is_here(host) else []
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _proxy_words(parts: urllib.parse.SplitResult) -> str:
+    """Return through whom an exporter is asked, for whoever looks why it does not answer."""
+    host = parts.hostname or ""
+    proxied = parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+    is_asked = proxied and not _is_here(host)
+    return f" (asked through the proxy of {parts.scheme}_proxy)" if is_asked else ""

@@ -1,0 +1,197 @@
+"""What the commands that ask the exporter share: their options, how they print, how they wait.
+
+The rule: a table for whoever sits at a terminal, plain text for a pipe, JSON for programs; text
+from a cluster is data, neither markup nor steering the terminal; and figures that are not live are
+told as such before them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from kcm.cli.written import printable, read_milliseconds
+from kcm.queries.api_client import DEFAULT_URL, ExporterApi
+from pipeline.runtime import KcmError, UnreachableError, UsageError
+
+T = TypeVar("T")
+
+EXPORTER_VARIABLE = "KCM_EXPORTER"
+PIPE_WIDTH = 1000
+"""Columns where no terminal limits them: a line is never broken for a program that reads it."""
+COMPLETED_WITHIN_S = 0.5
+"""How long whoever presses the Tab key may have to wait."""
+_DURATION = re.compile(r"([0-9]{1,6})(ms|s|m|h|d)")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+Exporter = Annotated[
+    str,
+    typer.Option(
+        "--exporter",
+        metavar="URL",
+        envvar=EXPORTER_VARIABLE,
+        show_envvar=False,
+        help=f"Where the exporter is; {EXPORTER_VARIABLE} names it too.",
+    ),
+]
+
+
+def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the clusters that the Tab key offers; none where the exporter does not answer soon."""
+    url = context.params.get("exporter") or DEFAULT_URL
+    try:
+        names = ExporterApi(url, within_s=COMPLETED_WITHIN_S).cluster_names()
+    except KcmError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="Which cluster, if the exporter shows several.",
+        autocompletion=complete_cluster,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+__all__ = ["DEFAULT_URL", "AsJson", "Cluster", "Exporter"]
+
+
+def console(pipe_width: int = PIPE_WIDTH) -> Console:
+    """Return standard output: in a pipe without styles, and wide; no text is taken for markup."""
+    return Console(
+        file=sys.stdout,
+        width=None if sys.stdout.isatty() else pipe_width,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def print_json(body: Any, *, indent: int | None = 2) -> None:
+    """Print a value as JSON."""
+    sys.stdout.write(f"{json.dumps(body, indent=indent)}\n")
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Print, and take it as enough when whoever reads it goes away."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nobody_reads()
+
+
+def nobody_reads() -> None:
+    """Write to nowhere from now on, so that Python ends without a complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def doubt(told: dict[str, Any], now_ms: int) -> str | None:
+    """Return in one line why an answer's figures are not to be trusted; None: they are live."""
+    verdict = told["completeness"]
+    if verdict["status"] == "live":
+        return None
+    since = "" if verdict["since"] is None else f" for {ago(verdict['since'], now_ms)}"
+    by = "" if verdict["stage"] is None else f", by the {verdict['stage']}"
+    return printable(
+        f"the figures of {told['name']} are {verdict['status']}{since}{by}: what follows is what "
+        "was known last, not what is true now; kcm status tells more"
+    )
+
+
+def tell_doubt(told: dict[str, Any], *, as_json: bool) -> None:
+    """Print the doubt about an answer before it, beside the JSON on standard error."""
+    line = doubt(told, time.time_ns() // 1_000_000)
+    if line is None:
+        return
+    if as_json:
+        sys.stderr.write(f"kcm: {line}\n")
+    else:
+        console().print(Text(line, style="bold red"), soft_wrap=True)
+
+
+def looks(
+    ask: Callable[[], T],
+    *,
+    every_s: float,
+    on_away: Callable[[KcmError], None] | None = None,
+    begun: bool = False,
+) -> Iterator[T]:
+    """Yield what is told, again and again; an exporter that goes away is waited for.
+
+    The first answer must come, unless it has begun before. `on_away` hears of each absence once;
+    None: it is told on standard error.
+    """
+    away = False
+    while True:
+        try:
+            told = ask()
+        except (UnreachableError, UsageError) as error:
+            # An exporter that has just started does not know the cluster yet.
+            if not begun:
+                raise
+            if not away:
+                (on_away or _tell_away)(error)
+            away = True
+        else:
+            begun, away = True, False
+            yield told
+        time.sleep(every_s)
+
+
+def _tell_away(error: KcmError) -> None:
+    sys.stderr.write(f"kcm: {error}; waiting for it\n")
+
+
+def read_since(text: str, now_ms: int) -> int:
+    """Return a time in milliseconds: one that is written out, or so long before now.
+
+    >>> read_since("30m", 3_600_000)
+    1800000
+    """
+    match = _DURATION.fullmatch(text)
+    if match is not None:
+        return max(0, now_ms - int(match[1]) * _UNIT_MS[match[2]])
+    return read_milliseconds("--since", text)
+
+
+def read_duration(option: str, text: str) -> int:
+    """Return a length of time in milliseconds; raises UsageError.
+
+    >>> read_duration("--for", "30m")
+    1800000
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"option {option}: {text!r} is no length of time; write 90s, 30m, 2h")
+    return int(match[1]) * _UNIT_MS[match[2]]
+
+
+def ago(since_ms: int | None, now_ms: int) -> str:
+    """Return how long ago something was.
+
+    >>> ago(0, 59_000), ago(0, 150_000), ago(0, 7_300_000), ago(None, 0)
+    ('59 s', '2 min', '2 h', '-')
+    """
+    if since_ms is None:
+        return "-"
+    seconds = max(0, now_ms - since_ms) // 1000
+    for name, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size or (name == "min" and seconds >= size):
+            return f"{seconds // size} {name}"
+    return f"{seconds} s"

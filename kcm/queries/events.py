@@ -1,0 +1,118 @@
+"""`kcm events`: what happened to a cluster, and what happens."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.queries.asking import (
+    DEFAULT_URL,
+    Cluster,
+    Exporter,
+    looks,
+    print_json,
+    printing,
+    read_since,
+)
+from kcm.queries.status_text import event_line
+
+LOOK_EVERY_S = 0.5
+"""How often the exporter is asked while following; an answer without news is a few bytes."""
+PAGE = 1000
+MOST = 1_000_000
+"""More events than an exporter may keep."""
+
+
+def events(
+    *,
+    exporter: Exporter = DEFAULT_URL,
+    cluster: Cluster = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Not before this: 30m, 2h, 1d, 2026-11-21T10:00:00Z, or milliseconds since 1970.",
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Only this kind, such as ControllerElected; repeatable."),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, max=MOST, help="The newest N. [default: 20; with --since all]"
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")] = False,
+) -> int:
+    """Show what happened, the newest at the end.
+
+    Examples: kcm events --follow, kcm events --since 2h --kind ControllerElected --kind BrokerStopped
+
+    The exporter keeps the newest events only (its setting events_kept); the topic <prefix>.events has them all.
+    """
+    api = ExporterApi(exporter)
+    since_ms = None if since is None else read_since(since, time.time_ns() // 1_000_000)
+    most = limit or (20 if since is None else MOST)
+    with printing():
+        name = api.choose(cluster)
+        path = cluster_path(name, "/events")
+        told, newer = newest(api, path, most=most, kind=kind, since=since_ms)
+        for event in told:
+            _show(event, as_json=as_json)
+        if follow:
+            sys.stdout.flush()
+            for event in following(api, path, newer, kind=kind):
+                _show(event, as_json=as_json)
+                sys.stdout.flush()
+    return 0
+
+
+def newest(
+    api: ExporterApi, path: str, *, most: int, **params: Any
+) -> tuple[list[Any], str | None]:
+    """Return the newest events, oldest first, and after which event newer ones will come."""
+    page = api.get(path, limit=min(most, PAGE), **params)
+    newer, told = page["newer"], page["events"]
+    while page["older"] is not None and len(told) < most:
+        page = api.get(path, limit=min(most - len(told), PAGE), before=page["older"], **params)
+        told = told + page["events"]
+    return told[::-1], newer
+
+
+def following(api: ExporterApi, path: str, newer: str | None, **params: Any) -> Iterator[Any]:
+    """Yield what happens, as it is told; an exporter that is away is waited for."""
+    place = newer
+
+    def ask() -> list[Any]:
+        nonlocal place
+        told, at = [], place
+        while True:
+            if at is None:
+                page, at = newest(api, path, most=PAGE, **params)
+            else:
+                answer = api.get(path, after=at, limit=PAGE, **params)
+                page, at = answer["events"], answer["newer"]
+            told += page
+            if len(page) < PAGE:
+                place = at  # only now: what was told before an error is told again
+                return told
+
+    for told in looks(ask, every_s=LOOK_EVERY_S, begun=True):
+        yield from told
+
+
+def _show(event: Any, *, as_json: bool) -> None:
+    if as_json:
+        print_json(event, indent=None)
+    else:
+        sys.stdout.write(f"{event_line(event)}\n")

@@ -1,0 +1,187 @@
+"""`kcm recommend`: which preferred elections to run now, and what they would mend."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from kcm.cli.event_text import event_words
+from kcm.cli.plain_table import PlainTable
+from kcm.cli.written import printable, time_text
+from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.queries.asking import (
+    DEFAULT_URL,
+    Cluster,
+    Exporter,
+    console,
+    print_json,
+    printing,
+    tell_doubt,
+)
+from kcm.queries.recommended import read_recommended
+
+SHOWN = 10
+"""Partitions and brokers that are named for the eye; --json has all partitions."""
+
+
+def recommend(
+    *,
+    exporter: Exporter = DEFAULT_URL,
+    cluster: Cluster = None,
+    broker: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
+    ] = None,
+    chunk: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Only this chunk (500 partitions) of them."),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the file that kafka-leader-election.sh takes."),
+    ] = False,
+) -> int:
+    """Tell which preferred elections to run, and what they would mend.
+
+    Examples: kcm recommend, kcm recommend --broker 3 --json > election.json
+
+    Only partitions are named whose preferred replica is live and in sync now. Then run kcm elect, which watches what they do, or
+    kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type PREFERRED --path-to-json-file election.json
+    """
+    api = ExporterApi(exporter)
+    with printing():
+        path = cluster_path(api.choose(cluster), "/recommendations")
+        if as_json:
+            told = read_recommended(api, path, broker, chunk)
+            tell_doubt(told.first, as_json=True)
+            if not told.partitions:
+                sys.stderr.write("kcm: nothing to elect\n")
+            print_json(told.election(), indent=None)
+        else:
+            if chunk is None:  # the first one shows what all would mend
+                first = api.get(path, broker=broker, limit=1)
+                chunks = first["chunks"]
+            else:
+                first, chunks = read_recommended(api, path, broker, chunk)
+            tell_doubt(first, as_json=False)
+            given = _given(exporter=exporter, cluster=cluster, broker=broker)
+            # Commands are there to be copied: a line that is too long runs over, unbroken.
+            console().print(words(first, chunks, chunk, given), soft_wrap=True)
+    return 0
+
+
+def words(
+    told: dict[str, Any], chunks: list[dict[str, Any]], chunk: int | None, given: list[str]
+) -> RenderableType:
+    """Return a recommendation for the eye: `chunks` of it, and how to run it as it was asked for."""
+    count = told["partition_count"]
+    parts: list[RenderableType] = [Text(_summary(told), style="bold" if count else "")]
+    if told["brokers"]:
+        parts.append(_brokers(told["brokers"]))
+    for shown in chunks[:1]:
+        named = shown["election"]["partitions"]
+        names = ", ".join(f"{p['topic']}-{p['partition']}" for p in named[:SHOWN])
+        left = (count if chunk is None else shown["partition_count"]) - SHOWN
+        more = f" and {left} more" if left > 0 else ""
+        of = "" if chunk is None else f" (chunk {chunk} of {told['chunk_count']})"
+        parts.append(Text(printable(f"elect       {names}{more}{of}")))
+    for blocked in told["blocked"]:
+        reason = blocked["reason"].replace("_", " ")
+        names = ", ".join(f"{p['topic']}-{p['partition']}" for p in blocked["examples"][:3])
+        line = f"cannot be   {blocked['partition_count']}: preferred replica {reason} ({names})"
+        parts.append(Text(printable(line), style="bold yellow"))
+    parts.append(Text(_next(told["next_rebalance"])))
+    parts += map(Text, _triggered(told.get("triggered")))
+    if count and told["completeness"]["status"] == "live":
+        parts.append(Text(printable(f"run         {command(told, chunk, given)}")))
+    return Group(*parts)
+
+
+def command(told: dict[str, Any], chunk: int | None, given: list[str]) -> str:
+    """Return what runs it: `kcm elect`, which goes chunk by chunk, or Kafka's tool for one."""
+    if chunk is None and told["chunk_count"] > 1:
+        servers = _servers(told["command"])
+        return shlex.join(["kcm", "elect", "--bootstrap-servers", servers, *given])
+    only = [] if chunk is None else ["--chunk", str(chunk)]
+    asked = shlex.join(["kcm", "recommend", *given, *only, "--json"])
+    return f"{asked} > election.json && {told['command']}"
+
+
+def _given(*, exporter: str, cluster: str | None, broker: int | None) -> list[str]:
+    """Return the options that say what was asked and of whom."""
+    return [
+        *(() if exporter == DEFAULT_URL else ("--exporter", exporter)),
+        *(() if cluster is None else ("--cluster", cluster)),
+        *(() if broker is None else ("--broker", str(broker))),
+    ]
+
+
+def _servers(of_kafkas_tool: str) -> str:
+    """Return the brokers that the command of Kafka's tool names."""
+    given = shlex.split(of_kafkas_tool)
+    at = given.index("--bootstrap-server") + 1 if "--bootstrap-server" in given else len(given)
+    return given[at] if at < len(given) else "HOST:PORT"
+
+
+def _summary(told: dict[str, Any]) -> str:
+    count, chunks = told["partition_count"], told["chunk_count"]
+    if not count:
+        return f"nothing to elect; imbalance {told['imbalance_before']}"
+    of = "" if told["broker"] is None else f" of broker {told['broker']}"
+    return (
+        f"{count} preferred election{'' if count == 1 else 's'} would take the imbalance{of} from "
+        f"{told['imbalance_before']} to {told['imbalance_after']}"
+        f"{f', in {chunks} chunks' if chunks > 1 else ''}"
+    )
+
+
+def _brokers(brokers: list[dict[str, Any]]) -> RenderableType:
+    table = PlainTable("broker", "preferred", "not led", "then", "imbalance", "after")
+    for broker in brokers[:SHOWN]:
+        table.add(
+            str(broker["broker"]),
+            str(broker["preferred"]),
+            str(broker["not_led_before"]),
+            str(broker["not_led_after"]),
+            f"{broker['ratio_before']:.1%}",
+            f"{broker['ratio_after']:.1%}",
+        )
+    if len(brokers) > SHOWN:
+        table.add("...", f"{len(brokers) - SHOWN} more")
+    return table
+
+
+def _next(planned: dict[str, Any]) -> str:
+    assumed = planned["assumed"]
+    percentage = assumed["leader_imbalance_per_broker_percentage"]
+    if planned["at_earliest"] is None:
+        return "rebalance   when the controller checks next is not known"
+    what = f"elects {planned['elects']}" if planned["elects"] else "elects nothing"
+    return (
+        f"rebalance   the controller checks next not before {time_text(planned['at_earliest'])} "
+        f"and {what} (threshold {percentage}%, assumed)"
+    )
+
+
+def _triggered(triggered: dict[str, Any] | None) -> Iterator[str]:
+    """Yield what the monitor has told of its own accord, and how the last election did.
+
+    None: an exporter of before that.
+    """
+    if triggered is None:
+        return
+    standing = triggered["standing"]
+    if standing is not None:
+        brokers = ", ".join(map(str, standing["brokers"]))
+        elected = standing["elected_at"]
+        begun = "" if elected is None else f"; elections began {time_text(elected)}"
+        yield f"recommended {time_text(standing['made_at'])}, for broker {brokers}{begun}"
+    if triggered["graded"]:
+        last = {"kind": "RecommendationGraded", "grade": triggered["graded"][0]}
+        yield f"last time   {event_words(last)}"

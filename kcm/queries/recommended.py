@@ -1,0 +1,75 @@
+"""The recommendation whole, page by page: for Kafka's own tool, and for `kcm elect`.
+
+The rule: all pages are of one moment. Where the cluster has moved on between two of them, the
+exporter refuses to go on or tells another count, and all is asked for anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from controller_model.kafka.ids import TopicPartition
+from kcm.queries.api_client import ExporterApi
+from pipeline.runtime import UnreachableError, UsageError
+
+CHUNKS_A_PAGE = 100
+TRIES = 5
+"""A cluster that moves on during each of them is not at rest enough to elect by a list."""
+
+
+class Recommended(NamedTuple):
+    """What is recommended, and the first page, which tells what it would mend."""
+
+    first: dict[str, Any]
+    chunks: list[dict[str, Any]]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Return the partitions of all chunks, each once."""
+        return list(
+            dict.fromkeys(
+                TopicPartition(each["topic"], each["partition"])
+                for chunk in self.chunks
+                for each in chunk["election"]["partitions"]
+            )
+        )
+
+    def election(self) -> dict[str, Any]:
+        """Return the file that Kafka's own tool takes."""
+        return {"partitions": [each._asdict() for each in self.partitions]}
+
+
+def read_recommended(
+    api: ExporterApi, path: str, broker: int | None, chunk: int | None = None
+) -> Recommended:
+    """Return all chunks of one moment, or one of them alone; raises KcmError."""
+    for _ in range(TRIES):
+        told = _read_once(api, path, broker, chunk)
+        if told is not None:
+            return told
+    raise UnreachableError(
+        f"the cluster moved on {TRIES} times while the recommendation was read; try again"
+    )
+
+
+def _read_once(
+    api: ExporterApi, path: str, broker: int | None, chunk: int | None
+) -> Recommended | None:
+    """Return it, or None when the cluster moved on between two pages."""
+    page = first = api.get(path, broker=broker, limit=CHUNKS_A_PAGE)
+    if chunk is not None and chunk > max(1, first["chunk_count"]):
+        count = first["chunk_count"]
+        is_are = "is 1 chunk" if count == 1 else f"are {count} chunks"
+        raise UsageError(f"option --chunk: there {is_are}")
+    chunks = list(first["chunks"])
+    while page["next"] is not None and not (chunk is not None and len(chunks) >= chunk):
+        try:
+            page = api.get(path, broker=broker, limit=CHUNKS_A_PAGE, after=page["next"])
+        except UsageError:  # the place in the list is one of another moment
+            return None
+        if page["partition_count"] != first["partition_count"]:
+            return None
+        chunks += page["chunks"]
+    if chunk is not None:
+        chunks = [each for each in chunks if each["number"] == chunk]
+    return Recommended(first, chunks)

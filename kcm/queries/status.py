@@ -1,0 +1,125 @@
+"""`kcm status`: how a cluster is, on one screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from kcm.queries.api_client import Answer, ExporterApi, cluster_path
+from kcm.queries.asking import (
+    DEFAULT_URL,
+    AsJson,
+    Cluster,
+    Exporter,
+    console,
+    looks,
+    print_json,
+    printing,
+)
+from kcm.queries.status_text import MOST_PARTITIONS, fleet, screen
+from pipeline.runtime import KcmError
+
+LOOK_EVERY_S = 1.0
+MOST_BROKERS = 1000
+ABNORMAL = ("offline", "under-min-isr", "under-replicated")
+"""What is listed on the screen, the worst first."""
+
+
+def status(
+    *,
+    exporter: Exporter = DEFAULT_URL,
+    cluster: Cluster = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show how a cluster is, on one screen.
+
+    Examples: kcm status, kcm status --watch, kcm status --cluster prod --json | jq .counts.offline
+
+    Of several clusters, without --cluster, one line each, the worst first.
+    """
+    api = ExporterApi(exporter)
+    with printing():
+        if watch:
+            _watch(api, cluster, as_json=as_json)
+        told = look(api, cluster)
+        if as_json:
+            print_json(told)
+        else:
+            console().print(shown(told, _now_ms()), crop=False)
+    return 0
+
+
+def look(api: ExporterApi, cluster: str | None) -> Any:
+    """Return what the API tells: of one cluster, or (no name, and several) of all in short."""
+    if cluster is None:
+        clusters = api.get("/clusters")["clusters"]
+        if len(clusters) > 1:
+            return {"clusters": clusters}
+    name = api.choose(cluster)
+    told = api.get(cluster_path(name))
+    brokers = api.pages(cluster_path(name, "/brokers"), "brokers", most=MOST_BROKERS)
+    more = {"brokers": list(brokers), "abnormal": _abnormal(api, name, told["counts"])}
+    return Answer({**told, **more}, api.url)
+
+
+def shown(told: Any, now_ms: int) -> RenderableType:
+    """Return what was told, for the eye."""
+    if "clusters" in told:
+        return fleet(told["clusters"])
+    return screen(told, told["abnormal"], now_ms)
+
+
+def _abnormal(api: ExporterApi, cluster: str, counts: dict[str, int]) -> list[Any]:
+    found: dict[tuple[str, int], Any] = {}
+    for condition in ABNORMAL:
+        if not counts[condition.replace("-", "_")]:
+            continue
+        for partition in api.pages(
+            cluster_path(cluster, "/partitions"),
+            "partitions",
+            most=MOST_PARTITIONS + 1,
+            filter=condition,
+            limit=MOST_PARTITIONS + 1,
+        ):
+            found.setdefault((partition["topic"], partition["partition"]), partition)
+    return list(found.values())
+
+
+def _watch(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
+    """Show it again and again; returns never, Ctrl-C ends it."""
+    if as_json or not sys.stdout.isatty():
+        _repeat(api, cluster, as_json=as_json)
+    with Live(console=console(), screen=True, auto_refresh=False) as live:
+
+        def on_away(error: KcmError) -> None:
+            line = Text(f"{error}; waiting for it", style="bold red")
+            live.update(line, refresh=True)
+
+        for told in looks(lambda: look(api, cluster), every_s=LOOK_EVERY_S, on_away=on_away):
+            live.update(shown(told, _now_ms()), refresh=True)
+
+
+def _repeat(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
+    """Print it whenever it has changed; returns never."""
+    before = None
+    for told in looks(lambda: look(api, cluster), every_s=LOOK_EVERY_S):
+        if told != before:
+            before = told
+            if as_json:
+                print_json(told, indent=None)
+            else:
+                console().print(shown(told, _now_ms()), "", crop=False)
+            sys.stdout.flush()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

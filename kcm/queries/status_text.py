@@ -1,0 +1,232 @@
+"""The state of a cluster, and of a fleet, on one screen.
+
+The rule: what is wrong stands first and in red, what is well is counted. Whether the figures can be
+trusted is told before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from kcm.cli.event_text import event_words
+from kcm.cli.plain_table import PlainTable
+from kcm.cli.written import printable, time_text
+from kcm.queries.asking import ago
+
+MOST_BROKERS = 30
+"""Rows of brokers on one screen; those that need a look come first."""
+MOST_PARTITIONS = 8
+"""Abnormal partitions that are listed."""
+MOST_EVENTS = 8
+_GOOD = "bold green"
+_BAD = "bold red"
+_DOUBTFUL = "bold yellow"
+_STATUS_STYLES = {"live": _GOOD, "behind": _BAD, "divergent": _BAD, "blind": _BAD}
+
+Json = dict[str, Any]
+
+
+def fleet(clusters: Sequence[Json]) -> RenderableType:
+    """Return all clusters, the worst first, a row each."""
+    table = PlainTable(
+        "cluster", "figures", "controller", "epoch", "brokers", "partitions", "offline",
+        "under-replicated", "under min ISR", "not preferred", "electable",
+    )  # fmt: skip
+    for cluster in sorted(clusters, key=_badness):
+        counts = cluster["counts"]
+        status = cluster["completeness"]["status"]
+        controller = cluster["controller"]
+        table.add(
+            printable(cluster["name"]),
+            Text(status, style=_STATUS_STYLES.get(status, _DOUBTFUL)),
+            _number(controller["id"], bad=controller["id"] < 0, instead="nobody"),
+            _or_dash(controller["epoch"]),
+            str(len(cluster["brokers_live"])),
+            str(counts["partitions"]),
+            *(_number(counts[name], bad=counts[name] > 0) for name in _TROUBLE),
+            str(counts["preferred_imbalance"]),
+            str(counts["preferred_electable"]),
+        )
+    return table
+
+
+def screen(told: Json, partitions: Sequence[Json], now_ms: int) -> RenderableType:
+    """Return one cluster; `told` is the API's answer with the brokers' safety in it."""
+    parts: list[RenderableType] = [_head(told, now_ms), _figures(told["counts"])]
+    parts += [Text(), _brokers(told["brokers"], now_ms)]
+    if partitions:
+        parts += [Text(), *map(_partition, partitions[:MOST_PARTITIONS])]
+        if len(partitions) > MOST_PARTITIONS:
+            parts.append(Text("... and more; kcm status --json lists them"))
+    if told["events"]:
+        parts += [Text(), *(Text(event_line(e)) for e in reversed(told["events"][:MOST_EVENTS]))]
+    return Group(*parts)
+
+
+def event_line(event: Json) -> str:
+    """Return an event as one line: when, what, and the first partitions."""
+    named = event.get("partitions")
+    names = ""
+    if isinstance(named, list) and named:
+        names = ": " + ", ".join(f"{p['topic']}-{p['partition']}" for p in named[:3])
+        names += ", ..." if event["partition_count"] > 3 else ""  # noqa: PLR2004  # those just named
+    facts = event
+    if isinstance(named, int):  # of a topic that was made, it is how many there are
+        facts = {**event, "partition_count": named}
+    return printable(f"{time_text(event['at'])}  {event_words(facts)}{names}")
+
+
+def partition_line(partition: Json) -> str:
+    """Return a partition as one line: what is wrong, who leads, who is in sync."""
+    isr = "none" if partition["isr"] is None else _list(partition["isr"])
+    leader = "no state" if partition["leader"] is None else f"leader {partition['leader']}"
+    what = ", ".join(partition["conditions"])
+    name = f"{partition['topic']}-{partition['partition']}"
+    return printable(f"{name}: {what}; {leader}, ISR {isr} of {_list(partition['replicas'])}")
+
+
+_TROUBLE = ("offline", "under_replicated", "under_min_isr")
+
+
+def _badness(cluster: Json) -> tuple[Any, ...]:
+    counts = cluster["counts"]
+    return (
+        cluster["controller"]["id"] >= 0,
+        *(-counts[name] for name in _TROUBLE),
+        cluster["completeness"]["status"] == "live",
+        cluster["name"],
+    )
+
+
+def _head(told: Json, now_ms: int) -> Text:
+    text = Text(f"cluster     {printable(told['name'])}: figures are ")
+    verdict = told["completeness"]
+    status = verdict["status"]
+    text.append(status, style=_STATUS_STYLES.get(status, _DOUBTFUL))
+    if status != "live":
+        since, stage = verdict["since"], verdict["stage"]
+        text.append("" if since is None else f" for {ago(since, now_ms)}")
+        text.append("" if stage is None else f", by the {stage}")
+        reason = told["log"]["incomplete_reason"]
+        text.append(f" ({printable(reason)})" if reason else "")
+    proven = verdict["verified_at"]
+    text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
+    text.append("\ncontroller  ")
+    _controller(text, told, now_ms)
+    _incident(text, told.get("incidents") or {}, now_ms)
+    return text
+
+
+def _incident(text: Text, incidents: Json, now_ms: int) -> None:
+    """Add the incident that is open, or how long ago the last one was closed; none: nothing."""
+    if incidents.get("open") is not None:
+        since = ago(incidents["open_since"], now_ms)
+        text.append(f"\nincident    number {incidents['open']}, open for {since}", style=_BAD)
+        text.append(f", since {incidents['opened_by']}")
+    elif incidents.get("last_closed_at") is not None:
+        closed = ago(incidents["last_closed_at"], now_ms)
+        text.append(
+            f"\nincident    none; {incidents['total']} before, the last closed {closed} ago"
+        )
+
+
+def _controller(text: Text, told: Json, now_ms: int) -> None:
+    controller = told["controller"]
+    if controller["id"] < 0:
+        vacant = controller["vacant_since"]
+        since = "" if vacant is None else f" for {ago(vacant, now_ms)}"
+        text.append(f"NOBODY{since}", style=_BAD)
+    else:
+        elected = controller["elected_at"]
+        text.append(f"broker {controller['id']}", style="bold")
+        text.append("" if elected is None else f" for {ago(elected, now_ms)}")
+    epoch = "not known" if controller["epoch"] is None else controller["epoch"]
+    text.append(f", epoch {epoch}, {controller['elections']} elections")
+    verdict = told["writes_due"]["verdict"]
+    style = {"ghost": _BAD, "slow": _DOUBTFUL}.get(verdict, "")
+    text.append("; its work: ")
+    text.append(verdict.replace("_", " "), style=style)
+    failover = controller["failover"].replace("_", " ")
+    text.append(f"; failover work: {failover}")
+    if controller["failover_last_ms"] is not None:
+        text.append(f", the last took {controller['failover_last_ms'] / 1000:.1f} s")
+
+
+def _figures(counts: Json) -> Text:
+    text = Text(f"partitions  {counts['partitions']} in {counts['topics']} topics: ")
+    for name in _TROUBLE:
+        text.append(f"{counts[name]} {name.replace('_', ' ')}", _BAD if counts[name] else "")
+        text.append(", ")
+    text.append(f"{counts['at_min_isr']} at min isr, {counts['reassigning']} reassigning\n")
+    electable = counts["preferred_electable"]
+    text.append(f"balance     {counts['preferred_imbalance']} not led by the preferred replica, ")
+    text.append(f"{electable} of them electable", _DOUBTFUL if electable else "")
+    text.append(" (kcm recommend)" if electable else "")
+    return text
+
+
+def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
+    table = PlainTable(
+        "broker", "live", "since", "rack", "leaders", "replicas", "not led", "imbalance",
+        "safe to stop", cut=("broker",),
+    )  # fmt: skip
+    order = sorted(brokers, key=lambda b: (b["live"], b["safe_to_stop"]["safe"] is True, b["id"]))
+    for broker in order[:MOST_BROKERS]:
+        table.add(
+            f"{broker['id']} {printable(broker['host'] or '')}",
+            _live(broker),
+            ago(broker["since"], now_ms),
+            printable(broker["rack"] or "-"),
+            str(broker["leaders"]),
+            str(broker["replicas"]),
+            str(broker["preferred_not_led"]),
+            f"{broker['imbalance_ratio']:.0%}",
+            _safety(broker),
+            style="" if broker["live"] or broker["maintenance"] else _BAD,
+        )
+    if len(order) > MOST_BROKERS:
+        table.add("...", f"{len(order) - MOST_BROKERS} more")
+    return table
+
+
+def _live(broker: Json) -> str:
+    """Return whether a broker is there, and whether somebody works on it (kcm maintenance)."""
+    there = "yes" if broker["live"] else "NO"
+    return f"{there}, planned work" if broker["maintenance"] else there
+
+
+def _safety(broker: Json) -> Text:
+    safety = broker["safe_to_stop"]
+    if safety["safe"] is None:
+        return Text("not known", style=_DOUBTFUL) if broker["live"] else Text("-")
+    if safety["safe"]:
+        return Text("yes")
+    told = [
+        f"{safety[name]} {words}"
+        for name, words in (("offline", "offline"), ("under_min_isr", "under min ISR"))
+        if safety[name]
+    ]
+    return Text(f"NO: {', '.join(told)}", style=_DOUBTFUL)
+
+
+def _partition(partition: Json) -> Text:
+    return Text(
+        partition_line(partition), style=_BAD if "offline" in partition["conditions"] else ""
+    )
+
+
+def _number(value: int, *, bad: bool, instead: str | None = None) -> Text:
+    text = instead if bad and instead is not None else str(value)
+    return Text(text, style=_BAD if bad else "")
+
+
+def _or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _list(brokers: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, brokers))}]"

@@ -1,0 +1,624 @@
+"""What a znode's value means for the cluster, kind by kind: log directories, requests, migration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from controller_model.handlers.brokers import TO_AND_FRO_MS
+from controller_model.handlers.znode_handlers import _DELETE, _SET, ONLY_REMEMBERED, unconfirmed
+from controller_model.kafka.coordinators import Coordinator
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.event_records import coalesce
+from controller_model.records.events import (
+    Anomaly,
+    AnyEvent,
+    BrokerStarted,
+    BrokerStopped,
+    ControllerElected,
+    CoordinatorsMoved,
+    ElectionCause,
+    LeadersElected,
+    LogDirFailed,
+    PartitionsOffline,
+    PreferredElectionRequested,
+    ReassignmentRequested,
+    TopicDeletionCompleted,
+    TopicDeletionRequested,
+)
+from controller_model.znodes.znode_kinds import ZnodeKind
+from controller_simulator.zookeeper.payload_writers import (
+    encode_broker,
+    encode_config,
+    encode_log_dir_event,
+    encode_migration,
+    encode_partitions,
+    encode_reassign_partitions,
+)
+from tests.histories import Fold, History, controller_payload, kinds, only, replaced, small_cluster
+
+OFFSETS = "__consumer_offsets"
+LOG_DIR_EVENT = "/log_dir_event_notification/log_dir_event_0000000001"
+REASSIGN = "/admin/reassign_partitions"
+
+
+def begun(**topics: Mapping[int, Sequence[int]]) -> tuple[History, Fold]:
+    """Return a small cluster and a fold that has read it."""
+    history, fold = small_cluster(**topics), Fold()
+    fold.follow(history)
+    return history, fold
+
+
+def registered_at(history: History, broker: int, host: str | None, port: int = 9092) -> None:
+    """Register a broker at an address, or at none."""
+    ends = [] if host is None else [("PLAINTEXT", "PLAINTEXT", host, port)]
+    history.set(f"/brokers/ids/{broker}", encode_broker(ends, timestamp=17), ephemeral_owner=1)
+
+
+def is_told(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
+    """Tell whether any event of these kinds was told."""
+    return any(isinstance(event, kinds_of) for event in events)
+
+
+def test_every_published_kind_has_a_handler() -> None:
+    """The table is total; what only leaves its mark says why."""
+    assert set(_SET) == set(ZnodeKind) - {ZnodeKind.OTHER}
+    assert set(_DELETE) < set(_SET)
+    assert all(ONLY_REMEMBERED.values())
+    assert set(ONLY_REMEMBERED) == {
+        ZnodeKind.BROKER_SEQUENCE,
+        ZnodeKind.ISR_CHANGE,
+        ZnodeKind.CONFIG_CHANGE,
+        ZnodeKind.FEATURE,
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/controller", "/controller_epoch", "/brokers/ids/1", "/brokers/topics/t",
+        "/brokers/topics/t/partitions/0/state", REASSIGN, "/admin/preferred_replica_election",
+        "/isr_change_notification/isr_change_1", LOG_DIR_EVENT, "/config/topics/t",
+        "/config/brokers/1", "/config/changes/config_change_1", "/cluster/id", "/feature",
+        "/migration",
+    ],
+)  # fmt: skip
+def test_a_damaged_payload_of_any_kind_is_told_with_path_and_reason(path: str) -> None:
+    """The last good value is kept; an Anomaly names the znode."""
+    history, fold = begun()
+    before = fold.facts()
+    history.set(path, b"\xff{")
+    told = only(fold.follow(history), Anomaly)
+    assert told.path == path
+    assert told.reason.startswith("unreadable, the last good value stays: ")
+    after = fold.facts()
+    assert {**before, "held": None} == {**after, "held": None}
+    assert fold.state.control.log.unreadable == 1
+
+
+def test_notifications_are_pending_until_they_are_deleted() -> None:
+    """ISR changes and log directories are counted together, changes of configurations not."""
+    history, fold = begun()
+    history.set("/isr_change_notification/isr_change_1", encode_partitions([]))
+    history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
+    history.set("/config/changes/config_change_1", b'{"version":2,"entity_path":"topics/t"}')
+    history.set("/feature", b'{"features":{},"version":2,"status":1}')
+    fold.follow(history)
+    assert fold.cluster_view().pending.notifications == 2
+    history.delete(LOG_DIR_EVENT)
+    fold.follow(history)
+    assert fold.cluster_view().pending.notifications == 1
+
+
+def test_a_failed_log_directory_is_told_and_explains_why_a_broker_is_emptied() -> None:
+    """The same trace as a controlled shutdown, but the broker said why: its end is unknown."""
+    history, fold = begun()
+    history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
+    history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
+    history.state("t", 1, leader=2, isr=[2, 0], leader_epoch=1)
+    told = fold.follow(history)
+    assert only(told, LogDirFailed).broker == 1
+    assert fold.broker_view(1).inferred_state == "RunningAsBroker"
+    assert fold.broker_view(1).log_dir_failures == 1
+    history.broker_gone(1)
+    assert only(fold.follow(history), BrokerStopped).end == "unknown"
+    history.broker(1)
+    history.state("t", 0, leader=0, isr=[0, 2, 1], leader_epoch=1)
+    history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=2)
+    history.broker_gone(1)
+    assert only(fold.follow(history), BrokerStopped).end == "controlled_shutdown"
+    assert fold.broker_view(1).log_dir_failures == 1
+
+
+def test_a_log_directory_of_a_broker_that_is_not_there_is_no_news() -> None:
+    """A notification outlives its broker until a controller deletes it."""
+    history, fold = begun()
+    history.broker_gone(1)
+    history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
+    history.set(LOG_DIR_EVENT.replace("1", "2"), encode_log_dir_event(77))
+    assert not is_told(fold.follow(history), LogDirFailed)
+    assert not fold.state.control.brokers[1].log_dir_failed
+    assert 77 not in fold.state.control.brokers
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+def test_a_log_directory_that_a_resync_finds_is_no_news(at_first: bool) -> None:
+    """It happened at some time before; but it explains what follows."""
+    history, fold = small_cluster(), Fold()
+    if not at_first:
+        fold.follow(history)
+    history.set(LOG_DIR_EVENT, encode_log_dir_event(1), seen=False)
+    history.resync()
+    if at_first:
+        history.changes = history.changes[-len(history.znodes) - 2 :]
+    assert not is_told(fold.follow(history), LogDirFailed)
+    assert fold.state.control.brokers[1].log_dir_failed
+    assert fold.broker_view(1).log_dir_failures == 0
+
+
+def test_a_reassignment_is_asked_for_once() -> None:
+    """The controller takes off what it has done; only a new znode is a new request."""
+    history, fold = begun()
+    both = {TopicPartition("t", 1): (0, 1), TopicPartition("t", 0): (2, 1)}
+    history.set(REASSIGN, encode_reassign_partitions(both))
+    asked = only(fold.follow(history), ReassignmentRequested)
+    assert asked.partitions == (TopicPartition("t", 0), TopicPartition("t", 1))
+    assert fold.cluster_view().pending.reassign_partitions
+    history.set(REASSIGN, encode_reassign_partitions({TopicPartition("t", 1): (0, 1)}))
+    assert not is_told(fold.follow(history), ReassignmentRequested)
+    history.delete(REASSIGN, seen=False)
+    history.set(REASSIGN, encode_reassign_partitions({TopicPartition("t", 1): (2, 1)}))
+    asked = only(fold.follow(history), ReassignmentRequested)
+    assert asked.partitions == (TopicPartition("t", 1),)
+    history.delete(REASSIGN)
+    fold.follow(history)
+    assert not fold.cluster_view().pending.reassign_partitions
+
+
+def test_requests_that_the_baseline_finds_are_pending_and_no_news() -> None:
+    """What was asked for before anybody looked is not told as asked for now."""
+    history = small_cluster()
+    history.set(REASSIGN, encode_reassign_partitions({}), seen=False)
+    history.set("/admin/preferred_replica_election", encode_partitions([]), seen=False)
+    history.resync()
+    history.changes = history.changes[-len(history.znodes) - 2 :]
+    fold = Fold()
+    told = fold.follow(history)
+    assert not is_told(told, ReassignmentRequested, PreferredElectionRequested)
+    pending = fold.cluster_view().pending
+    assert (pending.reassign_partitions, pending.preferred_election) == (True, True)
+
+
+def test_a_preferred_election_tells_its_partitions() -> None:
+    """In the order in which they were asked for."""
+    history, fold = begun()
+    asked = [TopicPartition("t", 1), TopicPartition("t", 0)]
+    history.set("/admin/preferred_replica_election", encode_partitions(asked))
+    assert only(fold.follow(history), PreferredElectionRequested).partitions == tuple(asked)
+
+
+def test_coordinators_move_with_the_leaders_of_their_topic() -> None:
+    """One event for a broker's groups, with all partitions; other topics have no coordinators."""
+    history, fold = begun(
+        **{OFFSETS: {0: (0, 1), 1: (0, 1)}, "__transaction_state": {0: (0, 1)}, "t": {0: (0, 1)}}
+    )
+    for topic, partition in ((OFFSETS, 0), (OFFSETS, 1), ("__transaction_state", 0), ("t", 0)):
+        history.state(topic, partition, leader=1, isr=[1], leader_epoch=1)
+    told = [e for e in coalesce(fold.follow(history)) if isinstance(e, CoordinatorsMoved)]
+    assert [(e.coordinator, e.from_broker, e.to_broker, e.partitions) for e in told] == [
+        (Coordinator.GROUP, 0, 1, (TopicPartition(OFFSETS, 0), TopicPartition(OFFSETS, 1))),
+        (Coordinator.TRANSACTION, 0, 1, (TopicPartition("__transaction_state", 0),)),
+    ]
+
+
+def test_coordinators_stop_with_their_partition_and_begin_with_it() -> None:
+    """No leader: to -1, and from -1 when there is one again."""
+    history, fold = begun(**{OFFSETS: {0: (0, 1)}})
+    history.state(OFFSETS, 0, leader=-1, isr=[0], leader_epoch=1)
+    told = fold.follow(history)
+    moved = only(told, CoordinatorsMoved)
+    assert (moved.from_broker, moved.to_broker) == (0, -1)
+    assert is_told(told, PartitionsOffline)
+    history.state(OFFSETS, 0, leader=0, isr=[0], leader_epoch=2)
+    told = fold.follow(history)
+    moved = only(told, CoordinatorsMoved)
+    assert (moved.from_broker, moved.to_broker) == (-1, 0)
+    assert is_told(told, LeadersElected)
+
+
+def test_an_isr_change_moves_no_coordinator() -> None:
+    """Nor does the first leader of a new partition: nobody's groups were there before."""
+    history, fold = begun(**{OFFSETS: {0: (0, 1)}})
+    history.state(OFFSETS, 0, leader=0, isr=[0])
+    history.topic(OFFSETS, {0: (0, 1), 1: (1, 0)})
+    history.state(OFFSETS, 1, leader=1, isr=[1, 0])
+    assert not is_told(fold.follow(history), CoordinatorsMoved)
+    assert fold.broker_view(1).coordinated == {"group": 1}
+
+
+def test_a_migration_is_a_cause_of_its_own() -> None:
+    """KRaft takes over, and a rollback gives back; what KRaft does in between is unknown."""
+    history, fold = begun()
+    causes = []
+    for epoch, (broker, kraft) in enumerate(((3000, 0), (3001, 1), (1, -1)), 2):
+        history.delete("/controller")
+        with history.transaction():
+            history.set("/controller", controller_payload(broker, kraft_epoch=kraft))
+            history.set("/controller_epoch", str(epoch))
+        causes.append(only(fold.follow(history), ControllerElected).cause)
+        assert fold.cluster_view().controller.migrating_to_kraft == (kraft >= 0)
+    assert causes == [ElectionCause.MIGRATION, ElectionCause.UNKNOWN, ElectionCause.MIGRATION]
+
+
+def test_the_kraft_controller_of_a_migration_is_shown() -> None:
+    """As /migration names it, until the znode is gone."""
+    history, fold = begun()
+    assert fold.cluster_view().kraft_controller is None
+    state = encode_migration(
+        kraft_controller_id=0, kraft_controller_epoch=1, kraft_metadata_offset=2,
+        kraft_metadata_epoch=3,
+    )  # fmt: skip
+    history.set("/migration", state)
+    fold.follow(history)
+    assert fold.cluster_view().kraft_controller == 0
+    history.delete("/migration")
+    fold.follow(history)
+    assert fold.cluster_view().kraft_controller is None
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), (" FALSE ", False)])
+def test_unclean_elections_may_be_allowed_by_topic_broker_and_default(
+    text: str, value: bool
+) -> None:
+    """Read as Kafka's ConfigDef reads a boolean; gone with the configuration."""
+    history, fold = begun()
+    paths = ("/config/topics/t", "/config/brokers/1", "/config/brokers/<default>")
+    for path in paths:
+        history.set(path, encode_config({"unclean.leader.election.enable": text}))
+    fold.follow(history)
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert topic.unclean is value
+    assert fold.cluster_view().broker_unclean == {"1": value, "<default>": value}
+    history.set(paths[0], encode_config({"min.insync.replicas": " +2 "}))
+    history.set(paths[1], encode_config({}))
+    history.delete(paths[2])
+    fold.follow(history)
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert (topic.unclean, topic.min_isr) == (None, 2)
+    assert fold.cluster_view().broker_unclean == {}
+    history.delete(paths[0])
+    fold.follow(history)
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert (topic.unclean, topic.min_isr) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("unclean.leader.election.enable", "yes"), ("unclean.leader.election.enable", ""),
+        ("min.insync.replicas", "0"), ("min.insync.replicas", "-1"), ("min.insync.replicas", "2.0"),
+        ("min.insync.replicas", "2147483648"), ("min.insync.replicas", "9" * 5000),
+    ],
+)  # fmt: skip
+def test_a_value_that_kafka_refuses_keeps_the_last_good_one(key: str, value: str) -> None:
+    """Neither of the two settings moves when one of them is unreadable."""
+    good = {"unclean.leader.election.enable": "true", "min.insync.replicas": "2147483647"}
+    history, fold = begun()
+    history.set("/config/topics/t", encode_config(good))
+    history.set("/config/topics/t", encode_config({**good, key: value}))
+    assert only(fold.follow(history), Anomaly).reason.count(key) == 1
+    topic = fold.state.topics.get("t")
+    assert topic is not None
+    assert (topic.unclean, topic.min_isr) == (True, 2**31 - 1)
+
+
+def test_a_broker_that_comes_back_elsewhere_says_where_it_was() -> None:
+    """New endpoints in one registration are no move of another one."""
+    history, fold = begun()
+    registered_at(history, 1, "moved", 1)
+    assert kinds(fold.follow(history)) == []
+    assert fold.broker_view(1).host == "moved"
+    history.broker_gone(1)
+    registered_at(history, 1, "moved", 1)
+    assert only(fold.follow(history), BrokerStarted).moved_from is None
+    history.broker_gone(1)
+    registered_at(history, 1, "moved", 2)
+    assert only(fold.follow(history), BrokerStarted).moved_from == "moved:1"
+    history.broker_gone(1)
+    registered_at(history, 1, None)
+    assert only(fold.follow(history), BrokerStarted).moved_from == "moved:2"
+
+
+def test_a_new_broker_comes_from_nowhere() -> None:
+    """Its first registration moves nothing; one without an address neither."""
+    history, fold = begun()
+    registered_at(history, 7, None)
+    assert only(fold.follow(history), BrokerStarted).moved_from is None
+    history.broker_gone(7)
+    registered_at(history, 7, "h")
+    assert only(fold.follow(history), BrokerStarted).moved_from is None
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_two_processes_with_one_broker_id_are_told(seen: bool) -> None:
+    """The registration goes to and fro between two addresses, seen as ends or as bounces."""
+    history, fold = begun()
+    told: list[list[Anomaly]] = []
+    for host in ("other", "b1", "other"):
+        history.broker_gone(1, seen=seen)
+        registered_at(history, 1, host)
+        told.append([e for e in fold.follow(history) if isinstance(e, Anomaly)])
+    assert told[0] == []
+    for anomalies, place in ((told[1], "at other:9092 and at b1:9092"),
+                           (told[2], "at b1:9092 and at other:9092")):  # fmt: skip
+        (anomaly,) = anomalies
+        assert anomaly.path == "/brokers/ids/1"
+        assert place in anomaly.reason
+    assert fold.state.control.log.anomalies == 2
+
+
+@pytest.mark.parametrize(("later_ms", "anomalies"), [(0, 1), (1, 0)])
+def test_a_move_back_after_an_hour_is_a_move(later_ms: int, anomalies: int) -> None:
+    """Machines move back, too; two processes do so at once."""
+    history, fold = begun()
+    history.broker_gone(1)
+    registered_at(history, 1, "other")
+    registered = history.znodes["/brokers/ids/1"].ctime
+    history.broker_gone(1, seen=False)
+    history.now = registered + TO_AND_FRO_MS - 1 + later_ms - 10  # a step takes 10 ms
+    registered_at(history, 1, "b1")
+    assert history.znodes["/brokers/ids/1"].ctime - registered == TO_AND_FRO_MS - 1 + later_ms
+    fold.follow(history)
+    assert fold.state.control.log.anomalies == anomalies
+
+
+def test_another_cluster_id_is_told_and_the_same_one_is_not() -> None:
+    """Two clusters under one name: the id is the new one's from then on."""
+    history, fold = begun()
+    for cluster_id in ("a", "a", "b"):
+        history.set("/cluster/id", {"version": "1", "id": cluster_id})
+    reason = only(fold.follow(history), Anomaly).reason
+    assert reason == ("the cluster id changed from a to b: another cluster under the same name")
+    assert fold.cluster_view().cluster_id == "b"
+    assert fold.state.control.log.anomalies == 1
+
+
+def test_a_topic_is_asked_to_go_once_whether_it_is_there_or_not() -> None:
+    """The request of a topic that is unknown is a request; written again it is none."""
+    history, fold = begun()
+    history.set("/admin/delete_topics/nowhere", b"")
+    history.set("/admin/delete_topics/nowhere", b"")
+    history.set("/admin/delete_topics/t", b"")
+    assert kinds(fold.follow(history)) == ["TopicDeletionRequested"] * 2
+    assert fold.counts().deleting_topics == 2
+    history.delete("/admin/delete_topics/nowhere")
+    history.delete("/admin/delete_topics/t")
+    fold.follow(history)
+    assert fold.counts().deleting_topics == 0
+
+
+def test_a_resync_sweeps_whatever_is_left_of_a_topic() -> None:
+    """A state alone, an assignment alone, a configuration alone, and all three."""
+    history = small_cluster(t={0: (0,)})
+    history.set("/config/topics/t", encode_config({"min.insync.replicas": "1"}))
+    history.topic("bare", {0: (1,)})
+    history.state("stray", 0, leader=0, isr=[0])
+    history.set("/config/topics/set", encode_config({}))
+    fold = Fold()
+    fold.follow(history)
+    held = fold.state.control.log.znodes
+    gone = [p for p in history.znodes if "/topics/" in p]
+    assert len(gone) == 6
+    for path in gone:
+        history.delete(path, seen=False)
+    history.resync()
+    fold.follow(history)
+    assert list(fold.state.topics.names()) == []
+    assert fold.state.control.log.znodes == held - len(gone)
+    assert fold.counts().partitions == 0
+
+
+def test_a_broker_that_goes_before_the_baseline_ended_before_counting_began() -> None:
+    """It is known and gone, and no end is told."""
+    history = small_cluster()
+    history.changes.clear()
+    history.seq = 0
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.broker_gone(2)
+    history.finish_resync()
+    fold = Fold()
+    assert "BrokerStopped" not in kinds(fold.follow(history))
+    assert (fold.broker_view(2).live, fold.broker_view(2).ends) == (False, {})
+
+
+def test_the_end_of_a_registration_that_was_never_read_is_no_end() -> None:
+    """A damaged registration makes no broker live, so its znode's end stops none."""
+    history, fold = begun()
+    history.set("/brokers/ids/7", b"{")
+    history.broker_gone(7)
+    assert kinds(fold.follow(history)) == ["Anomaly"]
+    assert 7 not in fold.state.control.brokers
+
+
+def test_a_deletion_is_completed_when_its_request_goes_after_the_topic() -> None:
+    """The controller deletes the topic's znodes first, then the request."""
+    history, fold = begun()
+    history.set("/admin/delete_topics/t", b"")
+    requested_at = history.now
+    history.topic_gone("t")
+    history.delete("/admin/delete_topics/t")
+    told = only(fold.follow(history), TopicDeletionCompleted)
+    assert (told.topic, told.deleted, told.requested_at) == ("t", True, requested_at)
+
+
+@pytest.mark.parametrize("topic", ["t", "configured"])
+def test_a_request_that_goes_alone_was_turned_down(topic: str) -> None:
+    """With delete.topic.enable=false the controller removes the request and keeps the topic."""
+    history, fold = begun()
+    history.set("/config/topics/configured", encode_config({}))
+    history.set(f"/admin/delete_topics/{topic}", b"")
+    history.delete(f"/admin/delete_topics/{topic}")
+    told = only(fold.follow(history), TopicDeletionCompleted)
+    assert told.deleted is (topic == "configured")  # a configuration alone is no topic
+
+
+def test_a_request_from_before_the_baseline_is_no_news() -> None:
+    """Nor is its end, while the first resync is under way; its topic is being deleted."""
+    history = small_cluster()
+    for topic in ("t", "u"):
+        history.set(f"/admin/delete_topics/{topic}", b"", seen=False)
+    history.changes.clear()
+    history.seq = 0
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.delete("/admin/delete_topics/u")
+    history.finish_resync()
+    fold = Fold()
+    assert not is_told(fold.follow(history), TopicDeletionRequested, TopicDeletionCompleted)
+    assert list(fold.state.control.deleting) == ["t"]
+
+
+def test_the_end_of_a_request_that_could_not_be_taken_is_no_completion() -> None:
+    """Its payload stayed behind, so it was never noted."""
+    history, fold = begun()
+    asked = history.set("/admin/delete_topics/t", b"")
+    assert asked is not None
+    history.changes[-1] = replaced(asked, data=None, data_omitted=True)
+    history.delete("/admin/delete_topics/t")
+    assert kinds(fold.follow(history)) == ["Anomaly"]
+
+
+def test_a_store_may_name_a_topic_that_is_gone() -> None:
+    """What cannot be loaded holds no znode that a resync could miss."""
+    _, fold = begun()
+    store = fold.state.topics
+    names = [*store.names(), "gone"]
+    store.names = lambda: names  # type: ignore[method-assign]  # a store that lags behind itself
+    assert [path for path, _ in unconfirmed(fold.state, ordinal=0)][-3:] == [
+        "/brokers/topics/t/partitions/0/state",
+        "/brokers/topics/t/partitions/1/state",
+        "/brokers/topics/t",
+    ]
+
+
+def test_what_a_broker_registered_is_shown() -> None:
+    """All its listeners and features, as registered last, also when it is gone."""
+    history, fold = begun()
+    ends = [("CLIENT", "SSL", "h", 9093), ("PLAINTEXT", "PLAINTEXT", "i", 9092)]
+    content = encode_broker(ends, timestamp=17, rack="r", features={"f": (1, 2)})
+    history.set("/brokers/ids/7", content, ephemeral_owner=1)
+    history.broker_gone(7)
+    fold.follow(history)
+    view = fold.broker_view(7)
+    assert (view.host, view.port, view.rack) == ("i", 9092, "r")
+    assert view.endpoints == ("CLIENT://h:9093", "PLAINTEXT://i:9092")
+    assert view.features == {"f": {"min_version": 1, "max_version": 2}}
+
+
+@pytest.mark.parametrize(
+    ("others", "end"), [((), "controlled_shutdown"), ((0,), "crashed"), ((0, 1), "crashed")]
+)
+def test_who_else_is_in_sync_tells_a_crash(others: tuple[int, ...], end: str) -> None:
+    """One other replica in an ISR is enough: the controller would have taken the broker out."""
+    history, fold = begun(t={0: (0, 1, 2)}, last={0: (2, *others)})
+    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
+    history.broker_gone(2)
+    assert only(fold.follow(history), BrokerStopped).end == end
+    assert fold.broker_view(2).ends == {end: 1}
+
+
+def test_ends_are_counted_by_kind() -> None:
+    """The second crash is the second one."""
+    history, fold = begun()
+    for _ in range(2):
+        history.state("t", 0, leader=0, isr=[0, 1, 2])
+        history.broker_gone(2)
+        history.broker(2)
+    fold.follow(history)
+    assert fold.broker_view(2).ends == {"crashed": 2}
+
+
+@pytest.mark.parametrize(
+    ("content", "address"),
+    [
+        ({"host": "h", "port": 0, "endpoints": ["SSL://x:1"]}, ("h", 0)),
+        ({"host": "h", "port": -1, "endpoints": ["SSL://x:1"]}, ("x", 1)),
+        ({"host": "h", "endpoints": ["SSL://x:1"]}, ("x", 1)),
+        ({"host": "", "port": 9, "endpoints": ["SSL://x:1"]}, ("x", 1)),
+        ({"port": 9, "endpoints": ["SSL://:1", "SSL://x:2"]}, (None, 1)),
+        ({"host": "h", "endpoints": ["nonsense"]}, ("h", None)),
+        ({"port": 9}, (None, None)),
+    ],
+)
+def test_the_address_of_a_broker(
+    content: dict[str, object], address: tuple[str | None, int | None]
+) -> None:
+    """The plaintext one that old clients take, else the first listener."""
+    history, fold = begun()
+    history.set("/brokers/ids/7", {"version": 5, **content}, ephemeral_owner=1)
+    fold.follow(history)
+    view = fold.broker_view(7)
+    assert (view.host, view.port) == address
+
+
+def test_the_reason_names_the_broker_and_both_places() -> None:
+    """In one line; and an hour is an hour."""
+    assert TO_AND_FRO_MS == 60 * 60 * 1000
+    history, fold = begun()
+    for host in ("other", "b1"):
+        history.broker_gone(1)
+        registered_at(history, 1, host)
+    assert only(fold.follow(history), Anomaly).reason == (
+        "broker 1 is registered in turn at other:9092 and at b1:9092: "
+        "two processes with one broker id?"
+    )
+
+
+def test_a_topic_that_is_being_deleted_leaves_the_figures_and_comes_back() -> None:
+    """With its request and without it: the totals are those of a count from scratch."""
+    history, fold = begun(t={0: (0, 1)}, u={0: (0, 1)})
+    for topic in ("t", "u"):
+        history.state(topic, 0, leader=-1, isr=[0], leader_epoch=1)
+    fold.follow(history)
+    assert (fold.counts().offline, fold.counts().under_replicated) == (2, 2)
+    history.set("/admin/delete_topics/t", b"")
+    fold.follow(history)
+    assert (fold.counts().offline, fold.counts().under_replicated) == (1, 1)
+    history.delete("/admin/delete_topics/t")
+    fold.follow(history)
+    assert (fold.counts().offline, fold.counts().under_replicated) == (2, 2)
+
+
+def test_a_request_for_no_topic_shows_no_topic() -> None:
+    """Nothing is made up that a view would have to take back."""
+    history, fold = begun()
+    fold.views()
+    history.set("/admin/delete_topics/nowhere", b"")
+    fold.follow(history)
+    assert [key for key in fold.views() if "/topic/" in key] == []
+    history.delete("/admin/delete_topics/nowhere")
+    fold.follow(history)
+    assert [key for key in fold.views() if "/topic/" in key] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "ends"),
+    [
+        ("min.insync.replicas", "not a number above 0"),
+        ("unclean.leader.election.enable", "not true or false"),
+    ],
+)
+def test_a_refused_setting_is_told_with_its_beginning(key: str, ends: str) -> None:
+    """Forty characters of it, in one line: a configuration may hold anything."""
+    history, fold = begun()
+    history.set("/config/topics/t", encode_config({key: "x" * 41}))
+    assert only(fold.follow(history), Anomaly).reason == (
+        f"unreadable, the last good value stays: {key} is '{'x' * 40}', {ends}"
+    )

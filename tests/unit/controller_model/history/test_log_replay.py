@@ -1,0 +1,491 @@
+"""A log outside of the pipeline: any beginning, any cluster, snapshots at any place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller_model.fold.replay import replay
+from controller_model.history import log_replay
+from controller_model.history.log_replay import CUT, END, UNPROVED, UNREADABLE, LogReplay, Point
+from controller_model.history.snapshot import Snapshot, encode_snapshot, snapshot
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import ChangeKind, ZnodeChange, encode_changes
+from controller_model.records.events import (
+    AnyEvent,
+    Baseline,
+    BrokerStarted,
+    ControllerElected,
+    LeadersElected,
+)
+from controller_model.records.loose_log import LooseChange, decode_line
+from controller_model.state.control_plane import Assumed
+from tests.histories import (
+    OF_ACCOUNTS,
+    Fold,
+    History,
+    controller_payload,
+    kinds,
+    only,
+    small_cluster,
+)
+
+
+def loose(changes: Iterable[ZnodeChange]) -> tuple[LooseChange, ...]:
+    """Return changes as a line of a log gives them."""
+    return decode_line(encode_changes(tuple(changes))).changes
+
+
+def of(*records: dict[str, Any]) -> tuple[LooseChange, ...]:
+    """Return records that may lack anything."""
+    return decode_line(json.dumps(records).encode()).changes
+
+
+def at_end(changes: Iterable[LooseChange], **options: Any) -> tuple[Snapshot, list[AnyEvent]]:
+    """Replay changes one by one; return the snapshot at the end and all that happened.
+
+    What sums up others (incidents, recommendations) is left out.
+    """
+    recording = LogReplay(**options)
+    events = [event for change in changes for event in recording.take((change,))]
+    events += recording.finish()
+    told = recording.snapshots[END]
+    assert told is not None
+    return told, [event for event in events if not isinstance(event, OF_ACCOUNTS)]
+
+
+def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
+    """From its first resync on, the snapshot is the same, and so is what happened."""
+    history = small_cluster()
+    history.broker_gone(0)
+    history.elect(1)
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    fold = Fold()
+    folded = fold.follow(history)
+    told, events = at_end(loose(history.changes))
+    assert encode_snapshot(told) == encode_snapshot(snapshot(fold.state))
+    assert kinds(events) == kinds(folded)
+
+
+def test_a_log_that_begins_with_a_later_resync_misses_nothing() -> None:
+    """A generation's first resync need not be there: any resync begins a log, and no hole is told."""
+    history = small_cluster()
+    history.heartbeat()
+    start = len(history.changes)
+    history.resync()
+    told, events = at_end(loose(history.changes[start:]))
+    assert told.complete
+    assert kinds(events) == ["Baseline", "Verified"]
+    assert told.controller.elections == 1
+
+
+def test_a_bare_log_of_paths_and_data_is_replayed() -> None:
+    """Numbers, times, kinds and marks are absent: facts and elections are there all the same."""
+    history = small_cluster()
+    bare = [
+        {"path": change.path, "data": change.data}
+        for change in history.changes
+        if change.kind is ChangeKind.SET
+    ]
+    election = json.dumps(controller_payload(2))
+    more = [
+        {"path": "/controller", "kind": "deleted"},
+        {"path": "/controller", "data": election},
+        {"path": "/controller_epoch", "data": "2"},
+    ]
+    told, _ = at_end(of(*bare, *more))
+    assert (told.cluster, told.at) == (None, 0)
+    assert told.as_of == msgspec.structs.replace(told.as_of, generation=1, seq=len(bare) + 3)
+    assert (told.controller.id, told.controller.epoch) == (2, 2)
+    assert (told.controller.elections, told.controller.id_changes) == (2, 1)
+    assert told.topics["t"].partitions[0].isr == (0, 1, 2)
+    assert told.topics["t"].partitions[0].partition_epoch is None
+    assert (told.brokers[1].live, told.brokers[1].epoch) == (True, None)
+    assert (told.counts.stale, told.counts.missed_updates, told.counts.unreadable) == (0, 0, 0)
+    assert (told.complete, told.incomplete_reason) == (False, CUT)
+
+
+def test_a_bare_controller_that_is_told_again_is_no_election() -> None:
+    """Without a czxid, the same holder without a deletion between is the same election."""
+    record = {"path": "/controller", "data": json.dumps(controller_payload(0))}
+    assert at_end(of(record, record))[0].controller.elections == 1
+    deleted = {"path": "/controller", "kind": "deleted"}
+    assert at_end(of(record, deleted, record))[0].controller.elections == 2
+
+
+def test_a_cut_log_counts_from_its_first_change_and_says_so() -> None:
+    """What changes is news from the first change on; the first thing told is that it is incomplete."""
+    history = small_cluster()
+    start = len(history.changes)
+    history.broker_gone(0)
+    history.elect(1)
+    told, events = at_end(loose(history.changes[start:]))
+    assert kinds(events)[0] == "Incomplete"
+    assert only(events, ControllerElected).to_broker == 1
+    assert (told.controller.elections, told.incomplete_reason) == (1, CUT)
+    assert told.as_of.seq == history.seq
+
+
+def test_the_first_resync_of_a_cut_log_makes_it_complete_and_tells_no_beginnings() -> None:
+    """Brokers, topics and a controller that it only finds did not start: a baseline is told."""
+    history = small_cluster()
+    start = len(history.changes)
+    history.heartbeat()
+    history.resync()
+    history.broker_gone(2)
+    history.broker(2)
+    told, events = at_end(loose(history.changes[start:]))
+    assert kinds(events) == ["Incomplete", "Verified", "Baseline", "BrokerStopped", "BrokerStarted"]
+    baseline = only(events, Baseline)
+    assert (baseline.znodes, baseline.controller, baseline.epoch) == (8, 0, 1)
+    assert baseline.position == Position(1, history.seq - 2)
+    assert told.complete
+    assert told.controller.elections == 1
+
+
+def test_a_later_resync_of_a_cut_log_tells_what_went_unseen() -> None:
+    """After its baseline a cut log is like any other: a broker that a resync finds did start."""
+    history = small_cluster()
+    start = len(history.changes)
+    history.heartbeat()
+    history.resync()
+    history.broker(3, seen=False)
+    history.resync()
+    _, events = at_end(loose(history.changes[start:]))
+    assert only(events, BrokerStarted).broker == 3
+    assert kinds(events).count("Baseline") == 1
+
+
+def test_a_change_that_a_cut_log_knew_of_is_told_by_its_resync() -> None:
+    """An election between what was read and what the resync finds did happen."""
+    history = small_cluster()
+    start = len(history.changes)
+    history.tell("/controller")
+    history.delete("/controller", seen=False)
+    history.elect(2, seen=False)
+    history.resync()
+    told, events = at_end(loose(history.changes[start:]))
+    elected = [event for event in events if isinstance(event, ControllerElected)]
+    assert [(event.from_broker, event.to_broker) for event in elected] == [(0, 2)]
+    assert told.controller.elections == 2
+
+
+def test_a_cut_log_stays_cut_until_a_resync_is_proved() -> None:
+    """A first resync that does not match is no baseline."""
+    history = small_cluster()
+    start = len(history.changes)
+    history.heartbeat()
+    history.start_resync()
+    history.tell("/controller")
+    history.finish_resync(znodes=9)
+    told, events = at_end(loose(history.changes[start:]))
+    assert "Baseline" not in kinds(events)
+    assert told.complete is False
+
+
+def test_counting_starts_at_a_first_resync_without_proof() -> None:
+    """Count and digest may be absent: what follows is counted, and called incomplete."""
+    history = small_cluster()
+    end = history.changes[-1]
+    history.changes[-1] = msgspec.structs.replace(end, znodes=None, digest=None)
+    history.delete("/controller")
+    history.elect(1)
+    told, events = at_end(loose(history.changes))
+    assert (told.controller.elections, told.controller.id_changes) == (2, 1)
+    assert (told.complete, told.incomplete_reason) == (False, UNPROVED)
+    assert only(events, ControllerElected).to_broker == 1
+
+
+def test_a_resync_with_its_count_alone_is_proved() -> None:
+    """The digest is ours; others' logs may lack it."""
+    history = small_cluster()
+    history.changes[-1] = msgspec.structs.replace(history.changes[-1], digest=None)
+    assert at_end(loose(history.changes))[0].complete
+
+
+def test_the_first_cluster_is_taken_and_the_others_are_named() -> None:
+    """Without a choice the first named cluster is replayed; none of another's changes is applied."""
+    prod, test = small_cluster(), History(cluster="test")
+    test.resync()
+    recording = LogReplay()
+    recording.take(loose([*prod.changes, *test.changes]))
+    recording.finish()
+    told = recording.snapshots[END]
+    assert told is not None
+    assert (told.cluster, told.as_of.seq, recording.applied) == ("prod", prod.seq, prod.seq)
+    assert recording.clusters == {"prod", "test"}
+    assert recording.cluster == "prod"
+
+
+def test_a_cluster_that_was_chosen_is_taken() -> None:
+    """Others are seen and left out, also when they come first."""
+    prod, test = small_cluster(), History(cluster="test")
+    test.resync()
+    recording = LogReplay("prod")
+    recording.take(loose([*test.changes, *prod.changes]))
+    recording.finish()
+    assert recording.first is not None
+    assert (recording.first.cluster, recording.applied) == ("prod", prod.seq)
+
+
+def test_records_without_a_name_belong_to_the_cluster() -> None:
+    """An absent name is not checked: the log's name may come later, or be given."""
+    unnamed = {"path": "/controller_epoch", "data": "3"}
+    named = {"path": "/brokers/ids/1", "kind": "deleted", "cluster": "prod"}
+    assert at_end(of(unnamed, named))[0].cluster == "prod"
+    assert at_end(of(unnamed), cluster="mine")[0].cluster == "mine"
+    assert at_end(of(unnamed))[0].controller.epoch == 3
+
+
+def test_nothing_of_the_cluster_is_no_snapshot() -> None:
+    """An empty log, and one of others, have no state and a snapshot of None."""
+    test = History(cluster="test")
+    test.resync()
+    recording = LogReplay("prod")
+    assert recording.take(loose(test.changes)) == []
+    assert recording.finish() == []
+    assert (recording.snapshots, recording.state, recording.first) == ({END: None}, None, None)
+    assert recording.applied == 0
+
+
+def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
+    """Nothing after it is applied, counted or told."""
+    history = small_cluster()
+    recording = LogReplay(points=(Point(until=Position(1, 3)),))
+    changes = loose(history.changes)
+    recording.take(changes[:3])
+    assert not recording.is_done
+    assert recording.take(changes[3:]) == []
+    assert (recording.is_done, recording.applied) == (True, 3)
+    assert recording.count_unreadable(1, "late") == []
+    assert recording.finish() == []
+    assert recording.state is not None
+    assert recording.state.control.log.unreadable == 0
+
+
+def test_what_cannot_be_read_is_counted_wherever_it_stands() -> None:
+    """Before the first change as well; each time it is told with its reason, and the end is open."""
+    history = small_cluster()
+    recording = LogReplay()
+    assert recording.count_unreadable(2, "line 1") == []
+    told = recording.take(loose(history.changes))
+    more = recording.count_unreadable(1, "line 9")
+    assert kinds(recording.finish())[-1] == "Incomplete"
+    reasons = [getattr(event, "reason", "") for event in (*told, *more)]
+    assert (reasons[0], reasons[-1]) == ("line 1", "line 9")
+    assert told[0].at == history.changes[0].observed_at
+    taken = recording.snapshots[END]
+    assert taken is not None
+    assert (taken.counts.unreadable, taken.incomplete_reason) == (3, UNREADABLE)
+
+
+def doubted(changes: Iterable[LooseChange], after: int, **options: Any) -> LogReplay:
+    """Return a replay of changes with a record among them that cannot be read."""
+    recording = LogReplay(**options)
+    for number, change in enumerate(changes, 1):
+        recording.take((change,))
+        if number == after:
+            recording.count_unreadable(1, "damaged")
+    recording.finish()
+    return recording
+
+
+def test_what_could_not_be_read_is_in_doubt_until_the_next_change() -> None:
+    """The change that follows the last one shows that nothing was missed: no word of it."""
+    history = small_cluster()
+    changes = loose(history.changes)
+    for after in range(1, history.seq):
+        told = doubted(changes, after).snapshots[END]
+        assert told is not None
+        assert (told.complete, told.counts.unreadable) == (True, 1)
+    told = doubted(changes, history.seq).snapshots[END]
+    assert told is not None
+    assert (told.complete, told.incomplete_reason) == (False, UNREADABLE)
+
+
+def test_a_hole_that_follows_what_could_not_be_read_is_told_once() -> None:
+    """The log is incomplete from the damage on, and says what is missing."""
+    history = small_cluster()
+    history.heartbeat()
+    history.heartbeat()
+    changes = loose(history.changes)
+    recording = LogReplay()
+    recording.take(changes[:-2])
+    recording.count_unreadable(1, "damaged")
+    told = recording.take(changes[-1:])
+    assert kinds(told) == ["Incomplete"]
+    assert (told[0].at, told[0].position.seq) == (changes[-3].observed_at, history.seq - 2)
+    recording.finish()
+    taken = recording.snapshots[END]
+    assert taken is not None
+    assert taken.incomplete_reason == (
+        f"a hole in the log: changes {history.seq - 1} to {history.seq - 1} are missing"
+    )
+
+
+@pytest.mark.parametrize("lacking", [("seq",), ("generation",), ("seq", "generation")])
+def test_a_change_without_a_place_of_its_own_shows_nothing(lacking: tuple[str, ...]) -> None:
+    """What it lacks is filled in, so it would follow whatever was left out before it."""
+    history = small_cluster()
+    history.heartbeat()
+    (last,) = loose(history.changes[-1:])
+    record = {"kind": "heartbeat", "generation": 1, "seq": last.seq, "watcher": last.watcher}
+    bare = of({name: value for name, value in record.items() if name not in lacking})
+    for change, complete in ((last, True), *((each, False) for each in bare)):
+        recording = doubted((*loose(history.changes[:-1]), change), history.seq - 1)
+        told = recording.snapshots[END]
+        assert told is not None
+        assert (told.as_of.seq, told.complete) == (history.seq, complete)
+
+
+def test_a_new_generation_does_not_show_that_the_old_one_was_whole() -> None:
+    """What could not be read may have been the old one's last change; its resync makes up for it."""
+    history = small_cluster()
+    before = history.seq
+    history.new_generation("w2")
+    history.resync()
+    changes = loose(history.changes)
+    recording = LogReplay()
+    recording.take(changes[:before])
+    recording.count_unreadable(1, "damaged")
+    assert "Incomplete" in kinds(recording.take(changes[before : before + 1]))
+    assert kinds(recording.take(changes[before + 1 :])) == ["Verified"]
+
+
+def test_what_is_dropped_resolves_no_doubt() -> None:
+    """A duplicate or another watcher's change tells nothing of what could not be read."""
+    history = small_cluster()
+    changes = loose(history.changes)
+    foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=history.seq + 1)
+    for late in (changes[-1], changes[2], foreign):
+        told = doubted((*changes, late), history.seq).snapshots[END]
+        assert told is not None
+        assert told.complete is False
+
+
+def test_a_log_that_is_incomplete_already_keeps_its_reason() -> None:
+    """A cut log stays cut: the first thing that is missing is told."""
+    history = small_cluster()
+    start = len(history.changes)
+    history.heartbeat()
+    told = doubted(loose(history.changes[start:]), 1).snapshots[END]
+    assert told is not None
+    assert told.incomplete_reason == CUT
+
+
+def test_what_a_replay_drops_changes_nothing_but_its_count() -> None:
+    """Another watcher's end of the first resync does not make counting start, nor is it applied."""
+    history = small_cluster()
+    changes = loose(history.changes)
+    foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=changes[3].seq + 1)
+    recording = LogReplay()
+    assert not recording.drops(foreign)
+    recording.take(changes[:4])
+    assert [recording.drops(each) for each in (foreign, changes[2], changes[3], changes[4])] == [
+        *(True, True, True, False)
+    ]
+    recording.take((foreign,))
+    assert recording.state is not None
+    assert recording.state.control.log.baseline is False
+    assert recording.state.control.log.not_newer == 1
+    recording.take(changes[4:])
+    recording.finish()
+    taken = recording.snapshots[END]
+    assert taken is not None
+    assert (taken.complete, recording.applied) == (True, history.seq)
+
+
+def test_events_of_one_line_and_one_cause_are_one() -> None:
+    """A line is a message: partitions that one cause moved are told together."""
+    history = small_cluster(t={0: (0, 1), 1: (0, 1)})
+    start = len(history.changes)
+    history.broker_gone(0)
+    for partition in (0, 1):
+        history.state("t", partition, leader=1, isr=[1], leader_epoch=1)
+    recording = LogReplay()
+    recording.take(loose(history.changes[:start]))
+    told = only(recording.take(loose(history.changes[start:])), LeadersElected)
+    assert [each.partition for each in told.partitions] == [0, 1]
+
+
+def test_the_assumed_options_are_used() -> None:
+    """min.insync.replicas is ours where ZooKeeper says nothing."""
+    history = small_cluster(t={0: (0, 1)})
+    changes = loose(history.changes)
+    assert at_end(changes)[0].counts.at_min_isr == 0
+    assumed = Assumed(min_insync_replicas=2)
+    assert at_end(changes, assumed=assumed)[0].counts.at_min_isr == 1
+
+
+def test_totals_are_settled_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long log without elections does not keep every topic in hand."""
+    monkeypatch.setattr(log_replay, "SETTLE_AFTER_CHANGES", 4)
+    monkeypatch.setattr(log_replay, "SETTLE_IN_FAILOVER_AFTER_CHANGES", 2)
+    history = small_cluster()
+    recording = LogReplay()
+    recording.take(loose(history.changes))
+    assert recording.state is not None
+    assert (recording.state.touched, recording.state.changed, recording.state.removed) == (
+        {},
+        set(),
+        {},
+    )
+    for count, touched in ((1, 1), (2, 1), (3, 1), (4, 0)):
+        history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=count)
+        recording.take(loose(history.changes[-1:]))
+        assert len(recording.state.touched) == touched
+
+
+def test_in_failover_work_totals_are_settled_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end may show in them only."""
+    monkeypatch.setattr(log_replay, "SETTLE_IN_FAILOVER_AFTER_CHANGES", 3)
+    history = small_cluster(t={0: (0, 1), 1: (0, 1)})
+    history.broker_gone(0)
+    history.elect(1)
+    recording = LogReplay()
+    recording.take(loose(history.changes))
+    assert recording.state is not None
+    for leader_epoch, touched in ((1, 1), (2, 1), (3, 0)):
+        history.state("t", 0, leader=1, isr=[1], leader_epoch=leader_epoch)
+        recording.take(loose(history.changes[-1:]))
+        assert len(recording.state.touched) == touched
+
+
+def test_settling_is_counted_from_the_first_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The eighth change of a log settles, where eight are the limit; topics that end are let go."""
+    monkeypatch.setattr(log_replay, "SETTLE_AFTER_CHANGES", 8)
+    monkeypatch.setattr(log_replay, "SETTLE_IN_FAILOVER_AFTER_CHANGES", 8)
+    history = small_cluster()
+    recording = LogReplay()
+    changes = loose(history.changes)
+    recording.take(changes[:7])
+    assert recording.state is not None
+    assert list(recording.state.touched) == ["t"]
+    recording.take(changes[7:8])
+    assert recording.state.touched == {}
+    history.topic_gone("t")
+    recording.take(loose(history.changes[8:]))
+    recording.finish()
+    assert (recording.state.changed, recording.state.removed) == (set(), {})
+
+
+def test_an_error_of_ours_costs_one_change_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay that raises does not end the recording's."""
+
+    def failing(state: Any, change: ZnodeChange) -> Any:
+        if change.path == "/controller":
+            raise ZeroDivisionError("a bug")
+        return replay(state, change)
+
+    monkeypatch.setattr(log_replay, "replay", failing)
+    history = small_cluster()
+    told, events = at_end(loose(history.changes))
+    reasons = [getattr(event, "reason", "") for event in events]
+    assert any("ZeroDivisionError: a bug" in reason for reason in reasons)
+    assert told.controller.id is None
+    assert told.controller.epoch == 1
+    assert told.complete is False

@@ -1,0 +1,372 @@
+"""The snapshot: every name and definition that others count on, by written-out histories."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller_model.history.snapshot import encode_snapshot, snapshot
+from controller_model.records.changes import ChangeKind
+from controller_model.records.views import TopicView
+from tests.histories import Fold, History, small_cluster, state_path
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+def told(history: History, *, min_isr: int = 1) -> dict[str, Any]:
+    """Return the snapshot at the end of a history, as its readers see it."""
+    fold = Fold(min_isr=min_isr)
+    fold.follow(history)
+    decoded: dict[str, Any] = json.loads(encode_snapshot(snapshot(fold.state)))
+    return decoded
+
+
+def partition(history: History, topic: str = "t", number: int = 0) -> dict[str, Any]:
+    """Return one partition at the end of a history."""
+    facts: dict[str, Any] = told(history)["topics"][topic]["partitions"][str(number)]
+    return facts
+
+
+def test_a_healthy_cluster_in_full() -> None:
+    """Every field, with its name and its value."""
+    history = small_cluster(t={0: (0, 1, 2)})
+    assert told(history) == {
+        "cluster": "prod",
+        "as_of": {"generation": 1, "seq": 9},
+        "at": history.now + 1,
+        "controller": {
+            "id": 0,
+            "epoch": 1,
+            "elections": 1,
+            "changes": 0,
+            "id_changes": 0,
+            "missed_elections": 0,
+        },
+        "brokers": {
+            "0": {
+                "live": True,
+                "epoch": 101,
+                "registrations": 1,
+                "leaders": 1,
+                "replicas": 1,
+                "preferred": 1,
+                "imbalance_ratio": 0.0,
+            },
+            "1": {
+                "live": True,
+                "epoch": 102,
+                "registrations": 1,
+                "leaders": 0,
+                "replicas": 1,
+                "preferred": 0,
+                "imbalance_ratio": 0.0,
+            },
+            "2": {
+                "live": True,
+                "epoch": 103,
+                "registrations": 1,
+                "leaders": 0,
+                "replicas": 1,
+                "preferred": 0,
+                "imbalance_ratio": 0.0,
+            },
+        },
+        "topics": {
+            "t": {
+                "topic_id": TOPIC_ID,
+                "deleting": False,
+                "partitions": {
+                    "0": {
+                        "replicas": [0, 1, 2],
+                        "adding": [],
+                        "removing": [],
+                        "leader": 0,
+                        "isr": [0, 1, 2],
+                        "leader_epoch": 0,
+                        "controller_epoch": 1,
+                        "partition_epoch": 0,
+                        "leader_recovery_state": 0,
+                        "state": "OnlinePartition",
+                    }
+                },
+            }
+        },
+        "counts": {
+            "topics": 1,
+            "partitions": 1,
+            "offline": 0,
+            "under_replicated": 0,
+            "under_min_isr": 0,
+            "at_min_isr": 0,
+            "preferred_imbalance": 0,
+            "reassigning": 0,
+            "deleting_topics": 0,
+            "missed_updates": 0,
+            "unreadable": 0,
+            "stale": 0,
+        },
+        "pending": {
+            "preferred_election": False,
+            "reassign_partitions": False,
+            "notifications": 0,
+        },
+        "complete": True,
+        "incomplete_reason": None,
+        "denied": [],
+    }
+
+
+def test_nothing_is_null_and_not_zero() -> None:
+    """An empty cluster has no controller, no epoch, and no election."""
+    history = History()
+    history.resync()
+    facts = told(history)
+    assert facts["controller"] == {
+        "id": None,
+        "epoch": None,
+        "elections": 0,
+        "changes": 0,
+        "id_changes": 0,
+        "missed_elections": 0,
+    }
+    assert (facts["brokers"], facts["topics"]) == ({}, {})
+
+
+def test_a_vacancy_has_no_id_and_keeps_the_epoch() -> None:
+    """Nobody holds /controller: the id is null, the account stands."""
+    history = small_cluster()
+    history.delete("/controller")
+    controller = told(history)["controller"]
+    assert (controller["id"], controller["epoch"], controller["elections"]) == (None, 1, 1)
+
+
+def test_elections_changes_and_changes_of_the_id() -> None:
+    """0 at the baseline, then 0 again, 1, 2: four elections, three changes, two to another id."""
+    history = small_cluster()
+    for winner in (0, 1, 2):
+        history.delete("/controller")
+        history.elect(winner)
+    controller = told(history)["controller"]
+    assert (controller["elections"], controller["changes"]) == (4, 3)
+    assert (controller["id_changes"], controller["missed_elections"]) == (2, 0)
+
+
+def test_elections_that_only_the_epoch_tells_of() -> None:
+    """Three elections of which one was read: two are missed."""
+    history = small_cluster()
+    for winner in (1, 2):
+        history.delete("/controller", seen=False)
+        history.elect(winner, seen=False)
+    history.delete("/controller", seen=False)
+    history.elect(0)
+    controller = told(history)["controller"]
+    assert (controller["elections"], controller["missed_elections"]) == (4, 2)
+
+
+def test_an_epoch_that_jumps_at_the_end_of_a_log_is_counted() -> None:
+    """Before 2.1 the epoch is written by itself: without another change it tells all there is."""
+    history = small_cluster()
+    history.set("/controller_epoch", "4")
+    controller = told(history)["controller"]
+    assert (controller["epoch"], controller["elections"]) == (4, 4)
+    assert controller["missed_elections"] == 3
+
+
+def test_before_the_baseline_a_controller_stands_for_one_election() -> None:
+    """In the first resync nothing is counted yet, and the snapshot is not complete."""
+    history = small_cluster()
+    del history.changes[-1]
+    facts = told(history)
+    assert facts["controller"]["elections"] == 1
+    assert (facts["complete"], facts["incomplete_reason"]) == (
+        False,
+        "the first resync has not ended",
+    )
+    empty = History()
+    empty.start_resync()
+    assert told(empty)["controller"]["elections"] == 0
+
+
+def test_a_dead_broker_keeps_its_epoch() -> None:
+    """Its czxid stays, what it led stays its own, and its ratio counts what it does not lead."""
+    history = small_cluster()
+    history.broker_gone(1)
+    broker = told(history)["brokers"]["1"]
+    assert broker == {
+        "live": False,
+        "epoch": 102,
+        "registrations": 1,
+        "leaders": 1,
+        "replicas": 2,
+        "preferred": 1,
+        "imbalance_ratio": 0.0,
+    }
+
+
+def test_registrations_are_distinct_czxids() -> None:
+    """A broker that came back counts twice; one that was told again does not."""
+    history = small_cluster()
+    history.tell("/brokers/ids/1")
+    history.broker_gone(2)
+    history.broker(2)
+    brokers = told(history)["brokers"]
+    assert (brokers["1"]["registrations"], brokers["2"]["registrations"]) == (1, 2)
+    assert brokers["2"]["epoch"] == history.znodes["/brokers/ids/2"].czxid
+
+
+def test_an_assigned_id_that_was_never_registered_is_a_broker() -> None:
+    """It is known by the assignment alone: not live, without an epoch."""
+    history = small_cluster(t={0: (9, 0)})
+    broker = told(history)["brokers"]["9"]
+    assert (broker["live"], broker["epoch"], broker["registrations"]) == (False, None, 0)
+    assert (broker["replicas"], broker["preferred"]) == (1, 1)
+
+
+def test_the_imbalance_ratio_is_a_part_of_the_preferred() -> None:
+    """One of two partitions that it should lead is led by another: a half."""
+    history = small_cluster(t={0: (0, 1), 1: (0, 1)})
+    history.state("t", 1, leader=1, isr=[0, 1], leader_epoch=1)
+    brokers = told(history)["brokers"]
+    assert brokers["0"]["imbalance_ratio"] == 0.5
+    assert (brokers["0"]["preferred"], brokers["1"]["imbalance_ratio"]) == (2, 0.0)
+
+
+def test_a_partition_without_a_state_is_new() -> None:
+    """Leader, ISR and epochs are null; the assignment is there."""
+    history = small_cluster()
+    history.topic("n", {0: (1, 2)})
+    assert partition(history, "n") == {
+        "replicas": [1, 2],
+        "adding": [],
+        "removing": [],
+        "leader": None,
+        "isr": None,
+        "leader_epoch": None,
+        "controller_epoch": None,
+        "partition_epoch": None,
+        "leader_recovery_state": None,
+        "state": "NewPartition",
+    }
+
+
+def test_a_written_leader_of_none_stays_as_it_is_written() -> None:
+    """-1 is what Kafka wrote, and the partition is offline."""
+    history = small_cluster()
+    history.state("t", 0, leader=-1, isr=[0], leader_epoch=3)
+    facts = partition(history)
+    assert (facts["leader"], facts["isr"], facts["leader_epoch"]) == (-1, [0], 3)
+    assert facts["state"] == "OfflinePartition"
+    assert facts["partition_epoch"] == 1
+
+
+def test_a_leader_that_is_gone_makes_a_partition_offline() -> None:
+    """The state znode still names it; the broker is not registered."""
+    history = small_cluster()
+    history.broker_gone(0)
+    facts = partition(history)
+    assert (facts["leader"], facts["state"]) == (0, "OfflinePartition")
+
+
+def test_the_isr_keeps_its_order_and_the_recovery_state_is_told() -> None:
+    """A replica that came back is appended; an unclean leader is recovering."""
+    history = small_cluster()
+    history.state("t", 0, leader=2, isr=[2, 0], leader_epoch=1, recovery=1)
+    facts = partition(history)
+    assert (facts["isr"], facts["leader_recovery_state"]) == ([2, 0], 1)
+
+
+def test_a_state_whose_version_the_log_did_not_tell_has_no_partition_epoch() -> None:
+    """An absent version is not zero."""
+    history = small_cluster()
+    history.state("t", 0, leader=0, isr=[0, 1], seen=False)
+    history.record(
+        ChangeKind.SET,
+        path=state_path("t", 0),
+        data=history.znodes[state_path("t", 0)].data.decode(),
+    )
+    facts = partition(history)
+    assert (facts["isr"], facts["partition_epoch"]) == ([0, 1], None)
+
+
+def test_a_reassignment_shows_what_comes_and_what_goes() -> None:
+    """Adding and removing replicas are those of the partition, and it is counted once."""
+    history = small_cluster(t={0: (0, 1), 1: (1, 2)})
+    history.topic("t", {0: (2, 0, 1), 1: (1, 2)}, adding={0: (2,)}, removing={0: (1,)})
+    facts = told(history)
+    first, second = (facts["topics"]["t"]["partitions"][number] for number in "01")
+    assert (first["adding"], first["removing"], first["replicas"]) == ([2], [1], [2, 0, 1])
+    assert (second["adding"], second["removing"]) == ([], [])
+    assert facts["counts"]["reassigning"] == 1
+
+
+def test_a_topic_that_is_being_deleted_is_marked() -> None:
+    """It stays until its znode goes, and is not offline."""
+    history = small_cluster()
+    history.set("/admin/delete_topics/t", b"")
+    history.broker_gone(0)
+    facts = told(history)
+    assert facts["topics"]["t"]["deleting"] is True
+    assert (facts["counts"]["deleting_topics"], facts["counts"]["offline"]) == (1, 0)
+
+
+def test_a_topic_without_its_znode_is_none() -> None:
+    """States that are left behind, and a configuration alone, make no topic."""
+    history = small_cluster()
+    history.delete("/brokers/topics/t")
+    history.set("/config/topics/u", {"version": 1, "config": {}})
+    facts = told(history)
+    assert (facts["topics"], facts["counts"]["topics"]) == ({}, 0)
+
+
+def test_a_state_without_an_assignment_is_no_partition() -> None:
+    """A partition is there when the topic's znode names it."""
+    history = small_cluster(t={0: (0, 1)})
+    history.state("t", 5, leader=0, isr=[0])
+    assert list(told(history)["topics"]["t"]["partitions"]) == ["0"]
+
+
+def test_partitions_and_brokers_are_in_order_of_their_numbers() -> None:
+    """Readers see 2 before 10."""
+    history = small_cluster(t={10: (10, 0), 2: (0, 10)})
+    facts = told(history)
+    assert list(facts["topics"]["t"]["partitions"]) == ["2", "10"]
+    assert list(facts["brokers"]) == ["0", "1", "2", "10"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_after_damage_all_of_the_last_good_state_stays(*, packed: bool) -> None:
+    """Its partition epoch too, however often; the next good state has its own, and none was missed."""
+    history, fold = small_cluster(), Fold(packed=packed)
+    path = state_path("t", 0)
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    fold.follow(history)
+    good = snapshot(fold.state).topics["t"]
+    assert good.partitions[0].partition_epoch == 1
+    for damage in (b"{", b"", b"null"):
+        history.set(path, damage)
+        history.resync()
+        fold.follow(history)
+        if packed:
+            fold.restart()
+        assert snapshot(fold.state).topics["t"] == good
+    history.state("t", 0, leader=2, isr=[1, 2], leader_epoch=2)
+    fold.follow(history)
+    after = snapshot(fold.state)
+    assert after.topics["t"].partitions[0].partition_epoch == 5
+    assert (after.counts.unreadable, after.counts.missed_updates) == (3, 0)
+
+
+def test_damage_without_a_good_state_before_it_has_no_partition_epoch() -> None:
+    """There is nothing that could stay: neither in the snapshot nor in the view."""
+    history, fold = small_cluster(t={0: (0, 1)}), Fold()
+    history.delete(state_path("t", 0))
+    for damage in (b"{", b"["):
+        history.set(state_path("t", 0), damage)
+        fold.follow(history)
+        facts = snapshot(fold.state).topics["t"].partitions[0]
+        assert (facts.leader, facts.partition_epoch) == (None, None)
+        view = fold.views()["prod/topic/t/0"]
+        assert isinstance(view, TopicView)
+        assert view.partition_epoch == (None,)

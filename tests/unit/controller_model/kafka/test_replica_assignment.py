@@ -1,0 +1,67 @@
+"""Assignments and reassignments as sets of replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.kafka.replica_assignment import (
+    EMPTY_ASSIGNMENT,
+    ReplicaAssignment,
+    diff,
+    distinct,
+)
+
+A = ReplicaAssignment
+
+
+def test_a_new_target_adds_and_removes() -> None:
+    """Each target replaces the one before: the origin is what stood before all of them."""
+    first = A((1, 2, 3)).reassign_to((3, 5, 6))
+    assert first == A((3, 5, 6, 1, 2), (5, 6), (1, 2))
+    assert first.target_replicas == (3, 5, 6)
+    assert first.origin_replicas == (3, 1, 2)
+    second = first.reassign_to((4, 5, 6))
+    assert second == A((4, 5, 6, 3, 1, 2), (4, 5, 6), (3, 1, 2))
+    third = A((1, 2, 3)).reassign_to((1, 2, 3))
+    assert (third, third.is_being_reassigned) == (A((1, 2, 3)), False)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "target", "expected"),
+    [
+        ((1, 2), (2, 1), A((2, 1))),
+        ((1, 2), (3,), A((3, 1, 2), (3,), (1, 2))),
+        ((1, 2), (1,), A((1, 2), (), (2,))),
+        ((1, 2), (3, 1, 2), A((3, 1, 2), (3,), ())),
+        ((1, 2), (), A((1, 2), (), (1, 2))),
+    ],
+)
+def test_where_a_target_leads(
+    replicas: tuple[int, ...], target: tuple[int, ...], expected: ReplicaAssignment
+) -> None:
+    """The target first and in its order, then who stays until it is reached."""
+    assert A(replicas).reassign_to(target) == expected
+
+
+def test_being_reassigned_is_adding_or_removing() -> None:
+    """Either is enough."""
+    moving = [A((1, 2), (2,)), A((1, 2), (), (2,)), A((1, 2)), EMPTY_ASSIGNMENT]
+    assert [one.is_being_reassigned for one in moving] == [True, True, False, False]
+
+
+def test_a_replica_is_removed_everywhere() -> None:
+    """Out of the replicas, of those added and of those removed."""
+    assert A((1, 2, 3), (1, 2), (2, 3)).remove_replica(2) == A((1, 3), (1,), (3,))
+    assert A((1,)).remove_replica(9) == A((1,))
+
+
+def test_differences_are_one_for_one() -> None:
+    """As Scala's Seq.diff: one occurrence for each, the first ones."""
+    assert diff((1, 2, 1, 1), (1, 1, 5)) == (2, 1)
+    assert diff((1, 2), ()) == (1, 2)
+    assert diff((), (1,)) == ()
+
+
+def test_distinct_keeps_first_places() -> None:
+    """As Scala's Seq.distinct."""
+    assert distinct((3, 1, 3, 2, 1)) == (3, 1, 2)

@@ -1,0 +1,147 @@
+"""The tables of states: every pair, written out by hand from Kafka's state machines."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from controller_model.kafka.errors import ModelError
+from controller_model.kafka.states import (
+    PartitionState,
+    ReplicaState,
+    is_valid,
+    partition_state_of,
+    valid_previous_states,
+)
+
+# A row is where it comes from, a column where it goes: New, Online, Offline, NonExistent.
+PARTITIONS = """
+NewPartition         . x x .
+OnlinePartition      . x x .
+OfflinePartition     . x x x
+NonExistentPartition x . . .
+"""
+
+# New, Online, Offline, DeletionStarted, DeletionSuccessful, DeletionIneligible, NonExistent.
+REPLICAS = """
+NewReplica                . x x . . . .
+OnlineReplica             . x x . . . .
+OfflineReplica            . x x x . x .
+ReplicaDeletionStarted    . . . . x x .
+ReplicaDeletionSuccessful . . . . . . x
+ReplicaDeletionIneligible . x x . . . .
+NonExistentReplica        x . . . . . .
+"""
+
+
+def steps(table: str) -> dict[tuple[str, str], bool]:
+    """Read a table: (from, to) -> legal."""
+    rows = [line.split() for line in table.strip().splitlines()]
+    names = [row[0] for row in rows]
+    return {
+        (row[0], name): mark == "x"
+        for row in rows
+        for name, mark in zip(names, row[1:], strict=True)
+    }
+
+
+def test_every_step_of_a_partition() -> None:
+    """All 16 pairs of partition states are legal or not as the table says."""
+    table = steps(PARTITIONS)
+    assert len(table) == 16
+    for (previous, target), legal in table.items():
+        assert is_valid(PartitionState(previous), PartitionState(target)) is legal
+
+
+def test_every_step_of_a_replica() -> None:
+    """All 49 pairs of replica states are legal or not as the table says."""
+    table = steps(REPLICAS)
+    assert len(table) == 49
+    for (previous, target), legal in table.items():
+        assert is_valid(ReplicaState(previous), ReplicaState(target)) is legal
+
+
+def test_what_is_not_known_yet_does_not_exist() -> None:
+    """None stands for NonExistent: only New may follow."""
+    assert [is_valid(None, target) for target in PartitionState] == [True, False, False, False]
+    assert [target for target in ReplicaState if is_valid(None, target)] == [ReplicaState.NEW]
+
+
+def test_partitions_and_replicas_never_mix() -> None:
+    """A state of the one kind never follows a state of the other."""
+    for partition, replica in itertools.product(PartitionState, ReplicaState):
+        assert not is_valid(partition, replica)
+        assert not is_valid(replica, partition)
+
+
+def test_names_are_as_good_as_members() -> None:
+    """Every pair of names, and of a name and a member, is judged as the pair of members."""
+    states: list[PartitionState | ReplicaState] = [*PartitionState, *ReplicaState]
+    for previous, target in itertools.product(states, states):
+        legal = is_valid(previous, target)
+        assert is_valid(previous.value, target.value) is legal
+        assert is_valid(previous.value, target) is legal
+        assert is_valid(previous, target.value) is legal
+        assert valid_previous_states(target.value) == valid_previous_states(target)
+    assert is_valid(None, "NewReplica")
+    assert not is_valid(None, "OnlinePartition")
+
+
+@pytest.mark.parametrize("name", ["", "Online", "ONLINE", "onlinepartition", "NewPartition "])
+def test_what_is_no_state_is_a_mistake(name: str) -> None:
+    """Neither before nor after a step: it is told by its name, and not as a step that is illegal."""
+    said = f"{name!r} is no state of a partition or a replica"
+    for pair in ((name, "NewPartition"), ("NewPartition", name), (None, name)):
+        with pytest.raises(ModelError) as raised:
+            is_valid(*pair)
+        assert str(raised.value) == said
+
+
+def test_the_values_are_kafkas_names() -> None:
+    """Kafka's case objects print as these words."""
+    assert [str(state) for state in PartitionState] == [
+        "NewPartition",
+        "OnlinePartition",
+        "OfflinePartition",
+        "NonExistentPartition",
+    ]
+    assert [str(state) for state in ReplicaState] == [
+        "NewReplica",
+        "OnlineReplica",
+        "OfflineReplica",
+        "ReplicaDeletionStarted",
+        "ReplicaDeletionSuccessful",
+        "ReplicaDeletionIneligible",
+        "NonExistentReplica",
+    ]
+
+
+def test_the_states_before_stand_in_kafkas_order() -> None:
+    """Kafka's messages list them in this order."""
+    assert ",".join(valid_previous_states(ReplicaState.DELETION_INELIGIBLE)) == (
+        "OfflineReplica,ReplicaDeletionStarted"
+    )
+    assert ",".join(valid_previous_states(PartitionState.OFFLINE)) == (
+        "NewPartition,OnlinePartition,OfflinePartition"
+    )
+
+
+@pytest.mark.parametrize(
+    ("assigned", "leader", "expected"),
+    [
+        (False, None, "NonExistentPartition"),
+        (False, 1, "NonExistentPartition"),
+        (True, None, "NewPartition"),
+        (True, 0, "OnlinePartition"),
+        (True, 1, "OnlinePartition"),
+        (True, 2, "OfflinePartition"),
+        (True, -1, "OfflinePartition"),
+        (True, -2, "OfflinePartition"),
+    ],
+)
+def test_a_partitions_state_by_what_zookeeper_holds(
+    *, assigned: bool, leader: int | None, expected: str
+) -> None:
+    """Brokers 0 and 1 live: no state is New, a live leader Online, a dead one or none Offline."""
+    assert partition_state_of(assigned=assigned, leader=leader, live={0, 1}) == expected

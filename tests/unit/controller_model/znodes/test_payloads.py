@@ -1,0 +1,375 @@
+"""Payloads that are not of brokers' and topics' daily life, in each layout from 0.8 to 3.9."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller_model.kafka.errors import UnreadableZnodeError
+from controller_model.kafka.ids import TopicPartition
+from controller_model.znodes import znode_kinds
+from controller_model.znodes.config_payloads import CONFIG_KEYS, reduce_config_change
+from controller_model.znodes.payloads import (
+    MAX_INT32,
+    BrokerZnode,
+    Endpoint,
+    decode_nothing,
+    is_int32,
+    shorten,
+)
+from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind, published_data
+
+
+def encoded(content: Any) -> bytes:
+    """Return content as JSON."""
+    return json.dumps(content).encode()
+
+
+def refuses(decode: Any, content: Any) -> bool:
+    """Tell whether a decoder finds a payload unreadable."""
+    try:
+        decode(content if isinstance(content, bytes) else encoded(content))
+    except UnreadableZnodeError as error:
+        return 0 < len(str(error)) <= 200
+    return False
+
+
+def test_each_kind_that_is_published_has_a_decoder() -> None:
+    """The table is total: only what is no znode of Kafka's has none."""
+    assert set(DECODERS) == set(ZnodeKind) - {ZnodeKind.OTHER}
+
+
+def test_where_kafka_reads_no_payload_none_is_damaged() -> None:
+    """Requests of deletion and the sequence of broker ids say all by being there."""
+    for kind in (ZnodeKind.DELETE_TOPIC, ZnodeKind.BROKER_SEQUENCE):
+        assert DECODERS[kind] is decode_nothing
+        DECODERS[kind](b"\xff{")
+
+
+@pytest.mark.parametrize(
+    ("payload", "addresses"),
+    [
+        ({"version": 1, "host": "h", "port": 9092, "jmx_port": -1},
+         (Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9092),)),
+        ({"version": 1, "host": "", "port": 0}, (Endpoint("PLAINTEXT", "PLAINTEXT", "", 0),)),
+        ({"version": 2, "endpoints": ["PLAINTEXT://h:1", "ssl://[::1]:2"]},
+         (Endpoint("PLAINTEXT", "PLAINTEXT", "h", 1), Endpoint("SSL", "SSL", "::1", 2))),
+        ({"version": 4, "endpoints": ["CLIENT://:1"], "listener_security_protocol_map":
+          {"CLIENT": "SASL_SSL"}}, (Endpoint("CLIENT", "SASL_SSL", "", 1),)),
+        ({"version": 4, "endpoints": ["CLIENT://h:1"], "listener_security_protocol_map": {}},
+         (Endpoint("CLIENT", None, "h", 1),)),
+        ({"version": 4, "endpoints": ["CLIENT://h:1"], "listener_security_protocol_map":
+          {"CLIENT": "MAGIC"}}, (Endpoint("CLIENT", None, "h", 1),)),
+        ({"version": 3, "endpoints": ["CLIENT://h:1"]}, (Endpoint("CLIENT", None, "h", 1),)),
+        ({"version": 5, "endpoints": ["no endpoint", "SSL://h:-1", "SSL://h:123456"]},
+         (Endpoint("SSL", "SSL", "h", -1),)),
+        ({"version": 5, "endpoints": []}, ()),
+    ],
+)  # fmt: skip
+def test_addresses_of_each_layout(payload: dict[str, Any], addresses: tuple[Any, ...]) -> None:
+    """Where a broker listens is told as Kafka reads it; what is no endpoint is left out."""
+    assert znode_kinds.decode_broker(encoded(payload)).addresses() == addresses
+
+
+def test_a_registration_of_version_1_in_memory_has_an_address() -> None:
+    """A value that no decoder has seen may lack both: empty, never an error."""
+    assert BrokerZnode(version=1).addresses() == (Endpoint("PLAINTEXT", "PLAINTEXT", "", 0),)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"version": 1}, {"version": 1, "host": "h"}, {"version": 1, "port": 1},
+        {"version": 1, "host": None, "port": 1}, {"version": 0, "host": "h", "port": 1},
+        {"version": 6, "endpoints": []}, {"version": 2, "port": 65536}, {"version": 2, "port": -2},
+        {"version": 2, "port": True}, {"version": 2, "endpoints": [1]}, {"version": 2, "rack": 7},
+        {"version": 5, "features": {"f": {"max_version": 2**15}}},
+        {"version": 5, "features": {"f": {"max_version": True}}},
+    ],
+)  # fmt: skip
+def test_a_registration_that_kafka_does_not_write(payload: dict[str, Any]) -> None:
+    """Unknown versions, ports that do not exist and wrong types are unreadable."""
+    assert refuses(znode_kinds.decode_broker, payload)
+
+
+def test_features_and_ports_at_their_limits_are_read() -> None:
+    """The largest and the smallest numbers that fit are numbers."""
+    broker = znode_kinds.decode_broker(
+        encoded({"version": 5, "port": 65535, "features": {"f": {"max_version": 2**15 - 1}}})
+    )
+    assert (broker.port, broker.features) == (65535, {"f": {"max_version": 2**15 - 1}})
+    assert znode_kinds.decode_broker(encoded({"version": 2, "port": -1})).port == -1
+
+
+@pytest.mark.parametrize(
+    ("payload", "entity"),
+    [
+        (b'"orders"', "topics/orders"),
+        (b'{"version":1,"entity_type":"topics","entity_name":"t"}', "topics/t"),
+        (b'{"version":1,"entity_type":"clients","entity_name":"c"}', "clients/c"),
+        (b'{"version":2,"entity_path":"brokers/<default>"}', "brokers/<default>"),
+        (b'{"version":2,"entity_path":"users/alice/clients/c"}', "users/alice/clients/c"),
+    ],
+)
+def test_changes_of_configurations_in_each_layout(payload: bytes, entity: str) -> None:
+    """A topic's name (0.8.1), type and name (0.9), and a path (0.10.1) name the same things."""
+    assert znode_kinds.decode_config_change(payload) == entity
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"version": 1, "entity_path": "topics/t"}, {"version": 1, "entity_type": "topics"},
+        {"version": 1, "entity_name": "t"}, {"version": 2}, {"version": 2, "entity_path": "topics"},
+        {"version": 2, "entity_path": "/topics"}, {"version": 2, "entity_path": "topics/"},
+        {"version": 2, "entity_path": "topics//x"}, {"version": 3, "entity_path": "topics/t"},
+        {"version": 0, "entity_path": "topics/t"}, {}, "", [], 7,
+    ],
+)  # fmt: skip
+def test_a_change_of_no_configuration(payload: Any) -> None:
+    """What names no entity is unreadable."""
+    assert refuses(znode_kinds.decode_config_change, payload)
+
+
+@pytest.mark.parametrize("kind", ["users", "clients", "ips"])
+def test_names_of_users_clients_and_hosts_stay_in_the_watcher(kind: str) -> None:
+    """Their kind is told, who it was is not; topics and brokers leave as they are."""
+    payload = encoded({"version": 2, "entity_path": f"{kind}/alice"})
+    told = published_data("/config/changes/config_change_0000000001", payload)
+    assert znode_kinds.decode_config_change(told) == f"{kind}/-"
+    topic = b'{"version":2,"entity_path":"topics/t"}'
+    assert published_data("/config/changes/config_change_0000000001", topic) == topic
+
+
+def test_a_damaged_notification_leaves_as_nothing() -> None:
+    """What cannot be read may name anybody."""
+    assert reduce_config_change(b'{"version":2,"entity_path":"alice') == b"{}"
+    assert refuses(znode_kinds.decode_config_change, b"{}")
+
+
+def test_configurations_are_reduced_to_what_is_needed() -> None:
+    """A value that is needed must be text; all others are not looked at."""
+    assert sorted(CONFIG_KEYS) == ["min.insync.replicas", "unclean.leader.election.enable"]
+    config = {"version": 1, "config": {**dict.fromkeys(CONFIG_KEYS, "x"), "ssl.key.password": 1}}
+    assert znode_kinds.decode_config(encoded(config)) == dict.fromkeys(CONFIG_KEYS, "x")
+    for key in CONFIG_KEYS:
+        assert refuses(znode_kinds.decode_config, {"version": 1, "config": {key: True}})
+    assert refuses(znode_kinds.decode_config, {"version": 2, "config": {}})
+    assert refuses(znode_kinds.decode_config, {"version": 1})
+
+
+def test_reassignments_are_read_and_the_last_one_of_a_partition_counts() -> None:
+    """As Kafka's map of them does; the order of replicas is kept."""
+    asked = znode_kinds.decode_reassign_partitions(
+        encoded({"version": 1, "partitions": [
+            {"topic": "t", "partition": 0, "replicas": [1, 2]},
+            {"topic": "t", "partition": 1, "replicas": []},
+            {"topic": "t", "partition": 0, "replicas": [3, 1]},
+        ]})
+    )  # fmt: skip
+    assert asked == {TopicPartition("t", 0): (3, 1), TopicPartition("t", 1): ()}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"topic": "t", "partition": 0}, {"topic": "t", "partition": -1, "replicas": [1]},
+        {"topic": "t", "partition": 0, "replicas": [-1]}, {"partition": 0, "replicas": [1]},
+        {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["any"]},
+        {"topic": 1, "partition": 0, "replicas": [1]},
+    ],
+)  # fmt: skip
+def test_a_reassignment_that_kafka_refuses(entry: dict[str, Any]) -> None:
+    """Parts that lack, wrong numbers, and keys that Kafka's bean does not know."""
+    assert refuses(znode_kinds.decode_reassign_partitions, {"version": 1, "partitions": [entry]})
+    extra = {"version": 1, "partitions": [], "more": 1}
+    assert refuses(znode_kinds.decode_reassign_partitions, extra)
+
+
+def test_partitions_of_notifications_are_read_in_their_order() -> None:
+    """Twice the same stays twice: nothing is dropped."""
+    entries = [{"topic": "u", "partition": 1}, {"topic": "t", "partition": 0}] * 2
+    told = znode_kinds.decode_partitions(encoded({"version": 1, "partitions": entries}))
+    assert told == (TopicPartition("u", 1), TopicPartition("t", 0)) * 2
+    assert refuses(znode_kinds.decode_partitions, {"version": 1, "partitions": [{"topic": "t"}]})
+    assert refuses(znode_kinds.decode_partitions, {"version": 2, "partitions": []})
+
+
+def test_a_failed_log_directory_names_its_broker() -> None:
+    """There is one kind of event; another one, or another version, is unreadable."""
+    event = {"version": 1, "broker": 0, "event": 1}
+    assert znode_kinds.decode_log_dir_event(encoded(event)).broker == 0
+    for change in ({"event": 2}, {"event": 0}, {"version": 2}, {"broker": -1}, {"broker": "0"}):
+        assert refuses(znode_kinds.decode_log_dir_event, {**event, **change})
+
+
+@pytest.mark.parametrize(
+    ("version", "levels", "most"),
+    [
+        (1, {"min_version_level": 1, "max_version_level": 1}, 1),
+        (1, {"min_version_level": 2, "max_version_level": 3}, 3),
+        (2, {"max_version_level": 1}, 1),
+        (2, {"max_version_level": 2, "min_version_level": -7}, 2),
+    ],
+)
+def test_features_of_both_layouts(version: int, levels: dict[str, int], most: int) -> None:
+    """Version 1 has a smallest level, 2 has none and skips it."""
+    payload = {"version": version, "status": 1, "features": {"f": levels}}
+    read = znode_kinds.decode_feature(encoded(payload))
+    assert (read.version, read.enabled, read.features) == (version, True, {"f": most})
+    disabled = znode_kinds.decode_feature(encoded({**payload, "status": 0, "features": {}}))
+    assert (disabled.enabled, disabled.features) == (False, {})
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"version": 0, "status": 1, "features": {}}, {"version": 3, "status": 1, "features": {}},
+        {"version": 2, "status": 2, "features": {}}, {"version": 2, "features": {}},
+        {"version": 2, "status": 1}, {"version": 2, "status": 1, "features": {"f": {}}},
+        {"version": 2, "status": 1, "features": {"f": {"max_version_level": 0}}},
+        {"version": 1, "status": 1, "features": {"f": {"max_version_level": 1}}},
+        {"version": 1, "status": 1,
+         "features": {"f": {"min_version_level": 0, "max_version_level": 1}}},
+        {"version": 1, "status": 1,
+         "features": {"f": {"min_version_level": 2, "max_version_level": 1}}},
+    ],
+)  # fmt: skip
+def test_features_that_kafka_refuses(payload: dict[str, Any]) -> None:
+    """FeatureZNode.decode checks versions, status and levels, and so do we."""
+    assert refuses(znode_kinds.decode_feature, payload)
+
+
+def test_a_migration_is_read() -> None:
+    """Offsets are 64 bits wide; before KRaft has taken over all is -1."""
+    state = {"version": 0, "kraft_controller_id": -1, "kraft_controller_epoch": -1,
+             "kraft_metadata_offset": 2**63 - 1, "kraft_metadata_epoch": -1}  # fmt: skip
+    read = znode_kinds.decode_migration(encoded(state))
+    assert (read.kraft_controller_id, read.kraft_metadata_offset) == (-1, 2**63 - 1)
+    assert refuses(znode_kinds.decode_migration, {**state, "version": 1})
+    assert refuses(znode_kinds.decode_migration, {**state, "kraft_metadata_offset": 2**63})
+    del state["kraft_metadata_epoch"]
+    assert refuses(znode_kinds.decode_migration, state)
+
+
+@pytest.mark.parametrize("version", ["1", 1, None])
+def test_a_cluster_id_is_text_whatever_its_version(version: Any) -> None:
+    """Kafka writes the version as text and never reads it."""
+    assert znode_kinds.decode_cluster_id(encoded({"version": version, "id": "x"})) == "x"
+    assert refuses(znode_kinds.decode_cluster_id, {"version": version, "id": 1})
+
+
+def test_numbers_end_where_java_ints_end() -> None:
+    """The largest id is read, the next one is not; the same for epochs and names of partitions."""
+    assert znode_kinds.decode_controller(str(MAX_INT32).encode()).brokerid == MAX_INT32
+    assert refuses(znode_kinds.decode_controller, str(MAX_INT32 + 1).encode())
+    assert znode_kinds.decode_controller_epoch(str(MAX_INT32).encode()) == MAX_INT32
+    assert refuses(znode_kinds.decode_controller_epoch, str(MAX_INT32 + 1).encode())
+    topic = znode_kinds.decode_topic(encoded({"version": 1, "partitions": {str(MAX_INT32): [0]}}))
+    assert [*topic.partitions] == [MAX_INT32]
+    assert not is_int32("\u0661")  # a digit, but not ours
+
+
+def test_a_key_that_is_there_twice_counts_as_kafka_counts_it() -> None:
+    """The last one; both must be readable."""
+    state = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[0],"leader":%s}'
+    assert znode_kinds.decode_partition_state(state % b"2").leader == 2
+    assert refuses(znode_kinds.decode_partition_state, state % b"true")
+
+
+def test_what_surrounds_a_payload_is_damage() -> None:
+    """A byte order mark, a second value, a NUL; blanks are none of it."""
+    good = b'{"version":"1","id":"x"}'
+    for bad in (b"\xef\xbb\xbf" + good, good + good, good + b"\0", good[:-1] + b",}", good[1:]):
+        assert refuses(znode_kinds.decode_cluster_id, bad)
+    assert znode_kinds.decode_cluster_id(b" \n" + good + b"\t") == "x"
+
+
+def test_half_a_character_is_damage() -> None:
+    """Lone surrogates, escaped or as bytes, would break whoever writes them again."""
+    in_a_skipped_key = b'{"\x80":1,"id":"x"}'
+    for bad in (
+        b'{"id":"\\ud800"}',
+        b'{"id":"\xed\xa0\x80"}',
+        b'{"id":"\\ud800x"}',
+        in_a_skipped_key,
+    ):
+        assert refuses(znode_kinds.decode_cluster_id, bad)
+    assert znode_kinds.decode_cluster_id(b'{"id":"\\ud83d\\ude00"}') == "\U0001f600"
+
+
+WITHOUT_A_VERSION: dict[ZnodeKind, Any] = {
+    ZnodeKind.CONTROLLER: {"brokerid": 3},
+    ZnodeKind.TOPIC: {"partitions": {"0": [1, 2]}},
+    ZnodeKind.PARTITION_STATE: {"leader": 1, "leader_epoch": 2, "isr": [1], "controller_epoch": 3},
+    ZnodeKind.REASSIGN_PARTITIONS: {
+        "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]
+    },
+    ZnodeKind.PREFERRED_ELECTION: {"partitions": [{"topic": "t", "partition": 0}]},
+    ZnodeKind.ISR_CHANGE: {"partitions": [{"topic": "t", "partition": 0}]},
+    ZnodeKind.LOG_DIR_EVENT: {"broker": 1, "event": 1},
+    ZnodeKind.TOPIC_CONFIG: {"config": {"min.insync.replicas": "2"}},
+    ZnodeKind.BROKER_CONFIG: {"config": {}},
+}
+"""Payloads of whose version Kafka's decoders do not ask."""
+
+
+@pytest.mark.parametrize("kind", WITHOUT_A_VERSION)
+def test_a_payload_without_a_version_is_read_where_kafka_asks_for_none(kind: ZnodeKind) -> None:
+    """It says what it says with version 1; a version that nobody wrote is unreadable all the same."""
+    decode, content = DECODERS[kind], WITHOUT_A_VERSION[kind]
+    assert decode(encoded(content)) == decode(encoded({"version": 1, **content}))
+    for version in (0, 99, -1, "1", None, True, 1.5):
+        assert refuses(decode, {"version": version, **content})
+
+
+def test_a_log_directory_event_needs_its_broker_only() -> None:
+    """Kafka's decoder takes nothing else from it."""
+    assert znode_kinds.decode_log_dir_event(b'{"broker":7}') == znode_kinds.LogDirEventZnode(
+        broker=7
+    )
+    assert refuses(znode_kinds.decode_log_dir_event, {"version": 1, "event": 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (ZnodeKind.BROKER, {"host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"]}),
+        (ZnodeKind.CONFIG_CHANGE, {"entity_path": "topics/t"}),
+        (ZnodeKind.FEATURE, {"status": 1, "features": {}}),
+        (ZnodeKind.MIGRATION, {"kraft_controller_id": 1, "kraft_controller_epoch": 1,
+                               "kraft_metadata_offset": 1, "kraft_metadata_epoch": 1}),
+    ],
+)  # fmt: skip
+def test_where_kafka_asks_for_a_version_it_must_be_there(kind: ZnodeKind, content: Any) -> None:
+    """It decides over the layout: without it nothing is read."""
+    assert refuses(DECODERS[kind], content)
+
+
+def test_a_reason_fits_into_a_line() -> None:
+    """200 characters stay, 201 are cut to 200 with dots at the end."""
+    assert shorten("x" * 200) == "x" * 200
+    assert shorten("x" * 201) == "x" * 197 + "..."
+
+
+def test_numbers_begin_where_java_ints_begin() -> None:
+    """Epochs of other layouts than ours may be any int; a smaller one is no int."""
+    state = {"leader": 0, "leader_epoch": 0, "isr": [], "version": 1}
+    read = znode_kinds.decode_partition_state(encoded({**state, "controller_epoch": -(2**31)}))
+    assert read.controller_epoch == -(2**31)
+    assert refuses(znode_kinds.decode_partition_state, {**state, "controller_epoch": -(2**31) - 1})
+
+
+def test_a_bare_controller_id_is_the_first_layout() -> None:
+    """It says nothing of a time or of KRaft."""
+    read = znode_kinds.decode_controller(b"7")
+    assert (read.version, read.timestamp, read.kraft_controller_epoch) == (1, None, None)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_listeners_are_named_like_the_four_protocols(protocol: str) -> None:
+    """Before 0.10.2 there was no other name for a listener."""
+    broker = znode_kinds.decode_broker(encoded({"version": 2, "endpoints": [f"{protocol}://h:1"]}))
+    assert broker.addresses() == (Endpoint(protocol, protocol, "h", 1),)

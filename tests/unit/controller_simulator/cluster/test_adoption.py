@@ -1,0 +1,106 @@
+"""A cluster that is taken over: it goes on as the one whose znodes it has."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.adoption import adopt
+from controller_simulator.cluster.operations import (
+    CreateTopic,
+    DeleteTopic,
+    KillBroker,
+    Operation,
+    ReassignByZnode,
+    StartBroker,
+    StopBroker,
+)
+from controller_simulator.cluster.random_operations import DrawnChance, RandomOperations
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.controller.phases import Phase
+from controller_simulator.zookeeper.tree import ZnodeTree
+from controller_simulator.zookeeper.writes import DeleteZnode
+
+T0 = TopicPartition("t", 0)
+
+
+def copy_of(tree: ZnodeTree) -> ZnodeTree:
+    """Return another tree with the same history."""
+    copied = ZnodeTree()
+    for commit in tree.commits:
+        copied.apply(commit)
+    return copied
+
+
+def cluster_of(*operations: Operation) -> Simulator:
+    """Return a cluster of three brokers that has been through some operations."""
+    cluster = Simulator()
+    cluster.play([StartBroker(0), StartBroker(1), StartBroker(2), *operations])
+    return cluster
+
+
+def test_taking_over_writes_nothing() -> None:
+    """The one in office goes on, with its epoch; its brokers keep their sessions."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), KillBroker(2))
+    taken = adopt(copy_of(cluster.tree))
+    assert taken.commits == cluster.commits
+    assert taken.live == (0, 1)
+    assert taken.controller is taken.brokers[0]
+    life, original = taken.brokers[0].life, cluster.brokers[0].life
+    assert life == original
+    assert taken.brokers[1].life.phase is Phase.STANDBY
+    assert taken.brokers[1].life.active_controller_id == 0
+    assert taken.brokers[1].session == cluster.brokers[1].session
+    taken.perform(StartBroker(2))
+    assert taken.brokers[2].session > cluster.brokers[2].session
+
+
+def test_without_a_controller_there_is_none() -> None:
+    """/controller is gone and nobody has noticed yet: the next broker that starts takes it."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2),)))
+    tree = copy_of(cluster.tree)
+    tree.write(DeleteZnode("/controller"))
+    taken = adopt(tree)
+    assert taken.controller is None
+    assert {run.life.phase for run in taken.brokers.values()} == {Phase.STANDBY}
+    taken.perform(StartBroker(3))
+    assert taken.controller is taken.brokers[3]
+    assert taken.tree.data("/controller_epoch") == "2"
+
+
+@pytest.mark.parametrize(
+    ("script", "operation"),
+    [
+        ((CreateTopic("t", ((1, 2),)), StopBroker(2), DeleteTopic("t")), StartBroker(2)),
+        ((CreateTopic("t", ((7,),)), DeleteTopic("t")), StartBroker(7)),
+        ((CreateTopic("t", ((1,),)), ReassignByZnode(((T0, (7,)),))), StartBroker(7)),
+        ((CreateTopic("t", ((1,),)), KillBroker(1)), StartBroker(1)),
+    ],
+)
+def test_what_waits_goes_on(script: tuple[Operation, ...], operation: Operation) -> None:
+    """A halted deletion, a reassignment, a partition without a leader: each as if nothing was."""
+    cluster = cluster_of(*script)
+    taken = adopt(copy_of(cluster.tree))
+    assert taken.perform(operation) is None
+    assert cluster.perform(operation) is None
+    mine, theirs = taken.commits[-1], cluster.commits[-1]
+    assert [c.writes for c in taken.commits] == [c.writes for c in cluster.commits]
+    assert (mine.zxid, mine.writes) == (theirs.zxid, theirs.writes)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_random_life_can_be_taken_over(seed: int) -> None:
+    """Whatever the cluster went through, a copy of its znodes can be gone on with."""
+    dice = random.Random(seed).choice  # noqa: S311  # a play, not a secret
+    settings = SimulatorSettings(alter_partition=seed % 2 == 0)
+    cluster = Simulator(chance=DrawnChance(dice), settings=settings)
+    life = RandomOperations(dice)
+    for _ in range(40):
+        cluster.perform(life.draw(cluster))
+    taken = adopt(copy_of(cluster.tree), settings=settings, chance=DrawnChance(dice))
+    for _ in range(20):
+        taken.perform(life.draw(taken))
+    assert taken.commits[: len(cluster.commits)] == cluster.commits

@@ -1,0 +1,135 @@
+"""What a controller reads and asks to be written: fences, read-your-writes, and what is handed over."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.kafka.elections import LeaderAndIsr
+from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_model.kafka.states import PartitionState
+from controller_simulator.controller.context import assignment_map
+from controller_simulator.controller.controller_io import BrokenOffError, state_path
+from controller_simulator.zookeeper.writes import (
+    CheckZnode,
+    ControllerMovedError,
+    CreateZnode,
+    DeleteZnode,
+    Multi,
+    SetZnode,
+    fenced,
+    unfenced,
+)
+from tests.controllers import Play, told
+
+PARTITION = TopicPartition("t", 0)
+
+
+def test_writes_are_fenced_by_the_epochs_version() -> None:
+    """A transaction of the check and the write; without a version to check, the write alone."""
+    write = SetZnode("/brokers/topics/t", "{}", 3)
+    for version in (0, 7):
+        transaction = fenced(write, epoch_zk_version=version)
+        assert transaction == Multi((CheckZnode("/controller_epoch", version), write))
+        assert unfenced(transaction) == (write,)
+    for version_or_none in (None, -1):
+        assert fenced(write, epoch_zk_version=version_or_none) is write
+    assert unfenced(write) == (write,)
+    both = Multi((CreateZnode("/a"), CheckZnode("/b"), DeleteZnode("/c")))
+    assert unfenced(both) == (CreateZnode("/a"), DeleteZnode("/c"))
+
+
+def test_what_is_taken_is_taken_once() -> None:
+    """A Transition holds all since the last one; then the slate is clean."""
+    play = Play(1)
+    play.work.write(DeleteZnode("/a"))
+    play.work.send_update_metadata([1], [])
+    play.work.fail(PARTITION, PartitionState.NEW, PartitionState.ONLINE, "E", "why")
+    with play.work.event():
+        raise BrokenOffError("broken")
+    done = play.work.take()
+    assert [len(done.writes), len(done.requests), len(done.failed)] == [1, 1, 1]
+    assert (done.failed[0].reason, done.broken_off) == ("why", "broken")
+    empty = play.work.take()
+    assert (empty.writes, empty.requests, empty.failed, empty.broken_off) == ((), (), (), None)
+
+
+def test_only_what_kafka_does_not_handle_breaks_an_event_off() -> None:
+    """Another error goes on up: a controller that was replaced must resign."""
+    play = Play(1)
+    with pytest.raises(ControllerMovedError), play.work.event():
+        raise ControllerMovedError("moved")
+    assert play.work.take().broken_off is None
+
+
+def test_a_state_that_was_written_is_read_back_until_it_is_taken() -> None:
+    """Within a step its own writes count; afterwards ZooKeeper does."""
+    play = Play(1)
+    state = play.work.create_state(PARTITION, LeaderAndIsr(1, (1,)))
+    assert (state.controller_epoch, state.partition_epoch) == (50, 0)
+    assert play.work.partition_state(PARTITION) == state
+    again = play.work.update_state(PARTITION, LeaderAndIsr(1, (1,), 1), partition_epoch=0)
+    assert again.partition_epoch == 1
+    assert play.work.partition_state(PARTITION) == again
+    play.work.take()
+    assert play.work.partition_state(PARTITION) is None
+
+
+def test_nothing_is_written_or_remembered_after_another_controller() -> None:
+    """The fence is checked before each write, and a refused one leaves no trace."""
+    play = Play(1)
+    play.zookeeper.epoch_version = 48
+    with pytest.raises(ControllerMovedError) as moved:
+        play.work.create_state(PARTITION, LeaderAndIsr(1, (1,)))
+    assert str(moved.value) == "controller epoch zkVersion check fails: expected 49, found 48"
+    assert play.work.partition_state(PARTITION) is None
+    assert play.work.take().writes == ()
+
+
+def test_a_topics_assignment_as_it_is_written() -> None:
+    """With the topic's id, and replicas that are added or removed by partition."""
+    play = Play(1)
+    play.topic("t", (1,))
+    moving = {0: ReplicaAssignment((2, 1), (2,), (1,)), 1: ReplicaAssignment((1,))}
+    play.work.set_topic_assignment("t", moving)
+    (write,) = play.work.take().writes
+    assert unfenced(write) == (
+        SetZnode(
+            "/brokers/topics/t",
+            '{"partitions":{"0":[2,1],"1":[1]},"topic_id":"id-of-t","adding_replicas":{"0":[2]},'
+            '"removing_replicas":{"0":[1]},"version":3}',
+        ),
+    )
+    assert assignment_map(moving) == (
+        {0: (2, 1), 1: (1,)},
+        {0: (2,), 1: ()},
+        {0: (1,), 1: ()},
+    )
+
+
+def test_a_tree_is_deleted_from_below() -> None:
+    """Children before their parent, each in a transaction of its own."""
+    play = Play(1)
+    for path in ("/t", "/t/a", "/t/b", "/t/a/x"):
+        play.zookeeper.znodes[path] = ("", 0)
+    play.work.delete_recursive("/t")
+    assert [unfenced(w)[0].path for w in play.work.take().writes] == [
+        "/t/a/x",
+        "/t/a",
+        "/t/b",
+        "/t",
+    ]
+
+
+def test_metadata_alone() -> None:
+    """One request for each registered broker, in a batch of its own."""
+    play = Play(1, 2)
+    play.work.send_update_metadata([2, 1, 9], [PARTITION])
+    assert told(play.work.take().requests) == ["UpdateMetadata to 2: []", "UpdateMetadata to 1: []"]
+
+
+def test_names() -> None:
+    """A replica names its partition; a partition its state's path."""
+    replica = PartitionAndReplica("t", 0, 4)
+    assert replica.topic_partition == PARTITION
+    assert state_path(PARTITION) == "/brokers/topics/t/partitions/0/state"

@@ -1,0 +1,317 @@
+"""A broker receives the controller's requests: refused whole, refused alone, or obeyed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller_model.kafka.coordinators import Coordinator
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.controller.leader_and_isr_receiver import (
+    EPOCH_DURING_DELETE,
+    NO_EPOCH,
+    UNKNOWN_BROKER_EPOCH,
+    Errors,
+    HostedPartition,
+    ReplicaManager,
+    Response,
+    fail_log_dir,
+    receive_leader_and_isr,
+    receive_stop_replica,
+    receive_update_metadata,
+)
+from controller_simulator.controller.requests import (
+    ZERO_UUID,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+THE_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+BROKER = ReplicaManager(broker=1, broker_epoch=50, controller_epoch=5, alive=frozenset({1, 2}))
+
+
+def asked(partition: TopicPartition = T0, **fields: Any) -> LeaderAndIsrPartition:
+    """Return a partition that broker 1 is to lead under leader epoch 3, unless told otherwise."""
+    defaults = {
+        "controller_epoch": 5, "leader": 1, "leader_epoch": 3, "isr": (1, 2),
+        "partition_epoch": 7, "replicas": (1, 2),
+    }  # fmt: skip
+    return LeaderAndIsrPartition(partition=partition, **{**defaults, **fields})
+
+
+def request(*partitions: LeaderAndIsrPartition, **fields: Any) -> LeaderAndIsrRequest:
+    """Return a request of controller 2 in epoch 5 to broker 1."""
+    defaults: dict[str, Any] = {
+        "broker": 1, "broker_epoch": 50, "controller_id": 2, "controller_epoch": 5,
+        "topic_ids": {}, "live_leaders": (),
+    }  # fmt: skip
+    return LeaderAndIsrRequest(partitions=partitions, **{**defaults, **fields})
+
+
+def stop(*partitions: StopReplicaPartition, **fields: Any) -> StopReplicaRequest:
+    """Return a request to stop replicas."""
+    defaults = {"broker": 1, "broker_epoch": 50, "controller_id": 2, "controller_epoch": 5}
+    return StopReplicaRequest(partitions=partitions, **{**defaults, **fields})
+
+
+def metadata(*live: int, **fields: Any) -> UpdateMetadataRequest:
+    """Return a request that says who lives."""
+    defaults: dict[str, Any] = {
+        "broker": 1, "broker_epoch": 50, "controller_id": 2, "controller_epoch": 5,
+        "partitions": (), "topic_ids": {},
+    }  # fmt: skip
+    return UpdateMetadataRequest(live_brokers=live, **{**defaults, **fields})
+
+
+def hosting(**fields: Any) -> ReplicaManager:
+    """Return broker 1 with a replica of t-0 under leader epoch 3, a follower of 2."""
+    have = HostedPartition(**{"leader_epoch": 3, "partition_epoch": 7, "leader": 2, **fields})
+    return msgspec.structs.replace(BROKER, partitions={T0: have})
+
+
+def answer(broker: ReplicaManager, *partitions: LeaderAndIsrPartition, **fields: Any) -> Response:
+    """Return the answer alone."""
+    return receive_leader_and_isr(broker, request(*partitions, **fields))[1]
+
+
+def test_a_new_replica_leads_or_follows() -> None:
+    """What it was never told before it takes, at any epoch from 0 on."""
+    first = asked(T0, leader_epoch=0, partition_epoch=0)
+    after, response = receive_leader_and_isr(
+        BROKER, request(first, asked(T1, leader=2), controller_epoch=6)
+    )
+    assert response == Response(
+        errors={T0: Errors.NONE, T1: Errors.NONE}, leaders=(T0,), followers=(T1,)
+    )
+    assert after.controller_epoch == 6
+    assert after.partitions == {
+        T0: HostedPartition(leader_epoch=0, partition_epoch=0, leader=1),
+        T1: HostedPartition(leader_epoch=3, partition_epoch=7, leader=2),
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"controller_epoch": 4}, Errors.STALE_CONTROLLER_EPOCH),
+        ({"broker_epoch": 49}, Errors.STALE_BROKER_EPOCH),
+        ({"broker_epoch": 49, "controller_epoch": 4}, Errors.STALE_BROKER_EPOCH),
+        ({"controller_epoch": 5}, Errors.NONE),
+        ({"controller_epoch": 6}, Errors.NONE),
+        ({"broker_epoch": 51}, Errors.NONE),
+        ({"broker_epoch": UNKNOWN_BROKER_EPOCH}, Errors.NONE),
+    ],
+)
+def test_a_request_is_judged_whole_first(fields: dict[str, Any], error: Errors) -> None:
+    """Under an older controller epoch, or meant for the broker's former life, nothing is done."""
+    replica = StopReplicaPartition(partition=T0, leader_epoch=3, delete=True)
+    ways: list[tuple[ReplicaManager, Response]] = [
+        receive_leader_and_isr(hosting(), request(asked(leader_epoch=4), **fields)),
+        receive_stop_replica(hosting(), stop(replica, **fields)),
+        receive_update_metadata(hosting(), metadata(1, **fields)),
+    ]
+    for after, response in ways:
+        assert response.error is error
+        assert (after == hosting()) == (error is not Errors.NONE)
+        if error is not Errors.NONE:
+            assert response == Response(error=error)
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "error"),
+    [(2, Errors.STALE_CONTROLLER_EPOCH), (3, Errors.STALE_CONTROLLER_EPOCH), (4, Errors.NONE)],
+)
+def test_an_older_or_equal_leader_epoch_is_refused_alone(leader_epoch: int, error: Errors) -> None:
+    """The other partition of the request is taken, and the newer controller epoch remembered."""
+    after, response = receive_leader_and_isr(
+        hosting(), request(asked(leader_epoch=leader_epoch), asked(T1), controller_epoch=9)
+    )
+    assert response.errors == {T0: error, T1: Errors.NONE}
+    assert response.leaders == ((T0, T1) if error is Errors.NONE else (T1,))
+    assert after.partitions[T0].leader_epoch == max(3, leader_epoch)
+    assert after.controller_epoch == 9
+
+
+def test_a_partition_without_a_local_replica_is_refused_alone() -> None:
+    """Not among the replicas: the partition is noted, as Kafka notes it, and not led."""
+    after, response = receive_leader_and_isr(BROKER, request(asked(replicas=(2, 3)), asked(T1)))
+    assert response.errors == {T0: Errors.UNKNOWN_TOPIC_OR_PARTITION, T1: Errors.NONE}
+    assert response.leaders == (T1,)
+    assert after.partitions[T0] == HostedPartition()
+
+
+def test_a_replica_in_a_failed_log_directory_is_refused() -> None:
+    """Before anything else of it is looked at; the same for a stop."""
+    failed = fail_log_dir(hosting(topic_id=THE_ID), [T0])
+    assert failed.partitions == {T0: HostedPartition(offline=True)}
+    after, response = receive_leader_and_isr(
+        failed, request(asked(leader_epoch=4, replicas=()), topic_ids={"t": OTHER_ID})
+    )
+    assert response.errors == {T0: Errors.KAFKA_STORAGE_ERROR}
+    assert after.partitions == failed.partitions
+    replica = StopReplicaPartition(partition=T0, leader_epoch=NO_EPOCH, delete=True)
+    after, response = receive_stop_replica(failed, stop(replica))
+    assert response.errors == {T0: Errors.KAFKA_STORAGE_ERROR}
+    assert T0 in after.partitions
+
+
+@pytest.mark.parametrize(
+    ("have", "named", "error"),
+    [
+        (THE_ID, OTHER_ID, Errors.INCONSISTENT_TOPIC_ID),
+        (THE_ID, THE_ID, Errors.NONE),
+        (None, THE_ID, Errors.NONE),
+        (THE_ID, None, Errors.NONE),
+        (THE_ID, ZERO_UUID, Errors.NONE),
+        (None, None, Errors.NONE),
+    ],
+)
+def test_a_topic_of_another_id_is_refused(
+    have: str | None, named: str | None, error: Errors
+) -> None:
+    """The topic was deleted and made again; without an id on either side nothing is compared."""
+    ids = {} if named is None else {"t": named}
+    after, response = receive_leader_and_isr(
+        hosting(topic_id=have), request(asked(leader_epoch=4), topic_ids=ids)
+    )
+    assert response.errors == {T0: error}
+    kept = have or (None if named == ZERO_UUID else named)
+    assert after.partitions[T0].topic_id == kept
+    assert answer(hosting(topic_id=have), asked(leader_epoch=2), topic_ids=ids).errors[T0] is (
+        error if error is not Errors.NONE else Errors.STALE_CONTROLLER_EPOCH
+    )
+
+
+@pytest.mark.parametrize(
+    ("have", "named", "leader", "error"),
+    [
+        (None, THE_ID, 1, Errors.NONE),
+        (None, THE_ID, 2, Errors.NONE),
+        (THE_ID, None, 2, Errors.NONE),
+        (THE_ID, None, 1, Errors.STALE_CONTROLLER_EPOCH),
+        (THE_ID, THE_ID, 2, Errors.STALE_CONTROLLER_EPOCH),
+        (None, None, 2, Errors.STALE_CONTROLLER_EPOCH),
+    ],
+)
+def test_topic_ids_come_and_go_without_a_new_leader_epoch(
+    have: str | None, named: str | None, leader: int, error: Errors
+) -> None:
+    """An upgrade gives an id at an equal epoch, a downgrade takes a follower's; nothing moves."""
+    before = hosting(topic_id=have)
+    ids = {} if named is None else {"t": named}
+    after, response = receive_leader_and_isr(
+        before, request(asked(leader=leader, replicas=()), topic_ids=ids)
+    )
+    assert response.errors == {T0: error}
+    assert (response.leaders, response.followers) == ((), ())
+    assert after.partitions == {
+        T0: msgspec.structs.replace(before.partitions[T0], topic_id=have or named)
+    }
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+@pytest.mark.parametrize(("partition_epoch", "taken"), [(6, False), (7, True), (8, True)])
+def test_an_older_partition_epoch_is_skipped_without_an_error(
+    partition_epoch: int, leader: int, taken: bool
+) -> None:
+    """Partition.makeLeader and makeFollower return without a word."""
+    after, response = receive_leader_and_isr(
+        hosting(), request(asked(leader_epoch=4, partition_epoch=partition_epoch, leader=leader))
+    )
+    assert response.errors == {T0: Errors.NONE}
+    assert (response.leaders + response.followers == (T0,)) is taken
+    assert after.partitions[T0].leader_epoch == (4 if taken else 3)
+
+
+def test_a_leader_that_is_not_known_to_live_is_not_followed() -> None:
+    """Answered without an error; only the log is made, and gets its id."""
+    after, response = receive_leader_and_isr(
+        hosting(), request(asked(leader=9, leader_epoch=4, partition_epoch=6),
+                           topic_ids={"t": THE_ID})
+    )  # fmt: skip
+    assert response == Response(errors={T0: Errors.NONE})
+    assert after.partitions[T0] == HostedPartition(
+        leader_epoch=3, partition_epoch=7, leader=2, topic_id=THE_ID
+    )
+    known = receive_update_metadata(after, metadata(2, 9))[0]
+    assert known.alive == {2, 9}
+    assert answer(known, asked(leader=9, leader_epoch=4)).followers == (T0,)
+
+
+def test_a_leader_that_stays_does_not_become_one_again() -> None:
+    """A new epoch for who leads already is taken, and no coordinator begins anew."""
+    leads = hosting(leader=1)
+    after, response = receive_leader_and_isr(leads, request(asked(leader_epoch=4)))
+    assert response == Response(errors={T0: Errors.NONE})
+    assert after.partitions[T0].leader_epoch == 4
+
+
+def test_coordinators_move_with_the_leaders_of_internal_topics() -> None:
+    """Who becomes a leader loads, who becomes a follower or loses the replica unloads."""
+    groups, more = (TopicPartition("__consumer_offsets", p) for p in (3, 4))
+    transactions = TopicPartition("__transaction_state", 5)
+    after, response = receive_leader_and_isr(
+        BROKER, request(asked(groups), asked(T0), asked(transactions, leader=2), asked(more))
+    )
+    assert response.elected == ((Coordinator.GROUP, 3), (Coordinator.GROUP, 4))
+    assert response.resigned == ((Coordinator.TRANSACTION, 5),)
+    deleted = [
+        StopReplicaPartition(partition=tp, leader_epoch=3, delete=tp != more)
+        for tp in (groups, more, T0)
+    ]
+    after, response = receive_stop_replica(after, stop(*deleted))
+    assert response.resigned == ((Coordinator.GROUP, 3),)
+    assert set(after.partitions) == {transactions, more}
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "error"),
+    [
+        (2, Errors.FENCED_LEADER_EPOCH), (3, Errors.NONE), (4, Errors.NONE),
+        (NO_EPOCH, Errors.NONE), (EPOCH_DURING_DELETE, Errors.NONE),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("delete", [True, False])
+def test_a_replica_is_stopped_under_its_epoch_or_above(
+    leader_epoch: int, error: Errors, delete: bool
+) -> None:
+    """The epochs of deleted topics and of old controllers are not compared."""
+    replica = StopReplicaPartition(partition=T0, leader_epoch=leader_epoch, delete=delete)
+    after, response = receive_stop_replica(hosting(), stop(replica, controller_epoch=8))
+    assert response.errors == {T0: error}
+    assert (T0 not in after.partitions) == (delete and error is Errors.NONE)
+    assert after.controller_epoch == 8
+
+
+def test_a_replica_that_is_not_there_is_stopped_without_an_error() -> None:
+    """A log that is left over from before is deleted all the same."""
+    replica = StopReplicaPartition(partition=T1, leader_epoch=0, delete=True)
+    after, response = receive_stop_replica(hosting(), stop(replica))
+    assert response.errors == {T1: Errors.NONE}
+    assert after == hosting()
+
+
+def test_metadata_replace_who_lives_and_raise_the_epoch() -> None:
+    """The partitions that a broker hosts are not touched."""
+    after, response = receive_update_metadata(hosting(), metadata(3, controller_epoch=6))
+    assert response == Response()
+    assert (after.alive, after.controller_epoch) == (frozenset({3}), 6)
+    assert after.partitions == hosting().partitions
+
+
+def test_sentinels_are_kafkas() -> None:
+    """LeaderAndIsr.NoEpoch, EpochDuringDelete, AbstractControlRequest.UNKNOWN_BROKER_EPOCH."""
+    assert (NO_EPOCH, EPOCH_DURING_DELETE, UNKNOWN_BROKER_EPOCH) == (-1, -2, -1)
+    assert HostedPartition().partition_epoch == 0  # LeaderAndIsr.InitialPartitionEpoch
+    assert ReplicaManager(broker=1, broker_epoch=1).controller_epoch == 0
+
+
+def test_errors_are_named_as_kafka_names_them() -> None:
+    """org.apache.kafka.common.protocol.Errors."""
+    assert all(error.value == error.name for error in Errors)

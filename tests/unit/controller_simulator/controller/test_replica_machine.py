@@ -1,0 +1,383 @@
+"""The replica state machine, each case of Kafka's ReplicaStateMachineTest and what it leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.kafka.elections import LeaderAndIsr
+from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_model.kafka.states import ReplicaState, is_valid
+from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
+from controller_simulator.controller.controller_io import Failure
+from controller_simulator.zookeeper.writes import CheckZnode, Multi, SetZnode
+from tests.controllers import Play, replica, told
+
+PARTITION = TopicPartition("t", 0)
+STATE = "/brokers/topics/t/partitions/0/state"
+REPLICA = replica(PARTITION, 5)
+
+
+def play(*live: int, state: ReplicaState, replicas: tuple[int, ...] = (5,)) -> Play:
+    """Return a controller that holds broker 5's replica in a state."""
+    controller = Play(*live)
+    controller.topic("t", replicas)
+    controller.context.replica_states[REPLICA] = state
+    return controller
+
+
+def state_of(controller: Play) -> ReplicaState:
+    """Return the replica's state."""
+    return controller.context.replica_state(REPLICA)
+
+
+@pytest.mark.parametrize("previous", ReplicaState)
+@pytest.mark.parametrize("target", ReplicaState)
+def test_every_step_changes_the_state_or_is_told(
+    previous: ReplicaState, target: ReplicaState
+) -> None:
+    """A legal step ends in its target; an illegal one changes, writes and sends nothing."""
+    controller = play(5, 6, state=previous, replicas=(5, 6))
+    controller.state(PARTITION, 6, 6, 5)
+    controller.replicas.handle_state_changes([REPLICA], target)
+    done = controller.take()
+    if is_valid(previous, target):
+        assert (state_of(controller), done.failed) == (target, ())
+        return
+    assert (state_of(controller), done.writes, done.requests) == (previous, (), ())
+    assert [(f.subject, f.previous, f.target, f.error) for f in done.failed] == [
+        (REPLICA, previous, target, "IllegalStateException")
+    ]
+
+
+def test_an_illegal_step_is_told_in_kafkas_words() -> None:
+    """The reason names the replica as Kafka prints it, and the states that would do."""
+    controller = Play(5)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    (failure,) = controller.take().failed
+    assert failure.reason == (
+        "Replica [Topic=t,Partition=0,Replica=5] should be in the "
+        "NewReplica,OnlineReplica,OfflineReplica,ReplicaDeletionIneligible states before moving to "
+        "OfflineReplica state. Instead it is in NonExistentReplica state"
+    )
+    assert state_of(controller) is ReplicaState.NON_EXISTENT
+
+
+def test_no_replicas_are_no_step() -> None:
+    """Nothing asked, nothing done."""
+    controller = Play(5)
+    controller.replicas.handle_state_changes([], ReplicaState.OFFLINE)
+    done = controller.take()
+    assert (done.writes, done.requests, done.failed) == ((), (), ())
+
+
+# --- new and online --------------------------------------------------------------------------
+
+
+def test_a_new_replica_follows_the_leader() -> None:
+    """NonExistent to New: the leader's state, marked as new, to the replica alone."""
+    controller = play(5, 6, state=ReplicaState.NON_EXISTENT, replicas=(6, 5))
+    controller.state(PARTITION, 6, 6, leader_epoch=2)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
+    assert told(controller.take().requests) == [
+        "LeaderAndIsr to 5: t-0 leader 6 epoch 2 isr [6] new",
+        "UpdateMetadata to 5: ['t-0']",
+        "UpdateMetadata to 6: ['t-0']",
+    ]
+
+
+def test_a_new_replica_of_a_partition_without_leader_waits() -> None:
+    """Without a leader nobody is told: the first election will do that."""
+    controller = play(5, state=ReplicaState.NON_EXISTENT)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
+    assert controller.take().requests == ()
+    assert state_of(controller) is ReplicaState.NEW
+
+
+def test_a_new_replica_is_not_asked_to_lead() -> None:
+    """A replica that leads already cannot be new: it stays as it was, with the reason."""
+    controller = play(5, state=ReplicaState.NON_EXISTENT)
+    controller.state(PARTITION, 5, 5)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
+    done = controller.take()
+    assert (done.writes, done.requests) == ((), ())
+    assert done.failed == (
+        Failure(
+            REPLICA,
+            ReplicaState.NON_EXISTENT,
+            ReplicaState.NEW,
+            "StateChangeFailedException",
+            "Replica 5 for partition t-0 cannot be moved to NewReplica state as it is being "
+            "requested to become leader",
+        ),
+    )
+    assert state_of(controller) is ReplicaState.NON_EXISTENT
+
+
+def test_a_new_replica_that_may_not_lead_keeps_no_other_from_starting() -> None:
+    """The step is made for each replica on its own."""
+    controller = Play(5)
+    first, second = controller.topic("t", (5,), (5,))
+    controller.state(first, 5, 5)
+    controller.replicas.handle_state_changes(
+        [replica(first, 5), replica(second, 5)], ReplicaState.NEW
+    )
+    states = controller.context.replica_states
+    assert states[replica(second, 5)] is ReplicaState.NEW
+    assert states[replica(first, 5)] is ReplicaState.NON_EXISTENT
+
+
+@pytest.mark.parametrize(
+    "previous", [ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE]
+)
+def test_a_replica_that_comes_online_is_told_the_state(previous: ReplicaState) -> None:
+    """Online, Offline or Ineligible to Online: the state in memory, not as new."""
+    controller = play(5, state=previous)
+    controller.state(PARTITION, 5, 5, leader_epoch=3)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
+    assert told(controller.take().requests) == [
+        "LeaderAndIsr to 5: t-0 leader 5 epoch 3 isr [5]",
+        "UpdateMetadata to 5: ['t-0']",
+    ]
+
+
+def test_a_replica_comes_online_without_a_leader_too() -> None:
+    """A partition that never had a leader: the replica is online, and nobody is told."""
+    controller = play(5, state=ReplicaState.OFFLINE)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
+    assert controller.take().requests == ()
+    assert state_of(controller) is ReplicaState.ONLINE
+
+
+def test_a_new_replica_that_comes_online_is_told_nothing() -> None:
+    """New to Online is a mark: the replica heard of the state when it was new."""
+    controller = play(5, state=ReplicaState.NEW)
+    controller.state(PARTITION, 5, 5)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
+    assert controller.take().requests == ()
+    assert controller.context.replicas_of(PARTITION) == (5,)
+
+
+def test_a_new_replica_that_nobody_assigned_is_assigned() -> None:
+    """New to Online: a replica outside the assignment is added at its end, in memory."""
+    controller = play(5, state=ReplicaState.NEW)
+    controller.context.assign(PARTITION, ReplicaAssignment((6, 7), (7,), (6,)))
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
+    assert controller.context.assignment_of(PARTITION) == ReplicaAssignment((6, 7, 5), (7,), (6,))
+
+
+# --- offline ---------------------------------------------------------------------------------
+
+
+def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
+    """Kafka's OnlineReplicaToOfflineReplica: leader -1, ISR without it, the others told."""
+    controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
+    controller.state(PARTITION, 5, 5, 6, version=3)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    done = controller.take()
+    assert done.writes == (
+        Multi(
+            (
+                CheckZnode("/controller_epoch", 49),
+                SetZnode(
+                    STATE,
+                    '{"controller_epoch":50,"leader":-1,"version":1,"leader_epoch":1,"isr":[6]}',
+                    3,
+                ),
+            )
+        ),
+    )
+    assert told(done.requests) == [
+        "LeaderAndIsr to 6: t-0 leader -1 epoch 1 isr [6]",
+        "UpdateMetadata to 6: ['t-0']",
+    ]
+    assert controller.written(PARTITION) == (-1, (6,), 1, 4)
+
+
+def test_a_live_replica_that_goes_offline_is_told_to_stop() -> None:
+    """StopReplica without delete goes to a broker that is registered, after the others' news."""
+    controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
+    controller.state(PARTITION, 6, 6, 5, leader_epoch=2)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    assert told(controller.take().requests) == [
+        "LeaderAndIsr to 6: t-0 leader 6 epoch 3 isr [6]",
+        "UpdateMetadata to 5: ['t-0']",
+        "UpdateMetadata to 6: ['t-0']",
+        "StopReplica to 5: t-0 epoch 2",
+    ]
+    assert controller.written(PARTITION) == (6, (6,), 3, 1)
+
+
+def test_the_last_member_stays_in_the_isr() -> None:
+    """A one-member ISR is never emptied: leader -1, ISR [the dead one], leader epoch + 1."""
+    controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
+    controller.state(PARTITION, 5, 5)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    controller.take()
+    assert controller.written(PARTITION) == (-1, (5,), 1, 1)
+
+
+def test_the_isr_keeps_its_order() -> None:
+    """Who stays stays in place."""
+    controller = play(6, 7, state=ReplicaState.ONLINE, replicas=(5, 6, 7))
+    controller.state(PARTITION, 6, 7, 5, 6)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    controller.take()
+    assert controller.written(PARTITION) == (6, (7, 6), 1, 1)
+
+
+def test_a_replica_outside_the_isr_costs_no_write() -> None:
+    """Nothing is written; the state in memory counts as this controller's, and goes out so."""
+    controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
+    controller.state(PARTITION, 6, 6, leader_epoch=2, controller_epoch=49, version=8)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    done = controller.take()
+    assert done.writes == ()
+    assert told(done.requests)[0] == "LeaderAndIsr to 6: t-0 leader 6 epoch 2 isr [6]"
+    assert controller.context.leadership[PARTITION] == LeaderIsrAndControllerEpoch(
+        LeaderAndIsr(6, (6,), 2), 50, 8
+    )
+    assert state_of(controller) is ReplicaState.OFFLINE
+
+
+def test_the_isr_is_read_from_zookeeper() -> None:
+    """What its leader has written since counts: there the replica has left the ISR already."""
+    controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
+    controller.state(PARTITION, 6, 6, version=4)
+    controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
+        LeaderAndIsr(6, (6, 5)), 50, 3
+    )
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    assert controller.take().writes == ()
+    assert controller.written(PARTITION) == (6, (6,), 0, 4)
+
+
+def test_a_replica_without_a_leader_goes_offline_quietly() -> None:
+    """Kafka's NewReplicaToOfflineReplica: StopReplica, and metadata without the partition."""
+    controller = play(5, state=ReplicaState.NEW)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    done = controller.take()
+    assert (done.writes, told(done.requests)) == (
+        (),
+        ["UpdateMetadata to 5: []", "StopReplica to 5: t-0 epoch -1"],
+    )
+    assert state_of(controller) is ReplicaState.OFFLINE
+
+
+def test_a_state_that_is_gone_fails_the_step() -> None:
+    """Memory holds a leader, ZooKeeper no state: the replica stays online, with the reason."""
+    controller = play(6, state=ReplicaState.ONLINE)
+    controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
+        LeaderAndIsr(5, (5,)), 50
+    )
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    (failure,) = controller.take().failed
+    assert (failure.error, failure.target) == (
+        "StateChangeFailedException",
+        ReplicaState.OFFLINE,
+    )
+    assert failure.reason == (
+        "Failed to change state of replica 5 for partition t-0 since the leader and isr path in "
+        "zookeeper is empty"
+    )
+    assert state_of(controller) is ReplicaState.ONLINE
+
+
+def test_a_deleted_topic_without_a_state_is_passed_over() -> None:
+    """Of a topic that is deleted nothing is told, and the replica stays as it was."""
+    controller = play(6, state=ReplicaState.ONLINE)
+    controller.context.topics_to_be_deleted["t"] = None
+    controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
+        LeaderAndIsr(5, (5,)), 50
+    )
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    assert controller.take().failed == ()
+    assert state_of(controller) is ReplicaState.ONLINE
+
+
+def test_a_newer_controllers_state_is_left_alone() -> None:
+    """Under epoch 51 the ISR is not written by the controller of epoch 50, in the ISR or not."""
+    for isr in ((6, 5), (6,)):
+        controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
+        controller.state(PARTITION, 6, *isr, controller_epoch=51)
+        controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+        done = controller.take()
+        assert (done.writes, state_of(controller)) == ((), ReplicaState.ONLINE)
+        assert [failure.reason for failure in done.failed] == [
+            (
+                "Leader and isr path written by another controller. This probably means the current "
+                "controller with epoch 50 went through a soft failure and another controller was "
+                "elected with epoch 51. Aborting state change by this controller"
+            )
+        ]
+
+
+def test_others_are_not_told_of_a_topic_that_is_deleted() -> None:
+    """The ISR is written, but no LeaderAndIsr goes out: the topic is on its way out."""
+    controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
+    controller.context.topics_to_be_deleted["t"] = None
+    controller.state(PARTITION, 5, 5, 6)
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
+    assert told(controller.take().requests) == ["StopReplica to 5: t-0 epoch -2"]
+    assert controller.written(PARTITION) == (-1, (6,), 1, 1)
+    assert state_of(controller) is ReplicaState.OFFLINE
+
+
+def test_replicas_of_several_brokers_leave_one_after_the_other() -> None:
+    """Two brokers die: two writes for the partition, broker by broker, on each other."""
+    controller = Play(7)
+    (partition,) = controller.topic("t", (5, 6, 7))
+    controller.state(partition, 7, 5, 6, 7)
+    both = [replica(partition, 5), replica(partition, 6)]
+    for one in both:
+        controller.context.replica_states[one] = ReplicaState.ONLINE
+    controller.replicas.handle_state_changes(both, ReplicaState.OFFLINE)
+    assert len(controller.take().writes) == 2
+    assert controller.written(partition) == (7, (7,), 2, 2)
+
+
+# --- deletion --------------------------------------------------------------------------------
+
+
+def test_a_deletion_that_starts_stops_and_deletes() -> None:
+    """Offline to DeletionStarted: StopReplica with delete, under the deletion's epoch."""
+    controller = play(5, state=ReplicaState.OFFLINE)
+    controller.context.topics_to_be_deleted["t"] = None
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.DELETION_STARTED)
+    assert told(controller.take().requests) == ["StopReplica to 5: t-0 epoch -2 delete"]
+
+
+def test_a_replica_that_is_gone_is_forgotten() -> None:
+    """Kafka's ReplicaDeletionSuccessfulToNonexistent: out of the assignment and of the states."""
+    controller = play(5, state=ReplicaState.DELETION_SUCCESSFUL, replicas=(6, 5))
+    controller.replicas.handle_state_changes([REPLICA], ReplicaState.NON_EXISTENT)
+    assert controller.context.replicas_of(PARTITION) == (6,)
+    assert REPLICA not in controller.context.replica_states
+    assert controller.take().requests == ()
+
+
+# --- startup ---------------------------------------------------------------------------------
+
+
+def test_startup_takes_dead_replicas_out_of_the_isr() -> None:
+    """Kafka's startup cases: live replicas come online, dead ones go offline and leave the ISR."""
+    controller = Play(5)
+    led, leaderless, failed = controller.topic("t", (5, 6), (6,), (5,))
+    controller.context.replicas_on_offline_dirs[5] = {failed}
+    controller.state(led, 6, 6, 5)
+    controller.replicas.startup()
+    done = controller.take()
+    states = controller.context.replica_states
+    assert {tuple(one[1:]): str(state) for one, state in states.items()} == {
+        (0, 5): "OnlineReplica",
+        (0, 6): "OfflineReplica",
+        (1, 6): "OfflineReplica",
+        (2, 5): "OfflineReplica",
+    }
+    assert controller.written(led) == (-1, (5,), 1, 1)
+    assert leaderless not in controller.context.leadership
+    assert told(done.requests)[:2] == [
+        "LeaderAndIsr to 5: t-0 leader 6 epoch 0 isr [6, 5]",
+        "UpdateMetadata to 5: ['t-0']",
+    ]
+    assert done.failed == ()

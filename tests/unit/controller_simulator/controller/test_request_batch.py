@@ -1,0 +1,217 @@
+"""Requests to brokers, by Kafka's ControllerChannelManagerTest: who gets what, and how merged."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.kafka.elections import RECOVERING, LeaderAndIsr
+from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
+from controller_simulator.controller.request_batch import IllegalStateError, RequestBatch
+from controller_simulator.controller.requests import (
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrType,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+
+FOO, BAR = TopicPartition("foo", 0), TopicPartition("bar", 1)
+STATE = LeaderIsrAndControllerEpoch(LeaderAndIsr(1, (1, 2), 6, RECOVERING), 30, 8)
+MOVING = ReplicaAssignment((3, 1, 2), (3,), (2,))
+
+
+def context() -> ControllerContext:
+    """Return brokers 1, 2 and 3 (shutting down), topics foo (with an id) and bar."""
+    memory = ControllerContext(
+        controller_id=1,
+        epoch=37,
+        live_broker_epochs={1: 101, 2: 102, 3: 103},
+        shutting_down={3},
+        topic_ids={"foo": "id-of-foo"},
+        leadership={FOO: STATE},
+    )
+    memory.assign(FOO, MOVING)
+    memory.assign(BAR, ReplicaAssignment((2,)))
+    return memory
+
+
+def foo_for_metadata() -> UpdateMetadataPartition:
+    """Return what brokers are told of foo."""
+    return UpdateMetadataPartition(FOO, 30, 1, 6, (1, 2), 8, (3, 1, 2), (3,))
+
+
+def test_a_leader_and_isr_request_and_its_metadata() -> None:
+    """All fields: to registered brokers only, metadata to all of them, those that stop included."""
+    batch = RequestBatch(context())
+    batch.add_leader_and_isr([2, 4, -1], FOO, STATE, MOVING, is_new=True)
+    partition = LeaderAndIsrPartition(
+        FOO, 30, 1, 6, (1, 2), 8, (3, 1, 2), (3,), (2,), True, RECOVERING
+    )
+    assert batch.send() == (
+        LeaderAndIsrRequest(
+            2, 102, 1, 37, (partition,), {"foo": "id-of-foo"}, (1,), LeaderAndIsrType.UNKNOWN
+        ),
+        *(
+            UpdateMetadataRequest(
+                broker,
+                100 + broker,
+                1,
+                37,
+                (foo_for_metadata(),),
+                {"foo": "id-of-foo"},
+                (1, 2, 3),
+            )
+            for broker in (1, 2, 3)
+        ),
+    )
+    assert batch.send() == ()
+
+
+def test_one_request_of_a_kind_for_a_broker() -> None:
+    """Several partitions go together; the same one again replaces itself, and new stays new."""
+    memory = context()
+    memory.leadership[BAR] = bar = LeaderIsrAndControllerEpoch(LeaderAndIsr(2, (2,), 1), 31, 2)
+    batch = RequestBatch(memory)
+    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=True)
+    batch.add_leader_and_isr([2], BAR, bar, memory.assignment_of(BAR), is_new=False)
+    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
+    (request,) = [r for r in batch.send() if isinstance(r, LeaderAndIsrRequest)]
+    assert [(p.partition, p.is_new) for p in request.partitions] == [(FOO, True), (BAR, False)]
+    assert request.topic_ids == {"foo": "id-of-foo", "bar": "AAAAAAAAAAAAAAAAAAAAAA"}
+    assert request.live_leaders == (1, 2)
+
+
+def test_a_leader_that_is_gone_is_no_live_leader() -> None:
+    """Only registered brokers are named as leaders."""
+    batch = RequestBatch(context())
+    dead = LeaderIsrAndControllerEpoch(LeaderAndIsr(9, (9,)), 30)
+    batch.add_leader_and_isr([2], FOO, dead, MOVING, is_new=False)
+    request = batch.send()[0]
+    assert isinstance(request, LeaderAndIsrRequest)
+    assert request.live_leaders == ()
+
+
+def test_recovery_is_told_from_3_2_on() -> None:
+    """Below inter.broker.protocol 3.2 the field does not exist: 0."""
+    batch = RequestBatch(context(), leader_recovery_supported=False)
+    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
+    request = batch.send()[0]
+    assert isinstance(request, LeaderAndIsrRequest)
+    assert request.partitions[0].leader_recovery_state == 0
+
+
+def test_the_type_goes_with_one_batch() -> None:
+    """What was set is sent once, then it is UNKNOWN again."""
+    batch = RequestBatch(context())
+    kinds = []
+    batch.set_type(LeaderAndIsrType.FULL)
+    for _ in range(2):
+        batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
+        request = batch.send()[0]
+        assert isinstance(request, LeaderAndIsrRequest)
+        kinds.append(request.type)
+    assert kinds == [LeaderAndIsrType.FULL, LeaderAndIsrType.UNKNOWN]
+
+
+def test_metadata_of_a_topic_that_is_deleted() -> None:
+    """Kafka's testUpdateMetadataDoesNotIncludePartitionsWithoutLeaderAndIsr, ...DuringTopicDeletion.
+
+    Leader -2 under the initial epochs, with the ISR as it was; what never had a leader is left out.
+    """
+    memory = context()
+    memory.topics_to_be_deleted["foo"] = None
+    batch = RequestBatch(memory)
+    batch.add_update_metadata([1, -1, 9], [FOO, BAR])
+    (request,) = batch.send()
+    assert isinstance(request, UpdateMetadataRequest)
+    assert (request.broker, request.partitions) == (
+        1,
+        (UpdateMetadataPartition(FOO, 30, -2, 0, (1, 2), 0, (3, 1, 2), (3,)),),
+    )
+
+
+def test_metadata_without_partitions_tells_who_lives() -> None:
+    """A request without partitions still goes out; ids only of topics that have one."""
+    batch = RequestBatch(context())
+    batch.add_update_metadata([2], [])
+    assert batch.send() == (UpdateMetadataRequest(2, 102, 1, 37, (), {}, (1, 2, 3)),)
+
+
+def test_a_topic_without_an_id_is_told_without() -> None:
+    """UpdateMetadata leaves the id out, where LeaderAndIsr has zeros."""
+    memory = context()
+    memory.leadership[BAR] = STATE
+    batch = RequestBatch(memory)
+    batch.add_update_metadata([2], [BAR])
+    (request,) = batch.send()
+    assert isinstance(request, UpdateMetadataRequest)
+    assert request.topic_ids == {}
+
+
+def test_replicas_to_stop() -> None:
+    """By broker in one request; asked once to delete, it deletes; unregistered ones get nothing."""
+    batch = RequestBatch(context())
+    batch.add_stop_replica([2, 9, -1], FOO, delete=True)
+    batch.add_stop_replica([2], FOO, delete=False)
+    batch.add_stop_replica([2, 3], BAR, delete=False)
+    assert batch.send() == (
+        StopReplicaRequest(
+            2,
+            102,
+            1,
+            37,
+            (StopReplicaPartition(FOO, 6, True), StopReplicaPartition(BAR, -1, False)),
+        ),
+        StopReplicaRequest(3, 103, 1, 37, (StopReplicaPartition(BAR, -1, False),)),
+    )
+
+
+def test_later_deletion_counts_too() -> None:
+    """First stop, then delete: delete."""
+    batch = RequestBatch(context())
+    batch.add_stop_replica([2], FOO, delete=False)
+    batch.add_stop_replica([2], FOO, delete=True)
+    (request,) = batch.send()
+    assert isinstance(request, StopReplicaRequest)
+    assert request.partitions == (StopReplicaPartition(FOO, 6, True),)
+
+
+def test_what_goes_out_first() -> None:
+    """LeaderAndIsr, then UpdateMetadata, then StopReplica, whatever was added first."""
+    batch = RequestBatch(context())
+    batch.add_stop_replica([2], FOO, delete=False)
+    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
+    assert [type(request).__name__ for request in batch.send()] == [
+        "LeaderAndIsrRequest",
+        "UpdateMetadataRequest",
+        "UpdateMetadataRequest",
+        "UpdateMetadataRequest",
+        "StopReplicaRequest",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["LeaderAndIsr", "StopReplica", "UpdateMetadata"])
+def test_a_batch_that_was_not_sent_may_not_be_lost(kind: str) -> None:
+    """A new batch on top of one that was not sent is an IllegalStateException, until it is cleared."""
+    batch = RequestBatch(context())
+    batch.new_batch()
+    batch.set_type(LeaderAndIsrType.FULL)
+    if kind == "LeaderAndIsr":
+        batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
+    elif kind == "StopReplica":
+        batch.add_stop_replica([2], FOO, delete=False)
+    else:
+        batch.add_update_metadata([2], [FOO])
+    with pytest.raises(IllegalStateError, match=f"Some {kind} state changes .*might be lost"):
+        batch.new_batch()
+    batch.clear()
+    batch.new_batch()
+    assert batch.send() == ()
+    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
+    request = batch.send()[0]
+    assert isinstance(request, LeaderAndIsrRequest)
+    assert request.type is LeaderAndIsrType.UNKNOWN

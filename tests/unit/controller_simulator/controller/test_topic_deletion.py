@@ -1,0 +1,250 @@
+"""Topic deletion: each case of Kafka's TopicDeletionManagerTest, with the writes and requests."""
+
+from __future__ import annotations
+
+from controller_model.kafka.ids import PartitionAndReplica
+from controller_model.kafka.states import PartitionState, ReplicaState
+from controller_simulator.zookeeper.writes import DeleteZnode, unfenced
+from tests.controllers import Play, told
+
+
+def two_topics(**options: bool) -> Play:
+    """Return Kafka's own test cluster: brokers 1, 2, 3; topics foo, bar; 2 partitions, 3 replicas."""
+    controller = Play(1, 2, 3, **options)
+    controller.created("foo", (1, 2, 3), (2, 3, 1))
+    controller.created("bar", (3, 1, 2), (1, 2, 3))
+    return controller
+
+
+def in_state(controller: Play, state: ReplicaState) -> set[PartitionAndReplica]:
+    """Return foo's replicas in a state."""
+    context = controller.context
+    return {r for r in context.replicas_of_topic("foo") if context.replica_state(r) is state}
+
+
+def of_broker(controller: Play, *brokers: int) -> set[PartitionAndReplica]:
+    """Return foo's replicas on these brokers."""
+    return {r for r in controller.context.replicas_of_topic("foo") if r.replica in brokers}
+
+
+def lists(controller: Play) -> tuple[list[str], list[str], list[str]]:
+    """Return the topics that are queued, started and ineligible."""
+    context = controller.context
+    return (
+        list(context.topics_to_be_deleted),
+        sorted(context.topics_with_deletion_started),
+        sorted(context.topics_ineligible_for_deletion),
+    )
+
+
+def kill(controller: Play, broker: int) -> None:
+    """Let a broker die, and its replicas of foo go offline."""
+    del controller.context.live_broker_epochs[broker]
+    controller.replicas.handle_state_changes(of_broker(controller, broker), ReplicaState.OFFLINE)
+    controller.take()
+
+
+def test_a_new_controller_takes_deletions_up() -> None:
+    """Kafka's testInitialization: ineligible are only topics that are queued."""
+    controller = two_topics()
+    controller.deletion.init(["foo", "bar"], ["bar", "baz"])
+    assert lists(controller) == (["foo", "bar"], [], ["bar"])
+
+
+def test_a_deletion_from_beginning_to_end() -> None:
+    """Kafka's testBasicDeletion: started, successful, gone; the queue's znode goes last."""
+    controller = two_topics()
+    controller.zookeeper.znodes["/admin/delete_topics/foo"] = ("", 0)
+    partitions = controller.context.partitions_of("foo")
+    everything = of_broker(controller, 1, 2, 3)
+    controller.deletion.enqueue(["foo"])
+    assert all(
+        controller.context.partition_state(p) is PartitionState.NON_EXISTENT for p in partitions
+    )
+    assert in_state(controller, ReplicaState.DELETION_STARTED) == everything
+    assert lists(controller) == (["foo"], ["foo"], [])
+    started = controller.take()
+    assert told(started.requests)[:3] == [
+        f"UpdateMetadata to {broker}: ['foo-0', 'foo-1']" for broker in (1, 2, 3)
+    ]
+    assert {p.leader for p in started.requests[0].partitions} == {-2}  # type: ignore[union-attr] # UpdateMetadata
+    assert sorted(line for line in told(started.requests) if "delete" in line) == [
+        f"StopReplica to {broker}: foo-{partition} epoch -2 delete"
+        for broker in (1, 2, 3)
+        for partition in (0, 1)
+    ]
+
+    controller.deletion.complete_replicas(everything)
+    paths = [part.path for write in controller.take().writes for part in unfenced(write)]
+    root = "/brokers/topics/foo"
+    assert paths[:-3] == [
+        f"{root}/partitions/0/state",
+        f"{root}/partitions/0",
+        f"{root}/partitions/1/state",
+        f"{root}/partitions/1",
+        f"{root}/partitions",
+    ]
+    assert paths[-3:] == [root, "/config/topics/foo", "/admin/delete_topics/foo"]
+    assert lists(controller) == ([], [], [])
+    assert controller.context.partitions_of("foo") == ()
+    assert [r for r in controller.context.replica_states if r.topic == "foo"] == []
+    assert not any("foo" in path for path in controller.zookeeper.znodes)
+    assert controller.context.partitions_of("bar") != ()
+
+
+def test_a_deletion_takes_every_replica_out_of_the_isr_before() -> None:
+    """Each partition's state is written on the way: leader -1, the ISR down to its last member."""
+    controller = two_topics()
+    controller.deletion.enqueue(["foo"])
+    done = controller.take()
+    first = controller.context.partitions_of("foo")[0]
+    assert controller.written(first) == (-1, (3,), 3, 3)
+    assert len(done.writes) == 6
+    assert not any("LeaderAndIsr" in line for line in told(done.requests))
+
+
+def test_a_dead_replica_halts_a_deletion() -> None:
+    """Kafka's testDeletionWithBrokerOffline: the live replicas go, the topic waits for the dead."""
+    controller = two_topics()
+    kill(controller, 2)
+    alive, dead = of_broker(controller, 1, 3), of_broker(controller, 2)
+    controller.deletion.enqueue(["foo"])
+    assert in_state(controller, ReplicaState.DELETION_STARTED) == alive
+    assert in_state(controller, ReplicaState.DELETION_INELIGIBLE) == dead
+    assert lists(controller) == (["foo"], ["foo"], ["foo"])
+
+    controller.deletion.complete_replicas(alive)
+    assert in_state(controller, ReplicaState.DELETION_SUCCESSFUL) == alive
+    assert in_state(controller, ReplicaState.OFFLINE) == dead
+    assert lists(controller) == (["foo"], ["foo"], ["foo"])
+    assert not any(isinstance(unfenced(w)[0], DeleteZnode) for w in controller.take().writes)
+
+    controller.context.live_broker_epochs[2] = 200
+    controller.deletion.resume_for(["foo"])
+    assert in_state(controller, ReplicaState.DELETION_SUCCESSFUL) == alive
+    assert in_state(controller, ReplicaState.DELETION_STARTED) == dead
+    assert lists(controller) == (["foo"], ["foo"], [])
+
+    controller.deletion.complete_replicas(dead)
+    assert lists(controller) == ([], [], [])
+    controller.take()
+    assert not any("foo" in path for path in controller.zookeeper.znodes)
+
+
+def test_a_broker_that_dies_meanwhile_halts_a_deletion() -> None:
+    """Kafka's testBrokerFailureAfterDeletionStarted: tried again when the others are through."""
+    controller = two_topics()
+    controller.deletion.enqueue(["foo"])
+    alive, dead = of_broker(controller, 1, 3), of_broker(controller, 2)
+    del controller.context.live_broker_epochs[2]
+    controller.deletion.fail_replicas(dead)
+    assert lists(controller) == (["foo"], ["foo"], ["foo"])
+    assert in_state(controller, ReplicaState.DELETION_INELIGIBLE) == dead
+    assert in_state(controller, ReplicaState.DELETION_STARTED) == alive
+
+    controller.context.live_broker_epochs[2] = 200
+    controller.deletion.resume_for(["foo"])
+    assert lists(controller) == (["foo"], ["foo"], [])
+    assert in_state(controller, ReplicaState.DELETION_STARTED) == alive
+    assert in_state(controller, ReplicaState.DELETION_INELIGIBLE) == dead
+
+    controller.deletion.complete_replicas(alive)
+    assert lists(controller) == (["foo"], ["foo"], [])
+    assert in_state(controller, ReplicaState.DELETION_SUCCESSFUL) == alive
+    assert in_state(controller, ReplicaState.DELETION_STARTED) == dead
+
+
+def test_a_deletion_begins_once() -> None:
+    """What is under way is not begun again when another topic is queued."""
+    controller = two_topics()
+    controller.deletion.enqueue(["foo"])
+    controller.take()
+    controller.deletion.enqueue(["bar", "foo"])
+    assert not any("foo" in line for line in told(controller.take().requests))
+    assert lists(controller) == (["foo", "bar"], ["bar", "foo"], [])
+
+
+def test_an_ineligible_topic_is_queued_and_waits() -> None:
+    """A topic that is being reassigned waits; nothing is written or sent."""
+    controller = two_topics()
+    controller.deletion.init(["foo"], ["foo"])
+    controller.deletion.try_topic_deletion()
+    done = controller.take()
+    assert (done.writes, done.requests) == ((), ())
+    assert lists(controller) == (["foo"], [], ["foo"])
+    controller.deletion.resume_for(["bar"])
+    assert lists(controller) == (["foo"], [], ["foo"])
+    controller.deletion.resume_for(["foo"])
+    assert lists(controller) == (["foo"], ["foo"], [])
+
+
+def test_only_topics_that_are_queued_are_halted_or_failed() -> None:
+    """A reassignment halts deletions; where there is none it leaves no trace."""
+    controller = two_topics()
+    controller.deletion.mark_ineligible(["foo"])
+    controller.deletion.fail_replicas(of_broker(controller, 1))
+    controller.deletion.complete_replicas(of_broker(controller, 1))
+    assert lists(controller) == ([], [], [])
+    assert in_state(controller, ReplicaState.ONLINE) == of_broker(controller, 1, 2, 3)
+    assert controller.take().failed == ()
+
+
+def test_a_topic_without_partitions_is_deleted_at_once() -> None:
+    """All of no replicas are deleted: its znodes go."""
+    controller = two_topics()
+    controller.topic("empty")
+    controller.deletion.enqueue(["empty"])
+    assert [part.path for w in controller.take().writes for part in unfenced(w)] == [
+        "/brokers/topics/empty",
+        "/config/topics/empty",
+        "/admin/delete_topics/empty",
+    ]
+    assert "empty" not in controller.context.topics
+
+
+def test_a_failed_log_directory_counts_as_a_dead_replica() -> None:
+    """A replica that its live broker cannot reach is not deleted, and halts the topic."""
+    controller = two_topics()
+    first = controller.context.partitions_of("foo")[0]
+    controller.context.replicas_on_offline_dirs[1] = {first}
+    lost = {PartitionAndReplica(*first, 1)}
+    controller.replicas.handle_state_changes(lost, ReplicaState.OFFLINE)
+    controller.deletion.enqueue(["foo"])
+    assert in_state(controller, ReplicaState.DELETION_INELIGIBLE) == lost
+    assert lists(controller)[2] == ["foo"]
+
+
+def test_where_deletion_is_disabled_requests_are_deleted() -> None:
+    """With delete.topic.enable off nothing is queued, and a new controller deletes the requests."""
+    controller = two_topics(delete_topic_enable=False)
+    controller.deletion.init(["foo", "bar"], ["foo"])
+    assert [part.path for w in controller.take().writes for part in unfenced(w)] == [
+        "/admin/delete_topics/foo",
+        "/admin/delete_topics/bar",
+    ]
+    deletion = controller.deletion
+    deletion.try_topic_deletion()
+    deletion.enqueue(["foo"])
+    assert lists(controller) == ([], [], [])
+    controller.context.topics_to_be_deleted["foo"] = None
+    assert not deletion.is_queued("foo")
+    deletion.mark_ineligible(["foo"])
+    deletion.resume_for(["foo"])
+    deletion.fail_replicas(of_broker(controller, 1))
+    done = controller.take()
+    assert (done.writes, done.requests, lists(controller)) == ((), (), (["foo"], [], []))
+
+
+def test_a_replica_without_a_state_breaks_the_deletion_off() -> None:
+    """Kafka throws NoSuchElementException: nothing is begun, the topic stays queued."""
+    controller = two_topics()
+    lost = PartitionAndReplica("foo", 1, 3)
+    del controller.context.replica_states[lost]
+    with controller.work.event():
+        controller.deletion.enqueue(["foo"])
+    done = controller.take()
+    assert (done.writes, done.requests) == ((), ())
+    assert done.broken_off == (
+        "no state is known of replica PartitionAndReplica(topic='foo', partition=1, replica=3)"
+    )
+    assert lists(controller) == (["foo"], [], [])

@@ -1,0 +1,143 @@
+"""Payloads to the byte: held against what the classes of Kafka 3.9.1 printed (ZnodeOracle.java)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller_model.kafka.hash_order import java_hash, properties_order, scala_order
+from controller_model.kafka.ids import TopicPartition
+from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind
+from controller_simulator.zookeeper import payload_writers as write
+
+ORACLE = Path(__file__).with_name("kafka_3_9_payloads.tsv")
+PRINTED = dict(line.split("\t", 1) for line in ORACLE.read_text("utf-8").splitlines())
+ENDPOINTS = [("PLAINTEXT", "PLAINTEXT", "h", 9092), ("CLIENT", "SSL", "i", 9093)]
+TOPIC_ID = "RgP6b1NBT1-Zq5bEXzBgKg"
+KEYS = (
+    "min.insync.replicas", "unclean.leader.election.enable", "retention.ms", "cleanup.policy",
+    "segment.bytes", "max.message.bytes", "compression.type", "a", "b", "c", "d", "e", "f", "g",
+)  # fmt: skip
+TWO = [TopicPartition("t", 0), TopicPartition("u", 12)]
+
+
+def _topic(partitions: int) -> bytes:
+    return write.encode_topic(
+        {p: (p % 3, 1) for p in range(partitions)},
+        topic_id=TOPIC_ID,
+        adding={p: (5,) if p % 2 == 0 else () for p in range(partitions)},
+        removing={p: (6, 7) if p % 3 == 0 else () for p in range(partitions)},
+    )
+
+
+def _broker(version: int, rack: str | None) -> bytes:
+    features = {"f": (1, 3)} if (version, rack) == (5, "r1") else None
+    return write.encode_broker(
+        ENDPOINTS, timestamp=17, rack=rack, version=version, features=features
+    )
+
+
+def _state(recovery: int) -> bytes:
+    return write.encode_partition_state(
+        leader=2, isr=(2, 0, 1), leader_epoch=5, controller_epoch=9, leader_recovery_state=recovery
+    )
+
+
+WRITTEN = {
+    "controller": write.encode_controller(3, timestamp=17),
+    "epoch": write.encode_controller_epoch(41),
+    "state-RECOVERED": _state(0),
+    "state-RECOVERING": _state(1),
+    "topic-noid": write.encode_topic({0: (0,)}, topic_id=None),
+    "broker-noplain": write.encode_broker(ENDPOINTS[1:], timestamp=17, jmx_port=9999),
+    "config-change": write.encode_config_change("topics/t"),
+    "isr-change": write.encode_partitions(TWO),
+    "preferred": write.encode_partitions(TWO),
+    "log-dir": write.encode_log_dir_event(2),
+    "reassign": write.encode_reassign_partitions(dict(zip(TWO[:1], [(1, 2)], strict=True))
+                                                 | {TopicPartition("u", 1): (3,)}),
+    "cluster": write.encode_cluster_id("x-y"),
+    "feature-2-0": write.encode_feature(enabled=True, features={}),
+    "feature-1-1": write.encode_feature(enabled=False, features={"f": 3}, version=1),
+    "feature-2-1": write.encode_feature(enabled=True, features={"f": 3}),
+    "migration": write.encode_migration(
+        kraft_controller_id=3000, kraft_controller_epoch=4, kraft_metadata_offset=100,
+        kraft_metadata_epoch=5,
+    ),
+}  # fmt: skip
+WRITTEN |= {f"topic-{n}": _topic(n) for n in (0, 1, 3, 5, 11, 12, 13, 23, 24, 30, 47, 48, 100, 400)}
+WRITTEN |= {
+    f"broker-{version}-{rack or 'null'}": _broker(version, rack)
+    for version in range(1, 6)
+    for rack in (None, "r1")
+}
+WRITTEN |= {
+    f"config-{n}": write.encode_config(dict.fromkeys(KEYS[:n], 'v\u00e9"\\\x1f'))
+    for n in range(len(KEYS) + 1)
+}
+KINDS = {
+    "controller": ZnodeKind.CONTROLLER, "epoch": ZnodeKind.CONTROLLER_EPOCH,
+    "state": ZnodeKind.PARTITION_STATE, "topic": ZnodeKind.TOPIC, "broker": ZnodeKind.BROKER,
+    "config": ZnodeKind.TOPIC_CONFIG, "isr": ZnodeKind.ISR_CHANGE,
+    "preferred": ZnodeKind.PREFERRED_ELECTION, "log": ZnodeKind.LOG_DIR_EVENT,
+    "reassign": ZnodeKind.REASSIGN_PARTITIONS, "cluster": ZnodeKind.CLUSTER_ID,
+    "feature": ZnodeKind.FEATURE, "migration": ZnodeKind.MIGRATION,
+}  # fmt: skip
+
+
+def test_nothing_that_kafka_printed_is_left_out() -> None:
+    """Each line of the oracle has its writer here, and the other way round."""
+    assert PRINTED.keys() == WRITTEN.keys()
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_payload_is_kafkas_to_the_byte(name: str) -> None:
+    """What is written is what Kafka's own class writes, its keys in the order of its hash maps."""
+    assert WRITTEN[name].decode() == PRINTED[name]
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_is_written_is_read(name: str) -> None:
+    """Each decoder reads what Kafka writes there; a change of configuration has its own kind."""
+    kind = KINDS[name.partition("-")[0]]
+    kind = ZnodeKind.CONFIG_CHANGE if name == "config-change" else kind
+    DECODERS[kind](WRITTEN[name])
+
+
+@pytest.mark.parametrize("since", [(2, "rack"), (3, "listener_security_protocol_map"),
+                                   (4, "features")])  # fmt: skip
+def test_a_registration_says_what_its_version_knows(since: tuple[int, str]) -> None:
+    """Rack came with version 3, the map of listeners with 4, features with 5."""
+    version, key = since
+    assert f'"{key}"' not in _broker(version, "r1").decode()
+    assert f'"{key}"' in _broker(version + 1, "r1").decode()
+
+
+def test_control_characters_are_escaped_as_jackson_does() -> None:
+    """Hexadecimal digits are capitals; a backslash before a u is no escape."""
+    assert write.encode_cluster_id("\x0b\x1a") == b'{"version":"1","id":"\\u000B\\u001A"}'
+    assert write.encode_cluster_id("\\u00ab") == b'{"version":"1","id":"\\\\u00ab"}'
+
+
+def test_hashes_are_javas() -> None:
+    """String.hashCode wraps at 32 bits and reads characters beyond 16 bits as two."""
+    assert java_hash("polygenelubricants") == 1 << 31
+    assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
+    assert java_hash("\ud800") == 0xD800
+
+
+def test_a_table_grows_when_three_quarters_are_taken() -> None:
+    """Twelve keys need 32 buckets, in Scala's map and in Properties; eleven fit into 16."""
+    keys = [str(n) for n in range(12)]
+    assert scala_order(keys[:11]) == properties_order(keys[:11]) == keys[:11]
+    assert scala_order(keys) == properties_order(keys) == ["11", *keys[:11]]
+
+
+def test_in_one_bucket_scala_sorts_by_signed_hash() -> None:
+    """A hash with its highest bit set is negative and comes first; Properties keep what came."""
+    negative, positive = "polygenelubricants", "\x10"  # both in bucket 0 of 16
+    assert scala_order([positive, negative]) == [negative, positive]
+    assert scala_order([negative, positive]) == [negative, positive]
+    assert properties_order([positive, negative]) == [positive, negative]
+    assert properties_order([negative, positive]) == [negative, positive]

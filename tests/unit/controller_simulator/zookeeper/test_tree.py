@@ -1,0 +1,167 @@
+"""The tree in memory: ZooKeeper's rules of transactions, versions, sessions and refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.kafka.errors import ModelError
+from controller_simulator.zookeeper.commits import (
+    NO_SESSION,
+    Changed,
+    Commit,
+    Created,
+    Removed,
+    ZooKeeperCode,
+    ZooKeeperError,
+)
+from controller_simulator.zookeeper.tree import ZnodeTree
+from controller_simulator.zookeeper.writes import (
+    CheckZnode,
+    CreateZnode,
+    DeleteZnode,
+    Multi,
+    SetZnode,
+    ZnodeWrite,
+)
+
+SESSION = 7
+
+
+@pytest.fixture
+def tree() -> ZnodeTree:
+    """Return a tree with an open session, /a with one child, and an ephemeral /e."""
+    made = ZnodeTree(zxid=100, time_ms=5)
+    made.open_session(SESSION)
+    for write in (CreateZnode("/a", "x"), CreateZnode("/a/b"), CreateZnode("/e", "", SESSION)):
+        made.write(write, session=SESSION)
+    return made
+
+
+def test_every_transaction_takes_the_next_zxid(tree: ZnodeTree) -> None:
+    """Opening a session is a transaction, too; a commit says who wrote, when, and what."""
+    assert [commit.zxid for commit in tree.commits] == [101, 102, 103, 104]
+    assert tree.commits[0] == Commit(101, SESSION, 5, opens=True)
+    assert tree.commits[3] == Commit(104, SESSION, 5, (Created("/e", "", SESSION),))
+    assert tree.zxid == 104
+    assert tree.sessions == (SESSION,)
+
+
+def test_a_znode_remembers_its_transactions(tree: ZnodeTree) -> None:
+    """Setting keeps czxid and ctime, moves mzxid, mtime and version; a child moves pzxid."""
+    tree.time_ms = 9
+    commit = tree.write(SetZnode("/a", "y", 0), session=SESSION)
+    assert commit.writes == (Changed("/a", "y", 1),)
+    znode = tree.at("/a")
+    assert (znode.data, znode.version) == ("y", 1)
+    assert (znode.czxid, znode.mzxid, znode.pzxid) == (102, 105, 103)
+    assert (znode.ctime_ms, znode.mtime_ms) == (5, 9)
+    assert znode.owner == NO_SESSION
+    tree.write(DeleteZnode("/a/b"))
+    assert (znode.pzxid, znode.mzxid, znode.children) == (106, 105, {})
+
+
+def test_reads_of_what_is_not_there(tree: ZnodeTree) -> None:
+    """A missing znode is None to find, no children, and an error to those who need it."""
+    assert tree.find("/x") is None
+    assert tree.children("/x") == ()
+    assert tree.children("/a") == ("b",)
+    with pytest.raises(ZooKeeperError, match="NONODE for /x"):
+        tree.data("/x")
+    assert list(tree.paths()) == ["/a", "/a/b", "/e"]
+
+
+REFUSED: list[tuple[ZnodeWrite, ZooKeeperCode]] = [
+    (CreateZnode("/a"), ZooKeeperCode.NODE_EXISTS),
+    (CreateZnode("/x/y"), ZooKeeperCode.NO_NODE),
+    (CreateZnode("/e/y"), ZooKeeperCode.NO_CHILDREN_FOR_EPHEMERALS),
+    (CreateZnode("/y", "", 8), ZooKeeperCode.SESSION_EXPIRED),
+    (SetZnode("/x"), ZooKeeperCode.NO_NODE),
+    (SetZnode("/a", "y", 1), ZooKeeperCode.BAD_VERSION),
+    (DeleteZnode("/x"), ZooKeeperCode.NO_NODE),
+    (DeleteZnode("/e", 1), ZooKeeperCode.BAD_VERSION),
+    (DeleteZnode("/a"), ZooKeeperCode.NOT_EMPTY),
+    (Multi((CheckZnode("/a", 1), DeleteZnode("/e"))), ZooKeeperCode.BAD_VERSION),
+    (Multi((SetZnode("/a", "y"), CheckZnode("/a", 0))), ZooKeeperCode.BAD_VERSION),
+    (Multi((DeleteZnode("/e"), SetZnode("/e"))), ZooKeeperCode.NO_NODE),
+    (Multi((CreateZnode("/c"), CreateZnode("/c"))), ZooKeeperCode.NODE_EXISTS),
+    (Multi((CreateZnode("/c"), CreateZnode("/c/d"), DeleteZnode("/c"))), ZooKeeperCode.NOT_EMPTY),
+    (Multi((CreateZnode("/f", "", SESSION), CreateZnode("/f/g"))),
+     ZooKeeperCode.NO_CHILDREN_FOR_EPHEMERALS),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "code"), REFUSED)
+def test_a_refused_transaction_changes_nothing(
+    tree: ZnodeTree, write: ZnodeWrite, code: ZooKeeperCode
+) -> None:
+    """It is refused whole with ZooKeeper's code, and as an attempt it takes a zxid only."""
+    before = {path: str(tree.at(path)) for path in tree.paths()}
+    with pytest.raises(ZooKeeperError) as caught:
+        tree.write(write)
+    assert caught.value.code is code
+    assert tree.zxid == 104
+    assert tree.attempt(write) is code
+    assert tree.zxid == 105
+    assert {path: str(tree.at(path)) for path in tree.paths()} == before
+    assert len(tree.commits) == 4
+
+
+ALLOWED: list[tuple[ZnodeWrite, tuple[str, ...]]] = [
+    (Multi((CheckZnode("/a", 0), SetZnode("/a", "y", 0), SetZnode("/a", "z", 1))), ("/a", "/a")),
+    (Multi((DeleteZnode("/a/b"), DeleteZnode("/a"))), ("/a/b", "/a")),
+    (Multi((DeleteZnode("/e"), CreateZnode("/e"))), ("/e", "/e")),
+    (Multi((CreateZnode("/c"), SetZnode("/c", "y", 0))), ("/c", "/c")),
+    (Multi((CheckZnode("/a"),)), ()),
+]
+
+
+@pytest.mark.parametrize(("write", "paths"), ALLOWED)
+def test_later_parts_see_the_earlier_ones(
+    tree: ZnodeTree, write: ZnodeWrite, paths: tuple[str, ...]
+) -> None:
+    """A transaction's parts are judged in order, share one zxid, and checks leave no trace."""
+    answer = tree.attempt(write, session=SESSION)
+    assert isinstance(answer, Commit)
+    assert answer.zxid == 105
+    assert tuple(done.path for done in answer.writes) == paths
+
+
+def test_the_end_of_a_session_takes_what_it_held(tree: ZnodeTree) -> None:
+    """All in one transaction, in the order of their making; what was deleted before is not named."""
+    tree.write(CreateZnode("/f", "", SESSION), session=SESSION)
+    tree.write(CreateZnode("/g", "", SESSION), session=SESSION)
+    tree.write(DeleteZnode("/f"))
+    tree.time_ms = 11
+    assert tree.close_session(SESSION) == Commit(
+        108, SESSION, 11, (Removed("/e"), Removed("/g")), closes=True
+    )
+    assert list(tree.paths()) == ["/a", "/a/b"]
+    assert tree.sessions == ()
+    with pytest.raises(ZooKeeperError, match="SESSIONEXPIRED for session 0x7"):
+        tree.close_session(SESSION)
+
+
+def test_sequences_count_all_children_ever_made(tree: ZnodeTree) -> None:
+    """A deleted child keeps its number, as on a server."""
+    assert tree.next_in_sequence("/a/n_") == "/a/n_0000000001"
+    tree.write(DeleteZnode("/a/b"))
+    tree.write(CreateZnode("/a/n_0000000001"))
+    assert tree.next_in_sequence("/a/n_") == "/a/n_0000000002"
+
+
+def test_another_log_can_be_followed(tree: ZnodeTree) -> None:
+    """Applying all commits gives the same tree, with the zxids, times and sessions of the log."""
+    tree.time_ms = 20
+    tree.write(Multi((SetZnode("/a", "y"), DeleteZnode("/a/b"))))
+    tree.close_session(SESSION)
+    follower = ZnodeTree()
+    for commit in tree.commits:
+        follower.apply(commit)
+    assert follower.commits == tree.commits
+    assert follower.zxid == tree.zxid
+    assert {p: str(follower.at(p)) for p in follower.paths()} == {
+        p: str(tree.at(p)) for p in tree.paths()
+    }
+    assert follower.sessions == ()
+    with pytest.raises(ModelError, match="zxid 0x6a is not after 0x6a"):
+        follower.apply(tree.commits[-1])

@@ -1,0 +1,293 @@
+"""A board is the same each time it is made, and explains every figure on it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from dashboards.boards.boards import BOARDS, TAG, Board, render
+from dashboards.boards.panels import figure
+from dashboards.signals import thresholds
+from dashboards.signals.catalogue import SIGNALS
+from dashboards.signals.controller import CONTROLLER_ID
+from dashboards.signals.signal import BROKER_MARK, CLUSTER_MARK, DemoStep, DrillStep
+from kcm.demo.steps import STORY
+
+_GRID_COLUMNS = 24
+_FLEET = "fleet"
+
+
+@pytest.fixture(params=BOARDS, ids=lambda made: made.name)
+def made(request: pytest.FixtureRequest) -> Board:
+    """Each board in turn."""
+    chosen: Board = request.param
+    return chosen
+
+
+@pytest.fixture
+def board(made: Board) -> dict[str, Any]:
+    """The board as Grafana reads it."""
+    read: dict[str, Any] = json.loads(render(made))
+    return read
+
+
+@pytest.fixture
+def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
+    """Its panels without the headings of rows."""
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def test_the_board_is_the_same_each_time(made: Board) -> None:
+    """Two runs make the same bytes, so that a difference always means a change."""
+    assert render(made) == render(made)
+
+
+def test_every_panel_has_a_title_a_description_and_a_unit(panels: list[dict[str, Any]]) -> None:
+    """No figure is shown without what it means and what it is counted in."""
+    assert panels
+    for panel in panels:
+        assert panel["title"]
+        assert panel["description"], panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+
+
+def test_steps_of_the_demo_are_those_of_the_story() -> None:
+    """A panel sends the reader to a step that there is."""
+    assert [str(step) for step in DemoStep] == [step.title for step in STORY]
+
+
+def test_a_panel_names_the_step_that_must_move_it(panels: list[dict[str, Any]]) -> None:
+    """Each panel names a step of the demo or of the drill: none shows what is always 0."""
+    for panel in panels:
+        named = any(step in panel["description"] for step in (*DemoStep, *DrillStep))
+        assert named or "Nothing in the demo or the drill" in panel["description"], panel["title"]
+
+
+UNMOVED = {
+    "errors_hour",
+    "graded_day",
+    "imbalance_threshold",
+    "incident_last",
+    "zookeeper_outstanding",
+}
+
+
+def test_a_signal_that_no_step_moves_says_why() -> None:
+    """An error of ours, a setting, a slow ensemble, and what takes minutes; all else is moved."""
+    assert {signal.name for signal in SIGNALS if signal.moved_by is None} == UNMOVED
+    assert all(bool(signal.unmoved) == (signal.moved_by is None) for signal in SIGNALS)
+
+
+def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
+    """A graph has one unit, so all of its signals are counted in it; columns have their own."""
+    units = {s.on_board(): s.unit for each in SIGNALS for s in (each, each.for_fleet())}
+    for row in made.rows():
+        for panel in row.panels:
+            built = panel.build()
+            if built.type_val == "table":
+                continue
+            targets = json.loads(json.dumps(built.targets, cls=JSONEncoder))
+            assert len({units[target["expr"]] for target in targets}) == 1, built.title
+
+
+def test_every_query_asks_the_chosen_source_for_what_is_chosen(
+    made: Board, panels: list[dict[str, Any]]
+) -> None:
+    """The variables of the board reach each query, and no mark is left in one."""
+    chosen = 'cluster=~"$cluster"' if made.of_all else 'cluster="$cluster"'
+    for panel in panels:
+        assert panel["targets"], panel["title"]
+        for target in panel["targets"]:
+            assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+            of_all_clusters = re.search(r"\bkcm_(fold|exporter)_", target["expr"]) is not None
+            assert (chosen in target["expr"]) != of_all_clusters
+            assert CLUSTER_MARK not in target["expr"]
+            assert BROKER_MARK not in target["expr"]
+            if made.of_all:
+                assert "$broker" not in target["expr"]
+                assert 'cluster="$cluster"' not in target["expr"]
+
+
+def test_queries_of_a_panel_are_told_apart(panels: list[dict[str, Any]]) -> None:
+    """Each query of a panel has a letter of its own, as Grafana needs it."""
+    for panel in panels:
+        letters = [target["refId"] for target in panel["targets"]]
+        assert len(set(letters)) == len(letters)
+
+
+def test_figures_of_now_do_not_show_the_past(panels: list[dict[str, Any]]) -> None:
+    """Large figures, bars and tables are instant queries: an ended series is not shown."""
+    for panel in panels:
+        of_now = panel["type"] in {"stat", "bargauge", "table"}
+        assert [target["instant"] for target in panel["targets"]] == (
+            [of_now] * len(panel["targets"])
+        ), panel["title"]
+
+
+def test_columns_of_a_table_are_named_and_joined(panels: list[dict[str, Any]]) -> None:
+    """Each query of a table becomes a column with a name, in rows of one label."""
+    for panel in panels:
+        if panel["type"] != "table":
+            continue
+        merge, organize = panel["transformations"]
+        assert merge["id"] == "merge"
+        named = organize["options"]["renameByName"]
+        assert {f"Value #{target['refId']}" for target in panel["targets"]} <= set(named)
+        assert all(target["format"] == "table" for target in panel["targets"])
+        sorted_by = panel["options"]["sortBy"][0]["displayName"]
+        assert sorted_by in named.values()
+        looks = {o["matcher"]["options"] for o in panel["fieldConfig"]["overrides"]}
+        assert looks <= set(named.values())
+
+
+_OF_PROMETHEUS = {"step", "titleFormat", "textFormat", "tagKeys", "useValueForTime"}
+"""Fields of an annotation that its data source reads, and Grafana's own schema does not name."""
+
+
+def _unknown(written: Any, read: Any, path: str = "") -> Iterator[str]:
+    """Yield where something of what was written is missing from what was read, or differs."""
+    if isinstance(written, dict):
+        for key, value in written.items():
+            if key not in read:
+                yield f"{path}/{key}"
+            else:
+                yield from _unknown(value, read[key], f"{path}/{key}")
+    elif isinstance(written, list):
+        if len(written) != len(read):
+            yield f"{path}: {len(written)} became {len(read)}"
+        for number, (one, other) in enumerate(zip(written, read, strict=False)):
+            yield from _unknown(one, other, f"{path}/{number}")
+    elif written != read:
+        yield f"{path}: {written!r} became {read!r}"
+
+
+def test_grafana_s_own_schema_knows_all_that_a_board_says(board: dict[str, Any]) -> None:
+    """Read into the SDK's types and written again, a board has lost nothing."""
+    register_default_plugins()
+    again = json.loads(json.dumps(Dashboard.from_json(board), cls=JSONEncoder))
+    lost = [
+        path for path in _unknown(board, again) if path.rpartition("/")[2] not in _OF_PROMETHEUS
+    ]
+    assert lost == []
+
+
+def test_panels_neither_overlap_nor_leave_the_grid(board: dict[str, Any]) -> None:
+    """Each cell of the grid belongs to one panel at most, and each line of panels is full."""
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        at = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= _GRID_COLUMNS
+        taken |= cells
+    height = max(y for _, y in taken) + 1
+    assert len(taken) == height * _GRID_COLUMNS
+
+
+def test_ids_of_panels_and_of_boards_are_unique(board: dict[str, Any]) -> None:
+    """Each panel and each board has an id, so that a link to it stays right."""
+    ids = [panel["id"] for panel in board["panels"]]
+    assert sorted(set(ids)) == sorted(ids)
+    assert len({made.name for made in BOARDS}) == len(BOARDS)
+
+
+def test_variables_are_the_source_the_cluster_and_the_brokers(
+    made: Board, board: dict[str, Any]
+) -> None:
+    """The operator chooses where to ask, about which cluster, and about which of its brokers."""
+    variables = {variable["name"]: variable for variable in board["templating"]["list"]}
+    assert list(variables) == ["datasource", "cluster"] + ["broker"] * (not made.of_all)
+    assert variables["datasource"]["query"] == "prometheus"
+    assert variables["cluster"]["query"] == "label_values(kcm_cluster_up, cluster)"
+    assert variables["cluster"].get("multi", False) == made.of_all
+
+
+def test_boards_lead_to_each_other(board: dict[str, Any]) -> None:
+    """Each board lists those with the tag that all have, and keeps what is chosen."""
+    (link,) = board["links"]
+    assert link["tags"] == [TAG]
+    assert TAG in board["tags"]
+    assert link["includeVars"]
+    assert link["keepTime"]
+
+
+def test_a_row_of_the_fleet_leads_to_its_cluster() -> None:
+    """A click on a cluster opens the board Controller for it, and that board exists."""
+    fleet = next(made for made in BOARDS if made.name == _FLEET)
+    assert "/d/kcm-controller?" in render(fleet)
+    assert '"uid": "kcm-controller"' in "".join(render(made) for made in BOARDS)
+
+
+def test_elections_are_drawn_over_the_graphs(made: Board, board: dict[str, Any]) -> None:
+    """Boards of a cluster mark what happened, by queries of the same source."""
+    marks = board.get("annotations", {}).get("list", [])
+    assert bool(marks) != made.of_all
+    for mark in marks:
+        assert mark["datasource"]["uid"] == "${datasource}"
+        assert 'cluster="$cluster"' in mark["expr"]
+        assert CLUSTER_MARK not in mark["expr"]
+
+
+def test_a_board_of_a_cluster_ends_with_whether_it_can_be_trusted(
+    made: Board, board: dict[str, Any]
+) -> None:
+    """Staleness is told on the same board as the figures."""
+    titles = [panel["title"] for panel in board["panels"] if panel["type"] == "row"]
+    assert made.of_all or titles[-1] == "Can I trust this?"
+
+
+def test_no_red_line_stands_where_no_alert_does(panels: list[dict[str, Any]]) -> None:
+    """The ratio itself has no limit on a board: the threshold is an option, and drawn as such."""
+    ratio = re.compile(r"^max by \(cluster, broker\) \(kafka_broker_imbalance_ratio\{[^}]*\}\)$")
+    for panel in panels:
+        if any(ratio.match(target["expr"]) for target in panel.get("targets", [])):
+            steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
+            assert not [step for step in steps if step["color"] == "red"], panel["title"]
+
+
+def test_a_skew_is_red_on_both_sides() -> None:
+    """A broker that leads far too little is as wrong as one that leads far too much."""
+    balance = json.loads(render(next(made for made in BOARDS if made.name == "balance")))
+    (panel,) = [p for p in balance["panels"] if "even share" in p["title"]]
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    assert [(step["value"], step["color"]) for step in steps] == [
+        (None, "red"),
+        (-thresholds.SKEW_RATIO, "blue"),
+        (thresholds.SKEW_RATIO, "red"),
+    ]
+
+
+def test_elections_of_an_hour_have_no_limit_of_minutes() -> None:
+    """The limit of the short window is drawn at figures of the short window alone."""
+    for made in BOARDS:
+        for panel in json.loads(render(made))["panels"]:
+            if [
+                t["expr"] for t in panel.get("targets", []) if "kafka_controller_epoch" in t["expr"]
+            ]:
+                steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
+                red = [step["value"] for step in steps if step["color"] == "red"]
+                assert not red or "[1h]" not in panel["targets"][0]["expr"], panel["title"]
+
+
+def test_nobody_is_told_by_name() -> None:
+    """A vacant controller is shown as a word, not as broker -1."""
+    built = figure("c", CONTROLLER_ID, span=4, texts={"-1": ("nobody", "red")}).build()
+    shown = json.dumps(built, cls=JSONEncoder)
+    assert '"nobody"' in shown
+
+
+def test_a_panel_with_too_many_queries_is_refused() -> None:
+    """A query without a letter would be left out in silence."""
+    with pytest.raises(ValueError, match="more queries than letters"):
+        figure("c", *[CONTROLLER_ID] * 13, span=4)

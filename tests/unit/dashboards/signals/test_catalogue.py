@@ -1,0 +1,182 @@
+"""Every query names figures that exist, with labels that they have."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from controller_model.metrics.catalogue import CATALOGUE
+from dashboards.__main__ import generated
+from dashboards.alerts.recordings import RECORDED
+from dashboards.alerts.rules import ALERTS
+from dashboards.boards.boards import BOARDS, render
+from dashboards.signals.catalogue import SIGNALS
+from dashboards.signals.signal import (
+    BROKER_MARK,
+    CLUSTER_MARK,
+    COUNTERS_SINCE,
+    FOLDED,
+    Signal,
+    grown,
+    highest,
+    newest,
+)
+from docs.parts_metrics import exporter_metrics, fold_metrics, watcher_metrics
+
+_METRIC = re.compile(r"\b(?:kafka|kcm)_[a-z0-9_]+|[a-zA-Z_:][a-zA-Z0-9_:]*(?=\s*\{)")
+"""A name of ours, or whatever stands before a selector."""
+
+_GROUPED = re.compile(r"by \(([a-z_, ]+)\) \((?:\w+\()?(\w+)\{(.*?)\}")
+"""What is kept of a metric, the metric, and its selector."""
+
+_OWN = (*watcher_metrics(), *fold_metrics(), *exporter_metrics())
+_LABELS = {metric.name: set(metric.labels) for metric in CATALOGUE} | {
+    metric.name + "_bucket" * (metric.type == "histogram"): {*metric.labels}
+    | ({"le"} if metric.type == "histogram" else set())
+    for metric in _OWN
+}
+"""Of clusters, and of the parts themselves."""
+
+_each_signal = pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.name)
+
+
+def metrics_in(text: str) -> set[str]:
+    """Return the metrics that an expression names."""
+    return set(_METRIC.findall(text))
+
+
+def queries_of(board: dict[str, Any]) -> list[str]:
+    """Return all expressions of a board: panels, and what is drawn over them."""
+    shown = [t["expr"] for panel in board["panels"] for t in panel.get("targets", [])]
+    return shown + [mark["expr"] for mark in board.get("annotations", {}).get("list", [])]
+
+
+def test_the_pattern_sees_metrics_that_are_not_ours() -> None:
+    """A metric of somebody else in an expression would be found, too."""
+    assert metrics_in("kafka_x - sum(up{a='b'})") == {"kafka_x", "up"}
+
+
+@_each_signal
+def test_a_signal_names_metrics_of_the_catalogue_only(signal: Signal) -> None:
+    """Each metric in an expression is one that the exporter serves, and there is at least one."""
+    named = metrics_in(signal.expr)
+    assert named
+    assert named <= set(_LABELS)
+
+
+@_each_signal
+def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -> None:
+    """No part of an expression mixes two clusters, or shows brokers that are not chosen."""
+    selectors = re.findall(r"(\w+)\{(.*?)\}", signal.expr)
+    assert len(selectors) == len(_METRIC.findall(signal.expr))
+    for metric, selector in selectors:
+        assert selector.startswith(CLUSTER_MARK) == ("cluster" in _LABELS[metric])
+        assert (BROKER_MARK in selector) == ("broker" in _LABELS[metric])
+
+
+@_each_signal
+def test_a_signal_aggregates_the_scrapes_own_labels_away(signal: Signal) -> None:
+    """Each metric is grouped by labels that it has, so two exporters make one series.
+
+    Only to find the exporter that has come furthest, inside of such a group, are they kept.
+    """
+    grouped = _GROUPED.findall(signal.expr)
+    of_all = [name for name in _METRIC.findall(signal.expr) if not _LABELS[name]]
+    furthest = signal.expr.count(f" ({FOLDED}{{{CLUSTER_MARK}}} == on (cluster) group_left () max")
+    assert len(grouped) == len(_METRIC.findall(signal.expr)) - len(of_all) - furthest
+    for name in of_all:
+        assert f"max({name}{{}})" in signal.expr
+    for kept, metric, selector in grouped:
+        assert set(kept.split(", ")) <= _LABELS[metric]
+        for label in re.findall(r", (\w+)=", selector):
+            assert label in _LABELS[metric]
+
+
+@_each_signal
+def test_a_legend_shows_labels_that_are_kept(signal: Signal) -> None:
+    """What a legend names is there."""
+    kept = {label for group, _, _ in _GROUPED.findall(signal.expr) for label in group.split(", ")}
+    assert set(re.findall(r"\{\{(\w+)\}\}", signal.legend)) <= kept
+
+
+@_each_signal
+def test_a_signal_tells_the_operator_something(signal: Signal) -> None:
+    """Each signal has a unit, a legend and a sentence."""
+    assert signal.unit
+    assert signal.legend
+    assert signal.description.endswith(".")
+
+
+def test_names_of_signals_are_unique() -> None:
+    """A name stands for one signal, and no two signals ask the same."""
+    assert len({signal.name for signal in SIGNALS}) == len(SIGNALS)
+    assert len({signal.expr for signal in SIGNALS}) == len(SIGNALS)
+
+
+def test_every_signal_is_used() -> None:
+    """Each signal stands on a board, in an alert or in a recording rule."""
+    text = "\n".join(query for made in BOARDS for query in queries_of(json.loads(render(made))))
+    watched = {alert.signal.name for alert in ALERTS} | {signal.name for _, signal in RECORDED}
+    unused = [
+        signal.name
+        for signal in SIGNALS
+        if signal.name not in watched
+        and signal.on_board() not in text
+        and signal.for_fleet().on_board() not in text
+    ]
+    assert unused == []
+
+
+def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
+    """What Grafana and Prometheus read, variables included, names only what the exporter serves."""
+    named = set[str]()
+    for name, text in generated().items():
+        if name.endswith(".json"):
+            board = json.loads(text)
+            queries = queries_of(board)
+            queries += [variable["query"] for variable in board["templating"]["list"]]
+        else:
+            groups = yaml.safe_load(text)["groups"]
+            queries = [rule["expr"] for group in groups for rule in group["rules"]]
+        named |= {metric for query in queries for metric in metrics_in(query)}
+    assert named
+    assert named <= set(_LABELS)
+
+
+def test_what_only_grows_is_compared_with_its_lowest() -> None:
+    """Growth is exact, per broker where it is asked for, and only of counters of one start."""
+    since = f"{COUNTERS_SINCE}{{{CLUSTER_MARK}}}"
+    assert grown("a_total", "5m", "broker") == (
+        f"max by (cluster, broker) (a_total{{{CLUSTER_MARK}{BROKER_MARK}}}) - "
+        f"min by (cluster, broker) (min_over_time(a_total{{{CLUSTER_MARK}{BROKER_MARK}}}[5m])) "
+        f"unless on (cluster) (max by (cluster) ({since}) > min by (cluster) ({since}))"
+    )
+
+
+def test_the_newest_is_told_by_the_exporter_that_has_come_furthest() -> None:
+    """Where the metric has labels of its own, they do not keep it from its exporter's time."""
+    folded = f"{FOLDED}{{{CLUSTER_MARK}}}"
+    assert newest("m", "broker") == (
+        f"max by (cluster, broker) (m{{{CLUSTER_MARK}{BROKER_MARK}}} and ignoring (broker) "
+        f"({folded} == on (cluster) group_left () max by (cluster) ({folded})))"
+    )
+
+
+def test_a_rule_asks_for_all_clusters_and_brokers() -> None:
+    """A rule is not limited to what somebody chose on a board."""
+    signal = Signal(
+        name="s",
+        expr=highest("m", "broker"),
+        unit="none",
+        description="d.",
+        legend="l",
+        moved_by=None,
+    )
+    assert signal.in_rules() == 'max by (cluster, broker) (m{cluster!=""})'
+    assert signal.on_board() == (
+        'max by (cluster, broker) (m{cluster="$cluster", broker=~"$broker"})'
+    )

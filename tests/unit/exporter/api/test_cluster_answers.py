@@ -1,0 +1,90 @@
+"""The JSON of the API, apart from HTTP."""
+
+from __future__ import annotations
+
+from urllib.parse import urljoin
+
+import msgspec
+
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.completeness import Reading, assess
+from controller_model.records.event_records import EventId, EventRecord
+from controller_model.records.events import BrokerStarted, IsrShrunk
+from controller_model.records.views import ControllerView
+from exporter.api import cluster_answers
+from exporter.intake.view_store import ViewStore
+from tests.unit.exporter.samples import (
+    T0,
+    as_of,
+    broker_view,
+    cluster_view,
+    elected,
+    log_view,
+    record,
+)
+
+LARGEST_SAFE = 2**53
+"""JavaScript and many other JSON readers round integers above this."""
+
+
+def integers(body: object) -> list[int]:
+    """Return all integers in a JSON value."""
+    if isinstance(body, dict):
+        return [n for item in body.values() for n in integers(item)]
+    if isinstance(body, list | tuple):
+        return [n for item in body for n in integers(item)]
+    return [body] if isinstance(body, int) else []
+
+
+def test_no_number_is_too_large_for_a_json_reader() -> None:
+    """Generation, zxids and broker epochs are text wherever they stand."""
+    huge = 2**62
+    store = ViewStore()
+    view = cluster_view(at=as_of(1, generation=huge), log=log_view(read_zxid=huge))
+    store.apply(record(broker_view(0, as_of(1, generation=huge), epoch=huge)))
+    store.apply(record(view))
+    started = BrokerStarted(
+        at=T0, position=Position(huge, 1), zxid=huge, broker=0, epoch=huge, host="h"
+    )
+    event = EventRecord(v=1, cluster="prod", id=EventId("L1", huge, 1, 0), event=started)
+    verdict = assess(view, Reading(read_at=T0), T0)
+    events = [cluster_answers.event(event), cluster_answers.event(elected(1))]
+    body = cluster_answers.detail(store.clusters["prod"], verdict, events)
+    msgspec.json.encode(body)
+    assert max(integers(body)) < LARGEST_SAFE
+    assert body["log"]["read_zxid"] == str(huge)
+    assert body["events"][0]["epoch"] == str(huge)
+    assert body["events"][1]["epoch"] == 1
+
+
+def test_an_event_of_many_partitions_lists_the_first_and_counts_all() -> None:
+    """An answer stays small however wide an event is."""
+    partitions = tuple(TopicPartition("t", n) for n in range(500))
+    shrunk = IsrShrunk(
+        at=T0,
+        position=Position(1, 1),
+        who=(1,),
+        leader=0,
+        by_controller=True,
+        partitions=partitions,
+    )
+    event = cluster_answers.event(
+        EventRecord(v=1, cluster="prod", id=EventId("L", 1, 1, 0), event=shrunk)
+    )
+    assert event["partition_count"] == 500
+    assert event["partitions"][0] == {"topic": "t", "partition": 0}
+    assert len(event["partitions"]) < 50
+
+
+def test_the_summary_holds_what_a_list_needs() -> None:
+    """Name, verdict, controller and counts stand in the list of clusters."""
+    store = ViewStore()
+    view = cluster_view(controller=ControllerView(id=3, epoch=9, elections=4))
+    store.apply(record(view))
+    body = cluster_answers.summary(store.clusters["prod"], assess(view, Reading(read_at=None), T0))
+    assert body["controller"] == {"id": 3, "epoch": 9}
+    assert body["completeness"]["status"] == "behind"
+    assert body["completeness"]["stage"] == "exporter"
+    assert urljoin("http://h/prefix/api/v1/clusters", body["href"]) == (
+        "http://h/prefix/api/v1/clusters/prod"
+    )

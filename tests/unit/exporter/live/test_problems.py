@@ -1,0 +1,167 @@
+"""What the live page says is wrong, and how bad it says it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller_model.records.completeness import Completeness, Stage, Status
+from controller_model.records.predictions import Verdict, WritesDue
+from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
+from exporter.core.records import ClusterSnapshot
+from exporter.live.picture import fleet_rows
+from exporter.live.problems import Severity, problems_of, severity_of
+from tests.unit.exporter.samples import T0, broker_view, cluster_view
+
+LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
+
+
+def snapshot(*brokers: BrokerView, name: str = "prod", **fields: Any) -> ClusterSnapshot:
+    """Return a cluster of these brokers."""
+    return ClusterSnapshot(
+        name=name,
+        partition=0,
+        view=cluster_view(name, **fields),
+        brokers={broker.id: broker for broker in brokers},
+        topics={},
+    )
+
+
+def told(*brokers: BrokerView, **fields: Any) -> list[tuple[str, str]]:
+    """Return the severity and text of each problem."""
+    return [(str(p.severity), p.text) for p in problems_of(snapshot(*brokers, **fields))]
+
+
+def test_a_healthy_cluster_has_no_problem() -> None:
+    """The page is quiet: nothing is mentioned, and nothing is bad."""
+    assert told(broker_view(0), broker_view(1)) == []
+    assert severity_of([], LIVE) is Severity.NONE
+
+
+def test_counts_are_told_with_what_they_mean_and_which_partitions_to_list() -> None:
+    """One is told in the singular; each kind leads to the list of its partitions."""
+    counts = Counts(offline=1, under_min_isr=2, under_replicated=1003, without_state=9)
+    found = problems_of(snapshot(broker_view(0), counts=counts))
+    assert [(p.severity, p.text, p.filter) for p in found] == [
+        ("critical", "1 partition is offline: no writes, no reads", "offline"),
+        (
+            "critical",
+            "2 partitions are under min ISR: writes with acks=all are refused",
+            "under-min-isr",
+        ),
+        ("warning", "1,003 partitions are under-replicated", "under-replicated"),
+        ("warning", "9 partitions have no state yet: no leader", "without-state"),
+    ]
+
+
+def test_partitions_without_a_state_alone_are_a_problem() -> None:
+    """They have no leader, and no other count holds them: a page of them is not quiet."""
+    assert told(broker_view(0), counts=Counts(partitions=1, without_state=1)) == [
+        ("warning", "1 partition has no state yet: no leader")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"controller": ControllerView(id=-1, vacant_since=T0)},
+            ("critical", "Nobody is the controller", T0),
+        ),
+        (
+            {"writes_due": WritesDue(verdict=Verdict.GHOST, owed_since=T0 - 9)},
+            ("critical", "Broker 0 is the controller and does not do its work", T0 - 9),
+        ),
+        (
+            {"writes_due": WritesDue(verdict=Verdict.SLOW)},
+            ("warning", "The controller, broker 0, is slow with its work", None),
+        ),
+        (
+            {"controller": ControllerView(id=0, failover=Failover.UNDER_WAY, failover_since=T0)},
+            ("warning", "The failover work of controller 0 is under way", T0),
+        ),
+    ],
+    ids=["nobody", "ghost", "slow", "failover"],
+)
+def test_the_controller_is_told_with_the_time_since_when(
+    fields: dict[str, Any], expected: tuple[str, str, int | None]
+) -> None:
+    """A ghost holds /controller, so it is told before failover work; unknown times stay unknown."""
+    (problem,) = problems_of(snapshot(broker_view(0), **fields))
+    assert (problem.severity, problem.text, problem.since) == expected
+
+
+def test_a_broker_that_is_gone_is_a_problem_only_while_replicas_are_on_it() -> None:
+    """A broker that was taken out of the cluster is no trouble; of many only five are named."""
+    assert told(broker_view(0), broker_view(1, live=False, replicas=0)) == []
+    assert told(broker_view(0), broker_view(1, live=False, replicas=1)) == [
+        ("warning", "Broker 1 is not registered; 1 replica there")
+    ]
+    gone = [broker_view(id_, live=False, replicas=2) for id_ in range(7)]
+    assert told(*gone) == [
+        ("warning", "Brokers 0, 1, 2, 3, 4 and 2 more are not registered; 14 replicas there")
+    ]
+
+
+def test_an_outage_is_as_old_as_its_first_broker_if_all_times_are_known() -> None:
+    """A time that one broker lacks would make the outage look younger than it may be."""
+    first = broker_view(0, live=False, replicas=1, since=T0 - 5)
+    (problem,) = problems_of(snapshot(first, broker_view(1, live=False, replicas=1, since=T0 - 3)))
+    assert problem.since == T0 - 5
+    (problem,) = problems_of(snapshot(first, broker_view(1, live=False, replicas=1, since=None)))
+    assert problem.since is None
+
+
+def test_imbalance_is_a_problem_above_the_threshold_where_an_election_helps() -> None:
+    """At the threshold Kafka's controller does not act, and what cannot be elected is no advice."""
+    at = broker_view(0, imbalance_ratio=0.1, preferred_electable=1)
+    above = broker_view(1, imbalance_ratio=0.11, preferred_electable=2)
+    stuck = broker_view(2, imbalance_ratio=0.9, preferred_electable=0)
+    assert told(at, stuck) == []
+    assert told(at, above, stuck) == [
+        ("warning", "Broker 1 is more than 10% imbalanced; an election gives 2 leaders back")
+    ]
+
+
+def test_what_is_critical_stands_before_warnings() -> None:
+    """Whatever it is about."""
+    gone = broker_view(1, live=False, replicas=1)
+    due = WritesDue(verdict=Verdict.SLOW)
+    severities = [s for s, _ in told(gone, counts=Counts(offline=1), writes_due=due)]
+    assert severities == ["critical", "warning", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (Status.LIVE, Severity.NONE),
+        (Status.INCOMPLETE, Severity.WARNING),
+        (Status.DIVERGENT, Severity.WARNING),
+        (Status.BEHIND, Severity.CRITICAL),
+        (Status.BLIND, Severity.CRITICAL),
+    ],
+)
+def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: Severity) -> None:
+    """A cluster of which nothing wrong is known, since nothing is known, is not well."""
+    verdict = Completeness(status=status, since=None, stage=Stage.FOLD, verified_at=None)
+    assert severity_of([], verdict) is expected
+
+
+def test_the_fleet_is_sorted_by_what_is_worst() -> None:
+    """Critical ones first; among them those without a controller, then by what is offline."""
+    behind = Completeness(status=Status.BEHIND, since=1, stage=Stage.WATCHER, verified_at=None)
+    clusters = [
+        (snapshot(name="a-well"), LIVE),
+        (snapshot(name="b-warned", counts=Counts(under_replicated=1)), LIVE),
+        (snapshot(name="c-offline", counts=Counts(offline=1)), LIVE),
+        (snapshot(name="d-more-offline", counts=Counts(offline=2)), LIVE),
+        (snapshot(name="e-nobody", controller=ControllerView(id=-1)), LIVE),
+        (snapshot(name="f-behind"), behind),
+    ]
+    rows = fleet_rows(clusters)
+    assert [row["name"] for row in rows] == [
+        "e-nobody", "d-more-offline", "c-offline", "f-behind", "b-warned", "a-well",
+    ]  # fmt: skip
+    assert rows[-1]["headline"] is None
+    assert rows[3]["status"] == "behind"

@@ -1,0 +1,73 @@
+"""What is in one rack is counted where it can be known, and read again only where it changed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.records.views import TopicView
+from exporter.core.records import ClusterSnapshot, TopicEntry
+from exporter.partitions.one_rack import OneRackCount
+from tests.unit.exporter.samples import broker_view, cluster_view, log_view, topic_entry, topic_view
+
+TOGETHER = topic_view("together", replicas=((0, 1), (1, 0)))
+SPREAD = topic_view("spread", replicas=((0, 2), (2, 1)))
+
+
+class _Read(TopicEntry, frozen=True, kw_only=True):
+    """An entry that tells when it is read."""
+
+    reads: list[str]
+
+    def decode(self) -> TopicView:
+        """Note it, and return the view."""
+        self.reads.append(self.name)
+        return super().decode()
+
+
+def _entry(topic: TopicView, reads: list[str]) -> TopicEntry:
+    return _Read(**msgspec.structs.asdict(topic_entry(topic)), reads=reads)
+
+
+def _cluster(reads: list[str], denied: tuple[str, ...] = ()) -> ClusterSnapshot:
+    return ClusterSnapshot(
+        name="prod",
+        partition=0,
+        view=cluster_view(brokers_live=(0, 1, 2), log=log_view(denied=denied)),
+        brokers={id_: broker_view(id_, rack=rack) for id_, rack in enumerate("aab")},
+        topics={topic.name: _entry(topic, reads) for topic in (TOGETHER, SPREAD)},
+    )
+
+
+def test_partitions_in_one_rack_are_counted() -> None:
+    """Brokers 0 and 1 share a rack, and there is another."""
+    assert OneRackCount().of(_cluster([])) == len(TOGETHER.partitions)
+
+
+def test_only_what_changed_is_read_again() -> None:
+    """A large cluster is read once, then topic by topic; a broker in another rack changes all."""
+    reads: list[str] = []
+    count, before = OneRackCount(), _cluster(reads)
+    count.of(before)
+    assert sorted(reads) == ["spread", "together"]
+    reads.clear()
+    changed = {**before.topics, "spread": _entry(SPREAD, reads)}
+    count.of(msgspec.structs.replace(before, topics=changed))
+    assert reads == ["spread"]
+    reads.clear()
+    moved = {**before.brokers, 1: broker_view(1, rack="b")}
+    assert count.of(msgspec.structs.replace(before, brokers=moved)) == 1  # of spread: brokers 2, 1
+    assert sorted(reads) == ["spread", "together"]
+
+
+@pytest.mark.parametrize("path", ["/brokers", "/brokers/ids/2", "/brokers/topics/t"])
+def test_what_may_not_be_read_is_not_counted(path: str) -> None:
+    """A watcher that was denied a part of it knows of no count, rather than a lower one."""
+    assert OneRackCount().of(_cluster([], denied=(path,))) is None
+
+
+def test_without_a_second_rack_there_is_nothing_to_spread_over() -> None:
+    """Where no other rack is live, one rack is no fault of the assignment."""
+    cluster = _cluster([])
+    view = msgspec.structs.replace(cluster.view, brokers_live=(0, 1))
+    assert OneRackCount().of(msgspec.structs.replace(cluster, view=view)) == 0

@@ -1,0 +1,103 @@
+"""The worst topics are found, few of them, and of when they are is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from controller_model.metrics.metric import TopicTrouble, WorstTopics
+from controller_model.records.views import Counts, TopicView
+from exporter.core.records import ClusterSnapshot
+from exporter.partitions.worst_topics import (
+    MOST_TOPICS,
+    WorstTopicsStore,
+    WorstTopicsThread,
+    worst_topics,
+)
+from tests.unit.exporter.samples import T0, broker_view, cluster_view, topic_entry, topic_view
+
+SOME_OFFLINE = Counts(topics=4, partitions=8, offline=3, under_replicated=5, under_min_isr=2)
+
+
+def _cluster(*topics: TopicView, counts: Counts = SOME_OFFLINE) -> ClusterSnapshot:
+    return ClusterSnapshot(
+        name="prod",
+        partition=0,
+        view=cluster_view(counts=counts, brokers_live=(0,)),
+        brokers={0: broker_view(0), 1: broker_view(1, live=False)},
+        topics={f"topic/{topic.name}/{topic.chunk}": topic_entry(topic) for topic in topics},
+    )
+
+
+LOST = topic_view("lost", leader=(1, -1), isr=((1,), (1,)))
+BEHIND = topic_view("behind", leader=(0, 0), isr=((0,), (0,)), min_isr=2)
+LATE = topic_view("late", leader=(0, 0), isr=((0,), (0, 1)))
+WELL = topic_view("well", replicas=((0,), (0,)), leader=(0, 0), isr=((0,), (0,)))
+
+
+def _topics(*topics: TopicView) -> tuple[TopicTrouble, ...]:
+    return worst_topics(_cluster(*topics), T0).topics
+
+
+def test_a_leader_is_told_what_its_followers_lack() -> None:
+    """What broker 0 leads and is not whole counts for it; what nobody leads counts for nobody."""
+    assert worst_topics(_cluster(BEHIND, LATE, LOST), T0).led_short == ((0, 3),)
+
+
+def test_topics_are_told_the_worst_first() -> None:
+    """Offline outweighs under min ISR, which outweighs under-replicated; the healthy are left out."""
+    assert _topics(LATE, WELL, BEHIND, LOST) == (
+        TopicTrouble("lost", 2, 0, 2),
+        TopicTrouble("behind", 0, 2, 2),
+        TopicTrouble("late", 0, 0, 1),
+    )
+
+
+def test_chunks_of_a_topic_count_together() -> None:
+    """A large topic comes in several views and is one topic."""
+    more = msgspec.structs.replace(LOST, chunk=1, chunks=2, partitions=(1000, 1001))
+    first = msgspec.structs.replace(LOST, chunks=2)
+    assert _topics(first, more) == (TopicTrouble("lost", 4, 0, 4),)
+
+
+def test_a_cluster_without_trouble_is_not_looked_through() -> None:
+    """Where the totals say that all is well, no topic is told, and none is read."""
+    assert worst_topics(_cluster(LOST, counts=Counts(topics=1, partitions=2)), T0).topics == ()
+
+
+def test_no_more_than_the_worst_are_told() -> None:
+    """However many topics are in trouble, the series stay few."""
+    many = [msgspec.structs.replace(LATE, name=f"late-{n:03}") for n in range(MOST_TOPICS + 5)]
+    told = _topics(*many, LOST)
+    assert len(told) == MOST_TOPICS
+    assert [topic.topic for topic in told[:2]] == ["lost", "late-000"]
+
+
+def test_a_topic_that_is_being_deleted_is_in_no_trouble() -> None:
+    """It counts in none of the cluster's figures either."""
+    assert _topics(msgspec.structs.replace(LOST, deleting=True)) == ()
+
+
+def test_what_was_found_is_told_with_its_time() -> None:
+    """A look renews the time, also where nothing changed; a cluster that is gone is forgotten."""
+    store = WorstTopicsStore()
+    assert store.of("prod") == WorstTopics()
+    clusters: Mapping[str, ClusterSnapshot] = {"prod": _cluster(LOST)}
+    store.look(clusters, T0)
+    assert store.of("prod") == WorstTopics(T0, (TopicTrouble("lost", 2, 0, 2),), ((0, 0),), 0)
+    store.look(clusters, T0 + 5)
+    assert store.of("prod").at == T0 + 5
+    store.look({"prod": _cluster(WELL, LATE)}, T0 + 10)
+    assert store.of("prod").topics == (TopicTrouble("late", 0, 0, 1),)
+    store.look({}, T0 + 15)
+    assert store.of("prod") == WorstTopics()
+
+
+def test_an_error_of_ours_leaves_nothing_that_looks_current() -> None:
+    """When the looking ends, no topic stays behind as if it were still so."""
+    store = WorstTopicsStore()
+    store.look({"prod": _cluster(LOST)}, T0)
+    with WorstTopicsThread(store, lambda: {"prod": _cluster(LOST)}, lambda: T0):
+        pass
+    assert store.of("prod") == WorstTopics()

@@ -1,0 +1,230 @@
+"""What /metrics says: both formats parse, None makes no sample, changes and only they are rendered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from prometheus_client import Metric as Family
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from controller_model.metrics.catalogue import CATALOGUE
+from controller_model.records.completeness import LATE_MS, Reading
+from controller_model.records.incidents import IncidentsSummary
+from controller_model.records.predictions import WritesDue
+from controller_model.records.recommendations import RebalanceSummary
+from controller_model.records.views import AnyView, ControllerView, Counts
+from exporter.core.render import Format, choose_format
+from exporter.intake.view_store import ViewStore
+from exporter.scrape.collector import Collector, render_cluster
+from pipeline.maintenance import PlannedWork
+from tests.unit.exporter.samples import (
+    T0,
+    as_of,
+    broker_view,
+    cluster_view,
+    last_incident,
+    record,
+    topic_view,
+)
+
+END = b"# EOF\n"
+
+
+def collector_of(store: ViewStore, *views: AnyView) -> Collector:
+    """Return a collector that shows these views."""
+    collector = Collector(lambda _snapshot: Reading(read_at=T0))
+    changed = {cluster for view in views if (cluster := store.apply(record(view)))}
+    collector.update(changed, store.clusters)
+    return collector
+
+
+def families(collector: Collector, format_: Format, now: int = T0) -> dict[str, Family]:
+    """Return what a scraper reads."""
+    body = collector.scrape(format_, now)
+    if format_ is Format.TEXT:
+        return {family.name: family for family in parse_text(body.decode())}
+    return {f.name: f for f in parse_openmetrics((body + END).decode())}  # type: ignore[no-untyped-call]  # the package leaves it untyped
+
+
+def value(found: dict[str, Family], name: str, **labels: str) -> float | None:
+    """Return the first sample with these labels; None if there is none."""
+    samples: Iterable[tuple[str, dict[str, str], float]] = (
+        (s.name, s.labels, s.value) for family in found.values() for s in family.samples
+    )
+    return next((v for n, has, v in samples if n == name and labels.items() <= has.items()), None)
+
+
+@pytest.mark.parametrize("format_", Format)
+def test_two_clusters_parse_in_both_formats(format_: Format) -> None:
+    """Strict parsers accept the whole body; each metric is declared once, whatever the clusters."""
+    views = [
+        view
+        for name in ("a", "b")
+        for view in (broker_view(0, cluster=name), broker_view(1, cluster=name), cluster_view(name))
+    ]
+    collector = collector_of(ViewStore(), *views)
+    found = families(collector, format_)
+    assert value(found, "kafka_controller_epoch", cluster="b") == 7
+    assert value(found, "kafka_broker_leaders", cluster="a", broker="1") == 0
+    body = collector.scrape(format_, T0)
+    declared = [line for line in body.splitlines() if line.startswith(b"# TYPE ")]
+    assert len(declared) == len(set(declared))
+
+
+def test_openmetrics_tells_when_counters_started_and_the_types_of_its_own() -> None:
+    """Each counter carries its created time; info and unit are declared."""
+    collector = collector_of(ViewStore(), broker_view(0), cluster_view())
+    found = families(collector, Format.OPENMETRICS)
+    assert value(found, "kafka_controller_elections_created", cluster="prod") == T0 / 1000
+    assert value(found, "kafka_broker_registrations_created", broker="0") == T0 / 1000
+    assert found["kafka_broker"].type == "info"
+    assert found["kafka_broker_imbalance_ratio"].unit == "ratio"
+    assert b"_created" not in collector.scrape(Format.TEXT, T0)
+
+
+def test_what_is_not_known_makes_no_sample() -> None:
+    """None is absent: neither zero nor NaN stands for it."""
+    bare = cluster_view(
+        controller=ControllerView(), log=msgspec.structs.replace(cluster_view().log, session=None)
+    )
+    collector = collector_of(ViewStore(), broker_view(0, host=None, since=None), bare)
+    found = families(collector, Format.TEXT)
+    for name in (
+        "kafka_controller_epoch",
+        "kafka_controller_elected_timestamp_seconds",
+        "kafka_controller_last_vacancy_seconds",
+        "kcm_cluster_watcher_connected",
+        "kafka_broker_info",
+        "kafka_broker_since_timestamp_seconds",
+    ):
+        assert value(found, name) is None
+    assert value(found, "kafka_controller_id") == -1
+    assert not any(math.isnan(s.value) for family in found.values() for s in family.samples)
+
+
+def test_only_what_changed_is_rendered_again() -> None:
+    """A broker whose view is the same keeps its very bytes; a new count of time renders all."""
+    store = ViewStore()
+    for view in (broker_view(0), broker_view(1), cluster_view()):
+        store.apply(record(view))
+    first = render_cluster(store.clusters["prod"], None)
+    store.apply(record(broker_view(1, as_of(2), leaders=4)))
+    store.apply(record(cluster_view(at=as_of(2))))
+    second = render_cluster(store.clusters["prod"], first)
+    assert second.each_broker[0] is first.each_broker[0]
+    assert second.each_broker[1] is not first.each_broker[1]
+    store.apply(record(cluster_view(at=as_of(3))))
+    assert render_cluster(store.clusters["prod"], second).of_brokers is second.of_brokers
+    store.apply(record(cluster_view(at=as_of(4), counters_since=T0 + 1)))
+    third = render_cluster(store.clusters["prod"], second)
+    assert third.each_broker[0] is not second.each_broker[0]
+
+
+def test_the_cached_bytes_are_the_same_object_until_a_change() -> None:
+    """Two scrapes without a change between them join nothing again."""
+    store = ViewStore()
+    collector = collector_of(store, broker_view(0), cluster_view())
+    first = collector._cached_lines(Format.TEXT)
+    assert collector._cached_lines(Format.TEXT) is first
+    store.apply(record(cluster_view(at=as_of(2), controller=ControllerView(id=1))))
+    collector.update({"prod"}, store.clusters)
+    assert b'kafka_controller_id{cluster="prod"} 1\n' in collector._cached_lines(Format.TEXT)
+
+
+def test_a_cluster_that_is_gone_leaves_no_series() -> None:
+    """After an update without it nothing of a cluster is served."""
+    store = ViewStore()
+    collector = collector_of(store, broker_view(0), cluster_view())
+    collector.update({"prod"}, {})
+    assert collector.scrape(Format.TEXT, T0) == b""
+
+
+def test_labels_are_escaped() -> None:
+    """A host name with quotes, backslashes or line ends cannot break the format."""
+    odd = 'a"b\\c\nd'
+    collector = collector_of(ViewStore(), broker_view(0, rack=odd), cluster_view())
+    for format_ in Format:
+        assert value(families(collector, format_), "kafka_broker_info", rack=odd) == 1
+
+
+def test_the_age_of_everything_is_told_at_the_scrape() -> None:
+    """Ages, up and the vacancy follow the time of the scrape without any new record."""
+    controller = ControllerView(vacant_since=T0)
+    collector = collector_of(ViewStore(), cluster_view(controller=controller))
+    fresh = families(collector, Format.TEXT, T0 + 1500)
+    assert value(fresh, "kcm_cluster_up") == 1
+    assert value(fresh, "kcm_cluster_behind_seconds", stage="watcher") == 1.5
+    assert value(fresh, "kafka_controller_vacant_seconds") == 1.5
+    late = families(collector, Format.TEXT, T0 + LATE_MS + 1)
+    assert value(late, "kcm_cluster_up") == 0
+    assert value(late, "kcm_cluster_status", status="behind") == 1
+    assert value(late, "kcm_cluster_status", status="live") == 0
+
+
+def test_every_metric_of_the_catalogue_can_be_served() -> None:
+    """A cluster that knows everything shows every metric of the catalogue."""
+    lost = topic_view("lost", leader=(-1, -1), isr=((1,), (1,)))
+    full = cluster_view(
+        cluster_id="abc",
+        counts=Counts(topics=1, partitions=2, offline=2),
+        controller=ControllerView(
+            id=0,
+            epoch=1,
+            elected_at=T0,
+            vacant_since=T0,
+            vacancy_last_min_ms=1,
+            vacancy_last_max_ms=2,
+            failover_since=T0,
+            failover_last_ms=3,
+        ),
+        pending=msgspec.structs.replace(
+            cluster_view().pending, oldest_reassignment_at=T0, oldest_deletion_at=T0
+        ),
+        log=msgspec.structs.replace(
+            cluster_view().log, last_change_mtime=T0, divergent_since=T0, incomplete_since=T0
+        ),
+        writes_due=WritesDue(counts={"new_leader": 1}, oldest_at=T0, owed_since=T0),
+        incidents=IncidentsSummary(
+            total=2,
+            open=2,
+            last_started_at=T0,
+            last_abnormal_at=T0,
+            last_closed_at=T0,
+            last_closed=last_incident(),
+        ),
+        rebalance=RebalanceSummary(recommendation=1, recommended_at=T0),
+    )
+    collector = collector_of(ViewStore(), broker_view(0, leader_skew=0.5), lost, full)
+    collector.worst_topics.look(collector.snapshots(), T0)
+    planned = PlannedWork(v=1, cluster="prod", broker=0, started_at=T0, until=T0 + 1)
+    collector.planned.show({("prod", 0): planned})
+    found = families(collector, Format.TEXT)
+    served = {sample.name for family in found.values() for sample in family.samples}
+    assert served == {metric.name for metric in CATALOGUE}
+
+
+@pytest.mark.parametrize(
+    ("accept", "format_"),
+    [
+        (None, Format.TEXT),
+        ("*/*", Format.TEXT),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", Format.TEXT),
+        (
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+                "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,"
+                "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+            ),
+            Format.OPENMETRICS,
+        ),
+        ("text/plain;version=0.0.4", Format.TEXT),
+        ("application/openmetrics-text;q=broken", Format.TEXT),
+    ],
+)
+def test_the_format_follows_the_accept_header(accept: str | None, format_: Format) -> None:
+    """Prometheus gets OpenMetrics when it prefers it, everybody else the text format."""
+    assert choose_format(accept) is format_

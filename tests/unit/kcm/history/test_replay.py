@@ -1,0 +1,250 @@
+"""`kcm replay`: what it reads, where it stops, and how it fails."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller_model.records.changes import encode_changes
+from kcm.__main__ import main
+from tests.histories import History
+from tests.unit.kcm.replaying import Run, lines, write
+
+
+def test_a_log_may_be_lines_arrays_gzip_or_standard_input(
+    failover: History,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All forms of one log give one snapshot, to the byte."""
+    changes = failover.changes
+    plain = write(tmp_path / "a.jsonl", lines(changes))
+    arrays = write(
+        tmp_path / "b.jsonl", encode_changes(changes[:4]) + b"\n\n" + encode_changes(changes[4:])
+    )
+    packed = write(tmp_path / "c.jsonl.gz", gzip.compress(lines(changes)))
+    marked = write(tmp_path / "d.jsonl", b"\xef\xbb\xbf" + lines(changes).replace(b"\n", b"\r\n"))
+    expected = Run(capsys, plain, "--json")
+    assert expected.json["controller"]["id"] == 1
+    for name in (arrays, packed, marked):
+        found = Run(capsys, name, "--json")
+        assert (found.out, found.err) == (expected.out, "")
+    stdin = io.TextIOWrapper(io.BytesIO(lines(changes)))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert Run(capsys, "-", "--json").out == expected.out
+
+
+def test_several_files_are_one_log(
+    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are read in the order given; in the wrong one, what is older is dropped and told."""
+    first = write(tmp_path / "1.jsonl", lines(failover.changes[:9]))
+    second = write(tmp_path / "2.jsonl", lines(failover.changes[9:]))
+    whole = write(tmp_path / "all.jsonl", lines(failover.changes))
+    assert Run(capsys, first, second, "--json").out == Run(capsys, whole, "--json").out
+    wrong = Run(capsys, second, first, "--json")
+    assert wrong.json["complete"] is False
+    assert wrong.err.startswith("kcm: 9 changes were dropped: not newer")
+
+
+def test_until_and_at_are_places_in_the_log(
+    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The snapshot is as it was there: before the election, and after it."""
+    log = write(tmp_path / "log.jsonl", lines(failover.changes))
+    gone = next(change for change in failover.changes if change.kind == "deleted")
+    before = Run(capsys, log, "--json", "--until", f"1:{gone.seq - 1}").json
+    assert before["as_of"] == {"generation": 1, "seq": gone.seq - 1}
+    assert before["controller"]["id"] == 0
+    assert Run(capsys, log, "--json", "--until", f"1:{gone.seq}").json["controller"]["id"] is None
+    assert Run(capsys, log, "--json", "--at", str(gone.observed_at - 1)).json == before
+    iso = "1970-01-01T00:16:50.080Z"
+    assert gone.observed_at == 1_010_081
+    assert Run(capsys, log, "--json", "--at", iso).json == before
+    assert Run(capsys, log, "--json", "--at", "1970-01-01T01:16:50.080+01:00").json == before
+
+
+def test_a_place_beyond_the_end_is_told(
+    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The end of the log is shown, and standard error says that it is not what was asked for."""
+    log = write(tmp_path / "log.jsonl", lines(failover.changes))
+    run = Run(capsys, log, "--json", "--until", "1:999")
+    assert run.json["as_of"]["seq"] == failover.seq
+    assert (
+        run.err
+        == f"kcm: the log ends before 1:999: at 1:{failover.seq}, 1970-01-01T00:16:50.101Z\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [
+        (["--until", "0:7"], "0:7: at 1:1, 1970-01-01T00:16:40.071Z"),
+        (["--at", "7"], "1970-01-01T00:00:00.007Z: at 1:1, 1970-01-01T00:16:40.071Z"),
+        (["--diff", "0:7", "1:3"], "0:7: at 1:1, 1970-01-01T00:16:40.071Z"),
+    ],
+)
+def test_a_place_before_the_beginning_is_an_error(
+    place: list[str],
+    named: str,
+    failover: History,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """There is nothing to show, and the line says where the log begins."""
+    log = write(tmp_path / "log.jsonl", lines(failover.changes))
+    assert Run(capsys, log, *place).complaint == f"the log begins later than {named}"
+
+
+def test_late_writes_do_not_move_a_place(
+    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A deposed or foreign watcher's change is dropped before anybody looks at its time or place."""
+    late = 10**9
+    first = failover.changes[0]
+    deposed = msgspec.structs.replace(first, generation=0, observed_at=late)
+    foreign = msgspec.structs.replace(first, watcher="w9", seq=100, observed_at=late)
+    changes = [*failover.changes[:9], deposed, foreign, *failover.changes[9:]]
+    log = write(tmp_path / "log.jsonl", lines(changes))
+    clean = Run(capsys, write(tmp_path / "clean.jsonl", lines(failover.changes)), "--json")
+    for place in (
+        ["--at", str(failover.changes[-1].observed_at)],
+        ["--until", f"1:{failover.seq}"],
+    ):
+        run = Run(capsys, log, "--json", *place)
+        assert run.json == clean.json
+        assert run.err.startswith("kcm: 2 changes were dropped: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "there is no change in the log"),
+        (b"\n  \n", "there is no change in the log"),
+        (b"[]\n", "there is no change in the log"),
+    ],
+)
+def test_an_empty_log_is_an_error(
+    content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing at all is not a snapshot of nothing: no cluster, no place, and nothing is known."""
+    log = write(tmp_path / "log.jsonl", content)
+    assert Run(capsys, log).complaint == told
+    assert Run(capsys, log, "--json").complaint == told
+
+
+def test_several_clusters_need_a_choice(
+    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without one they are listed; with one the others are left out."""
+    other = History(cluster="alpha")
+    other.resync()
+    log = write(tmp_path / "log.jsonl", lines([*failover.changes, *other.changes]))
+    several = "the log has several clusters; choose one by --cluster: alpha, prod"
+    assert Run(capsys, log).complaint == several
+    assert Run(capsys, log, "--until", "1:3").complaint == several
+    assert Run(capsys, log, "--cluster", "alpha", "--json").json["as_of"]["seq"] == other.seq
+    assert Run(capsys, log, "--cluster", "prod", "--json").json["as_of"]["seq"] == failover.seq
+    missing = "there is no change of cluster beta in the log; it has: alpha, prod"
+    assert Run(capsys, log, "--cluster", "beta").complaint == missing
+
+
+def test_a_record_needs_a_path_and_data_only(
+    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log of nothing else replays: the facts are there, and it says that it is incomplete."""
+    bare = [
+        {"path": change.path, "data": change.data, **({} if change.data else {"kind": change.kind})}
+        for change in failover.changes
+        if change.path
+    ]
+    log = write(tmp_path / "log.jsonl", b"\n".join(map(msgspec.json.encode, bare)))
+    full = Run(capsys, write(tmp_path / "full.jsonl", lines(failover.changes)), "--json").json
+    told = Run(capsys, log, "--json").json
+    assert told["cluster"] is None
+    assert told["complete"] is False
+    assert told["controller"] == full["controller"]
+    assert [broker["live"] for broker in told["brokers"].values()] == [False, True, True]
+    for partition in "01":
+        found = told["topics"]["t"]["partitions"][partition]
+        expected = full["topics"]["t"]["partitions"][partition]
+        assert found == {**expected, "partition_epoch": None}
+    assert Run(capsys, log, "--json", "--cluster", "mine").json["cluster"] == "mine"
+
+
+def test_min_insync_replicas_is_an_option(
+    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """What ZooKeeper does not hold is assumed: 1, or what an option or a variable says."""
+    log = write(tmp_path / "log.jsonl", lines(failover.changes))
+    assert Run(capsys, log, "--json").json["counts"]["at_min_isr"] == 0
+    option = Run(capsys, log, "--json", "--assumed-min-insync-replicas", "2").json
+    assert option["counts"]["at_min_isr"] == 1
+    monkeypatch.setenv("KCM_ASSUMED_MIN_INSYNC_REPLICAS", "3")
+    assert Run(capsys, log, "--json").json["counts"]["under_min_isr"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "which log? name a FILE, - for standard input, or --from-topic"),
+        (["/nowhere/log"], "cannot read /nowhere/log: No such file or directory"),
+        (["/"], "cannot read /: Is a directory"),
+        (["-", "-"], "standard input (-) can be read only once"),
+        (["-", "--from-topic"], "give files or --from-topic, not both"),
+        (
+            ["-", "--until", "7"],
+            "option --until: '7' is not GENERATION:SEQ, such as 68719477000:17",
+        ),
+        (
+            ["-", "--at", "noon"],
+            (
+                "option --at: 'noon' is no time; write it as 2026-11-21T10:00:00Z, "
+                "or as milliseconds since 1970"
+            ),
+        ),
+        (
+            ["-", "--at", "2026-11-21T10:00:00"],
+            "option --at: '2026-11-21T10:00:00' has no zone; append Z for UTC, or +01:00",
+        ),
+        (["-", "--diff", "1:1", "x"], "option --diff: 'x' is no time; write it as"),
+        (["-", "--until", "1:1", "--at", "5"], "give one of --until and --at, not both"),
+        (["-", "--until", "1:1", "--diff", "5", "6"], "give one of --until and --diff, not both"),
+        (["-", "--assumed-min-insync-replicas", "0"], "option --assumed-min-insync-replicas: "),
+    ],
+)
+def test_bad_use_is_one_line(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names what, where and what to do, and nothing is printed."""
+    assert Run(capsys, *arguments).complaint.startswith(told)
+
+
+def test_a_bad_file_is_told_before_anything_is_read(
+    failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last of several names is looked at first."""
+    log = write(tmp_path / "log.jsonl", lines(failover.changes))
+    nowhere = str(tmp_path / "none")
+    complaint = Run(capsys, log, nowhere, "--events").complaint
+    assert complaint == f"cannot read {nowhere}: No such file or directory"
+
+
+def test_only_the_settings_that_a_replay_needs_are_options(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where the topics are, and how to log in; nothing of parts that run."""
+    assert main(["replay", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for option in ("--bootstrap-servers", "--kafka-properties", "--topic-prefix", "--config"):
+        assert f"\n  {option} " in shown
+    for option in ("--partitions", "--metrics-host", "--log-level"):
+        assert option not in shown

@@ -1,0 +1,154 @@
+"""Two watchers of one cluster: exactly one goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from zk_source.watcher.generation_fencing import CONTEST_MS, PROBATION_MS, Generations, Verdict
+
+NEW, GIVE_WAY, IGNORE = Verdict.TAKE_NEW_GENERATION, Verdict.GIVE_WAY, Verdict.IGNORE
+LATER = PROBATION_MS + 1
+
+
+def begun(name: str = "m", generation: int = 5, now_ms: int = 0) -> Generations:
+    """Return a watcher that has begun a generation."""
+    generations = Generations(name)
+    generations.saw(generation - 1)
+    generations.take_new(now_ms)
+    assert generations.generation == generation
+    return generations
+
+
+def test_a_new_generation_is_above_all_that_was_seen() -> None:
+    """One more than the largest in the log, the view, or our own; seqs begin at 1."""
+    generations = Generations("m")
+    for seen in (7, 41, 3):
+        generations.saw(seen)
+    generations.take_new(0)
+    assert (generations.generation, generations.next_seq()) == (42, 1)
+    generations.take_new(0)
+    assert (generations.generation, generations.next_seq()) == (43, 1)
+
+
+@pytest.mark.parametrize(
+    ("watcher", "generation", "now_ms", "verdict"),
+    [
+        ("m", 9, 0, IGNORE),  # ourselves
+        ("z", 4, 0, IGNORE),  # an older generation
+        ("z", 6, 0, GIVE_WAY),  # we are new, the other answers us
+        ("a", 6, 0, GIVE_WAY),
+        ("z", 5, 0, NEW),  # both took the same generation: the first name stays
+        ("a", 5, 0, GIVE_WAY),
+        ("z", 6, LATER, NEW),  # we have long been there: answer the newcomer
+        ("a", 6, LATER, NEW),
+    ],
+)
+def test_the_verdict_on_a_record(
+    watcher: str, generation: int, now_ms: int, verdict: Verdict
+) -> None:
+    """Who is new gives way; who has long been there answers."""
+    assert begun().judge_record(watcher, generation, now_ms) is verdict
+
+
+def test_records_of_a_contest_already_answered_are_ignored() -> None:
+    """The rest of a newcomer's resync, still on its way, is not a second contest."""
+    generations = begun()
+    assert generations.judge_record("a", 6, LATER) is NEW
+    assert generations.judge_record("a", 6, LATER) is IGNORE
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("m", GIVE_WAY), ("A", NEW)])
+def test_two_of_long_standing_settle_it_by_name(name: str, verdict: Verdict) -> None:
+    """A watcher that was paused and is back: after one answer each, the last name gives way."""
+    generations = begun(name)
+    assert generations.judge_record("a", 6, LATER) is NEW
+    generations.take_new(LATER)
+    assert generations.judge_record("a", 8, LATER + 1) is verdict
+
+
+def test_a_contest_is_over_after_a_while() -> None:
+    """A second newcomer, much later, is answered like the first."""
+    generations = begun("z")
+    assert generations.judge_record("a", 6, LATER) is NEW
+    generations.take_new(LATER)
+    assert generations.judge_record("b", 8, LATER + CONTEST_MS + 1) is NEW
+
+
+def test_before_its_first_change_a_watcher_only_learns() -> None:
+    """While ZooKeeper cannot be reached there is nothing to contest."""
+    generations = Generations("m")
+    assert generations.judge_record("z", 6, 0) is IGNORE
+    assert generations.judge_view("z", 7, 0) is IGNORE
+    generations.take_new(0)
+    assert generations.generation == 8
+
+
+def test_a_view_that_follows_another_watcher_calls_for_a_new_generation() -> None:
+    """The fold drops what is not above whom it follows; a view is no sign of life, though."""
+    generations = begun()
+    assert generations.judge_view("z", 5, 0) is NEW
+    assert generations.judge_view("z", 4, 0) is IGNORE
+    assert generations.judge_view("m", 5, 0) is IGNORE
+
+
+def elected(czxid: int, *seen: int) -> Generations:
+    """Return an elected watcher that has begun a generation."""
+    generations = Generations("m", elected=czxid)
+    for generation in seen:
+        generations.saw(generation)
+    generations.take_new(0)
+    return generations
+
+
+@pytest.mark.parametrize(
+    ("czxid", "seen", "generation"),
+    [
+        (900, 41, 900),
+        (900, 900, 901),  # a leader that wrote more than one generation in its term
+        (900, 41_000, 41_001),  # the election's ensemble was built anew
+        (0, 0, 1),
+    ],
+)
+def test_an_elected_watchers_generation_is_at_least_its_znodes_czxid(
+    czxid: int, seen: int, generation: int
+) -> None:
+    """And above all that was seen, whatever the election's ensemble counts."""
+    generations = elected(czxid, seen)
+    assert generations.generation == generation
+    generations.take_new(0)
+    assert generations.generation == generation + 1
+
+
+@pytest.mark.parametrize("now_ms", [0, LATER])
+@pytest.mark.parametrize("watcher", ["a", "z"])
+def test_an_elected_watcher_never_gives_way(watcher: str, now_ms: int) -> None:
+    """New or not, whatever the other's name: it answers with a new generation, or ignores the deposed."""
+    assert elected(900).judge_record(watcher, 899, now_ms) is IGNORE
+    assert elected(900).judge_record(watcher, 900, now_ms) is NEW
+    assert elected(900).judge_record(watcher, 901, now_ms) is NEW
+    assert elected(900).judge_view(watcher, 899, now_ms) is IGNORE
+    assert elected(900).judge_view(watcher, 900, now_ms) is NEW
+
+
+def test_an_elected_watcher_does_not_race_one_that_takes_no_part_in_the_election() -> None:
+    """It answers once in a while; each answer costs a resync."""
+    generations = elected(900)
+    assert generations.judge_record("a", 901, 0) is NEW
+    generations.take_new(0)
+    assert generations.judge_record("a", 903, 1) is IGNORE
+    assert generations.judge_view("a", 903, 2) is IGNORE
+    assert generations.judge_record("a", 903, CONTEST_MS) is NEW
+    generations.take_new(CONTEST_MS)
+    assert generations.generation == 904
+
+
+@pytest.mark.parametrize(
+    ("watcher", "generation", "rival"),
+    [("m", 900, False), ("", 900, False), ("a", 899, False), ("a", 900, True), ("a", 901, True)],
+)
+def test_a_rival_is_who_readers_may_follow_instead_of_us(
+    watcher: str, generation: int, rival: bool
+) -> None:
+    """Another name with our generation or a higher one; before our first there is none."""
+    assert elected(900).is_rival(watcher, generation) is rival
+    assert not Generations("m", elected=900).is_rival(watcher, generation)

@@ -1,0 +1,189 @@
+"""The two ways of watching: what they ask for, and how one gives way to the other."""
+
+from __future__ import annotations
+
+from controller_model.records.changes import ChangeKind, SessionState
+from tests.unit.zk_source.ensemble import SERVER, Play
+from zk_source.watcher.commands import Tell
+from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
+from zk_source.watcher.watcher import Intervals
+from zk_source.wire.protocol import AddWatch, Children, Err, MultiRead, Op, Refused, ZnodeData
+
+LEAF = ZnodeData(b"", 1, 1, 1, 1, 0, 0, 0)
+ABSENT = Refused(Err.NO_NODE)
+PARTITIONS = "/brokers/topics/t/partitions"
+STATE = f"{PARTITIONS}/0/state"
+
+
+def data(path: str) -> tuple[Op, str]:
+    """Return a read of a znode."""
+    return (Op.GET_DATA, path)
+
+
+def names(path: str) -> tuple[Op, str]:
+    """Return a read of a znode's children."""
+    return (Op.GET_CHILDREN, path)
+
+
+def one_shot() -> Play:
+    """Return a play on a small cluster, watched by one-shot watches, after its resync."""
+    play = Play(Intervals(audit_ms=30_000, resync_ms=10**12), watches=Watches.ONE_SHOT)
+    for path in ("/brokers/ids/0", "/brokers/topics/t", STATE, "/controller"):
+        play.zk.put(path)
+    play.connect()
+    play.settle()
+    return play
+
+
+def test_a_recursive_walk_lists_a_published_znode_only_if_it_has_children() -> None:
+    """A znode's own Stat tells whether there is anything below it."""
+    watches = RecursiveWatches(["/controller", "/brokers"])
+    assert watches.start_walk(resync=True) == [data("/controller"), names("/brokers")]
+    topic = data("/brokers/topics/t")
+    assert watches.walk_on(topic, LEAF, resync=True) == ()
+    grown = LEAF._replace(num_children=1)
+    assert watches.walk_on(topic, grown, resync=True) == (names(topic[1]),)
+    assert watches.walk_on(names(topic[1]), ABSENT, resync=True) == ()
+
+
+def test_a_partitions_state_is_read_without_listing_its_directory() -> None:
+    """The directory's only child is known, whichever the way."""
+    found = Children(("0", "10"))
+    reads = [data(STATE), data(f"{PARTITIONS}/10/state")]
+    for watches in (RecursiveWatches(), OneShotWatches()):
+        assert watches.walk_on(names(PARTITIONS), found, resync=True) == reads
+
+
+def test_one_shot_watches_are_set_where_something_may_come() -> None:
+    """A topic's children are watched before it has any; nothing is listed below a leaf."""
+    watches = OneShotWatches()
+    assert watches.walk_on(names("/brokers/topics"), Children(("t",)), resync=True) == [
+        data("/brokers/topics/t"),
+        names("/brokers/topics/t"),
+    ]
+    assert watches.walk_on(names("/brokers/ids"), Children(("0",)), resync=True) == [
+        data("/brokers/ids/0")
+    ]
+    assert watches.walk_on(data("/controller"), ABSENT, resync=True) == (
+        (Op.EXISTS, "/controller"),
+    )
+    assert watches.walk_on(data(STATE), ABSENT, resync=True) == (names(f"{PARTITIONS}/0"),)
+
+
+def test_a_list_of_names_costs_reads_of_the_new_ones() -> None:
+    """One topic more among many is two reads, not two for each of them."""
+    watches = OneShotWatches()
+    topics = names("/brokers/topics")
+    watches.walk_on(topics, Children(("a", "b")), resync=True)
+    new = [data("/brokers/topics/c"), names("/brokers/topics/c")]
+    assert watches.live_on(topics, Children(("a", "b", "c"))) == new
+    assert watches.live_on(topics, Children(("a", "b", "c"))) == []
+
+
+def test_a_quiet_one_shot_cluster_has_a_watch_for_each_read() -> None:
+    """Published znodes have a data watch, what may have children a child watch, no more."""
+    play = one_shot()
+    missing = {"/controller_epoch", "/feature", "/migration"}
+    assert play.zk.data_watches >= {"/brokers/ids/0", "/brokers/topics/t", STATE} | missing
+    assert play.zk.child_watches >= {"/brokers", "/brokers/topics", "/brokers/topics/t"}
+    assert f"{PARTITIONS}/0" not in play.zk.child_watches
+
+
+def test_a_topic_that_grows_and_goes_leaves_no_watch() -> None:
+    """Watches on what was deleted would pile up on the server."""
+    play = one_shot()
+    before = play.zk.data_watches | play.zk.child_watches
+    for path in ("/brokers/topics/u", "/brokers/topics/u/partitions/0/state"):
+        play.zk.put(path)
+        play.settle()
+    assert play.reader.mzxids.keys() >= {
+        "/brokers/topics/u",
+        "/brokers/topics/u/partitions/0/state",
+    }
+    play.zk.delete("/brokers/topics/u")
+    play.settle()
+    assert play.zk.data_watches | play.zk.child_watches == before
+    assert not [path for path in play.reader.mzxids if path.startswith("/brokers/topics/u")]
+
+
+def test_what_was_known_before_a_reconnect_is_not_known_after_it() -> None:
+    """A znode that went while nobody looked is seen when it comes back."""
+    play = one_shot()
+    play.disconnect()
+    play.zk.delete("/brokers/ids/0")
+    play.connect()
+    play.settle()
+    play.zk.put("/brokers/ids/0")
+    play.settle()
+    assert "/brokers/ids/0" in play.reader.mzxids
+    assert play.reader.last[ChangeKind.RESYNC_STARTED].resync == 2
+
+
+def test_an_audit_that_meets_news_first_has_found_nothing() -> None:
+    """What the parent's event was about to show was not missed by the events."""
+    play = one_shot()
+    play.pass_time(30_000)  # an audit's first reads are under way
+    play.zk.put("/brokers/topics/t/partitions/1/state")
+    for _ in range(40):
+        play.zk.answer_one()  # the audit's answers come one at a time, the event among them
+        play.deliver_one()
+    play.settle()
+    assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
+    assert play.watcher.reading.figures.audit_differences == 0
+
+
+def test_an_old_server_is_watched_by_one_shot_watches_and_told_once() -> None:
+    """Its answer ends the connection; from the next one on nothing of the kind is asked."""
+    play = Play()
+    play.zk.old = True
+    play.zk.put("/brokers/ids/0")
+    play.connect()
+    play.settle()
+    play.disconnect()
+    play.zk.put("/brokers/ids/1")
+    play.connect()
+    assert not any(isinstance(send.request, AddWatch | MultiRead) for send in play.zk.requests)
+    play.settle()
+    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
+    (told,) = [c for c in play.other_commands if isinstance(c, Tell)]
+    assert told.about == {"zookeeper": SERVER, "reason": "it is older than 3.6"}
+
+
+def test_a_refusal_that_leaves_the_connection_open_needs_no_new_one() -> None:
+    """A server whose watch manager keeps no recursive watches answers with an error, and serves."""
+    play = Play()
+    play.zk.refusal = Err.MARSHALLING
+    play.zk.put("/brokers/ids/0")
+    play.connect()
+    play.settle()
+    play.zk.put("/brokers/ids/1")
+    play.settle()
+    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
+    assert play.zk.child_watches >= {"/brokers/ids"}
+
+
+def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
+    """An answer lost with its connection does not go round in circles."""
+    play = Play()
+    play.zk.put("/brokers/ids/0")
+    asked = 0
+    for _ in range(5):
+        play.connect()
+        asked += sum(isinstance(send.request, AddWatch) for send in play.zk.requests)
+        play.disconnect()
+    assert asked == 3
+    play.connect()
+    play.settle()
+    assert play.reader.mzxids == play.expected(("/brokers/ids/0",))
+
+
+def test_a_sick_server_is_not_taken_for_an_old_one() -> None:
+    """Connections that end after a silence say nothing about watches."""
+    play = Play()
+    for _ in range(5):
+        play.connect()
+        play.pass_time(2_000)
+        play.disconnect()
+        play.disconnect(SessionState.LOST)
+    play.connect()
+    assert isinstance(play.zk.requests[0].request, AddWatch)

@@ -1,0 +1,4 @@
+"""Which watcher of a cluster leads, and until when it can prove that.
+
+It may use `wire`.
+"""

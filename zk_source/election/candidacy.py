@@ -1,0 +1,232 @@
+"""One watcher's place in the election of its cluster's leader: kazoo's lock in one session.
+
+The rule: a win is not remembered, it is proved again and again. A proof is one round trip, sync and
+then exists, that finds our election znode under our session; it counts from the moment at which
+it was asked for. So nothing that a paused process still believes is taken for true: its proof is
+old, and the next one fails. `leadership` says what may be done with a proof.
+
+A candidacy is one ZooKeeper session. It ends with it, however that ends, and a new one is made:
+kazoo's lock would go on in its next session, where a znode that it failed to delete could stand
+before it for ever. The lock is fair, so whoever leads next has a larger czxid.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped, ConnectionLoss, KazooException, NoAuthError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.recipe.lock import Lock
+from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
+
+from zk_source.config import WatchSettings
+from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
+
+MOST_RECONNECT_S = 1.0
+"""Longest pause between two tries: a standby must not sleep through the end of its leader."""
+
+PROOFS_PER_LEASE = 4
+"""So often is the lead proved while one proof counts: one late answer does not hold the log."""
+
+_LOOK_S = 0.5
+_MS = 1000
+
+
+def now_s() -> float:
+    """Return a clock that goes on while the process, or the whole machine, is asleep."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Proof(NamedTuple):
+    """The election's word that we lead."""
+
+    czxid: int
+    """Of our election znode: it grows from leader to leader."""
+    asked_at: float
+    lease_s: float
+    """So long after it was asked for the session lives, whatever became of us."""
+
+
+class _Connection(Authenticating):
+    """kazoo's connection handler, which tells the session's timeout and why it cannot connect."""
+
+    lease_s = 1.0
+    last_error = ""
+
+    def _connect(self, host: str, hostip: str, port: int) -> Any:
+        try:
+            read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
+        except (ConnectionDropped, KazooTimeoutError) as error:
+            self.last_error = f"{host}:{port}: {error}"
+            raise
+        # Two thirds of the timeout that was agreed on, as kazoo waits for a silent server. The
+        # last third is for a follower: it tells its leader only now and then that we are alive.
+        self.lease_s = read_timeout_ms / _MS
+        return read_timeout_ms, connect_timeout_ms
+
+
+class _Contender(Lock):  # type: ignore[misc]  # kazoo ships no types
+    """kazoo's lock, which can be left at any time and never sleeps for long.
+
+    kazoo's own pause between retries doubles up to a minute, and one acquire lasts for weeks.
+    """
+
+    def __init__(
+        self, client: KazooClient, path: str, identifier: str, left: threading.Event
+    ) -> None:
+        super().__init__(client, path, identifier)
+        self._retry = KazooRetry(
+            max_tries=-1, max_delay=MOST_RECONNECT_S, sleep_func=time.sleep, interrupt=left.is_set
+        )
+
+
+class Candidacy:
+    """Stands for election in one session, and says whether it leads."""
+
+    def __init__(
+        self, settings: WatchSettings, identifier: str, *, on_change: Callable[[], None]
+    ) -> None:
+        """Describe it; `on_change` is called, in some thread, when there may be news."""
+        there = settings.for_election()
+        self.path = f"{there.chroot}{settings.election_path}/{settings.cluster}"
+        self.proof: Proof | None = None
+        """The newest; None while we do not lead."""
+        self.refused = ""
+        """What the ensemble lacks or does not allow us; empty while nothing is known of it."""
+        self._chroot = there.chroot
+        self._identifier = identifier
+        self._on_change = on_change
+        self._doubted_at = 0.0
+        self._down_since = now_s()
+        self._connected = threading.Event()
+        self._ended = threading.Event()
+        self._wake = threading.Event()
+        self._mutex = threading.Lock()
+        self._client, self._connection = make_client(
+            there, _Connection, most_reconnect_s=MOST_RECONNECT_S
+        )
+        if there.zk_auth is not None:
+            # Who deletes a leader's znode deposes it: only the watchers may.
+            self._client.default_acl = CREATOR_ALL_ACL + READ_ACL_UNSAFE
+        self._client.add_listener(self._on_state)
+        self._lock: Lock | None = None
+        self._thread = threading.Thread(target=self._run, name="election", daemon=True)
+
+    @property
+    def doubted_at(self) -> float:
+        """Proofs that were asked for before this do not count."""
+        return self._doubted_at
+
+    @property
+    def ended(self) -> bool:
+        """The session has ended: only a new candidacy helps."""
+        return self._ended.is_set()
+
+    @property
+    def silent_s(self) -> float:
+        """For how long there has been no connection; 0 while there is one."""
+        return 0.0 if self._connected.is_set() else now_s() - self._down_since
+
+    @property
+    def last_error(self) -> str:
+        """Why the last try to connect failed; empty if none did."""
+        return self._connection.last_error
+
+    @property
+    def auth_failed(self) -> bool:
+        """The ensemble refused the credentials."""
+        return bool(self._client.client_state == KeeperState.AUTH_FAILED)
+
+    def start(self) -> None:
+        """Connect and stand for election."""
+        self._client.start_async()
+        self._thread.start()
+
+    def doubt(self) -> None:
+        """Ask for a proof newer than now: there is a sign that somebody else leads."""
+        self._doubted_at = now_s()
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the session, and with it the lead; waits at most a few seconds."""
+        self._end()
+        stop_client(self._client)
+
+    def _end(self) -> None:
+        with self._mutex:
+            self._ended.set()
+            self.proof = None
+        if self._lock is not None:
+            self._lock.cancel()
+        self._wake.set()
+        self._on_change()
+
+    def _on_state(self, state: str) -> None:
+        """Take in what kazoo says of the session, on kazoo's thread."""
+        if state == KazooState.CONNECTED:
+            self._connected.set()
+            self._wake.set()
+            return
+        if self._connected.is_set():
+            self._down_since = now_s()
+        self._connected.clear()
+        self._doubted_at = now_s()
+        if state == KazooState.LOST:
+            self._end()
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.is_set() and not self._may_stand():
+                self._ended.wait(_LOOK_S)
+            self._stand()
+        except NoAuthError:
+            self.refused = f"to let us create and delete election znodes under {self.path}"
+        except (KazooException, KazooTimeoutError):
+            pass  # the session is at its end, or close to it: a new candidacy finds out why
+        finally:
+            self._end()
+
+    def _may_stand(self) -> bool:
+        """Wait for a connection, and see that the chroot is there: it is not ours to make."""
+        if not self._connected.wait(_LOOK_S):
+            return False
+        if self._chroot and self._client.exists(self._chroot) is None:
+            self.refused = f"the chroot {self._chroot}: it is not there"
+            return False
+        self.refused = ""
+        return True
+
+    def _stand(self) -> None:
+        """Wait for the lead, and prove it until the session ends."""
+        self._lock = _Contender(self._client, self.path, self._identifier, self._ended)
+        if self._ended.is_set() or not self._lock.acquire():
+            return
+        node = f"{self.path}/{self._lock.node}"
+        while not self._ended.is_set() and self._prove(node):
+            self._wake.wait(self._connection.lease_s / PROOFS_PER_LEASE)
+            self._wake.clear()
+
+    def _prove(self, node: str) -> bool:
+        """Ask whether we lead; False when we do not. Without an answer nothing is known."""
+        if not self._connected.is_set():
+            return True
+        asked_at = now_s()
+        try:
+            self._client.sync_async(self.path)
+            stat = self._client.exists_async(node).get(timeout=self._connection.lease_s)
+        except (ConnectionLoss, KazooTimeoutError):
+            return True
+        session = self._client.client_id
+        if stat is None or session is None or stat.ephemeralOwner != session[0]:
+            return False
+        with self._mutex:
+            if not self._ended.is_set():
+                self.proof = Proof(stat.czxid, asked_at, self._connection.lease_s)
+        self._on_change()
+        return True

@@ -1,0 +1,212 @@
+"""Changes into the log: batched, in order, each at most once, within a bound.
+
+The rule: the log's order is the order of `add`. An idempotent producer keeps it over retries; few
+messages are handed to it at a time, the rest waits here, so that while the pipeline's Kafka is
+away everything that waits can be dropped at once and counted: a hole that the seqs show and a
+resync mends. Bounds: the settings' bytes and changes here, and `MOST_BYTES_IN_FLIGHT` in the
+producer, which are never dropped: they are sent when Kafka is back, before anything newer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from controller_model.kafka.ids import partition_of
+from controller_model.records.changes import (
+    MAX_CHANGE_BYTES,
+    MAX_CHANGES_PER_MESSAGE,
+    MAX_MESSAGE_BYTES,
+    ZnodeChange,
+    encode_change,
+    join_changes,
+)
+from pipeline.settings import PipelineSettings
+from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
+from pipeline.topics import EnsuredTopics, client_properties
+
+MOST_MESSAGES_IN_FLIGHT = 32
+"""Messages in the producer at a time: one message of 500 takes about 2 ms to be acknowledged."""
+
+MOST_BYTES_IN_FLIGHT = 4 * 1024 * 1024
+"""Bytes in the producer at a time, unless one message is larger."""
+
+_FRAMING_BYTES = 1
+"""A comma or a bracket for each change."""
+
+
+class Limits(NamedTuple):
+    """How much may wait while the pipeline's Kafka is away."""
+
+    buffer_bytes: int
+    buffer_changes: int
+
+
+class Delivery(NamedTuple):
+    """What became of the changes since the last look. After a failure the producer is done for."""
+
+    delivered: int = 0
+    failed: int = 0
+    error: str = ""
+
+
+class Publisher:
+    """The log of one cluster, to be appended to."""
+
+    def __init__(
+        self, settings: PipelineSettings, topics: EnsuredTopics, cluster: str, *, limits: Limits
+    ) -> None:
+        properties: dict[str, Any] = {
+            **client_properties(settings),
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 0,
+            # 0: for ever. Dropping is ours to decide and to count.
+            "message.timeout.ms": 0,
+            "message.max.bytes": LARGEST_MESSAGE_BYTES,
+            # A topic that is gone is told after this; the topics were there when we started.
+            "topic.metadata.propagation.max.ms": 5_000,
+            "compression.type": "lz4",
+            "socket.nagle.disable": True,
+        }
+        self._topic = topics.names.changes
+        self._partition = partition_of(cluster, topics.partitions)
+        self._key = cluster.encode()
+        self._limits = limits
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._messages_in_flight = 0
+        self._bytes_in_flight = 0
+        self._delivery = Delivery()
+        self._producer = Producer({**properties, "error_cb": self._on_error})
+        self.bytes_published = 0
+        self.omitted = 0
+        """Changes that were too large for the log and went without their data."""
+
+    @property
+    def waiting(self) -> int:
+        """Changes that wait for their turn."""
+        return len(self._waiting)
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of changes that Kafka has not acknowledged."""
+        return self._waiting_bytes + self._bytes_in_flight
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a walk of the tree may go on; live changes may use the other half."""
+        return (
+            self._waiting_bytes < self._limits.buffer_bytes // 2
+            and len(self._waiting) < self._limits.buffer_changes // 2
+        )
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is in flight."""
+        return not self._waiting and not self._messages_in_flight
+
+    def add(self, change: ZnodeChange) -> None:
+        """Append a change; it leaves with the next `pump`."""
+        data = encode_change(change)
+        if len(data) > MAX_CHANGE_BYTES:
+            self.omitted += 1
+            small = msgspec.structs.replace(change, data=None, data_base64=None, data_omitted=True)
+            data = encode_change(small)
+        self._waiting.append(data)
+        self._waiting_bytes += len(data) + _FRAMING_BYTES
+
+    def pump(self) -> None:
+        """Hand waiting changes to the producer while it has few."""
+        while self._waiting and self._may_send():
+            changes, data = self._next_message()
+            try:
+                self._producer.produce(
+                    self._topic,
+                    value=data,
+                    key=self._key,
+                    partition=self._partition,
+                    on_delivery=self._on_delivery(changes, len(data)),
+                )
+            except (BufferError, KafkaException) as error:
+                self._note(failed=changes, error=str(error))
+                break
+            self._messages_in_flight += 1
+            self._bytes_in_flight += len(data)
+
+    def overflowing(self) -> bool:
+        """Tell whether more waits than the settings allow."""
+        limits = self._limits
+        return self.bytes_held > limits.buffer_bytes or len(self._waiting) > limits.buffer_changes
+
+    def drop_waiting(self) -> int:
+        """Throw away what waits; return how many changes that was."""
+        dropped = len(self._waiting)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        return dropped
+
+    def poll(self) -> Delivery:
+        """Take in the producer's reports; return what became of changes since the last call."""
+        self._producer.poll(0)
+        delivery, self._delivery = self._delivery, Delivery()
+        return delivery
+
+    def abandon(self) -> None:
+        """Throw away all that waits; what the producer had sent may still come to the log."""
+        self.drop_waiting()
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def close(self, timeout_s: float) -> bool:
+        """Send all that waits; tell whether Kafka acknowledged everything in time."""
+        self.pump()
+        self._producer.flush(timeout_s)
+        clean = self.idle
+        self._producer.purge()
+        self._producer.flush(0)
+        return clean
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._note(failed=1, error=error.str())
+
+    def _may_send(self) -> bool:
+        return (
+            self._messages_in_flight < MOST_MESSAGES_IN_FLIGHT
+            and self._bytes_in_flight < MOST_BYTES_IN_FLIGHT
+        )
+
+    def _next_message(self) -> tuple[int, bytes]:
+        changes: list[bytes] = []
+        size = 0
+        while self._waiting and len(changes) < MAX_CHANGES_PER_MESSAGE:
+            length = len(self._waiting[0]) + _FRAMING_BYTES
+            if changes and size + length > MAX_MESSAGE_BYTES:
+                break
+            changes.append(self._waiting.popleft())
+            size += length
+        self._waiting_bytes -= size
+        return len(changes), join_changes(changes)
+
+    def _on_delivery(self, changes: int, size: int) -> Callable[[KafkaError | None, Message], None]:
+        def report(error: KafkaError | None, _message: Message) -> None:
+            self._messages_in_flight -= 1
+            self._bytes_in_flight -= size
+            if error is None:
+                self.bytes_published += size
+                self._note(delivered=changes)
+            else:
+                self._note(failed=changes, error=error.str())
+
+        return report
+
+    def _note(self, *, delivered: int = 0, failed: int = 0, error: str = "") -> None:
+        so_far = self._delivery
+        self._delivery = Delivery(
+            so_far.delivered + delivered, so_far.failed + failed, error or so_far.error
+        )

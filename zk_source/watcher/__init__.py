@@ -1,0 +1,5 @@
+"""The watcher's decisions: when to read, to resync, to publish, to give up.
+
+Pure: no socket, clock or thread. It takes what happened and returns commands. It may use the
+nouns of `wire`.
+"""

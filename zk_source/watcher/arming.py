@@ -1,0 +1,87 @@
+"""Which way of watching a connection uses, and its watches' way onto the server.
+
+The rule: recursive watches are tried first, one request at a time, and whatever refuses one is
+answered by one-shot watches for as long as this watcher runs, told once. A server before 3.6 answers
+that it does not know the request and then closes the connection; the session lives on, and the
+next connection needs nothing armed. Should that answer be lost, `MOST_CLOSINGS` connections in a
+row that end at the question are answer enough, so that nothing goes round in circles.
+"""
+
+from __future__ import annotations
+
+from controller_model.records.changes import SessionState
+from zk_source.watcher.commands import GiveUp, Trouble
+from zk_source.watcher.outbox import Outbox
+from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Subscription, Watches
+from zk_source.wire.protocol import AddWatch, Err
+
+MOST_CLOSINGS = 3
+"""Connections that end at the question, in a row, before that counts as a refusal."""
+
+CLOSED_AT_ONCE_MS = 1_000
+"""An old server closes within milliseconds; a sick one is left after most of a session timeout."""
+
+
+class Arming:
+    """The way of watching in use, and how far its watches are armed."""
+
+    def __init__(self, watches: Watches, outbox: Outbox) -> None:
+        self._watches = watches
+        self._outbox = outbox
+        self._server = ""
+        self._to_arm: list[str] = []
+        self._asked_ms = 0
+        self._closings = 0
+        self.subscription: Subscription = RecursiveWatches()
+        if watches is Watches.ONE_SHOT:
+            self.subscription = OneShotWatches()
+
+    @property
+    def done(self) -> bool:
+        """Nothing is left to be armed."""
+        return not self._to_arm
+
+    def on_session(self, state: SessionState, server: str, now_ms: int) -> None:
+        """Begin on a new connection; end with one that is gone."""
+        closed_at_once = bool(self._to_arm) and now_ms - self._asked_ms < CLOSED_AT_ONCE_MS
+        if self._to_arm:
+            self._closings = self._closings + 1 if closed_at_once else 0
+        if self._closings >= MOST_CLOSINGS and self._watches is Watches.AUTO:
+            self._fall_back("it closes the connection at the question")
+        self._to_arm = []
+        if state is SessionState.CONNECTED:
+            self._server = server
+            self._asked_ms = now_ms
+            self._to_arm = list(reversed(self.subscription.arm()))
+            self._ask()
+
+    def on_answer(self, path: str, err: int) -> None:
+        """Take in the answer to one watch's request; the next one follows."""
+        if err == Err.OK:
+            self._closings = 0
+            self._to_arm.pop()
+            self._ask()
+            return
+        why = "it is older than 3.6" if err == Err.UNIMPLEMENTED else f"error {err}"
+        if self._watches is Watches.AUTO:
+            self._fall_back(why)
+            return
+        message = (
+            f"ZooKeeper at {self._server} refuses a persistent recursive watch on {path} ({why}): "
+            "set zk_watches to auto or one-shot"
+        )
+        self._outbox.add(GiveUp(Trouble.OLD_SERVER, message))
+
+    def _ask(self) -> None:
+        if self._to_arm:
+            self._outbox.send(AddWatch(self._to_arm[-1]))
+
+    def _fall_back(self, why: str) -> None:
+        self._to_arm = []
+        self._closings = 0
+        self.subscription = OneShotWatches()
+        self._outbox.tell(
+            "ZooKeeper refuses recursive watches: one-shot watches are used from here on",
+            zookeeper=self._server,
+            reason=why,
+        )

@@ -1,0 +1,110 @@
+"""Which generation is ours, and what to do when another watcher writes under our cluster's name.
+
+The rule: of two live watchers of one cluster exactly one goes on, without a vote. One that is new
+gives way to any live one that answers it; one that has long been there answers a newcomer by
+taking the next generation. If both have long been there (one was paused and is back), each
+answers once; then the one whose name sorts last gives way. A predecessor that crashed never
+answers, so a restart goes on at once. Records from before our start prove nothing about life.
+
+A watcher that was elected never gives way: whoever writes beside it was deposed, or does not take
+part in the election. Its generations are at least the czxid of its election znode, and these grow
+from leader to leader. It answers with a new generation, at most once in `CONTEST_MS`; before that
+is published, the election confirms once more that it leads (`leadership`).
+"""
+
+from __future__ import annotations
+
+import enum
+
+from controller_model.kafka.ids import Position
+
+PROBATION_MS = 30_000
+"""A watcher is new for this long after its first change: three heartbeats, in which a live incumbent answers."""
+
+CONTEST_MS = 60_000
+"""Answers that lie further apart than this are two contests."""
+
+
+class Verdict(enum.Enum):
+    """What a record of another watcher means for us."""
+
+    IGNORE = "ignore"
+    """It is older than our generation."""
+    TAKE_NEW_GENERATION = "take new generation"
+    GIVE_WAY = "give way"
+
+
+class Generations:
+    """Our place in the log, and the highest generation that anybody was seen with."""
+
+    def __init__(self, name: str, *, elected: int | None = None) -> None:
+        """Begin without a place; `elected` is the election znode's czxid, None without election."""
+        self.name = name
+        self.elected = elected is not None
+        self._floor = elected or 0
+        self.generation = 0
+        self.seq = 0
+        self._highest = 0
+        self._began_ms = 0
+        self._answered_ms: int | None = None
+        self._answered_generation = 0
+
+    @property
+    def position(self) -> Position:
+        """The place of the last change published."""
+        return Position(self.generation, self.seq)
+
+    def saw(self, generation: int) -> None:
+        """Note a generation that the log or a view holds."""
+        self._highest = max(self._highest, generation)
+
+    def take_new(self, now_ms: int) -> None:
+        """Begin the next generation: above all that was seen and all of our own."""
+        if not self.generation:
+            self._began_ms = now_ms
+        self.generation = max(self._highest + 1, self.generation + 1, self._floor)
+        self.seq = 0
+
+    def next_seq(self) -> int:
+        """Return the seq of the next change."""
+        self.seq += 1
+        return self.seq
+
+    def is_rival(self, watcher: str, generation: int) -> bool:
+        """Tell whether this is another watcher that readers may follow instead of us."""
+        ours = watcher in {"", self.name} or not self.generation
+        return not ours and generation >= self.generation
+
+    def judge_view(self, watcher: str, generation: int, now_ms: int) -> Verdict:
+        """Judge whom the fold follows; a view tells of the log's past, never of life."""
+        self.saw(generation)
+        if not self.is_rival(watcher, generation):
+            return Verdict.IGNORE
+        if self.elected:
+            return self._answer(generation, now_ms)
+        return Verdict.TAKE_NEW_GENERATION
+
+    def judge_record(self, watcher: str, generation: int, now_ms: int) -> Verdict:
+        """Judge a record that another watcher wrote after our start."""
+        self.saw(generation)
+        if not self.is_rival(watcher, generation) or generation <= self._answered_generation:
+            return Verdict.IGNORE
+        if not self.elected and self._gives_way(watcher, generation, now_ms):
+            return Verdict.GIVE_WAY
+        return self._answer(generation, now_ms)
+
+    def _gives_way(self, watcher: str, generation: int, now_ms: int) -> bool:
+        if now_ms - self._began_ms < PROBATION_MS:
+            # Two that start at the same moment may take the same generation: one of them stays.
+            return generation > self.generation or self.name > watcher
+        return self._contested(now_ms) and self.name > watcher
+
+    def _contested(self, now_ms: int) -> bool:
+        return self._answered_ms is not None and now_ms - self._answered_ms < CONTEST_MS
+
+    def _answer(self, generation: int, now_ms: int) -> Verdict:
+        if self.elected and self._contested(now_ms):
+            return Verdict.IGNORE  # one that never gives way must not race a rival either
+        self._answered_ms = now_ms
+        self._answered_generation = generation
+        return Verdict.TAKE_NEW_GENERATION

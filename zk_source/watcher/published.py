@@ -1,0 +1,51 @@
+"""What the log says exists: the znodes published in this generation, and their digest.
+
+The rule: whoever publishes a `set` or a `deleted` notes it here in the same step, so that count
+and digest always stand for exactly what readers of the log were told. Bounded by the number of
+znodes published: about 200 bytes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from controller_model.records.changes import digest_text, znode_digest
+
+
+class Published:
+    """Paths and the mzxid that each was published with last."""
+
+    def __init__(self) -> None:
+        self._mzxids: dict[str, int] = {}
+        self._digest = 0
+
+    def __len__(self) -> int:
+        return len(self._mzxids)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._mzxids
+
+    @property
+    def digest(self) -> str:
+        """The digest over all znodes, as the log carries it."""
+        return digest_text(self._digest)
+
+    def mzxid(self, path: str) -> int | None:
+        """Return what the path was published with; None when it is not there."""
+        return self._mzxids.get(path)
+
+    def add(self, path: str, mzxid: int) -> None:
+        """Note a `set`."""
+        self.remove(path)
+        self._mzxids[path] = mzxid
+        self._digest ^= znode_digest(path, mzxid)
+
+    def remove(self, path: str) -> None:
+        """Note a `deleted`; of an unknown path it changes nothing."""
+        mzxid = self._mzxids.pop(path, None)
+        if mzxid is not None:
+            self._digest ^= znode_digest(path, mzxid)
+
+    def missing_from(self, seen: AbstractSet[str]) -> tuple[str, ...]:
+        """Return the paths that a walk of the tree has not met."""
+        return tuple(path for path in self._mzxids if path not in seen)

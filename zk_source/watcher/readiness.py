@@ -1,0 +1,148 @@
+"""Whether a resync may begin: has the server caught up, and is it the same history as before?
+
+The rule: a resync must not start from less than the fold knows, or a lagging follower would undo
+what is known. sync("/") makes a server catch up with its leader; if its zxid stays below for
+`PATIENCE_MS` after that, or /cluster/id is another, the ensemble was restored or built anew, and
+the resync is a rebase. Without /brokers there is nothing to watch yet: wrong chroot, or a cluster
+that is still to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from controller_model.kafka.errors import UnreadableZnodeError
+from controller_model.kafka.ids import NOWHERE, Position
+from controller_model.znodes.znode_kinds import decode_cluster_id
+from zk_source.wire.inbox import View
+from zk_source.wire.protocol import Children, Err, Op, Read, Refused, Result, ZnodeData
+
+PROBE: tuple[Read, ...] = (
+    (Op.GET_CHILDREN, "/brokers"),
+    (Op.GET_DATA, "/cluster/id"),
+    (Op.GET_CHILDREN, "/"),
+)
+"""What is read before a resync."""
+
+PATIENCE_MS = 10_000
+"""A partitioned leader may answer with an old zxid until its peers have left it: some ticks."""
+
+FIRST_RETRY_MS = 250
+MOST_RETRY_MS = 5_000
+"""Pauses between tries double between these."""
+
+
+class Ready(NamedTuple):
+    """The resync may begin."""
+
+    rebase: bool
+
+
+class Wait(NamedTuple):
+    """Not yet: try again later."""
+
+    why: str
+    no_brokers: bool = False
+    root: tuple[str, ...] | None = None
+
+
+class Readiness:
+    """What the fold and we have seen of this ensemble, and the check against it."""
+
+    def __init__(self) -> None:
+        self.unanswered: int | None = None
+        """The number of the fold's newest request that no resync has answered."""
+        self._cluster_id: str | None = None
+        self._highest_zxid = 0
+        self._view_zxid = 0
+        self._rebased_at = NOWHERE
+        self._answered: tuple[str, int] | None = None
+        self._asked: tuple[str, int] | None = None
+        self._under_way = False
+        self._needed_zxid = 0
+        self._synced_zxid = 0
+        self._behind_since_ms: int | None = None
+        self._retry_at_ms = 0
+        self._retry_ms = FIRST_RETRY_MS
+
+    def saw(self, zxid: int) -> None:
+        """Note the zxid of a reply."""
+        self._highest_zxid = max(self._highest_zxid, zxid)
+
+    def on_view(self, view: View) -> None:
+        """Note how far the fold is and what it asks for."""
+        if Position(view.generation, view.seq) >= self._rebased_at:
+            self._view_zxid = view.read_zxid
+            self._cluster_id = self._cluster_id or view.cluster_id
+        self._asked = None
+        if view.wanted_number is not None:
+            self._asked = (view.lineage, view.wanted_number)
+        new = self._asked is not None and self._asked != self._answered
+        self.unanswered = view.wanted_number if new else None
+
+    def answer(self) -> int | None:
+        """Return the number that the resync now beginning answers; None when none is open."""
+        number, self.unanswered = self.unanswered, None
+        self._answered = self._asked
+        return number
+
+    def rebased_at(self, position: Position) -> None:
+        """Note a rebase: views from before it tell of another history."""
+        self._rebased_at = position
+        self._view_zxid = 0
+        self._highest_zxid = self._synced_zxid
+
+    def start(self, now_ms: int) -> bool:
+        """Begin a check; False while one is under way or the pause after one lasts."""
+        if self._under_way or now_ms < self._retry_at_ms:
+            return False
+        self._under_way = True
+        self._synced_zxid = 0
+        self._needed_zxid = max(self._highest_zxid, self._view_zxid)
+        return True
+
+    def stop(self) -> None:
+        """Forget a check under way: its replies will not come."""
+        self._under_way = False
+        self._retry_at_ms = 0
+
+    def on_sync(self, zxid: int) -> None:
+        """Note how far the server has caught up; 0 when it did not say."""
+        self._synced_zxid = zxid
+
+    def judge(self, results: Sequence[Result], now_ms: int) -> Ready | Wait:
+        """Say whether the resync may begin, from the probe's results (after `on_sync`)."""
+        self._under_way = False
+        brokers, cluster_id, root = results
+        if brokers == Refused(Err.NO_NODE):
+            names = root.names if isinstance(root, Children) else None
+            return self._wait(Wait("no /brokers", no_brokers=True, root=names), now_ms)
+        rebase = self._is_another_cluster(cluster_id)
+        if not rebase and self._synced_zxid < self._needed_zxid:
+            since_ms = self._behind_since_ms if self._behind_since_ms is not None else now_ms
+            self._behind_since_ms = since_ms
+            if now_ms - since_ms < PATIENCE_MS or not self._synced_zxid:
+                why = f"the server is at zxid {self._synced_zxid}, below {self._needed_zxid}"
+                return self._wait(Wait(f"{why} that was seen before"), now_ms)
+            rebase = True
+        self._behind_since_ms = None
+        self._retry_ms = FIRST_RETRY_MS
+        self._retry_at_ms = 0
+        return Ready(rebase)
+
+    def _wait(self, wait: Wait, now_ms: int) -> Wait:
+        self._retry_at_ms = now_ms + self._retry_ms
+        limit = MOST_RETRY_MS if wait.no_brokers else 1_000
+        self._retry_ms = min(self._retry_ms * 2, limit)
+        return wait
+
+    def _is_another_cluster(self, result: Result) -> bool:
+        if not isinstance(result, ZnodeData):
+            return False
+        try:
+            cluster_id = decode_cluster_id(result.data)
+        except UnreadableZnodeError:
+            return False
+        before, self._cluster_id = self._cluster_id, cluster_id
+        return before is not None and before != cluster_id

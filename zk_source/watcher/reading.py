@@ -1,0 +1,197 @@
+"""Reading the tree: changed paths at once, the whole of it in walks; values become changes.
+
+The rule: everything is read on one connection and taken in in the order of the replies, so the
+newest reply about a path is right, whoever asked for it. A changed path goes before a walk. Bounds:
+the requests in flight that the way of watching allows, and the changed paths that may wait; an
+audit remembers the paths it has met.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller_model.records.changes import ZnodeChange
+from zk_source.watcher.arming import Arming
+from zk_source.watcher.dirty import DirtyPaths
+from zk_source.watcher.outbox import Outbox, Sent
+from zk_source.watcher.recorder import Recorder
+from zk_source.watcher.resync import Pace, TreeWalk
+from zk_source.watcher.subscriptions import MOST_READS
+from zk_source.wire.protocol import (
+    AddWatch,
+    Err,
+    Op,
+    Read,
+    ReadRequest,
+    Refused,
+    Result,
+    ZnodeData,
+)
+
+_BURST_PER_S = 20
+"""A walk's allowance is spent in portions of a twentieth of a second."""
+
+
+class Purpose(enum.Enum):
+    """Why the tree is walked."""
+
+    RESYNC = "resync"
+    AUDIT = "audit"
+
+
+class Walk:
+    """A walk under way, and for an audit what it has met."""
+
+    def __init__(self, purpose: Purpose, first: Sequence[Read], reads_per_s: float) -> None:
+        self.purpose = purpose
+        self.tree = TreeWalk(first)
+        self.pace = Pace(
+            reads_per_s=reads_per_s, burst=max(MOST_READS, int(reads_per_s / _BURST_PER_S))
+        )
+        self.met: set[str] = set()
+        self.unmet: set[str] | None = None
+        """Paths that readers know and an audit did not meet, while they are read once more; None
+        until its walk is over."""
+
+
+@dataclass(slots=True)
+class ReadFigures:
+    """What is counted here, since the watcher started."""
+
+    reads: int = 0
+    audit_differences: int = 0
+
+
+class Reading:
+    """What is being read, and for what."""
+
+    def __init__(self, recorder: Recorder, outbox: Outbox, arming: Arming) -> None:
+        self._arming = arming
+        self._recorder = recorder
+        self._outbox = outbox
+        self.dirty = DirtyPaths()
+        self.walk: Walk | None = None
+        self.figures = ReadFigures()
+        self.room = True
+        """Whether the publisher has room for a walk's changes."""
+
+    def doing(self, purpose: Purpose) -> bool:
+        """Tell whether a walk for this purpose is under way."""
+        return self.walk is not None and self.walk.purpose is purpose
+
+    def start_walk(self, purpose: Purpose, reads_per_s: float) -> None:
+        """Begin to read the whole tree."""
+        first = self._arming.subscription.start_walk(resync=purpose is Purpose.RESYNC)
+        self.walk = Walk(purpose, first, reads_per_s)
+
+    def forget(self) -> None:
+        """Give up all reads: values or events were missed, and a resync follows."""
+        self._outbox.forget(lambda sent: not isinstance(sent.request, AddWatch))
+        self.walk = None
+        self.dirty.clear()
+
+    def ask_for_changed(self) -> None:
+        """Send reads of changed paths while few are in flight."""
+        if not len(self.dirty):
+            return
+        way = self._arming.subscription
+        in_flight = self._outbox.count(_is_live)
+        while in_flight < way.live_window and (reads := self.dirty.take(way.most_reads)):
+            self._outbox.send(way.request(reads))
+            in_flight += 1
+
+    def walk_on(self, now_ms: int) -> Purpose | None:
+        """Send the next reads of the walk; return its purpose when it has just ended."""
+        walk = self.walk
+        if walk is None:
+            return None
+        way = self._arming.subscription
+        in_flight = self._outbox.count(lambda sent: sent.walk is walk)
+        while in_flight < way.walk_window and self.room and walk.tree.waiting:
+            reads = walk.tree.take(min(walk.pace.allowed(now_ms), way.most_reads))
+            if not reads:
+                break
+            walk.pace.spend(len(reads))
+            self._outbox.send(way.request(reads), walk=walk)
+            in_flight += 1
+        if not walk.tree.finished:
+            return None
+        if walk.purpose is Purpose.AUDIT and walk.unmet is None:
+            missing = self._recorder.published.missing_from(walk.met)
+            walk.unmet = {path for path in missing if (Op.GET_DATA, path) not in self.dirty}
+            walk.met.clear()
+            for path in walk.unmet:
+                self.dirty.mark((Op.GET_DATA, path))
+        if walk.unmet:
+            return None
+        self.walk = None
+        return walk.purpose
+
+    def on_values(
+        self, sent: Sent, reads: Sequence[Read], results: Sequence[Result], zxid: int, now_ms: int
+    ) -> str | None:
+        """Take in a reply; return what went wrong, None when nothing did."""
+        self.figures.reads += len(reads)
+        live = _is_live(sent)
+        if live:
+            self.dirty.answered(reads)
+        trouble = None
+        for read, result in zip(reads, results, strict=True):
+            trouble = self._on_value(read, result, zxid, now_ms, live=live) or trouble
+            if live:
+                trouble = self._after_live_value(read, result) or trouble
+            elif isinstance(sent.walk, Walk):
+                resync = sent.walk.purpose is Purpose.RESYNC
+                more = self._arming.subscription.walk_on(read, result, resync=resync)
+                sent.walk.tree.learn(more)
+                if not resync:
+                    sent.walk.met.add(read[1])
+        return trouble
+
+    def _after_live_value(self, read: Read, result: Result) -> str | None:
+        if self.walk is not None and self.walk.unmet and read[0] is Op.GET_DATA:
+            self.walk.unmet.discard(read[1])
+        for more in self._arming.subscription.live_on(read, result):
+            if self.dirty.full:
+                return "more changed paths than the memory allows"
+            self.dirty.mark(more)
+        return None
+
+    def _on_value(
+        self, read: Read, result: Result, zxid: int, now_ms: int, *, live: bool
+    ) -> str | None:
+        op, path = read
+        change: ZnodeChange | None = None
+        match result:
+            case ZnodeData() if op is Op.GET_DATA:
+                change = self._recorder.value(path, result, zxid, now_ms)
+            case Refused(code=Err.NO_NODE) if op is Op.GET_DATA:
+                in_resync = live and self.doing(Purpose.RESYNC)
+                change = self._recorder.absence(path, zxid, now_ms, even_unknown=in_resync)
+            case Refused(code=Err.NO_AUTH):
+                if self._recorder.deny(path):
+                    self._outbox.tell(
+                        "no READ permission on a znode: what depends on it is unknown", path=path
+                    )
+            case Refused(code=code) if code != Err.NO_NODE:
+                return f"reading {path} failed with error {code}"
+        if change is not None:
+            self._outbox.add(change)
+            if self._was_missed(path, live=live):
+                self.figures.audit_differences += 1
+        return None
+
+    def _was_missed(self, path: str, *, live: bool) -> bool:
+        """Tell whether only the audit found this: an event would have come before the value."""
+        walk = self.walk
+        if walk is None or walk.purpose is not Purpose.AUDIT:
+            return False
+        if live:
+            return walk.unmet is not None and path in walk.unmet
+        return not self.dirty.leads_to(path)
+
+
+def _is_live(sent: Sent) -> bool:
+    return isinstance(sent.request, ReadRequest) and sent.walk is None

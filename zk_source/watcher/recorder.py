@@ -1,0 +1,145 @@
+"""What was read from ZooKeeper becomes changes of the log.
+
+The rule: every change gets its seq here and is noted in `published` in the same step. A value that
+readers were told already (same path, same mzxid, same generation) is not told again; a resync
+begins by forgetting what they were told. No clock: times come in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller_model.records.changes import (
+    VERSION,
+    ChangeKind,
+    SessionState,
+    ZnodeChange,
+    data_fields,
+)
+from controller_model.znodes.znode_kinds import published_data
+from zk_source.watcher.generation_fencing import Generations
+from zk_source.watcher.published import Published
+from zk_source.wire.protocol import ZnodeData
+
+MOST_DENIED_PATHS = 100
+"""Paths named as unreadable; a closed subtree of thousands is told by its first ones."""
+
+
+_REDUCED = "/config/"
+"""Payloads below this are reduced to what the model needs; the others leave as they are."""
+
+
+class Recorder:
+    """Makes the changes of one cluster's watcher, in order."""
+
+    def __init__(self, cluster: str, generations: Generations) -> None:
+        self._cluster = cluster
+        self._generations = generations
+        self._resync = 0
+        self.published = Published()
+        self.denied: dict[str, None] = {}
+        self.dropped = 0
+        """Changes that could not be buffered, since the watcher started."""
+        self.clock_ahead_ms = 0
+        """By how much this machine's clock has been set forward since the watcher started: decisions
+        run on a steady clock, the log tells the machine's."""
+
+    def value(self, path: str, znode: ZnodeData, zxid: int, now_ms: int) -> ZnodeChange | None:
+        """Return a `set`; None when readers know it already."""
+        self.denied.pop(path, None)
+        if self.published.mzxid(path) == znode.mzxid:
+            return None
+        self.published.add(path, znode.mzxid)
+        data = published_data(path, znode.data) if path.startswith(_REDUCED) else znode.data
+        return self._change(
+            ChangeKind.SET,
+            now_ms,
+            path=path,
+            czxid=znode.czxid,
+            mzxid=znode.mzxid,
+            version=znode.version,
+            ephemeral_owner=znode.ephemeral_owner,
+            ctime=znode.ctime,
+            mtime=znode.mtime,
+            read_zxid=zxid,
+            **data_fields(data),
+        )
+
+    def absence(
+        self, path: str, zxid: int, now_ms: int, *, even_unknown: bool
+    ) -> ZnodeChange | None:
+        """Return a `deleted`; None when readers do not know the path.
+
+        `even_unknown`: during a resync they may know it from before.
+        """
+        self.denied.pop(path, None)
+        if path not in self.published and not even_unknown:
+            return None
+        self.published.remove(path)
+        return self._change(ChangeKind.DELETED, now_ms, path=path, read_zxid=zxid)
+
+    def deny(self, path: str) -> bool:
+        """Note a path that we may not read; tell whether that is new."""
+        if path in self.denied or len(self.denied) >= MOST_DENIED_PATHS:
+            return False
+        self.denied[path] = None
+        return True
+
+    def resync_started(
+        self, now_ms: int, *, reason: str, answers: int | None, rebase: bool
+    ) -> ZnodeChange:
+        """Return the first mark of a resync; from here on readers know nothing for certain."""
+        self._resync += 1
+        self.published = Published()
+        self.denied.clear()
+        return self._change(
+            ChangeKind.RESYNC_STARTED,
+            now_ms,
+            resync=self._resync,
+            reason=reason,
+            answers=answers,
+            rebase=rebase,
+        )
+
+    def resync_finished(self, now_ms: int) -> ZnodeChange:
+        """Return the second mark: how much was published since the first, and its digest."""
+        return self._change(
+            ChangeKind.RESYNC_FINISHED, now_ms, resync=self._resync, **self._totals()
+        )
+
+    def reconciled(self, now_ms: int) -> ZnodeChange:
+        """Return the end of an audit: what the log stands for up to here."""
+        return self._change(ChangeKind.RECONCILED, now_ms, **self._totals())
+
+    def heartbeat(
+        self, now_ms: int, *, session: SessionState, since_ms: int, server: str
+    ) -> ZnodeChange:
+        """Return a sign of life."""
+        return self._change(
+            ChangeKind.HEARTBEAT,
+            now_ms,
+            session=session,
+            session_since=since_ms + self.clock_ahead_ms,
+            zookeeper=server or None,
+            dropped=self.dropped,
+            denied=tuple(sorted(self.denied)),
+        )
+
+    def _totals(self) -> dict[str, Any]:
+        return {
+            "znodes": len(self.published),
+            "digest": self.published.digest,
+            "denied": tuple(sorted(self.denied)),
+        }
+
+    def _change(self, kind: ChangeKind, now_ms: int, **fields: Any) -> ZnodeChange:
+        return ZnodeChange(
+            v=VERSION,
+            cluster=self._cluster,
+            generation=self._generations.generation,
+            watcher=self._generations.name,
+            seq=self._generations.next_seq(),
+            kind=kind,
+            observed_at=now_ms + self.clock_ahead_ms,
+            **fields,
+        )

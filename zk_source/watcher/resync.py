@@ -1,0 +1,86 @@
+"""The walk of the whole tree: which reads, in which order, how fast.
+
+The rule: a walk only keeps what is to be read next; what that is, the way of watching says, and
+publishing is the watcher's. Depth first, so that it is bounded by the widest level it has listed
+and not yet read. Watches are armed before a walk begins, or by its own reads, so what appears
+behind its back brings an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zk_source.watcher.subscriptions import MOST_READS
+from zk_source.wire.protocol import READ_OVERHEAD_BYTES, Read
+
+MOST_REQUEST_BYTES = 64 * 1024
+"""Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator made of it) binds requests."""
+
+
+class TreeWalk:
+    """One walk over subtrees, depth first: what is listed is read before more is listed."""
+
+    def __init__(self, first: Sequence[Read]) -> None:
+        self._frontier = list(reversed(first))
+        self._unanswered = 0
+        self.reads = 0
+
+    @property
+    def finished(self) -> bool:
+        """Everything was read and answered."""
+        return not self._frontier and not self._unanswered
+
+    @property
+    def waiting(self) -> bool:
+        """There is more to ask for."""
+        return bool(self._frontier)
+
+    def take(self, most: int) -> tuple[Read, ...]:
+        """Return the next reads of one request, at most `most`; empty when all were asked."""
+        reads = take_reads(self._frontier, most)
+        self._unanswered += len(reads)
+        self.reads += len(reads)
+        return reads
+
+    def learn(self, more: Sequence[Read]) -> None:
+        """Note that one read was answered, and what is to be read after it."""
+        self._unanswered -= 1
+        self._frontier.extend(reversed(more))
+
+
+class Pace:
+    """A cap on reads per second; unused allowance of at most a moment is kept.
+
+    >>> pace = Pace(reads_per_s=1000, burst=100)
+    >>> pace.allowed(0), pace.spend(100), pace.allowed(0), pace.allowed(50)
+    (100, None, 0, 50)
+    """
+
+    def __init__(self, *, reads_per_s: float, burst: int = MOST_READS) -> None:
+        self._per_ms = reads_per_s / 1000
+        self._burst = burst
+        self._left = float(burst)
+        self._at_ms: int | None = None
+
+    def allowed(self, now_ms: int) -> int:
+        """Return how many reads may be sent now."""
+        if self._at_ms is not None and now_ms > self._at_ms:
+            self._left = min(self._burst, self._left + (now_ms - self._at_ms) * self._per_ms)
+        self._at_ms = now_ms
+        return int(self._left)
+
+    def spend(self, reads: int) -> None:
+        """Note that reads were sent."""
+        self._left -= reads
+
+
+def take_reads(frontier: list[Read], most: int) -> tuple[Read, ...]:
+    """Remove from the frontier's end what fits into one request, and return it."""
+    size = 0
+    taken: list[Read] = []
+    while frontier and len(taken) < most:
+        size += len(frontier[-1][1].encode()) + READ_OVERHEAD_BYTES
+        if taken and size > MOST_REQUEST_BYTES:
+            break
+        taken.append(frontier.pop())
+    return tuple(taken)

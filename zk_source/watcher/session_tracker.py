@@ -1,0 +1,60 @@
+"""Whether what the log says can be believed now: the session, as readers are told of it.
+
+The rule: a session counts as CONNECTED for readers from the moment a resync has begun on it, not
+from the moment kazoo has a socket. In between, and while we missed events on a live connection,
+it stays in the last state in which nothing was seen.
+"""
+
+from __future__ import annotations
+
+from controller_model.records.changes import SessionState
+
+
+class Sight:
+    """The connection's state and since when readers are told which session state."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.connected = False
+        self.server = ""
+        self.state = SessionState.LOST
+        self.since_ms = now_ms
+        self._down_since_ms = now_ms
+
+    @property
+    def seeing(self) -> bool:
+        """Events are being read and published."""
+        return self.state is SessionState.CONNECTED
+
+    def connection_up(self, server: str) -> None:
+        """Note a connection: nothing is seen yet."""
+        self.connected = True
+        self.server = server
+
+    def connection_down(self, state: SessionState, now_ms: int) -> None:
+        """Note that the connection (SUSPENDED) or the session (LOST) is gone."""
+        if self.connected:
+            self._down_since_ms = now_ms
+        self.connected = False
+        self._set(state, now_ms)
+
+    def lost_sight(self, now_ms: int) -> None:
+        """Note that events were missed although the connection is there."""
+        if self.seeing:
+            self._set(SessionState.SUSPENDED, now_ms)
+
+    def regained(self, now_ms: int) -> None:
+        """Note that a resync has begun."""
+        self._set(SessionState.CONNECTED, now_ms)
+
+    def down_ms(self, now_ms: int) -> int:
+        """Return for how long there has been no connection; 0 while there is one."""
+        return 0 if self.connected else now_ms - self._down_since_ms
+
+    def down_again(self, now_ms: int) -> None:
+        """Start counting anew: a new client tries from now on."""
+        self._down_since_ms = now_ms
+
+    def _set(self, state: SessionState, now_ms: int) -> None:
+        if state is not self.state:
+            self.state = state
+            self.since_ms = now_ms

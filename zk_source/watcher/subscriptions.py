@@ -1,0 +1,287 @@
+"""How the watcher comes to hear of changes: what to ask for, what an event means, what to read.
+
+The rule: a way of subscribing knows no socket and no clock. It says which requests arm it on a new
+connection, which reads an event makes worth doing, and which reads follow from an answer. There are
+two ways, and both make every change that lasts end in a read that was sent after it:
+
+- **Recursive.** Servers from 3.6 on keep one persistent recursive watch for each subtree: created,
+  deleted and changed znodes each bring an event of their own, so nothing has to be armed again.
+- **One-shot.** Every server knows watches that a read sets and the next change takes away. So each
+  read sets one, and after each event the path is read again with its watch: what changed in between
+  is in the answer, what changes later fires again. A new znode shows in its parent's names. What
+  may be read later is noted once (`_known`), so a list of 10,000 names costs reads of the new ones.
+
+Why nothing escapes the second way: a znode that is known has its watch, or its read is on its way,
+or an event says that it will be. A read that finds none forgets it; then its parent's names, which
+are watched, bring it back, and above the subtrees EXISTS watches what is still to come. A
+partition's directory has one child, so `state` is read at once, and the directory is watched only
+while there is none.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, ZnodeKind, is_published
+from zk_source.wire.protocol import (
+    Children,
+    Err,
+    EventType,
+    MultiRead,
+    Op,
+    Read,
+    ReadRequest,
+    Refused,
+    Result,
+    SingleRead,
+    ZnodeData,
+)
+
+MOST_READS = 500
+"""Reads in one multiRead: past this a larger request is no faster."""
+
+_PARTITIONS_DEPTH = 4
+"""Slashes in /brokers/topics/<topic>/partitions."""
+
+
+class Watches(enum.StrEnum):
+    """Which way to use."""
+
+    AUTO = "auto"
+    RECURSIVE = "recursive"
+    ONE_SHOT = "one-shot"
+
+
+class Subscription(Protocol):
+    """A way to hear of changes under the watched subtrees, and to read them."""
+
+    most_reads: int
+    """Reads in one request."""
+    live_window: int
+    """Requests in flight for changed paths: enough to keep one connection busy."""
+    walk_window: int
+    """Requests in flight for a walk: a changed path's read waits behind these, 10 to 20 ms."""
+
+    def arm(self) -> Sequence[str]:
+        """Return the paths to put a recursive watch on when a connection has come up."""
+
+    def to_read(self, type_: int, path: str) -> Sequence[Read]:
+        """Return the reads that an event makes worth doing; empty for none."""
+
+    def request(self, reads: Sequence[Read]) -> ReadRequest:
+        """Return the request for some reads, at most `most_reads`."""
+
+    def start_walk(self, *, resync: bool) -> Sequence[Read]:
+        """Return a walk's first reads; a resync knows nothing of what was read before."""
+
+    def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:
+        """Return what a walk reads after an answer."""
+
+    def live_on(self, read: Read, result: Result) -> Sequence[Read]:
+        """Return what else is to be read after the answer to a changed path's read."""
+
+
+class RecursiveWatches:
+    """One persistent recursive watch on each subtree, and multiReads (ZooKeeper 3.6 and later)."""
+
+    most_reads = MOST_READS
+    live_window = 4
+    walk_window = 2
+
+    def __init__(self, roots: Sequence[str] = WATCHED_SUBTREES) -> None:
+        self._roots = roots
+
+    def arm(self) -> Sequence[str]:
+        """Return the subtrees; a watch may be put on what does not exist yet."""
+        return self._roots
+
+    def to_read(self, type_: int, path: str) -> Sequence[Read]:
+        """Return a read of the event's path, unless it is a container or its children changed.
+
+        >>> RecursiveWatches().to_read(EventType.CREATED, "/brokers/ids/0")
+        ((<Op.GET_DATA: 4>, '/brokers/ids/0'),)
+        >>> RecursiveWatches().to_read(EventType.DELETED, "/brokers/topics/t/partitions")
+        ()
+        """
+        if type_ == EventType.CHILDREN_CHANGED or not is_published(path):
+            return ()
+        return ((Op.GET_DATA, path),)
+
+    def request(self, reads: Sequence[Read]) -> ReadRequest:
+        """Return a multiRead."""
+        return MultiRead(reads)
+
+    def start_walk(self, *, resync: bool) -> Sequence[Read]:  # noqa: ARG002 - every walk is alike
+        """Return the reads of the subtrees' roots."""
+        return [_first_read(root) for root in self._roots]
+
+    def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:  # noqa: ARG002 - every walk is alike
+        """Return reads of a container's children; of a published znode's only if it has any."""
+        path = read[1]
+        if isinstance(result, ZnodeData):
+            return ((Op.GET_CHILDREN, path),) if result.num_children else ()
+        if isinstance(result, Children):
+            return [_first_read(f"{path}/{name}") for name in sorted(result.names)]
+        return ()
+
+    def live_on(self, read: Read, result: Result) -> Sequence[Read]:  # noqa: ARG002 - see below
+        """Return nothing: whatever is below has an event of its own."""
+        return ()
+
+
+class OneShotWatches:
+    """Data and child watches set by single reads, for every ZooKeeper."""
+
+    most_reads = 1
+    live_window = 256
+    walk_window = 128
+
+    def __init__(self, roots: Sequence[str] = WATCHED_SUBTREES) -> None:
+        self._roots = roots
+        self._known: dict[Op, set[str]] = {Op.GET_DATA: set(), Op.GET_CHILDREN: set()}
+        """What is watched, or will be when its read is answered: about 100 bytes each."""
+
+    def arm(self) -> Sequence[str]:
+        """Return nothing: reads set the watches."""
+        return ()
+
+    def to_read(self, type_: int, path: str) -> Sequence[Read]:
+        """Return reads of whatever of the path an event leaves without a watch.
+
+        >>> OneShotWatches().to_read(EventType.CHILDREN_CHANGED, "/brokers/topics/t")
+        ((<Op.GET_CHILDREN: 8>, '/brokers/topics/t'),)
+        >>> len(OneShotWatches().to_read(EventType.DELETED, "/brokers/topics/t"))
+        2
+        """
+        if type_ == EventType.CHILDREN_CHANGED:
+            return ((Op.GET_CHILDREN, path),) if is_container(path) else ()
+        if type_ == EventType.DATA_CHANGED:
+            return ((Op.GET_DATA, path),) if is_published(path) else ()
+        return _reads_of(path)
+
+    def request(self, reads: Sequence[Read]) -> ReadRequest:
+        """Return one read that sets its watch."""
+        ((op, path),) = reads
+        return SingleRead(op, path, watch=True)
+
+    def start_walk(self, *, resync: bool) -> Sequence[Read]:
+        """Return the reads of the subtrees' roots."""
+        reads = [read for root in self._roots for read in _first_reads(root)]
+        if resync:
+            for known in self._known.values():
+                known.clear()
+            self._note(reads)
+        return reads
+
+    def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:
+        """Return what follows, known or not.
+
+        An audit notes nothing: what it meets first is to be found by events all the same, or
+        nobody could tell what they missed.
+        """
+        more = self._next(read, result)
+        if resync:
+            self._forget_absent(read, result)
+            self._note(more)
+        return more
+
+    def live_on(self, read: Read, result: Result) -> Sequence[Read]:
+        """Return what follows and is not known; from here on it is."""
+        self._forget_absent(read, result)
+        if not isinstance(result, Refused):
+            self._note([read])
+        more = [(op, path) for op, path in self._next(read, result) if not self._knows(op, path)]
+        self._note(more)
+        return more
+
+    def _next(self, read: Read, result: Result) -> Sequence[Read]:
+        op, path = read
+        match result:
+            case Children(names=names):
+                return [r for name in sorted(names) for r in _first_reads(f"{path}/{name}")]
+            case ZnodeData() if op is Op.EXISTS:
+                return _first_reads(path)
+            case Refused(code=Err.NO_NODE) if op is not Op.EXISTS:
+                if path in self._roots:
+                    return ((Op.EXISTS, path),)
+                directory = path.rpartition("/")[0]
+                if op is Op.GET_DATA and is_partition_directory(directory):
+                    return ((Op.GET_CHILDREN, directory),)
+        return ()
+
+    def _knows(self, op: Op, path: str) -> bool:
+        return op in self._known and path in self._known[op]
+
+    def _note(self, reads: Iterable[Read]) -> None:
+        for op, path in reads:
+            if op in self._known:
+                self._known[op].add(path)
+
+    def _forget_absent(self, read: Read, result: Result) -> None:
+        op, path = read
+        if op in self._known and result == Refused(Err.NO_NODE):
+            self._known[op].discard(path)
+
+
+def is_partition_directory(path: str) -> bool:
+    """Tell whether this is a partition's directory, whose only child is `state`."""
+    parent, _, name = path.rpartition("/")
+    return (
+        name.isdecimal()
+        and parent.endswith("/partitions")
+        and parent.startswith("/brokers/topics/")
+        and parent.count("/") == _PARTITIONS_DEPTH
+        and is_published(f"{path}/state")
+    )
+
+
+def is_container(path: str) -> bool:
+    """Tell whether a znode that is published may lie below this path.
+
+    >>> is_container("/brokers/topics/t"), is_container("/brokers/ids/0")
+    (True, False)
+    """
+    parts = path.split("/")
+    return any(
+        all(want in (part, _ANY) for part, want in zip(parts, pattern, strict=True))
+        for pattern in _CONTAINERS.get(len(parts), ())
+    )
+
+
+_ANY = "<>"
+"""Stands for a part of a path that varies; no znode is called so."""
+
+
+def _containers() -> dict[int, set[tuple[str, ...]]]:
+    """Return the paths above those that are published, in parts, by the number of parts."""
+    found: dict[int, set[tuple[str, ...]]] = {}
+    for kind in ZnodeKind:
+        parts = tuple(_ANY if part.startswith("<") else part for part in kind.value.split("/"))
+        for length in range(2, len(parts)):
+            found.setdefault(length, set()).add(parts[:length])
+    return found
+
+
+_CONTAINERS = _containers()
+
+
+def _first_read(path: str) -> Read:
+    """Return what a walk reads of a path when it has found it: one read."""
+    if is_partition_directory(path):
+        # Its only child is `state`: asking for that directly halves a walk's reads.
+        return (Op.GET_DATA, f"{path}/state")
+    return (Op.GET_DATA if is_published(path) else Op.GET_CHILDREN, path)
+
+
+def _first_reads(path: str) -> Sequence[Read]:
+    """Return the reads that set the watches which a path needs when it has been found."""
+    if is_partition_directory(path):
+        return ((Op.GET_DATA, f"{path}/state"),)
+    return _reads_of(path)
+
+
+def _reads_of(path: str) -> Sequence[Read]:
+    reads: tuple[Read, ...] = ((Op.GET_DATA, path),) if is_published(path) else ()
+    return (*reads, (Op.GET_CHILDREN, path)) if is_container(path) else reads

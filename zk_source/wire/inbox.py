@@ -1,0 +1,113 @@
+"""The watcher's one queue: notifications, replies and session states in socket order.
+
+The rule: one thread puts what the socket brings, in the order it came, and one thread takes it.
+Bounded: at most `most_events` notifications wait. Beyond that they are dropped, counted, and told
+by one `Overflow`, which sits where the gap is; the watcher answers it with a resync. Replies are
+bounded by the reads that the watcher has in flight.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import NamedTuple
+
+from zk_source.wire.protocol import Request
+
+MOST_EVENTS = 200_000
+"""Notifications that may wait: about 30 MB, and more than any burst the watcher keeps up with."""
+
+
+class Notification(NamedTuple):
+    """A watch fired; the path is whole, chroot included."""
+
+    type: int
+    path: str
+
+
+class Reply(NamedTuple):
+    """A request was answered, or (with an error and no body) failed with its connection."""
+
+    token: int
+    request: Request
+    zxid: int
+    err: int
+    body: bytes
+    offset: int
+
+
+class SessionChanged(NamedTuple):
+    """kazoo says CONNECTED, SUSPENDED or LOST; `client` numbers the client that says so."""
+
+    client: int
+    state: str
+    server: str
+
+
+class Overflow(NamedTuple):
+    """Notifications were dropped here; how many is known when it is taken."""
+
+    dropped: int
+
+
+class View(NamedTuple):
+    """What the fold says of this cluster in its view."""
+
+    lineage: str
+    generation: int
+    seq: int
+    watcher: str
+    read_zxid: int
+    cluster_id: str | None
+    wanted_number: int | None
+    wanted_reason: str
+
+
+class OtherWatcher(NamedTuple):
+    """A record of this cluster by another watcher, seen after our start."""
+
+    watcher: str
+    generation: int
+    observed_at: int
+
+
+Item = Notification | Reply | SessionChanged | Overflow | View | OtherWatcher
+
+
+class Inbox:
+    """A queue with a bound on notifications."""
+
+    def __init__(self, most_events: int = MOST_EVENTS) -> None:
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._most_events = most_events
+        self._lock = threading.Lock()
+        self._dropped = 0
+
+    def __len__(self) -> int:
+        return self._queue.qsize()
+
+    def put(self, item: Item) -> None:
+        """Add what must not be lost."""
+        self._queue.put(item)
+
+    def put_notification(self, type_: int, path: str) -> None:
+        """Add a notification, or drop and count it while the queue is full."""
+        if not self._dropped and self._queue.qsize() < self._most_events:
+            self._queue.put(Notification(type_, path))
+            return
+        with self._lock:
+            self._dropped += 1
+            if self._dropped == 1:
+                self._queue.put(Overflow(0))
+
+    def take(self, timeout_s: float) -> Item | None:
+        """Return the next item; None when none came in time."""
+        try:
+            item = self._queue.get(timeout=timeout_s) if timeout_s > 0 else self._queue.get_nowait()
+        except queue.Empty:
+            return None
+        if not isinstance(item, Overflow):
+            return item
+        with self._lock:
+            dropped, self._dropped = self._dropped, 0
+        return Overflow(dropped)
