@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, expect
 
 from exporter.serve.server import HttpServer
 from tests.component.chromium import chromium, watched
-from tests.live_story import BAD_HOUR, QUIET_HOUR, LiveStory, served
-from tests.unit.exporter.samples import T0
+from tests.support.live_story import BAD_HOUR, QUIET_HOUR, LiveStory, served
+from tests.support.samples import T0
 
 FOLDER = Path(__file__).parent.parent / "docs" / "screenshots"
 QUALITY = 85

@@ -33,7 +33,7 @@ from exporter.scrape.collector import Collector
 from pipeline.maintenance import PlannedWork
 from streaming.metrics import FoldMetrics
 from streaming.progress import BatchReport
-from tests.unit.exporter.samples import (
+from tests.support.samples import (
     T0,
     broker_view,
     cluster_view,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live_story import BAD_HOUR, LiveStory, served
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0
+from tests.support.api_server import Served
+from tests.support.live_story import BAD_HOUR, LiveStory, served
+from tests.support.samples import T0
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -13,8 +13,8 @@ from kcm.elect.elect import make_plan
 from kcm.elect.run import ElectionRun, Pace
 from kcm.elect.watch import ClusterWatch
 from kcm.queries.api_client import ExporterApi
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import as_of, broker_view, cluster_view, log_view, topic_view
+from tests.support.api_server import Served
+from tests.support.samples import as_of, broker_view, cluster_view, log_view, topic_view
 
 PARTITIONS = 7
 """Of topic t, whose preferred replica is broker 1 and whose leader is broker 0."""

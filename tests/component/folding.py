@@ -23,8 +23,8 @@ from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from pipeline.topics import TopicNames, topic_names
-from tests.histories import History
-from tests.waiting import wait_until
+from tests.support.histories import History
+from tests.support.waiting import wait_until
 
 FOLD_DEADLINE_S = 120.0  # a cold JVM on a busy machine takes 50 s to its first batch
 

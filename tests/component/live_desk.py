@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from controller_model.records.views import ControllerView, Counts
 from exporter.serve.server import HttpServer
 from tests.component.chromium import WAIT_MS, Watched, watched
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0, broker_view, cluster_view
+from tests.support.api_server import Served
+from tests.support.samples import T0, broker_view, cluster_view
 
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1280, "height": 900}

@@ -62,8 +62,8 @@ from kcm.stack.zookeeper import ZooKeeper, four_letter_word
 from tests.component.cluster_at_rest import ClusterAtRest, state_path
 from tests.component.kafka_requests import alter_partition_reassignments
 from tests.component.txn_log import read_txn_logs
-from tests.recordings import QuietPoint, Recording
-from tests.waiting import wait_until
+from tests.support.recordings import QuietPoint, Recording
+from tests.support.waiting import wait_until
 
 BROKER_IDS = (0, 1, 2)
 SESSION_TIMEOUT_MS = 9000  # longer than a stall, so that a frozen broker is not taken for dead

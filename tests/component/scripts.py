@@ -35,7 +35,7 @@ from controller_simulator.cluster.settings import SimulatorSettings
 from kcm.jars.jars import Jars, ensure_jars
 from kcm.processes.supervisor import Supervisor
 from tests.component.scripted_cluster import QUIET_S, ScriptedCluster
-from tests.recordings import Recording, save_recording
+from tests.support.recordings import Recording, save_recording
 
 _P = TopicPartition
 

@@ -12,8 +12,8 @@ import pytest
 
 from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
-from tests.agreement import agree
 from tests.component.scripts import PLAYS, Play
+from tests.support.agreement import agree
 
 
 @pytest.mark.timeout(600)

@@ -25,9 +25,9 @@ from exporter.api.operations import EVENT_KINDS, OPERATIONS, Operation
 from exporter.intake.maintenance import WrittenTo
 from exporter.serve.server import HttpServer
 from pipeline.maintenance import PlannedWork
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.json_schema import errors
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.json_schema import errors
+from tests.support.samples import (
     T0,
     broker_view,
     cluster_view,

@@ -17,8 +17,8 @@ from controller_model.records.views import ControllerView, Counts
 from exporter.serve.server import HttpServer
 from kcm.__main__ import main
 from kcm.processes.ports import free_port
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.samples import (
     T0,
     as_of,
     broker_view,
@@ -27,7 +27,7 @@ from tests.unit.exporter.samples import (
     log_view,
     topic_view,
 )
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 ASKING = ("status", "events", "recommend", "what-if")
 COUNTS = Counts(

@@ -21,9 +21,9 @@ from controller_model.records.incidents import IncidentsSummary
 from exporter.serve.server import HttpServer
 from kcm.__main__ import main
 from tests.component.test_asking import Shown
-from tests.histories import small_cluster
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.histories import small_cluster
+from tests.support.samples import (
     T0,
     as_of,
     broker_view,

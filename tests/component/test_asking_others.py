@@ -15,7 +15,7 @@ import pytest
 
 from kcm.__main__ import main
 from tests.component.test_asking import ASKING, Shown
-from tests.unit.exporter.api_server import Served
+from tests.support.api_server import Served
 
 Answers = Callable[[str], tuple[int, bytes]]
 

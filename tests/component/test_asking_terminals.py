@@ -18,8 +18,8 @@ from controller_model.records.views import Counts
 from exporter.serve.server import HttpServer
 from kcm.processes.ports import free_port
 from tests.component.test_asking import COUNTS, Shown, showing
-from tests.unit.exporter.samples import as_of, broker_view, cluster_view
-from tests.waiting import wait_until
+from tests.support.samples import as_of, broker_view, cluster_view
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ from tests.component.board_history import (
     delays,
     samples,
 )
-from tests.system.prometheus_answers import without_clock
-from tests.unit.exporter.samples import (
+from tests.support.prometheus_answers import without_clock
+from tests.support.samples import (
     T0,
 )
 

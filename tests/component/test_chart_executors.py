@@ -39,8 +39,8 @@ from tests.component.chart import (
     workloads,
 )
 from tests.component.kubernetes_api import Kubernetes, Pod
-from tests.histories import History, small_cluster
-from tests.waiting import wait_until
+from tests.support.histories import History, small_cluster
+from tests.support.waiting import wait_until
 
 EXECUTORS = CHART / "ci" / "executors-values.yaml"
 OLDEST_KUBERNETES = "1.25"

@@ -46,7 +46,7 @@ from tests.component.test_watcher_tls import (
     zookeeper_with,
 )
 from tests.component.watching import LogReader, settings_for
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 LEAST = CHART / "ci" / "least-values.yaml"
 EVERYTHING = CHART / "ci" / "all-values.yaml"

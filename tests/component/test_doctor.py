@@ -26,9 +26,9 @@ from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.topics import client_properties, ensure_topics, topic_names
 from tests.component.test_exporter import Exporter, fresh_cluster, make_settings, now_ms, running
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import as_of, cluster_view, log_view
-from tests.waiting import wait_until
+from tests.support.api_server import Served
+from tests.support.samples import as_of, cluster_view, log_view
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 

@@ -17,8 +17,8 @@ from kcm.doctor.exporter import ask_ready, check_exporter
 from kcm.doctor.findings import Finding, Level
 from kcm.processes.ports import free_port
 from kcm.queries.api_client import ExporterApi
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0, cluster_view
+from tests.support.api_server import Served
+from tests.support.samples import T0, cluster_view
 
 
 def first(url: str) -> Finding:

@@ -26,8 +26,8 @@ from kcm.processes.ports import free_port
 from kcm.queries.api_client import ExporterApi
 from pipeline.runtime import UsageError
 from tests.component.elections import Cluster
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0, broker_view, cluster_view, topic_view
+from tests.support.api_server import Served
+from tests.support.samples import T0, broker_view, cluster_view, topic_view
 
 
 @pytest.fixture

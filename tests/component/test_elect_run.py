@@ -23,7 +23,7 @@ from kcm.elect.run import ElectionRun, Pace
 from kcm.elect.watch import ClusterWatch
 from kcm.queries.api_client import ExporterApi
 from tests.component.elections import PARTITIONS, Cluster, Ran
-from tests.unit.exporter.api_server import Served
+from tests.support.api_server import Served
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from pipeline.runtime import ConflictError, KcmError, UnreachableError
 from pipeline.topics import client_properties, ensure_topics
-from tests.unit.exporter.samples import (
+from tests.support.samples import (
     as_of,
     broker_view,
     cluster_view,
@@ -40,7 +40,7 @@ from tests.unit.exporter.samples import (
     log_view,
     topic_view,
 )
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 

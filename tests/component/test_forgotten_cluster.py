@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kcm.stack.kafka import KraftBroker
 from tests.component.test_exporter import make_settings, running
-from tests.unit.exporter.samples import broker_view, cluster_view
-from tests.waiting import wait_until
+from tests.support.samples import broker_view, cluster_view
+from tests.support.waiting import wait_until
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
 DEADLINE_S = 60

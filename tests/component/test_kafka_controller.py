@@ -26,7 +26,7 @@ from controller_simulator.controller.requests import (
 from controller_simulator.zookeeper.payload_writers import encode_partition_state
 from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode, SetZnode, unfenced
 from kcm.jars.jars import Jars
-from tests.controllers import EPOCH, Play
+from tests.support.controllers import EPOCH, Play
 
 SOURCE = Path(__file__).with_name("ControllerOracle.java")
 STORIES = 40

@@ -13,9 +13,9 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import Counts
 from pipeline.maintenance import PlannedWork
 from tests.component.live_desk import Desk, row_of, texts
-from tests.live_story import QUIET_HOUR, LiveStory, served
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.live_story import QUIET_HOUR, LiveStory, served
+from tests.support.samples import (
     T0,
     broker_view,
     cluster_view,

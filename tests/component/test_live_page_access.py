@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from controller_model.records.views import Counts
 from exporter.serve.server import HttpServer
 from tests.component.live_desk import DESK, PHONE, Desk, fleet
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.samples import (
     broker_view,
     cluster_view,
     topic_view,

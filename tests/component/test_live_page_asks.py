@@ -13,8 +13,8 @@ from playwright.sync_api import Page, Route, expect
 from controller_model.records.views import ClusterView, ControllerView, Counts, TopicView
 from tests.component.chromium import WAIT_MS
 from tests.component.live_desk import Desk, texts
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0, as_of, broker_view, cluster_view, log_view, topic_view
+from tests.support.api_server import Served
+from tests.support.samples import T0, as_of, broker_view, cluster_view, log_view, topic_view
 
 API = "**/api/v1/clusters/prod/"
 STORM_S = 3.0

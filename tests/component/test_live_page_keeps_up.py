@@ -14,8 +14,8 @@ from controller_model.records.views import ControllerView, Counts
 from exporter.serve.server import HttpServer
 from tests.component.chromium import WAIT_MS, watched
 from tests.component.live_desk import Desk
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.samples import (
     as_of,
     broker_view,
     cluster_view,

@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 
 from controller_model.records.views import ControllerView, Counts
 from tests.component.live_desk import Desk, fleet, texts
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.samples import (
     as_of,
     broker_view,
     cluster_view,

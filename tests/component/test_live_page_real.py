@@ -10,8 +10,8 @@ from controller_model.records.views import ControllerView
 from kcm.stack.kafka import KraftBroker
 from tests.component.chromium import watched
 from tests.component.test_exporter import fresh_cluster, make_settings, running
-from tests.unit.exporter.samples import as_of, broker_view
-from tests.waiting import wait_until
+from tests.support.samples import as_of, broker_view
+from tests.support.waiting import wait_until
 
 
 def test_a_record_in_kafka_is_on_the_page_within_a_second(

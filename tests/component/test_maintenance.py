@@ -17,8 +17,8 @@ from kcm.stack.kafka import KraftBroker
 from pipeline.maintenance import maintenance_topic, mark_key
 from pipeline.topics import client_properties, ensure_topics
 from tests.component.test_exporter import Exporter, fresh_cluster, make_settings, now_ms, running
-from tests.unit.exporter.samples import as_of, broker_view, log_view, topic_view
-from tests.waiting import wait_until
+from tests.support.samples import as_of, broker_view, log_view, topic_view
+from tests.support.waiting import wait_until
 
 
 class Command:

@@ -22,7 +22,7 @@ from kcm.processes.ports import free_port
 from kcm.stack.kafka import KraftBroker
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import EnsuredTopics, ensure_topics
-from tests.histories import Fold, History, small_cluster
+from tests.support.histories import Fold, History, small_cluster
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 

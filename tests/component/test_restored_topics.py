@@ -12,7 +12,7 @@ from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from tests.component.folding import Outcome, Stream
-from tests.histories import History, small_cluster
+from tests.support.histories import History, small_cluster
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 from zk_source.zookeeper.server_health import ServerMetrics, ask_server, watched_health
 
 

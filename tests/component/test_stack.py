@@ -22,7 +22,7 @@ from kcm.stack.kafka import KraftBroker, ZooKeeperModeBroker
 from kcm.stack.kafka_probe import ask_brokers
 from kcm.stack.prometheus import Prometheus, find_prometheus
 from kcm.stack.zookeeper import ZooKeeper, four_letter_word
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 SESSION_TIMEOUT_MS = 2000
 

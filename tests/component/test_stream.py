@@ -29,8 +29,8 @@ from streaming.lineage import Lineage
 from streaming.session import Session
 from streaming.workspace import Workspace
 from tests.component.folding import FOLD_DEADLINE_S, Outcome, Stream
-from tests.histories import History, small_cluster
-from tests.waiting import wait_until
+from tests.support.histories import History, small_cluster
+from tests.support.waiting import wait_until
 
 
 def cluster(name: str) -> History:

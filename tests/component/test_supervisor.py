@@ -16,7 +16,7 @@ from kcm.processes.errors import NotReadyError, PortInUseError, ProcessFailedErr
 from kcm.processes.guard import process_table
 from kcm.processes.ports import HOST, free_port, is_free, require_free
 from kcm.processes.supervisor import Supervisor
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 # A program with a family like Spark's: a child in its own process group and session, and an orphan
 # whose parent is gone. Each writes its pid to a file of the folder given, and waits to be killed.

@@ -22,7 +22,7 @@ from kcm.local.exporter_client import ClusterSeen, read_cluster
 from kcm.processes.ports import HOST, free_port
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 CLUSTER = "up"
 READY_S = 180.0

@@ -40,8 +40,8 @@ from tests.component.releases import (
     environment_of,
     next_release,
 )
-from tests.histories import History, small_cluster
-from tests.waiting import wait_until
+from tests.support.histories import History, small_cluster
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 

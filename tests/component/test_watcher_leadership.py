@@ -39,7 +39,7 @@ from tests.component.watching import (
     settings_for,
     state,
 )
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 
 SESSION_S = 4.0

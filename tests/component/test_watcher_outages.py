@@ -24,7 +24,7 @@ from tests.component.watching import (
     state,
     watching,
 )
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 

@@ -14,7 +14,7 @@ from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
 from tests.component.watching import LogReader, RunningWatcher, settings_for, watching
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 USER, PASSWORD = "kcm", "hush:hush"
 TOPIC = "/brokers/topics/t"

@@ -22,7 +22,7 @@ from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import UnreachableError
 from tests.component.watching import LogReader, RunningWatcher, settings_for, watching
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 
 OPENSSL = shutil.which("openssl")

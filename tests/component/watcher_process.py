@@ -20,8 +20,8 @@ from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from pipeline.settings import given_values
 from tests.component.watching import CLUSTER, LogReader, published_tree, repository, state
-from tests.unit.zk_source.ensemble import digest_of
-from tests.waiting import wait_until
+from tests.support.ensemble import digest_of
+from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 
 STATE = "/brokers/topics/t0/partitions/0/state"

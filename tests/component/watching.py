@@ -19,8 +19,8 @@ from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
 from pipeline.settings import load
-from tests.unit.zk_source.ensemble import Reader
-from tests.waiting import wait_until
+from tests.support.ensemble import Reader
+from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 from zk_source.service.service import run
 

@@ -22,8 +22,8 @@ from controller_model.records.events import (
 )
 from controller_model.records.incidents import STANDING_MS
 from controller_model.records.recommendations import Outcome
-from tests.histories import Fold
-from tests.watched import Watched, cluster, operation
+from tests.support.histories import Fold
+from tests.support.watched import Watched, cluster, operation
 
 BEAT_MS = 10_000
 SEEDS = st.integers(0, 2**32)

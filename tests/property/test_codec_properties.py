@@ -34,7 +34,7 @@ from controller_model.records.event_records import (
 from controller_model.records.events import IsrShrunk, LeaderElectionKind, LeadersElected
 from controller_model.records.views import decode_view, encode_view
 from controller_model.znodes import znode_kinds
-from tests.histories import Fold, small_cluster
+from tests.support.histories import Fold, small_cluster
 
 DECODERS = (
     znode_kinds.decode_controller,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from controller_model.handlers.broker_inference import coordinated
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.records.events import CoordinatorsMoved
-from tests.histories import Fold, History, small_cluster
+from tests.support.histories import Fold, History, small_cluster
 
 TOPICS = [*COORDINATOR_OF, "t"]
 PARTITIONS = 3

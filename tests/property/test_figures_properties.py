@@ -24,7 +24,7 @@ from controller_model.insights.loss import Loss, lose_each
 from controller_model.insights.rebalance import recommend
 from controller_model.insights.risks import leader_skew
 from controller_model.records.views import BrokerView, ClusterView, TopicView
-from tests.histories import Fold, History, small_cluster
+from tests.support.histories import Fold, History, small_cluster
 
 BROKERS = range(5)
 

@@ -26,7 +26,7 @@ from controller_simulator.cluster.operations import (
     StallBroker,
     StopBroker,
 )
-from tests.watched import BROKERS, Watched, cluster, facts, operation
+from tests.support.watched import BROKERS, Watched, cluster, facts, operation
 
 
 def lived(draws: random.Random, *, auto_leader_rebalance: bool | None = None) -> Watched:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from controller_model.records.views import BrokerView, TopicView
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.one_rack import OneRackCount
-from tests.unit.exporter.samples import broker_view, cluster_view, topic_entry, topic_view
+from tests.support.samples import broker_view, cluster_view, topic_entry, topic_view
 
 BROKERS = st.integers(0, 3)
 REPLICAS = st.lists(BROKERS, min_size=1, max_size=3, unique=True).map(tuple)

@@ -15,7 +15,7 @@ from controller_model.insights.writes_due import due_writes, verdict_of
 from controller_model.records.completeness import Status
 from controller_model.records.predictions import Verdict
 from controller_simulator.cluster.operations import KillBroker, Operation
-from tests.watched import BROKERS, cluster, facts, operation
+from tests.support.watched import BROKERS, cluster, facts, operation
 
 QUIET_HEARTBEATS = 12
 """Two minutes: longer than the patience with a cluster of this size."""

@@ -15,7 +15,7 @@ from controller_model.records.changes import ChangeKind, SessionState, ZnodeChan
 from controller_model.state.cluster import ClusterState
 from controller_model.state.contribution import Contribution
 from controller_model.state.packing import pack_control
-from tests.histories import (
+from tests.support.histories import (
     Fold,
     History,
     controller_payload,

@@ -20,7 +20,7 @@ from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.zookeeper.log import ZnodeLog
 from controller_simulator.zookeeper.tree import ZnodeTree
-from tests.histories import Fold, replaced
+from tests.support.histories import Fold, replaced
 
 SETTINGS = st.builds(
     SimulatorSettings,

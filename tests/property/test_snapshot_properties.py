@@ -18,8 +18,8 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import encode_change, encode_changes
 from controller_model.records.loose_log import decode_line
-from tests.histories import Fold, History, small_cluster
 from tests.property import test_replay_properties as plays
+from tests.support.histories import Fold, History, small_cluster
 
 SEEDS = st.integers(0, 2**32)
 MIN_ISR = 1

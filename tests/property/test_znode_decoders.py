@@ -19,7 +19,7 @@ from controller_model.records.views import decode_view, encode_view
 from controller_model.znodes import znode_kinds
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind, published_data
 from controller_simulator.zookeeper import payload_writers as write
-from tests.histories import Fold, small_cluster
+from tests.support.histories import Fold, small_cluster
 
 INT32 = st.integers(0, 2**31 - 1)
 IDS = st.lists(INT32, max_size=4, unique=True)

@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.histories import controller_payload, payload, state_path
 from tests.simulation.zookeeper import Ensemble
+from tests.support.histories import controller_payload, payload, state_path
 
 BROKERS = 4
 TOPICS = ("a", "b", "c", "d")

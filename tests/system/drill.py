@@ -31,9 +31,9 @@ from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.prometheus import Prometheus
 from kcm.stack.zookeeper import ZooKeeper
+from tests.support.prometheus_answers import ask, firing
+from tests.support.waiting import wait_until
 from tests.system.hasty_rules import write_rules
-from tests.system.prometheus_answers import ask, firing
-from tests.waiting import wait_until
 
 CLUSTER_NAME = "drill"
 

@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from dashboards.signals.signal import DrillStep
+from tests.support.waiting import wait_until
 from tests.system.drill import CLUSTER_NAME, DEADLINE_S, TWO_DISKS, Drill, disks
-from tests.waiting import wait_until
 
 CHANGES = "kcm.changes"
 GHOST_DEADLINE_S = 120.0

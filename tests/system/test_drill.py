@@ -19,11 +19,11 @@ from dashboards.signals.signal import DrillStep, Signal
 from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import find_prometheus
+from tests.support.prometheus_answers import Told, chosen
+from tests.support.waiting import wait_until
 from tests.system.drill import CLUSTER_NAME, Drill
 from tests.system.drill_steps import STEPS
 from tests.system.hasty_rules import hasty
-from tests.system.prometheus_answers import Told, chosen
-from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.skipif(find_prometheus() is None, reason="the program prometheus is not installed"),

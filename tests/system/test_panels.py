@@ -19,9 +19,9 @@ from dashboards.signals.signal import DemoStep, Signal
 from kcm.demo.board import Board
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.stack.prometheus import Prometheus, find_prometheus
+from tests.support.prometheus_answers import LOOK_S, Told, ask, chosen, firing
+from tests.support.waiting import wait_until
 from tests.system.noting_screen import NotingScreen
-from tests.system.prometheus_answers import LOOK_S, Told, ask, chosen, firing
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     find_prometheus() is None, reason="the program prometheus is not installed"

@@ -13,7 +13,7 @@ from kcm.__main__ import main
 from kcm.demo.comparison import Outcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.queries.api_client import ExporterApi, cluster_path
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -13,7 +13,7 @@ from controller_model.records.events import LeaderElectionKind, LeadersElected
 from controller_model.records.views import TopicView
 from controller_model.state.bookkeeping import steps_merged
 from controller_model.state.control_plane import UNKNOWN_VERSION, ControllerLedger, Mark
-from tests.histories import (
+from tests.support.histories import (
     Fold,
     History,
     controller_payload,

@@ -29,8 +29,8 @@ from controller_simulator.cluster import operations as did
 from controller_simulator.cluster.operations import Operation
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.zookeeper.log import ZnodeLog
-from tests.histories import Fold
-from tests.recordings import RECORDED, load_recording
+from tests.support.histories import Fold
+from tests.support.recordings import RECORDED, load_recording
 
 Kind = LeaderElectionKind
 RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))

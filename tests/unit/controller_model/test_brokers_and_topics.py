@@ -15,7 +15,7 @@ from controller_model.records.events import (
     TopicDeleted,
     TopicExpanded,
 )
-from tests.histories import Fold, History, kinds, only, replaced, small_cluster, state_path
+from tests.support.histories import Fold, History, kinds, only, replaced, small_cluster, state_path
 
 
 def begun(**topics: dict[int, tuple[int, ...]]) -> tuple[History, Fold]:

@@ -14,7 +14,7 @@ from controller_model.records.incidents import (
     IncidentEnd,
     sentence,
 )
-from tests.failing import BEAT_MS, beat, begun, closed, opened, quiet
+from tests.support.failing import BEAT_MS, beat, begun, closed, opened, quiet
 
 
 def test_what_was_wrong_before_is_not_of_the_incident() -> None:

@@ -13,8 +13,8 @@ from controller_model.records.incidents import (
     sentence,
 )
 from controller_model.tracking import incident_tracker
-from tests.failing import BEAT_MS, beat, begun, closed, opened, quiet
-from tests.histories import Fold, History, only
+from tests.support.failing import BEAT_MS, beat, begun, closed, opened, quiet
+from tests.support.histories import Fold, History, only
 
 TEN_MIN_BEATS = 600_000 // BEAT_MS
 

@@ -8,8 +8,8 @@ from controller_model.kafka.ids import Position
 from controller_model.metrics import incidents
 from controller_model.records.incidents import INCIDENTS_KEPT, Incident, IncidentEnd, sentence
 from controller_model.records.views import IncidentsView
-from tests.failing import beat, begun, closed, opened, quiet
-from tests.histories import kinds
+from tests.support.failing import beat, begun, closed, opened, quiet
+from tests.support.histories import kinds
 
 
 def test_only_so_many_holders_are_kept() -> None:

@@ -27,8 +27,8 @@ from controller_simulator.cluster.operations import (
     StopBroker,
 )
 from controller_simulator.zookeeper.log import ZnodeLog
-from tests.histories import Fold
-from tests.recordings import RECORDED, load_recording
+from tests.support.histories import Fold
+from tests.support.recordings import RECORDED, load_recording
 
 RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
 HEARTBEAT_MS = 10_000

@@ -13,9 +13,9 @@ from controller_model.records.events import PredictionFailed
 from controller_model.records.predictions import Verdict
 from controller_simulator.cluster.operations import FailLogDir, KillBroker, StopBroker
 from controller_simulator.zookeeper.log import ZnodeLog
-from tests.histories import Fold
-from tests.recordings import RECORDED, load_recording
-from tests.watched import facts
+from tests.support.histories import Fold
+from tests.support.recordings import RECORDED, load_recording
+from tests.support.watched import facts
 
 RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
 HEARTBEAT_MS = 10_000

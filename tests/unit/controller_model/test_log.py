@@ -30,7 +30,7 @@ from controller_model.state.packing import (
     pack_topic,
     unpack_control,
 )
-from tests.histories import Fold, History, kinds, payload, replaced, small_cluster
+from tests.support.histories import Fold, History, kinds, payload, replaced, small_cluster
 
 
 def begun() -> tuple[History, Fold]:

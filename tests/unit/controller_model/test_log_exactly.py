@@ -15,7 +15,7 @@ from controller_model.records.events import (
 )
 from controller_model.records.views import ResyncWanted
 from controller_model.state.control_plane import LogLedger
-from tests.histories import Fold, History, kinds, only, replaced, small_cluster
+from tests.support.histories import Fold, History, kinds, only, replaced, small_cluster
 
 ZNODES = 8
 """Of the small cluster."""

@@ -13,7 +13,7 @@ from controller_model.history.snapshot import Snapshot
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ZnodeChange, encode_changes
 from controller_model.records.loose_log import LooseChange, decode_line
-from tests.histories import History, small_cluster
+from tests.support.histories import History, small_cluster
 
 
 def loose(changes: Iterable[ZnodeChange]) -> tuple[LooseChange, ...]:

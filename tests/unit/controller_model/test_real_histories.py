@@ -13,9 +13,9 @@ from controller_model.records.events import (
 )
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.zookeeper.log import ZnodeLog
-from tests.agreement import Agreement, Reason, agree, agree_from_each_point
-from tests.histories import Fold
-from tests.recordings import Recording, load_recording
+from tests.support.agreement import Agreement, Reason, agree, agree_from_each_point
+from tests.support.histories import Fold
+from tests.support.recordings import Recording, load_recording
 
 HEARTBEAT_MS = 10_000
 

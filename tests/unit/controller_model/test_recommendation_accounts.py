@@ -22,7 +22,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, TopicState
 from controller_model.tracking import incident_tracker, recommendation_tracker
 from controller_model.tracking.accounts import Telling
-from tests.histories import Fold, History, only, small_cluster
+from tests.support.histories import Fold, History, only, small_cluster
 
 BEAT_MS = 10_000
 PARTITIONS = 10

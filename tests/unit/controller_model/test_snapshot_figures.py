@@ -9,7 +9,7 @@ import pytest
 
 from controller_model.history.snapshot import encode_snapshot, snapshot
 from controller_model.records.changes import ChangeKind, SessionState
-from tests.histories import Fold, History, small_cluster, state_path
+from tests.support.histories import Fold, History, small_cluster, state_path
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 

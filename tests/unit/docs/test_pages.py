@@ -18,9 +18,9 @@ from docs.http_page import CLUSTER_NAME, HOST
 from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS
 from kcm.__main__ import VERBS
+from tests.support.api_server import Served
+from tests.support.samples import broker_view, cluster_view, topic_view
 from tests.unit.docs.pages import ROOT, Found, anchors, code, commands, links, split
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import broker_view, cluster_view, topic_view
 
 PLACEHOLDERS = {"N": "3", "TIME": "1h"}
 """What stands for a value that an option checks."""

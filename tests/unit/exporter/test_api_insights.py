@@ -9,8 +9,8 @@ import pytest
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import Counts, TopicView
 from exporter.api import worker
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import as_of, broker_view, cluster_view, topic_view
+from tests.support.api_server import Served
+from tests.support.samples import as_of, broker_view, cluster_view, topic_view
 
 PROD = "/api/v1/clusters/prod"
 PARTITIONS = 1_100

@@ -9,7 +9,7 @@ from controller_model.kafka.ids import Position
 from controller_model.records.event_records import EventRecord
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import UNPROVEN_AT_MOST_MS, ViewStore
-from tests.unit.exporter.samples import (
+from tests.support.samples import (
     T0,
     as_of,
     broker_view,

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from exporter.live.page import POLICY, read_files
-from tests.unit.exporter.api_server import Served
+from tests.support.api_server import Served
 
 FILES = read_files(partition_metrics=False)
 SCRIPTS = sorted(name for name in FILES if name.endswith(".js"))

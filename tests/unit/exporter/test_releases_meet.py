@@ -17,7 +17,7 @@ from controller_model.records.changes import (
 from controller_model.records.event_records import encode_event
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
-from tests.unit.exporter.samples import (
+from tests.support.samples import (
     EVENTS,
     as_of,
     broker_view,

@@ -15,8 +15,8 @@ from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import IsrShrunk
 from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
+from tests.support.api_server import Served
+from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
 
 PROD = "/api/v1/clusters/prod"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.histories import History
-from tests.unit.kcm.replaying import failing_over
+from tests.support.histories import History
+from tests.support.replaying import failing_over
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ from controller_model.records.changes import encode_change
 from kcm.history.bundle_file import LOG_NAME, VERSION, Manifest, Versions, write_bundle
 from kcm.history.replay_input import Line, _lines
 from kcm.history.replay_run import MOST_DAMAGE_TOLD
-from tests.histories import History
-from tests.unit.kcm.replaying import Run, failing_over, lines, write
+from tests.support.histories import History
+from tests.support.replaying import Run, failing_over, lines, write
 
 
 def test_damage_is_told_with_its_place_and_counted(

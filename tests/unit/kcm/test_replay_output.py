@@ -12,8 +12,8 @@ import pytest
 from controller_model.records.changes import encode_changes
 from controller_model.records.event_records import decode_event
 from kcm.history.replay_text import MOST_BROKERS, MOST_DIFFERENCES, MOST_PARTITIONS
-from tests.histories import History, small_cluster
-from tests.unit.kcm.replaying import Run, lines, write
+from tests.support.histories import History, small_cluster
+from tests.support.replaying import Run, lines, write
 
 
 def test_events_of_another_cluster_are_never_printed(

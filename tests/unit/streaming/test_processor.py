@@ -36,7 +36,7 @@ from controller_model.state.control_plane import Assumed
 from controller_model.state.packing import UnreadableStateError, unpack_control, unpack_topic
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
-from tests.histories import History, small_cluster
+from tests.support.histories import History, small_cluster
 
 LINEAGE = "0000000000001-abc"
 

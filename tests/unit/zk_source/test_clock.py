@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import ChangeKind
-from tests.unit.zk_source.ensemble import START_MS, Play
+from tests.support.ensemble import START_MS, Play
 from zk_source.watcher.watcher import Intervals
 
 HOUR_MS = 3_600_000

@@ -36,7 +36,15 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_partitions,
     encode_reassign_partitions,
 )
-from tests.histories import Fold, History, controller_payload, kinds, only, replaced, small_cluster
+from tests.support.histories import (
+    Fold,
+    History,
+    controller_payload,
+    kinds,
+    only,
+    replaced,
+    small_cluster,
+)
 
 OFFSETS = "__consumer_offsets"
 LOG_DIR_EVENT = "/log_dir_event_notification/log_dir_event_0000000001"

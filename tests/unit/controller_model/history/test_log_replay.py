@@ -24,7 +24,7 @@ from controller_model.records.events import (
 )
 from controller_model.records.loose_log import LooseChange, decode_line
 from controller_model.state.control_plane import Assumed
-from tests.histories import (
+from tests.support.histories import (
     OF_ACCOUNTS,
     Fold,
     History,

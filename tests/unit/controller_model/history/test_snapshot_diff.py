@@ -10,7 +10,7 @@ from controller_model.history.snapshot_diff import diff, encode_diff
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import encode_changes
 from controller_model.records.loose_log import decode_line
-from tests.histories import History, small_cluster
+from tests.support.histories import History, small_cluster
 
 
 def told(history: History, seq: int) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from controller_model.records.completeness import Status
 from controller_model.records.events import ControllerElected, IsrShrunk
 from controller_model.records.predictions import Due, Verdict
 from controller_model.records.views import BrokerView, ClusterView, TopicView
-from tests.histories import Fold, small_cluster
+from tests.support.histories import Fold, small_cluster
 
 
 def part(number: int = 0, **fields: Any) -> PartitionFacts:

@@ -22,7 +22,7 @@ from controller_model.kafka.broker_states import (
 )
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by, partition_for
 from controller_model.state.control_plane import BrokerRecord
-from tests.histories import Fold, small_cluster
+from tests.support.histories import Fold, small_cluster
 
 S = BrokerState
 STEPS = {

@@ -8,7 +8,7 @@ from controller_model.handlers.controller import account
 from controller_model.records.changes import SessionState
 from controller_model.records.events import ControllerElected, ElectionCause, FailoverWork
 from controller_model.records.views import Failover
-from tests.histories import (
+from tests.support.histories import (
     Fold,
     History,
     controller_payload,

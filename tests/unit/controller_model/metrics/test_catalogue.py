@@ -20,7 +20,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS, Reading, Stage, Status, assess, behind_ms
 from controller_model.records.events import BrokerEnd, LeaderElectionKind
 from controller_model.records.views import BrokerView, ClusterView, ControllerView
-from tests.unit.exporter.samples import T0, broker_view, cluster_view, log_view
+from tests.support.samples import T0, broker_view, cluster_view, log_view
 
 FRESH = Reading(read_at=T0)
 

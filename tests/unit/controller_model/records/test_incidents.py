@@ -8,8 +8,8 @@ from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.events import IncidentOpened, LeaderElectionKind, LeadersElected
 from controller_model.records.incidents import QUIET_MS, IncidentEnd, sentence
 from controller_model.tracking import incident_tracker
-from tests.failing import beat, begun, closed, opened, quiet
-from tests.histories import Fold, History, only, small_cluster
+from tests.support.failing import beat, begun, closed, opened, quiet
+from tests.support.histories import Fold, History, only, small_cluster
 
 
 def lose(history: History, broker: int) -> None:

@@ -12,7 +12,7 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, encode_change, encode_changes
 from controller_model.records.loose_log import ABSENT, LooseChange, complete, decode_line
-from tests.histories import small_cluster
+from tests.support.histories import small_cluster
 
 
 def line(*records: Any) -> bytes:

@@ -14,7 +14,14 @@ from controller_model.records.predictions import (
     judge,
     patience_ms,
 )
-from tests.histories import Fold, History, controller_payload, only, small_cluster, state_path
+from tests.support.histories import (
+    Fold,
+    History,
+    controller_payload,
+    only,
+    small_cluster,
+    state_path,
+)
 
 
 def followed(history: History) -> Fold:

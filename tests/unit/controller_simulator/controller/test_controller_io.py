@@ -20,7 +20,7 @@ from controller_simulator.zookeeper.writes import (
     fenced,
     unfenced,
 )
-from tests.controllers import Play, told
+from tests.support.controllers import Play, told
 
 PARTITION = TopicPartition("t", 0)
 

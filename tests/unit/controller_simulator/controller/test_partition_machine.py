@@ -18,7 +18,7 @@ from controller_simulator.zookeeper.writes import (
     Multi,
     SetZnode,
 )
-from tests.controllers import Play, told
+from tests.support.controllers import Play, told
 
 PARTITION = TopicPartition("t", 0)
 STATE = "/brokers/topics/t/partitions/0/state"

@@ -9,7 +9,7 @@ from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import ReplicaState
 from controller_simulator.controller.controller_io import BrokenOffError
 from controller_simulator.zookeeper.writes import DeleteZnode, SetZnode, unfenced
-from tests.controllers import Play, replica, told
+from tests.support.controllers import Play, replica, told
 
 TOPIC = "/brokers/topics/t"
 STATE = f"{TOPIC}/partitions/0/state"

@@ -11,7 +11,7 @@ from controller_model.kafka.states import ReplicaState, is_valid
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import Failure
 from controller_simulator.zookeeper.writes import CheckZnode, Multi, SetZnode
-from tests.controllers import Play, replica, told
+from tests.support.controllers import Play, replica, told
 
 PARTITION = TopicPartition("t", 0)
 STATE = "/brokers/topics/t/partitions/0/state"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller_model.kafka.ids import PartitionAndReplica
 from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_simulator.zookeeper.writes import DeleteZnode, unfenced
-from tests.controllers import Play, told
+from tests.support.controllers import Play, told
 
 
 def two_topics(**options: bool) -> Play:

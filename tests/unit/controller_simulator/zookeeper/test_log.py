@@ -6,7 +6,7 @@ from controller_model.records.changes import ChangeKind, digest_text, znode_dige
 from controller_simulator.zookeeper.log import ZnodeLog
 from controller_simulator.zookeeper.tree import ZnodeTree
 from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode, Multi, SetZnode
-from tests.histories import Fold
+from tests.support.histories import Fold
 
 
 def written() -> ZnodeTree:

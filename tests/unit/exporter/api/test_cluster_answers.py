@@ -13,7 +13,7 @@ from controller_model.records.events import BrokerStarted, IsrShrunk
 from controller_model.records.views import ControllerView
 from exporter.api import cluster_answers
 from exporter.intake.view_store import ViewStore
-from tests.unit.exporter.samples import (
+from tests.support.samples import (
     T0,
     as_of,
     broker_view,

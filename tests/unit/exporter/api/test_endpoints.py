@@ -13,8 +13,8 @@ from controller_model.records.incidents import INCIDENTS_KEPT
 from controller_model.records.views import Counts, TopicView
 from exporter.partitions import partition_pages
 from exporter.partitions.conditions import Condition
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.samples import (
     T0,
     as_of,
     broker_view,

@@ -11,8 +11,8 @@ from controller_model.records.views import BrokerView
 from exporter.core.render import Format
 from exporter.intake.maintenance import Progress, progress_of
 from pipeline.maintenance import VERSION, PlannedWork
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import T0, broker_view, cluster_view
+from tests.support.api_server import Served
+from tests.support.samples import T0, broker_view, cluster_view
 
 EPOCH = 2**60 + 1
 """The epoch of the samples' brokers."""

@@ -13,7 +13,7 @@ from controller_model.insights.cluster_facts import ClusterFacts
 from exporter.api.worker import KEPT, KEPT_FOR_S, MOST_WAITING, REST, Worker
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.view_store import ViewStore
-from tests.unit.exporter.samples import as_of, broker_view, cluster_view, record, topic_view
+from tests.support.samples import as_of, broker_view, cluster_view, record, topic_view
 
 
 class Clock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter.core.status import ReadingStatus, reading_of_cluster, reasons_not_ready
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.reader import newest_signs
-from tests.unit.exporter.samples import T0, cluster_view, log_view, record
+from tests.support.samples import T0, cluster_view, log_view, record
 
 GONE_MS = 15_000
 READY = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0)

@@ -7,7 +7,7 @@ import pytest
 from controller_model.records.event_records import EventRecord
 from exporter.intake import event_store
 from exporter.intake.event_store import EventStore
-from tests.unit.exporter.samples import EVENTS, as_of, elected, event_record, raw
+from tests.support.samples import EVENTS, as_of, elected, event_record, raw
 
 FAR = as_of(10**9)
 

@@ -10,7 +10,7 @@ import pytest
 from controller_model.records.views import ControllerView, encode_view
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.view_store import ViewStore
-from tests.unit.exporter.samples import (
+from tests.support.samples import (
     as_of,
     broker_view,
     cluster_view,

@@ -18,8 +18,8 @@ from exporter.intake.event_store import EventStore
 from exporter.live.events import EVENTS_SHOWN, RecentEvents
 from exporter.live.feed import MOST_VIEWERS, LiveFeed, Viewer
 from exporter.live.stream import EventStream
-from tests.unit.exporter.api_server import Served
-from tests.unit.exporter.samples import (
+from tests.support.api_server import Served
+from tests.support.samples import (
     as_of,
     broker_view,
     cluster_view,

@@ -12,7 +12,7 @@ from controller_model.records.views import BrokerView, ControllerView, Counts, F
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import fleet_rows
 from exporter.live.problems import Severity, problems_of, severity_of
-from tests.unit.exporter.samples import T0, broker_view, cluster_view
+from tests.support.samples import T0, broker_view, cluster_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
 

@@ -8,7 +8,7 @@ import pytest
 from controller_model.records.views import TopicView
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.partitions.one_rack import OneRackCount
-from tests.unit.exporter.samples import broker_view, cluster_view, log_view, topic_entry, topic_view
+from tests.support.samples import broker_view, cluster_view, log_view, topic_entry, topic_view
 
 TOGETHER = topic_view("together", replicas=((0, 1), (1, 0)))
 SPREAD = topic_view("spread", replicas=((0, 2), (2, 1)))

@@ -15,7 +15,7 @@ from exporter.partitions.worst_topics import (
     WorstTopicsThread,
     worst_topics,
 )
-from tests.unit.exporter.samples import T0, broker_view, cluster_view, topic_entry, topic_view
+from tests.support.samples import T0, broker_view, cluster_view, topic_entry, topic_view
 
 SOME_OFFLINE = Counts(topics=4, partitions=8, offline=3, under_replicated=5, under_min_isr=2)
 

@@ -21,7 +21,7 @@ from exporter.core.render import Format, choose_format
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector, render_cluster
 from pipeline.maintenance import PlannedWork
-from tests.unit.exporter.samples import (
+from tests.support.samples import (
     T0,
     as_of,
     broker_view,

@@ -9,7 +9,7 @@ from exporter.core.render import Format
 from exporter.intake.view_store import ViewStore
 from exporter.scrape import partition_series
 from exporter.scrape.partition_series import PARTITION_METRICS, PartitionCollector
-from tests.unit.exporter.samples import as_of, cluster_view, deleted, record, topic_view
+from tests.support.samples import as_of, cluster_view, deleted, record, topic_view
 
 
 def exposition(collector: PartitionCollector, store: ViewStore) -> bytes:

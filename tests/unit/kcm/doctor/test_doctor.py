@@ -20,7 +20,7 @@ from kcm.doctor.findings import Finding, Level, fail, ok, run_checks, unknown, w
 from kcm.doctor.kafka import same_cluster, shown_cluster
 from kcm.doctor.zookeeper import server_answer
 from pipeline.runtime import UnreachableError
-from tests.unit.exporter.samples import T0, cluster_view, log_view
+from tests.support.samples import T0, cluster_view, log_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
 

@@ -30,7 +30,7 @@ from kcm.history.bundle_file import (
 )
 from kcm.history.bundle_log import IncidentLog
 from pipeline.runtime import UsageError
-from tests.histories import Fold, History, small_cluster
+from tests.support.histories import Fold, History, small_cluster
 
 
 def two_resyncs() -> tuple[History, ZnodeChange, ZnodeChange]:

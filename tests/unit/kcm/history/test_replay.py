@@ -13,8 +13,8 @@ import pytest
 
 from controller_model.records.changes import encode_changes
 from kcm.__main__ import main
-from tests.histories import History
-from tests.unit.kcm.replaying import Run, lines, write
+from tests.support.histories import History
+from tests.support.replaying import Run, lines, write
 
 
 def test_a_log_may_be_lines_arrays_gzip_or_standard_input(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller_model.records.changes import ChangeKind, SessionState
-from tests.unit.zk_source.ensemble import SERVER, Play
+from tests.support.ensemble import SERVER, Play
 from zk_source.watcher.commands import Tell
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
 from zk_source.watcher.watcher import Intervals

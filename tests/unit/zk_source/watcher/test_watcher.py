@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller_model.records.changes import ChangeKind, SessionState
-from tests.unit.zk_source.ensemble import Ensemble, Play
+from tests.support.ensemble import Ensemble, Play
 from zk_source.watcher.commands import GiveUp, NoBrokers, ReplaceClient, Trouble
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from controller_model.records.events import IncidentClosed
 from controller_model.records.incidents import QUIET_MS, Incident
-from tests.histories import Fold, History, only, small_cluster
+from tests.support.histories import Fold, History, only, small_cluster
 
 BEAT_MS = 10_000
 """Between two heartbeats."""

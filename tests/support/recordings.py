@@ -14,7 +14,7 @@ import msgspec
 from controller_simulator.cluster.operations import Operation
 from controller_simulator.zookeeper.commits import Commit
 
-RECORDED = Path(__file__).with_name("recorded")
+RECORDED = Path(__file__).parents[1] / "recorded"
 
 
 class QuietPoint(msgspec.Struct, frozen=True):

@@ -26,8 +26,8 @@ from controller_simulator.controller.controller_io import state_path
 from controller_simulator.zookeeper.commits import Changed, Commit, Committed, Created, Removed
 from controller_simulator.zookeeper.log import ZnodeLog
 from controller_simulator.zookeeper.tree import ZnodeTree
-from tests.histories import Fold
-from tests.recordings import Recording
+from tests.support.histories import Fold
+from tests.support.recordings import Recording
 
 MASKED = {
     "timestamp": "the clock (ControllerZNode.encode, BrokerIdZNode.encode)",

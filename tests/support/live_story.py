@@ -23,8 +23,8 @@ from controller_simulator.cluster.operations import (
 from controller_simulator.cluster.settings import NoChance
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.zookeeper.commits import Committed, Created, Removed
-from tests.histories import Fold, History
-from tests.unit.exporter.api_server import Served
+from tests.support.api_server import Served
+from tests.support.histories import Fold, History
 
 HEARTBEAT_MS = 10_000
 MINUTE_MS = 60_000

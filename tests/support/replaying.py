@@ -11,7 +11,7 @@ import pytest
 
 from controller_model.records.changes import ZnodeChange, encode_change
 from kcm.__main__ import main
-from tests.histories import History, small_cluster
+from tests.support.histories import History, small_cluster
 
 
 def failing_over() -> History:

@@ -18,7 +18,7 @@ from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import make_app
-from tests.unit.exporter.samples import T0, event_record, record
+from tests.support.samples import T0, event_record, record
 
 
 class Served:
