@@ -7,12 +7,13 @@ classes, the command line, the API's table), so it cannot promise what is not th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from docs.commands_page import commands_page
 from docs.configuration_page import configuration_page
 from docs.events_page import events_page
+from docs.house import with_house
 from docs.http_page import http_page
 from docs.metrics_page import metrics_page
 
@@ -30,17 +31,25 @@ def main(arguments: list[str], folder: Path = FOLDER) -> int:
     """Write the pages; with --check write nothing and return 1 when one is out of step."""
     check = arguments == ["--check"]
     behind = 0
-    for name, make in PAGES.items():
-        path, text = folder / name, make()
+    for name, path, text in _made(folder):
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         if check:
-            sys.stderr.write(f"docs/{name} is out of step; run `make generate`\n")
+            sys.stderr.write(f"{name} is out of step; run `make generate`\n")
             behind = 1
         else:
             path.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"docs/{name}: written\n")
+            sys.stdout.write(f"{name}: written\n")
     return behind
+
+
+def _made(folder: Path) -> Iterator[tuple[str, Path, str]]:
+    """Yield each page's name, path and text, and ARCHITECTURE.md, of which one picture is made."""
+    for name, make in PAGES.items():
+        yield f"docs/{name}", folder / name, make()
+    architecture = folder.parent / "ARCHITECTURE.md"
+    if architecture.exists():
+        yield "ARCHITECTURE.md", architecture, with_house(architecture.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+"""The picture of the house: every folder of the packages stands in it, in the contracts' order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.house import BEGIN, END, ROOT, house, with_house
+
+
+def test_every_folder_stands_in_the_picture() -> None:
+    """A reader finds each package's folders by their names, each with what lives there."""
+    lines = house().splitlines()
+    for package in (
+        "controller_model",
+        "controller_simulator",
+        "dashboards",
+        "exporter",
+        "kcm",
+        "zk_source",
+    ):
+        for folder in ROOT.joinpath(package).iterdir():
+            if (folder / "__init__.py").exists():
+                drawn = [line for line in lines if line[2:].split(" ")[0] == f"{folder.name}/"]
+                assert drawn, folder
+                assert all(len(line.split(maxsplit=2)) > 1 for line in drawn), folder
+
+
+def test_no_folder_holds_more_than_twenty_modules() -> None:
+    """A folder fits in one's head."""
+    packages = (
+        "controller_model",
+        "controller_simulator",
+        "dashboards",
+        "exporter",
+        "kcm",
+        "pipeline",
+        "streaming",
+        "zk_source",
+    )
+    folders = {path.parent for package in packages for path in (ROOT / package).rglob("*.py")}
+    modules = {
+        folder: len([p for p in folder.glob("*.py") if p.name != "__init__.py"])
+        for folder in folders
+    }
+    assert {folder: count for folder, count in modules.items() if count > 20} == {}
+
+
+def test_a_page_keeps_what_stands_around_the_picture() -> None:
+    """Only what is between the two marks is drawn anew, and drawing twice changes nothing."""
+    drawn = with_house(f"before\n{BEGIN}\nSTALE\n{END}\nafter\n")
+    assert drawn.startswith(f"before\n{BEGIN}\n\nFrom top to bottom")
+    assert drawn.endswith(f"{END}\nafter\n")
+    assert "STALE" not in drawn
+    assert with_house(drawn) == drawn
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    """A picture that has no place is our mistake, and said to be one."""
+    with pytest.raises(ValueError, match="lacks the marks"):
+        with_house("# Architecture\n")
+
+
+def test_a_contract_orders_the_picture(tmp_path: Path) -> None:
+    """Layers are drawn from top to bottom, and siblings of one layer share a bar."""
+    (tmp_path / "pyproject.toml").write_text(
+        '[[tool.importlinter.contracts]]\ntype = "layers"\nlayers = ["top", "left | right"]\n',
+        encoding="utf-8",
+    )
+    for name in ("top", "left", "right"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(
+            f'"""The {name}.\n\nMore."""\n', encoding="utf-8"
+        )
+    drawn = [line.split() for line in house(tmp_path).splitlines() if line.endswith(".")][1:]
+    assert drawn == [
+        ["top/", "The", "top."],
+        ["|", "left/", "The", "left."],
+        ["|", "right/", "The", "right."],
+    ]
