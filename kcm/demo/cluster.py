@@ -18,7 +18,8 @@ from kcm.demo.load import Load
 from kcm.demo.truth_reader import KafkaTruth, ZooKeeperTruth
 from kcm.processes.ports import HOST
 from kcm.stack.kafka import ZooKeeperModeBroker
-from kcm.stack.zookeeper import ZooKeeper, four_letter_word
+from kcm.stack.zookeeper import ZooKeeper
+from zk_source.zookeeper.four_letter_words import four_letter_word
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +20,9 @@ from kazoo.handlers.threading import KazooTimeoutError
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
 from kcm.cli.written import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
-from kcm.stack.zookeeper import four_letter_word
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
+from zk_source.zookeeper.four_letter_words import four_letter_word, host_and_port
 
 ANSWER_S = 3.0
 """A server that takes longer to say who it is cannot be watched live."""
@@ -41,10 +40,10 @@ _TREES = ("/brokers/ids", "/brokers/topics", *WATCHED_SUBTREES)
 def check_server(settings: WatchSettings, address: str) -> Finding:
     """Ask one server who it is; its words may be switched off, which is no fault."""
     about = f"zookeeper {address}"
-    host, _, port = address.rpartition(":")
+    host, port = host_and_port(address)
     began = time.monotonic()
     try:
-        answer = _ask(settings, host.strip("[]"), int(port))
+        answer = four_letter_word(host, port, "srvr", deadline_s=ANSWER_S, tls=_tls(settings))
     except ssl.SSLError as error:
         why = getattr(error, "verify_message", "") or error.reason or "the handshake failed"
         todo = "give zookeeper its TLS port, and zk_tls_ca, zk_tls_cert what fits it"
@@ -56,22 +55,17 @@ def check_server(settings: WatchSettings, address: str) -> Finding:
     return server_answer(about, answer, took_ms)
 
 
-def _ask(settings: WatchSettings, host: str, port: int) -> str:
-    """Return a server's answer to srvr, over TLS where the settings say so; raises OSError."""
+def _tls(settings: WatchSettings) -> ssl.SSLContext | None:
+    """Return how to speak TLS with a server; None where the settings want none."""
     if not settings.zk_tls:
-        return four_letter_word(host, port, "srvr", deadline_s=ANSWER_S)
+        return None
     context = ssl.create_default_context()
     if settings.zk_tls_ca is not None:
         context.load_verify_locations(settings.zk_tls_ca)
     if settings.zk_tls_cert is not None and settings.zk_tls_key is not None:
         password = settings.tls_key_password()
         context.load_cert_chain(settings.zk_tls_cert, settings.zk_tls_key, password)
-    with (
-        socket.create_connection((host, port), ANSWER_S) as plain,
-        context.wrap_socket(plain, server_hostname=host) as connection,
-    ):
-        connection.sendall(b"srvr")
-        return b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
+    return context
 
 
 def server_answer(about: str, answer: str, took_ms: float) -> Finding:

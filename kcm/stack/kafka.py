@@ -16,7 +16,7 @@ from kcm.processes.errors import StackError
 from kcm.processes.ports import HOST, free_port
 from kcm.stack.kafka_probe import ProbeError, ask_brokers
 from kcm.stack.server import LOG_PROPERTIES, Server
-from kcm.stack.zookeeper import four_letter_word
+from zk_source.zookeeper.four_letter_words import four_letter_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

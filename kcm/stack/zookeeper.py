@@ -6,12 +6,12 @@ disk does not stretch latencies. Data that must survive a power cut has no place
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 from kcm.jars.java import find_java
 from kcm.processes.ports import HOST, free_port
 from kcm.stack.server import LOG_PROPERTIES, Server
+from zk_source.zookeeper.four_letter_words import four_letter_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from kcm.processes.supervisor import Supervisor
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+ANSWER_DEADLINE_S = 1.0  # it is local, and answers in a millisecond
 TICK_TIME_MS = 250  # sessions expire on multiples of this
 MIN_SESSION_TIMEOUT_MS = 500  # ZooKeeper's own minimum is two ticks; tests want short sessions
 MAX_SESSION_TIMEOUT_MS = 60_000  # ZooKeeper's own maximum is twenty ticks, 5 s here: too short
-ANSWER_DEADLINE_S = 1.0  # a healthy server answers a four-letter word in a millisecond
 PREALLOC_KIB = (
     4096  # a transaction log grows in steps of this; the default of 64 MiB fills RAM disks
 )
@@ -104,21 +104,9 @@ class ZooKeeper(Server):
     def seen(self) -> str | None:
         """Return None when it serves, else what its answer to `srvr` was."""
         try:
-            answer = four_letter_word(HOST, self.port, "srvr")
+            answer = four_letter_word(HOST, self.port, "srvr", deadline_s=ANSWER_DEADLINE_S)
         except OSError as error:
             return f"{self.connect_string}: {error}"
         if "Mode: " in answer:
             return None
         return f"{self.connect_string} answered srvr with {answer.strip()[:200]!r}"
-
-
-def four_letter_word(
-    host: str, port: int, word: str, *, deadline_s: float = ANSWER_DEADLINE_S
-) -> str:
-    """Return a server's answer to an administrator's word such as `mntr`; OSError if none."""
-    with socket.create_connection((host, port), deadline_s) as connection:
-        connection.sendall(word.encode())
-        chunks = []
-        while chunk := connection.recv(65536):
-            chunks.append(chunk)
-    return b"".join(chunks).decode(errors="replace")

@@ -58,12 +58,13 @@ from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import ZooKeeperModeBroker
-from kcm.stack.zookeeper import ZooKeeper, four_letter_word
+from kcm.stack.zookeeper import ZooKeeper
 from tests.component.cluster_at_rest import ClusterAtRest, state_path
 from tests.component.kafka_requests import alter_partition_reassignments
 from tests.component.txn_log import read_txn_logs
 from tests.support.recordings import QuietPoint, Recording
 from tests.support.waiting import wait_until
+from zk_source.zookeeper.four_letter_words import four_letter_word
 
 BROKER_IDS = (0, 1, 2)
 SESSION_TIMEOUT_MS = 9000  # longer than a stall, so that a frozen broker is not taken for dead

@@ -21,8 +21,9 @@ from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker, ZooKeeperModeBroker
 from kcm.stack.kafka_probe import ask_brokers
 from kcm.stack.prometheus import Prometheus, find_prometheus
-from kcm.stack.zookeeper import ZooKeeper, four_letter_word
+from kcm.stack.zookeeper import ZooKeeper
 from tests.support.waiting import wait_until
+from zk_source.zookeeper.four_letter_words import four_letter_word
 
 SESSION_TIMEOUT_MS = 2000
 

@@ -21,7 +21,7 @@ from kcm.jars.jars import (
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
-from kcm.stack.zookeeper import ZooKeeper, four_letter_word
+from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import EnvironmentProblemError
 from tests.component.watching import (
     LogReader,
@@ -34,6 +34,7 @@ from tests.component.watching import (
     watching,
 )
 from tests.support.waiting import wait_until
+from zk_source.zookeeper.four_letter_words import four_letter_word
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from zk_source.zookeeper.four_letter_words import (
+    ANSWER_DEADLINE_S,
+    four_letter_word,
+    host_and_port,
+)
 from zk_source.zookeeper.server_figures import ServerFigures, read_mntr, read_srvr
 
 ASK_EVERY_S = 15.0
@@ -27,17 +31,11 @@ ASK_EVERY_S = 15.0
 LOOK_EVERY_S = 1.0
 """How soon it is noticed that the session is on another server, or on none."""
 
-ANSWER_DEADLINE_S = 2.0
-"""A healthy server answers within milliseconds; one that does not has no figures."""
-
 STALE_S = 3 * ASK_EVERY_S
 """Two answers may be missed; after that nobody knows."""
 
 REFUSED_FOR_S = 600.0
 """How long `mntr` is not asked again after a refusal, which the server logs, too."""
-
-MOST_ANSWER_BYTES = 1 << 20
-"""An answer has some kilobytes; more is not from a ZooKeeper."""
 
 _MS_PER_S = 1000
 
@@ -153,30 +151,21 @@ def ask_server(server: str, refused: dict[str, float]) -> ServerFigures | None:
     """Return what a server tells, None for nothing; `refused` remembers who refuses `mntr`."""
     began = time.monotonic()
     if refused.get(server, -math.inf) + REFUSED_FOR_S < began:
-        if (told := _told(server, "mntr", read_mntr)) is not None:
+        if (told := _read_word(server, "mntr", read_mntr)) is not None:
             return told
         refused[server] = began
-    return _told(server, "srvr", read_srvr)
+    return _read_word(server, "srvr", read_srvr)
 
 
-def _told(
+def _read_word(
     server: str, word: str, read: Callable[[str, str], ServerFigures | None]
 ) -> ServerFigures | None:
-    host, _, port = server.rpartition(":")
     began = time.monotonic()
     try:
-        address = (host.strip("[]"), int(port))
-        with socket.create_connection(address, ANSWER_DEADLINE_S) as connection:
-            connection.settimeout(ANSWER_DEADLINE_S)
-            connection.sendall(word.encode())
-            answer = b""
-            while len(answer) < MOST_ANSWER_BYTES and (more := connection.recv(65_536)):
-                answer += more
-                if time.monotonic() > began + ANSWER_DEADLINE_S:
-                    return None
+        answer = four_letter_word(*host_and_port(server), word)
     except (OSError, ValueError):
         return None
-    figures = read(server, answer.decode(errors="replace"))
+    figures = read(server, answer)
     took_s = time.monotonic() - began
     return None if figures is None else dataclasses.replace(figures, answered_s=took_s)
 
