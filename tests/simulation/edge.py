@@ -34,7 +34,7 @@ from zk_source.wire.inbox import (
     SessionChanged,
     View,
 )
-from zk_source.wire.protocol import Err, Sync
+from zk_source.wire.operations import Err, Sync
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -179,7 +179,7 @@ class Edge:
         else:
             self._client_zxid = max(self._client_zxid, item.zxid)
             self._results[item.token] = item.results
-            self.inbox.put(Reply(item.token, item.request, item.zxid, item.err, b"", 0))
+            self.inbox.put(Reply(item.token, item.zxid, item.err, b"", 0))
         self.wake(0)
 
     # --- the loop ---------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Edge:
                 if self.connection is not None:
                     self.connection.send(command)
                 else:
-                    self.inbox.put(Reply(token, request, 0, Err.CONNECTION_LOSS, b"", 0))
+                    self.inbox.put(Reply(token, 0, Err.CONNECTION_LOSS, b"", 0))
             case ReplaceClient():
                 self._new_client()
             case GiveUp():

@@ -29,7 +29,7 @@ from zk_source.watcher.readiness import Readiness, Ready, Wait
 from zk_source.watcher.reading import Purpose, Reading
 from zk_source.watcher.recorder import Recorder
 from zk_source.wire.inbox import Inbox, Item, Notification
-from zk_source.wire.protocol import ZnodeData
+from zk_source.wire.operations import ZnodeData
 
 Plant = Callable[[], AbstractContextManager[None]]
 

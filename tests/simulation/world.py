@@ -21,7 +21,7 @@ from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
 from zk_source.watcher.watcher import Intervals
 from zk_source.wire.inbox import View
-from zk_source.wire.protocol import ZnodeData
+from zk_source.wire.operations import ZnodeData
 
 OLD = 0.3
 """Of the ensembles, those before ZooKeeper 3.6."""

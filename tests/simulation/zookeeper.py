@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tests.simulation.clock import Clock
 from zk_source.watcher.commands import Send
-from zk_source.wire.protocol import (
+from zk_source.wire.operations import (
     AddWatch,
     Children,
     Err,
@@ -23,7 +23,6 @@ from zk_source.wire.protocol import (
     Op,
     Read,
     Refused,
-    Request,
     Result,
     SingleRead,
     Sync,
@@ -92,7 +91,6 @@ class Answer(NamedTuple):
     """A reply to a request."""
 
     token: int
-    request: Request
     zxid: int
     err: int
     results: tuple[Result, ...]
@@ -137,24 +135,24 @@ class Connection:
         server, request = self.server, command.request
         match request:
             case AddWatch() | MultiRead() if server.old:
-                self.push(Answer(command.token, request, server.zxid, Err.UNIMPLEMENTED, ()))
+                self.push(Answer(command.token, server.zxid, Err.UNIMPLEMENTED, ()))
                 self.push(None)
             case SingleRead():
                 result = self._read_and_watch(request)
                 err = result.code if isinstance(result, Refused) else Err.OK
                 values = () if isinstance(result, Refused) else (result,)
-                self.push(Answer(command.token, request, server.zxid, err, values))
+                self.push(Answer(command.token, server.zxid, err, values))
             case AddWatch(path=path):
                 self._watched.append(path)
-                self.push(Answer(command.token, request, server.zxid, Err.OK, ()))
+                self.push(Answer(command.token, server.zxid, Err.OK, ()))
             case Sync():
                 if not server.cut_off:
                     server.catch_up()
-                self.push(Answer(command.token, request, server.zxid, Err.OK, ()))
+                self.push(Answer(command.token, server.zxid, Err.OK, ()))
             case MultiRead(reads=reads):
                 # The reply's zxid is taken first, the values after: all of one moment here.
                 results = tuple(server.tree.read(read) for read in reads)
-                self.push(Answer(command.token, request, server.zxid, Err.OK, results))
+                self.push(Answer(command.token, server.zxid, Err.OK, results))
 
     def _read_and_watch(self, request: SingleRead) -> Result:
         result = self.server.tree.read((request.op, request.path))

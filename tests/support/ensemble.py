@@ -21,7 +21,7 @@ from controller_model.records.changes import (
 from zk_source.watcher.commands import Command, Send
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
-from zk_source.wire.protocol import (
+from zk_source.wire.operations import (
     AddWatch,
     Children,
     Err,

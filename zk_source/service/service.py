@@ -36,8 +36,8 @@ from zk_source.watcher.commands import (
     NoBrokers,
     ReplaceClient,
     Send,
-    Tell,
     Trouble,
+    Warn,
 )
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
@@ -51,7 +51,8 @@ from zk_source.wire.inbox import (
     SessionChanged,
     View,
 )
-from zk_source.wire.protocol import BadReplyError, Err, Result
+from zk_source.wire.jute import BadReplyError, decode
+from zk_source.wire.operations import Err, Result
 from zk_source.zookeeper.ensemble import WatchedEnsemble
 from zk_source.zookeeper.server_health import watched_health
 
@@ -219,7 +220,7 @@ class WatcherService:
     def _take_in(self, item: Item, now_ms: int) -> None:
         match item:
             case Notification(type=type_, path=path):
-                self._watcher.on_event(type_, path.removeprefix(self._settings.chroot), now_ms)
+                self._watcher.on_event(type_, path, now_ms)
             case Reply():
                 self._take_in_reply(item, now_ms)
             case SessionChanged() if self._ensemble.is_own(item):
@@ -234,11 +235,14 @@ class WatcherService:
                 self._watcher.on_other_watcher(item, now_ms)
 
     def _take_in_reply(self, reply: Reply, now_ms: int) -> None:
+        request = self._watcher.request(reply.token)
+        if request is None:
+            return  # it was given up, or belongs to an earlier connection
         err = reply.err
         results: tuple[Result, ...] = ()
         if err == Err.OK:
             try:
-                results = reply.request.decode(reply.body, reply.offset)
+                results = decode(request, reply.body, reply.offset)
             except BadReplyError as error:
                 self._log.warning("ZooKeeper's reply cannot be read", reason=str(error))
                 err = Err.MARSHALLING
@@ -307,7 +311,7 @@ class WatcherService:
                 raise ConflictError(message)
             case GiveUp(message=message):
                 raise EnvironmentProblemError(message)
-            case Tell(text=text, about=about):
+            case Warn(text=text, about=about):
                 self._log.warning(text, **about)
 
     def _delay_ms(self, change: ZnodeChange) -> int | None:

@@ -10,10 +10,9 @@ row that end at the question are answer enough, so that nothing goes round in ci
 from __future__ import annotations
 
 from controller_model.records.changes import SessionState
-from zk_source.watcher.commands import GiveUp, Trouble
-from zk_source.watcher.outbox import Outbox
+from zk_source.watcher.commands import GiveUp, Outbox, Trouble
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Subscription, Watches
-from zk_source.wire.protocol import AddWatch, Err
+from zk_source.wire.operations import AddWatch, Err
 
 MOST_CLOSINGS = 3
 """Connections that end at the question, in a row, before that counts as a refusal."""
@@ -80,7 +79,7 @@ class Arming:
         self._to_arm = []
         self._closings = 0
         self.subscription = OneShotWatches()
-        self._outbox.tell(
+        self._outbox.warn(
             "ZooKeeper refuses recursive watches: one-shot watches are used from here on",
             zookeeper=self._server,
             reason=why,

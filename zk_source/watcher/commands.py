@@ -1,20 +1,23 @@
-"""What the watcher decides to have done: values that the service carries out.
+"""What the watcher decides to have done, in order, and the requests that wait for a reply.
 
-The rule: a decision is data. Nothing here acts, so the decisions can be driven and checked without
-ZooKeeper, Kafka or a clock. A `ZnodeChange` is the command to publish it.
+The rule: a decision is data that the service carries out. Nothing here acts, so the decisions can be
+driven and checked without ZooKeeper, Kafka or a clock. A `ZnodeChange` is the command to publish
+it. A token is used once, and a reply counts only while its request is known here: replies of an
+earlier connection, or to a walk that was given up, are dropped.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import NamedTuple
 
 from controller_model.records.changes import ZnodeChange
-from zk_source.wire.protocol import Request
+from zk_source.wire.operations import Request
 
 
 class Send(NamedTuple):
-    """Send a request; its paths are without the chroot. The reply comes back with the token."""
+    """Send a request; its reply comes back with the token."""
 
     token: int
     request: Request
@@ -46,11 +49,66 @@ class GiveUp(NamedTuple):
     message: str
 
 
-class Tell(NamedTuple):
+class Warn(NamedTuple):
     """Write a warning."""
 
     text: str
     about: dict[str, str | int]
 
 
-Command = ZnodeChange | Send | ReplaceClient | NoBrokers | GiveUp | Tell
+Command = ZnodeChange | Send | ReplaceClient | NoBrokers | GiveUp | Warn
+
+
+class Sent(NamedTuple):
+    """A request that waits for its reply, and the walk that it belongs to, if to any."""
+
+    request: Request
+    walk: object | None
+
+
+class Outbox:
+    """Commands to be carried out, and requests in flight."""
+
+    def __init__(self) -> None:
+        self._commands: list[Command] = []
+        self._in_flight: dict[int, Sent] = {}
+        self._token = 0
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    def add(self, command: Command) -> None:
+        """Add something to be done."""
+        self._commands.append(command)
+
+    def warn(self, text: str, **about: str | int) -> None:
+        """Add a warning to be logged."""
+        self._commands.append(Warn(text, about))
+
+    def send(self, request: Request, *, walk: object | None = None) -> None:
+        """Add a request to be sent."""
+        self._token += 1
+        self._in_flight[self._token] = Sent(request, walk)
+        self._commands.append(Send(self._token, request))
+
+    def take(self) -> list[Command]:
+        """Return what is to be done, and forget it."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    def request(self, token: int) -> Request | None:
+        """Return a request in flight; None when its reply does not matter any more."""
+        sent = self._in_flight.get(token)
+        return None if sent is None else sent.request
+
+    def answered(self, token: int) -> Sent | None:
+        """Return the request that a reply belongs to; None when it does not matter any more."""
+        return self._in_flight.pop(token, None)
+
+    def count(self, matches: Callable[[Sent], bool]) -> int:
+        """Return how many such requests are in flight."""
+        return sum(1 for sent in self._in_flight.values() if matches(sent))
+
+    def forget(self, matches: Callable[[Sent], bool]) -> None:
+        """Ignore the replies to such requests."""
+        self._in_flight = {t: sent for t, sent in self._in_flight.items() if not matches(sent)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from zk_source.watcher.resync import take_reads
-from zk_source.wire.protocol import Op, Read
+from zk_source.wire.operations import Op, Read
 
 MOST_WAITING = 200_000
 """Distinct paths that may wait to be read: about 20 MB."""

@@ -16,7 +16,7 @@ from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import NOWHERE, Position
 from controller_model.znodes.znode_kinds import decode_cluster_id
 from zk_source.wire.inbox import View
-from zk_source.wire.protocol import Children, Err, Op, Read, Refused, Result, ZnodeData
+from zk_source.wire.operations import Children, Err, Op, Read, Refused, Result, ZnodeData
 
 PROBE: tuple[Read, ...] = (
     (Op.GET_CHILDREN, "/brokers"),

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from controller_model.records.changes import ZnodeChange
 from zk_source.watcher.arming import Arming
+from zk_source.watcher.commands import Outbox, Sent
 from zk_source.watcher.dirty import DirtyPaths
-from zk_source.watcher.outbox import Outbox, Sent
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.resync import Pace, TreeWalk
 from zk_source.watcher.subscriptions import MOST_READS
-from zk_source.wire.protocol import (
+from zk_source.wire.operations import (
     AddWatch,
     Err,
     Op,
@@ -172,7 +172,7 @@ class Reading:
                 change = self._recorder.absence(path, zxid, now_ms, even_unknown=in_resync)
             case Refused(code=Err.NO_AUTH):
                 if self._recorder.deny(path):
-                    self._outbox.tell(
+                    self._outbox.warn(
                         "no READ permission on a znode: what depends on it is unknown", path=path
                     )
             case Refused(code=code) if code != Err.NO_NODE:

@@ -19,7 +19,7 @@ from controller_model.records.changes import (
 from controller_model.znodes.znode_kinds import published_data
 from zk_source.watcher.generation_fencing import Generations
 from zk_source.watcher.published import Published
-from zk_source.wire.protocol import ZnodeData
+from zk_source.wire.operations import ZnodeData
 
 MOST_DENIED_PATHS = 100
 """Paths named as unreadable; a closed subtree of thousands is told by its first ones."""

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zk_source.watcher.subscriptions import MOST_READS
-from zk_source.wire.protocol import READ_OVERHEAD_BYTES, Read
+from zk_source.wire.operations import Read
 
 MOST_REQUEST_BYTES = 64 * 1024
 """Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator made of it) binds requests."""
+
+_READ_OVERHEAD_BYTES = 14
+"""What one read adds to a multiRead besides its path: header, length and the watch flag."""
 
 
 class TreeWalk:
@@ -79,7 +82,7 @@ def take_reads(frontier: list[Read], most: int) -> tuple[Read, ...]:
     size = 0
     taken: list[Read] = []
     while frontier and len(taken) < most:
-        size += len(frontier[-1][1].encode()) + READ_OVERHEAD_BYTES
+        size += len(frontier[-1][1].encode()) + _READ_OVERHEAD_BYTES
         if taken and size > MOST_REQUEST_BYTES:
             break
         taken.append(frontier.pop())

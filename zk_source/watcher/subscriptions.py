@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, ZnodeKind, is_published
-from zk_source.wire.protocol import (
+from zk_source.wire.operations import (
     Children,
     Err,
     EventType,

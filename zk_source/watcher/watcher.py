@@ -17,21 +17,29 @@ from typing import NamedTuple
 
 from controller_model.records.changes import SessionState
 from zk_source.watcher.arming import Arming
-from zk_source.watcher.commands import Command, GiveUp, NoBrokers, ReplaceClient, Trouble
+from zk_source.watcher.commands import (
+    Command,
+    GiveUp,
+    NoBrokers,
+    Outbox,
+    ReplaceClient,
+    Sent,
+    Trouble,
+)
 from zk_source.watcher.generation_fencing import Generations, Verdict
-from zk_source.watcher.outbox import Outbox, Sent
 from zk_source.watcher.readiness import PROBE, Readiness, Ready, Wait
 from zk_source.watcher.reading import Purpose, Reading
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.session_tracker import Sight
 from zk_source.watcher.subscriptions import Watches
 from zk_source.wire.inbox import OtherWatcher, View
-from zk_source.wire.protocol import (
+from zk_source.wire.operations import (
     AddWatch,
     Err,
     MultiRead,
     ReadRequest,
     Refused,
+    Request,
     Result,
     SingleRead,
     Sync,
@@ -111,6 +119,10 @@ class Watcher:
     def commands(self) -> list[Command]:
         """Return what to do, in order, and forget it."""
         return self._out.take()
+
+    def request(self, token: int) -> Request | None:
+        """Return a request that waits for its reply; None when the reply does not matter any more."""
+        return self._out.request(token)
 
     @property
     def in_flight(self) -> int:
@@ -269,7 +281,7 @@ class Watcher:
             case Wait(no_brokers=True, root=root):
                 self._out.add(NoBrokers(root))
             case Wait(why=why):
-                self._out.tell("waiting before the resync", reason=why)
+                self._out.warn("waiting before the resync", reason=why)
 
     def _start_resync(self, now_ms: int, *, rebase: bool) -> None:
         want = self._want or _Want("asked for")
@@ -283,7 +295,7 @@ class Watcher:
         )
         if rebase:
             self._readiness.rebased_at(self.generations.position)
-            self._out.tell("ZooKeeper's history was replaced: the resync is a rebase")
+            self._out.warn("ZooKeeper's history was replaced: the resync is a rebase")
         self.sight.regained(now_ms)
         self._heartbeat(now_ms)
         self.reading.start_walk(Purpose.RESYNC, self._intervals.resync_reads_per_s)
@@ -323,7 +335,7 @@ class Watcher:
         self.sight.lost_sight(now_ms)
         self._heartbeat(now_ms)
         self._ask(_Want(reason, now_ms + pause_ms))
-        self._out.tell("a resync is needed", reason=reason)
+        self._out.warn("a resync is needed", reason=reason)
 
     def _take_new_generation(self, other: str, generation: int, now_ms: int) -> None:
         if self._want is not None and self._want.new_generation:
@@ -332,7 +344,7 @@ class Watcher:
         self.sight.lost_sight(now_ms)
         reason = f"watcher {other} wrote generation {generation}"
         self._ask(_Want(reason, now_ms, new_generation=True))
-        self._out.tell(
+        self._out.warn(
             "another watcher writes under this cluster's name: taking a new generation",
             other_watcher=other,
             generation=generation,

@@ -16,18 +16,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 
 from zk_source.config import WatchSettings
+from zk_source.wire.chroot import Chroot
 from zk_source.wire.inbox import Inbox, Reply, SessionChanged
+from zk_source.wire.jute import decode_event, encode
 from zk_source.wire.kazoo_client import make_client, stop_client
+from zk_source.wire.operations import Err, Request
 from zk_source.wire.pipelining import PipeliningConnection
-from zk_source.wire.protocol import (
-    AddWatch,
-    Err,
-    MultiRead,
-    Request,
-    SingleRead,
-    Sync,
-    decode_event,
-)
 
 MOST_RECONNECT_S = 2.0
 """Pauses between tries of all hosts double up to this: a sick ensemble is not hammered."""
@@ -38,28 +32,28 @@ ANSWER_TIMEOUT_S = 2.0
 class _Sink:
     """Takes the place of kazoo's result object: where a request's reply goes."""
 
-    __slots__ = ("_inbox", "_request", "_token")
+    __slots__ = ("_inbox", "_token")
 
-    def __init__(self, inbox: Inbox, token: int, request: Request) -> None:
+    def __init__(self, inbox: Inbox, token: int) -> None:
         self._inbox = inbox
         self._token = token
-        self._request = request
 
     def set_reply(self, zxid: int, err: int, body: bytes, offset: int) -> None:
         """Pass a reply on, undecoded: decoding is not the socket thread's work."""
-        self._inbox.put(Reply(self._token, self._request, zxid, err, body, offset))
+        self._inbox.put(Reply(self._token, zxid, err, body, offset))
 
     def set_exception(self, _error: Exception) -> None:
         """Pass on that the request failed with its connection."""
-        self._inbox.put(Reply(self._token, self._request, 0, Err.CONNECTION_LOSS, b"", 0))
+        self._inbox.put(Reply(self._token, 0, Err.CONNECTION_LOSS, b"", 0))
 
 
 class OrderedConnection(PipeliningConnection):
     """kazoo's connection handler, with notifications and our replies going into the inbox."""
 
-    def __init__(self, *args: Any, inbox: Inbox, **options: Any) -> None:
+    def __init__(self, *args: Any, inbox: Inbox, chroot: Chroot, **options: Any) -> None:
         super().__init__(*args, **options)
         self._inbox = inbox
+        self._chroot = chroot
         self.server = ""
         self.last_error = ""
         self.failures = 0
@@ -67,7 +61,7 @@ class OrderedConnection(PipeliningConnection):
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         type_, path = decode_event(buffer, offset)
-        self._inbox.put_notification(type_, path)
+        self._inbox.put_notification(type_, self._chroot.within(path))
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         pending = self.client._pending
@@ -109,9 +103,13 @@ class ZooKeeperClient:
     def __init__(self, settings: WatchSettings, inbox: Inbox, *, number: int) -> None:
         self.number = number
         self._inbox = inbox
-        self._chroot = settings.chroot
+        self._chroot = Chroot(settings.chroot)
         self._client, self._connection = make_client(
-            settings, OrderedConnection, most_reconnect_s=MOST_RECONNECT_S, inbox=inbox
+            settings,
+            OrderedConnection,
+            most_reconnect_s=MOST_RECONNECT_S,
+            inbox=inbox,
+            chroot=self._chroot,
         )
         self._client.add_listener(self._on_state)
 
@@ -140,9 +138,8 @@ class ZooKeeperClient:
         self._client.start_async()
 
     def send(self, token: int, request: Request) -> None:
-        """Queue a request, its paths without the chroot."""
-        request = self._with_chroot(request)
-        self._client._call(request, _Sink(self._inbox, token, request))
+        """Queue a request."""
+        self._client._call(encode(request, self._chroot), _Sink(self._inbox, token))
 
     def nearest(self, path: str) -> tuple[str, Sequence[str]]:
         """Return the nearest existing ancestor of a whole path, and its children.
@@ -165,22 +162,6 @@ class ZooKeeperClient:
     def close(self) -> None:
         """End the session and the threads; waits at most a few seconds."""
         stop_client(self._client)
-
-    def _with_chroot(self, request: Request) -> Request:
-        if not self._chroot:
-            return request
-        match request:
-            case AddWatch(path=path):
-                return AddWatch(self._whole(path))
-            case Sync(path=path):
-                return Sync(self._whole(path))
-            case MultiRead(reads=reads):
-                return MultiRead([(op, self._whole(path)) for op, path in reads])
-            case SingleRead(op=op, path=path, watch=watch):
-                return SingleRead(op, self._whole(path), watch)
-
-    def _whole(self, path: str) -> str:
-        return self._chroot + path if path != "/" else self._chroot
 
     def _on_state(self, state: str) -> None:
         self._inbox.put(SessionChanged(self.number, state, self._connection.server))

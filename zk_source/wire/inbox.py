@@ -12,14 +12,12 @@ import queue
 import threading
 from typing import NamedTuple
 
-from zk_source.wire.protocol import Request
-
 MOST_EVENTS = 200_000
 """Notifications that may wait: about 30 MB, and more than any burst the watcher keeps up with."""
 
 
 class Notification(NamedTuple):
-    """A watch fired; the path is whole, chroot included."""
+    """A watch fired."""
 
     type: int
     path: str
@@ -29,7 +27,6 @@ class Reply(NamedTuple):
     """A request was answered, or (with an error and no body) failed with its connection."""
 
     token: int
-    request: Request
     zxid: int
     err: int
     body: bytes

@@ -2,7 +2,7 @@
 """Single reads by the hundred on one kazoo connection: one system call for many of them.
 
 The rule: what goes out and what comes in is what kazoo would send and hand on, in the same order,
-only not with a select and a system call for each. Only `SingleRead`s are written together, so any
+only not with a select and a system call for each. Only single reads are written together, so any
 other request takes kazoo's own way. Bounded: `MOST_TOGETHER` requests, `RECEIVE_BYTES` a time.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionDropped
 
+from zk_source.wire.jute import EncodedRequest
 from zk_source.wire.kazoo_client import Authenticating
-from zk_source.wire.protocol import SingleRead
 
 MOST_TOGETHER = 64
 """Requests in one write: about 5 KB, far below what a socket takes at once."""
@@ -41,11 +41,11 @@ class PipeliningConnection(Authenticating):
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
         queue = self.client._queue
-        together: list[tuple[SingleRead, Any]] = []
+        together: list[tuple[EncodedRequest, Any]] = []
         # By index: another thread appends meanwhile; only this one takes away.
         while len(together) < min(len(queue), MOST_TOGETHER):
             request, sink = queue[len(together)]
-            if not isinstance(request, SingleRead):
+            if not (isinstance(request, EncodedRequest) and request.is_single_read):
                 break
             together.append((request, sink))
         if len(together) <= 1:

@@ -13,7 +13,7 @@ from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
 from zk_source.config import WatchSettings
 from zk_source.wire.connection import ZooKeeperClient
 from zk_source.wire.inbox import Inbox, SessionChanged
-from zk_source.wire.protocol import Request
+from zk_source.wire.operations import Request
 
 FIRST_WORD_S = 2.0
 MOST_SILENCE_S = 60.0

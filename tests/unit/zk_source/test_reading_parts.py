@@ -6,7 +6,7 @@ from zk_source.watcher.dirty import DirtyPaths
 from zk_source.watcher.resync import MOST_REQUEST_BYTES, Pace, TreeWalk, take_reads
 from zk_source.watcher.subscriptions import MOST_READS
 from zk_source.wire.inbox import Inbox, Notification, Overflow
-from zk_source.wire.protocol import Op
+from zk_source.wire.operations import Op
 
 
 def test_a_path_being_read_is_not_read_again_until_it_is_answered() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from controller_model.records.changes import ChangeKind, SessionState
 from tests.support.ensemble import SERVER, Play
-from zk_source.watcher.commands import Tell
+from zk_source.watcher.commands import Warn
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
 from zk_source.watcher.watcher import Intervals
-from zk_source.wire.protocol import AddWatch, Children, Err, MultiRead, Op, Refused, ZnodeData
+from zk_source.wire.operations import AddWatch, Children, Err, MultiRead, Op, Refused, ZnodeData
 
 LEAF = ZnodeData(b"", 1, 1, 1, 1, 0, 0, 0)
 ABSENT = Refused(Err.NO_NODE)
@@ -145,7 +145,7 @@ def test_an_old_server_is_watched_by_one_shot_watches_and_told_once() -> None:
     assert not any(isinstance(send.request, AddWatch | MultiRead) for send in play.zk.requests)
     play.settle()
     assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
-    (told,) = [c for c in play.other_commands if isinstance(c, Tell)]
+    (told,) = [c for c in play.other_commands if isinstance(c, Warn)]
     assert told.about == {"zookeeper": SERVER, "reason": "it is older than 3.6"}
 
 

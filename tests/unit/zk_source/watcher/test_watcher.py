@@ -10,7 +10,7 @@ from zk_source.watcher.commands import GiveUp, NoBrokers, ReplaceClient, Trouble
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals
 from zk_source.wire.inbox import OtherWatcher, View
-from zk_source.wire.protocol import Err, ReadRequest, Refused
+from zk_source.wire.operations import Err, ReadRequest, Refused
 
 STATE = "/brokers/topics/t/partitions/0/state"
 PUBLISHED = ("/brokers/ids/0", "/brokers/topics/t", STATE, "/controller", "/cluster/id")

@@ -1,4 +1,4 @@
-"""ZooKeeper's wire format: what is sent, and what damaged replies become."""
+"""ZooKeeper's serialization: what is sent, and what damaged replies become."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import struct
 
 import pytest
 
-from zk_source.wire.protocol import (
+from zk_source.wire.chroot import Chroot
+from zk_source.wire.jute import BadReplyError, EncodedRequest, decode, decode_event, encode
+from zk_source.wire.operations import (
     AddWatch,
-    BadReplyError,
     Children,
     MultiRead,
     Op,
     Refused,
+    Request,
     SingleRead,
+    Sync,
     ZnodeData,
-    decode_event,
 )
 
+ROOT = Chroot("")
 READS = ((Op.GET_DATA, "/a"), (Op.GET_CHILDREN, "/b"), (Op.GET_DATA, "/gone"))
 END = struct.pack("!i?i", -1, True, -1)
 
@@ -49,8 +52,38 @@ REPLY = (
 
 def test_add_watch_asks_for_a_persistent_recursive_watch() -> None:
     """The body is the path and mode 1."""
-    assert AddWatch("/brokers").serialize() == string("/brokers") + b"\0\0\0\1"
-    assert AddWatch.type == 106
+    request = encode(AddWatch("/brokers"), ROOT)
+    assert request == EncodedRequest(106, string("/brokers") + b"\0\0\0\1")
+
+
+@pytest.mark.parametrize(
+    ("request_", "path"),
+    [
+        (AddWatch("/brokers"), "/kafka/brokers"),
+        (Sync("/"), "/kafka"),
+        (MultiRead([(Op.GET_DATA, "/controller")]), "/kafka/controller"),
+        (SingleRead(Op.GET_CHILDREN, "/", watch=False), "/kafka"),
+    ],
+)
+def test_every_path_is_sent_with_its_chroot(request_: Request, path: str) -> None:
+    """The server knows whole paths only, and the root of a cluster is the chroot itself."""
+    assert string(path) in encode(request_, Chroot("/kafka")).serialize()
+
+
+def test_only_single_reads_may_leave_together() -> None:
+    """Others are larger, or must be answered first."""
+    read = SingleRead(Op.EXISTS, "/a", watch=True)
+    assert encode(read, ROOT).is_single_read
+    assert not any(
+        encode(other, ROOT).is_single_read
+        for other in (AddWatch("/a"), Sync("/"), MultiRead(read.reads))
+    )
+
+
+@pytest.mark.parametrize("request_", [AddWatch("/a"), Sync("/")])
+def test_a_reply_without_values_gives_none(request_: Request) -> None:
+    """It has an error code, or repeats the path."""
+    assert decode(request_, string("/a"), 0) == ()
 
 
 def test_a_multi_read_is_headers_paths_and_an_end() -> None:
@@ -58,13 +91,12 @@ def test_a_multi_read_is_headers_paths_and_an_end() -> None:
     expected = b"".join(
         struct.pack("!i?i", op, False, -1) + string(path) + b"\0" for op, path in READS
     )
-    assert MultiRead(READS).serialize() == expected + END
-    assert MultiRead.type == 22
+    assert encode(MultiRead(READS), ROOT) == EncodedRequest(22, expected + END)
 
 
 def test_a_multi_reads_reply_gives_one_result_for_each_read() -> None:
     """Data with its Stat, children, and an error in its place."""
-    assert MultiRead(READS).decode(b"header" + REPLY, 6) == (
+    assert decode(MultiRead(READS), b"header" + REPLY, 6) == (
         ZnodeData(b"payload", 11, 12, 13, 14, 5, 18, 2),
         Children(("x", "y")),
         Refused(-101),
@@ -73,7 +105,7 @@ def test_a_multi_reads_reply_gives_one_result_for_each_read() -> None:
 
 def test_a_null_payload_is_empty() -> None:
     """A znode made with Java's null has length -1."""
-    (result,) = MultiRead(READS[:1]).decode(data_result(None) + END, 0)
+    (result,) = decode(MultiRead(READS[:1]), data_result(None) + END, 0)
     assert isinstance(result, ZnodeData)
     assert result.data == b""
 
@@ -82,13 +114,13 @@ def test_a_null_payload_is_empty() -> None:
 def test_a_reply_cut_short_is_refused(length: int) -> None:
     """Whatever is missing at the end, the reply is no reply, and nothing worse happens."""
     with pytest.raises(BadReplyError):
-        MultiRead(READS).decode(REPLY[:length], 0)
+        decode(MultiRead(READS), REPLY[:length], 0)
 
 
 def test_a_reply_of_another_length_is_refused() -> None:
     """One result too few could be taken for another path's."""
     with pytest.raises(BadReplyError, match="answered 3 of 2"):
-        MultiRead(READS[:2]).decode(REPLY, 0)
+        decode(MultiRead(READS[:2]), REPLY, 0)
 
 
 def test_an_event_is_its_type_and_path() -> None:
@@ -99,20 +131,20 @@ def test_an_event_is_its_type_and_path() -> None:
 @pytest.mark.parametrize(("watch", "flag"), [(True, b"\1"), (False, b"\0")])
 def test_a_single_read_is_its_path_and_the_watch_flag(watch: bool, flag: bytes) -> None:
     """The operation's code is the request's type."""
-    request = SingleRead(Op.GET_CHILDREN, "/b", watch)
-    assert (request.type, request.serialize()) == (8, string("/b") + flag)
+    request = encode(SingleRead(Op.GET_CHILDREN, "/b", watch), ROOT)
+    assert request == EncodedRequest(8, string("/b") + flag)
 
 
 def test_a_single_reads_reply_gives_what_a_multi_read_would() -> None:
     """Data with its Stat, children; of a znode that exists, the Stat alone."""
     body = data_result(b"payload")[9:]
     znode = ZnodeData(b"payload", 11, 12, 13, 14, 5, 18, 2)
-    assert SingleRead(Op.GET_DATA, "/a", watch=True).decode(b"x" + body, 1) == (znode,)
+    assert decode(SingleRead(Op.GET_DATA, "/a", watch=True), b"x" + body, 1) == (znode,)
     stat = body[4 + len(b"payload") :]
-    exists = SingleRead(Op.EXISTS, "/a", watch=True).decode(stat, 0)
+    exists = decode(SingleRead(Op.EXISTS, "/a", watch=True), stat, 0)
     assert exists == (znode._replace(data=b""),)
     children = struct.pack("!i", 2) + string("x") + string("y")
-    assert SingleRead(Op.GET_CHILDREN, "/b", watch=True).decode(children, 0) == (
+    assert decode(SingleRead(Op.GET_CHILDREN, "/b", watch=True), children, 0) == (
         Children(("x", "y")),
     )
 
@@ -121,4 +153,4 @@ def test_a_single_reads_reply_gives_what_a_multi_read_would() -> None:
 def test_a_single_reads_damaged_reply_is_refused(op: Op) -> None:
     """Whatever is missing at the end, the reply is no reply."""
     with pytest.raises(BadReplyError):
-        SingleRead(op, "/a", watch=True).decode(b"\0\0\0", 0)
+        decode(SingleRead(op, "/a", watch=True), b"\0\0\0", 0)

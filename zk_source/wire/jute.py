@@ -1,0 +1,166 @@
+"""ZooKeeper's serialization (jute) of the requests that we send and of their replies.
+
+The rule: encode and decode only; what a value means is decided elsewhere. Sources:
+org.apache.zookeeper.{ZooDefs, MultiOperationRecord, MultiResponse} (ZooKeeper 3.8), and
+zookeeper.jute, whose single reads are the same in 3.4.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from zk_source.wire.chroot import Chroot
+from zk_source.wire.operations import (
+    AddWatch,
+    Children,
+    MultiRead,
+    Op,
+    Read,
+    Refused,
+    Request,
+    Result,
+    SingleRead,
+    Sync,
+    ZnodeData,
+)
+
+SYNC = 9
+MULTI_READ = 22
+ADD_WATCH = 106
+"""Operation codes (ZooDefs.OpCode); those of single reads are `Op`'s."""
+
+PERSISTENT_RECURSIVE = 1
+"""addWatch's mode for events of a whole subtree that stay armed (AddWatchMode.java)."""
+
+_INT = struct.Struct("!i")
+_INT_INT = struct.Struct("!ii")
+_MULTI_HEADER = struct.Struct("!i?i")
+_STAT = struct.Struct("!qqqqiiiqiiq")
+_END_OF_MULTI = _MULTI_HEADER.pack(-1, True, -1)
+
+
+class BadReplyError(ValueError):
+    """A server's reply is not what its protocol says."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRequest:
+    """A request in bytes, with the attributes that kazoo expects of one."""
+
+    type: int
+    body: bytes
+
+    @property
+    def is_single_read(self) -> bool:
+        """Whether this is a small request, of which many may leave in one write."""
+        return self.type in {Op.EXISTS, Op.GET_DATA, Op.GET_CHILDREN}
+
+    def serialize(self) -> bytes:
+        """Return the request's body."""
+        return self.body
+
+
+def encode(request: Request, chroot: Chroot) -> EncodedRequest:
+    """Return a request in bytes, its paths below the chroot."""
+    match request:
+        case AddWatch(path=path):
+            body = _string(chroot.whole(path)) + _INT.pack(PERSISTENT_RECURSIVE)
+            return EncodedRequest(ADD_WATCH, body)
+        case Sync(path=path):
+            return EncodedRequest(SYNC, _string(chroot.whole(path)))
+        case MultiRead(reads=reads):
+            return EncodedRequest(MULTI_READ, _multi_read(reads, chroot))
+        case SingleRead(op=op, path=path, watch=watch):
+            return EncodedRequest(op, _string(chroot.whole(path)) + (b"\1" if watch else b"\0"))
+
+
+def decode(request: Request, buffer: bytes, offset: int) -> tuple[Result, ...]:
+    """Return the results in a request's reply, one for each of its reads; else BadReplyError."""
+    try:
+        match request:
+            case MultiRead(reads=reads):
+                results = tuple(_multi_results(buffer, offset))
+                if len(results) != len(reads):
+                    raise BadReplyError(f"multiRead answered {len(results)} of {len(reads)} reads")
+                return results
+            case SingleRead(op=Op.GET_CHILDREN):
+                return (_read_children(buffer, offset)[0],)
+            case SingleRead(op=Op.GET_DATA):
+                return (_read_data(buffer, offset)[0],)
+            case SingleRead():
+                return (_znode(b"", buffer, offset),)
+            case AddWatch() | Sync():
+                return ()  # an error code alone, and the path again
+    except (struct.error, IndexError) as error:
+        raise BadReplyError(f"the reply to {type(request).__name__} is damaged: {error}") from None
+
+
+def decode_event(buffer: bytes, offset: int) -> tuple[int, str]:
+    """Return a notification's type and path; the type may be one that `EventType` lacks."""
+    kind, _state = _INT_INT.unpack_from(buffer, offset)
+    path, _ = _read_string(buffer, offset + _INT_INT.size)
+    return kind, path
+
+
+def _multi_read(reads: Sequence[Read], chroot: Chroot) -> bytes:
+    parts: list[bytes] = []
+    for op, path in reads:
+        parts += (_MULTI_HEADER.pack(op, False, -1), _string(chroot.whole(path)), b"\0")
+    return b"".join((*parts, _END_OF_MULTI))
+
+
+def _multi_results(buffer: bytes, offset: int) -> Iterable[Result]:
+    while True:
+        op, done, error = _MULTI_HEADER.unpack_from(buffer, offset)
+        offset += _MULTI_HEADER.size
+        if done:
+            return
+        if op == Op.GET_DATA:
+            result, offset = _read_data(buffer, offset)
+            yield result
+        elif op == Op.GET_CHILDREN:
+            names, offset = _read_children(buffer, offset)
+            yield names
+        elif op == -1:
+            yield Refused(_INT.unpack_from(buffer, offset)[0])
+            offset += _INT.size
+        else:
+            raise BadReplyError(f"multiRead's reply holds operation {op} (error {error})")
+
+
+def _read_data(buffer: bytes, offset: int) -> tuple[ZnodeData, int]:
+    (length,) = _INT.unpack_from(buffer, offset)
+    start = offset + _INT.size
+    end = start + max(length, 0)  # -1 is Java's null: a znode without payload
+    return _znode(bytes(buffer[start:end]), buffer, end), end + _STAT.size
+
+
+def _znode(data: bytes, buffer: bytes, offset: int) -> ZnodeData:
+    stat = _STAT.unpack_from(buffer, offset)
+    czxid, mzxid, ctime, mtime, version, _cversion, _aversion, owner, _length, children, _ = stat
+    return ZnodeData(data, czxid, mzxid, ctime, mtime, version, owner, children)
+
+
+def _read_children(buffer: bytes, offset: int) -> tuple[Children, int]:
+    (count,) = _INT.unpack_from(buffer, offset)
+    offset += _INT.size
+    names = []
+    for _ in range(max(count, 0)):
+        name, offset = _read_string(buffer, offset)
+        names.append(name)
+    return Children(tuple(names)), offset
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return _INT.pack(len(data)) + data
+
+
+def _read_string(buffer: bytes, offset: int) -> tuple[str, int]:
+    (length,) = _INT.unpack_from(buffer, offset)
+    start = offset + _INT.size
+    end = start + max(length, 0)
+    # Java strings are always valid UTF-8 on the wire; a damaged one must not end the connection.
+    return buffer[start:end].decode(errors="replace"), end

@@ -1,0 +1,113 @@
+"""What the watcher asks of ZooKeeper, and what ZooKeeper answers.
+
+The rule: values only. `jute` knows their bytes and `connection` sends them; the decisions of
+`watcher` need neither. Every path here is without the chroot.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Op(enum.IntEnum):
+    """Reads, by ZooKeeper's operation codes; a multiRead can hold all but EXISTS."""
+
+    EXISTS = 3
+    GET_DATA = 4
+    GET_CHILDREN = 8
+
+
+class EventType(enum.IntEnum):
+    """What happened to a znode (Watcher.Event.EventType)."""
+
+    CREATED = 1
+    DELETED = 2
+    DATA_CHANGED = 3
+    CHILDREN_CHANGED = 4
+
+
+class Err(enum.IntEnum):
+    """The error codes that we tell apart (KeeperException.Code)."""
+
+    OK = 0
+    CONNECTION_LOSS = -4
+    MARSHALLING = -5
+    UNIMPLEMENTED = -6
+    NO_NODE = -101
+    NO_AUTH = -102
+
+
+class ZnodeData(NamedTuple):
+    """A znode's payload and the fields of its Stat that the log carries."""
+
+    data: bytes
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    ephemeral_owner: int
+    num_children: int
+
+
+class Children(NamedTuple):
+    """The names of a znode's children, in no order."""
+
+    names: tuple[str, ...]
+
+
+class Refused(NamedTuple):
+    """A read that gave no value: NoNode, NoAuth or another error code."""
+
+    code: int
+
+
+Result = ZnodeData | Children | Refused
+Read = tuple[Op, str]
+"""One read: what of which path."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddWatch:
+    """Ask for a persistent recursive watch (ZooKeeper 3.6 and later)."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Ask a server to catch up with its leader; the reply's header has the zxid it reached."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class MultiRead:
+    """Read many znodes in one request (ZooKeeper 3.6 and later); results come in its order."""
+
+    reads: Sequence[Read]
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRead:
+    """Read one znode, as every ZooKeeper can; with `watch`, its next change brings one event.
+
+    GET_DATA watches the znode itself, GET_CHILDREN the names of its children, EXISTS a znode that
+    may be still to come. A read that finds no znode leaves no watch, unless it is EXISTS.
+    """
+
+    op: Op
+    path: str
+    watch: bool
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """What is read, as a multiRead names it."""
+        return ((self.op, self.path),)
+
+
+ReadRequest = MultiRead | SingleRead
+Request = AddWatch | Sync | ReadRequest
