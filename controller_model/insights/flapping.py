@@ -1,8 +1,7 @@
-"""What goes to and fro: ISRs, and the controller; and who is to blame.
+"""ISRs that flap, with the broker to blame, and a controller that changes again and again.
 
-The rule: everything is judged from events and the times that they carry, over a window that the
-caller names; nothing is counted that was not told. A blame is an inference and called one: the
-ISR shows who left under which leader, not why.
+The rule: everything is read off events and the times that they carry, over a window that the caller
+names. A blame is an inference: the ISR shows who left under which leader, not why.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FLAPPING_TIMES = 3
 
 
 class Suspect(enum.StrEnum):
-    """Who is suspected when a replica leaves an ISR."""
+    """Who is to blame when a replica leaves an ISR."""
 
     REPLICA = "replica"
     """It is slow or gone: it leaves under more leaders than its leader loses followers."""
@@ -32,7 +31,7 @@ class Suspect(enum.StrEnum):
 
 
 class Blame(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a broker is the suspect."""
+    """How often a broker is to blame."""
 
     broker: int
     as_replica: int = 0
@@ -40,21 +39,31 @@ class Blame(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leaves(self) -> int:
-        """Leaves of an ISR that are put down to it."""
+        """How many replicas left an ISR because of it."""
         return self.as_replica + self.as_leader
 
 
+class FlappingIsr(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition whose ISR shrank again and again."""
+
+    partition: TopicPartition
+    shrinks: int
+    blames: tuple[Blame, ...]
+    """The brokers to blame for them, worst first."""
+    unexplained: int
+    """How many replicas left it for an unknown reason."""
+
+
 class IsrFlapping(msgspec.Struct, frozen=True, kw_only=True):
-    """ISRs that shrank again and again within a window."""
+    """The partitions whose ISRs flap within a window."""
 
     since: int
     until: int
-    partitions: dict[TopicPartition, int]
-    """How often each flapping partition's ISR shrank, most often first."""
+    partitions: tuple[FlappingIsr, ...]
+    """The one that shrank most often first."""
     blames: tuple[Blame, ...]
-    """The suspects of those shrinks, worst first."""
+    """The brokers to blame over all of them, worst first."""
     unexplained: int
-    """Leaves whose suspect is unknown."""
 
 
 class ControllerFlapping(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,12 +72,14 @@ class ControllerFlapping(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     until: int
     elections: int
-    """Those that only the epoch tells of included."""
+    """Those included that only the controller epoch shows."""
     id_changes: int
     flapping: bool
 
 
 class _Leave(msgspec.Struct, frozen=True):
+    """One replica that left the ISR of one partition."""
+
     partition: TopicPartition
     leader: int
     replica: int
@@ -78,44 +89,63 @@ class _Leave(msgspec.Struct, frozen=True):
 def isr_flapping(
     shrinks: Iterable[IsrShrunk], *, now: int, window_ms: int, times: int = FLAPPING_TIMES
 ) -> IsrFlapping:
-    """Return the partitions whose ISR shrank `times` or more in the window, and the suspects.
+    """Return the partitions whose ISR shrank `times` or more in the window, and who is to blame.
 
-    Blame looks at all shrinks in the window, flapping or not: they tell who leaves under whom.
+    All shrinks in the window are evidence, flapping or not: they show who leaves under whom.
     """
     since = now - window_ms
     inside = [event for event in shrinks if since < event.at <= now]
-    count = Counter(partition for event in inside for partition in event.partitions)
-    flapping = {tp: n for tp, n in count.items() if n >= times}
+    shrunk = Counter(partition for event in inside for partition in event.partitions)
     leaves = [
         _Leave(partition, event.leader, replica, event.by_controller)
         for event in inside
         for partition in event.partitions
         for replica in event.who
     ]
-    suspects = suspect_of(leaves)
-    as_replica: Counter[int] = Counter()
-    as_leader: Counter[int] = Counter()
-    unexplained = 0
-    for leave, suspect in zip(leaves, suspects, strict=True):
-        if leave.partition not in flapping:
-            continue
-        as_replica[leave.replica] += suspect is Suspect.REPLICA
-        as_leader[leave.leader] += suspect is Suspect.LEADER
-        unexplained += suspect is Suspect.UNKNOWN
-    blames = [
-        Blame(broker=broker, as_replica=as_replica[broker], as_leader=as_leader[broker])
-        for broker in as_replica + as_leader
+    suspects: dict[TopicPartition, Counter[tuple[Suspect, int]]] = {
+        partition: Counter() for partition, count in shrunk.items() if count >= times
+    }
+    for leave, suspect in zip(leaves, _suspects(leaves), strict=True):
+        if leave.partition in suspects:
+            broker = leave.leader if suspect is Suspect.LEADER else leave.replica
+            suspects[leave.partition][suspect, broker] += 1
+    overall: Counter[tuple[Suspect, int]] = sum(suspects.values(), Counter())
+    flapping = [
+        FlappingIsr(
+            partition=partition,
+            shrinks=shrunk[partition],
+            blames=_blames(found),
+            unexplained=_unexplained(found),
+        )
+        for partition, found in suspects.items()
     ]
     return IsrFlapping(
         since=since,
         until=now,
-        partitions=dict(sorted(flapping.items(), key=lambda entry: (-entry[1], entry[0]))),
-        blames=tuple(sorted(blames, key=lambda blame: (-blame.leaves, blame.broker))),
-        unexplained=unexplained,
+        partitions=tuple(sorted(flapping, key=lambda isr: (-isr.shrinks, isr.partition))),
+        blames=_blames(overall),
+        unexplained=_unexplained(overall),
     )
 
 
-def suspect_of(leaves: Sequence[_Leave]) -> list[Suspect]:
+def controller_flapping(
+    elections: Iterable[ControllerElected],
+    *,
+    now: int,
+    window_ms: int,
+    times: int = FLAPPING_TIMES,
+) -> ControllerFlapping:
+    """Return how often the controller was elected in the window, and whether that is too often."""
+    since = now - window_ms
+    inside = [event for event in elections if since < event.at <= now]
+    count = sum(1 + event.missed_elections for event in inside)
+    changes = sum(event.from_broker not in {NO_CONTROLLER, event.to_broker} for event in inside)
+    return ControllerFlapping(
+        since=since, until=now, elections=count, id_changes=changes, flapping=count >= times
+    )
+
+
+def _suspects(leaves: Sequence[_Leave]) -> list[Suspect]:
     """Return the suspect of each leave.
 
     A replica that the controller took out was dead. Of the others, whoever has the more partners
@@ -142,18 +172,17 @@ def suspect_of(leaves: Sequence[_Leave]) -> list[Suspect]:
     return [suspect(leave) for leave in leaves]
 
 
-def controller_flapping(
-    elections: Iterable[ControllerElected],
-    *,
-    now: int,
-    window_ms: int,
-    times: int = FLAPPING_TIMES,
-) -> ControllerFlapping:
-    """Return how often the controller was elected in the window, and whether that is too often."""
-    since = now - window_ms
-    inside = [event for event in elections if since < event.at <= now]
-    count = sum(1 + event.missed_elections for event in inside)
-    changes = sum(event.from_broker not in {NO_CONTROLLER, event.to_broker} for event in inside)
-    return ControllerFlapping(
-        since=since, until=now, elections=count, id_changes=changes, flapping=count >= times
+def _blames(found: Counter[tuple[Suspect, int]]) -> tuple[Blame, ...]:
+    blames = (
+        Blame(
+            broker=broker,
+            as_replica=found[Suspect.REPLICA, broker],
+            as_leader=found[Suspect.LEADER, broker],
+        )
+        for broker in {broker for suspect, broker in found if suspect is not Suspect.UNKNOWN}
     )
+    return tuple(sorted(blames, key=lambda blame: (-blame.leaves, blame.broker)))
+
+
+def _unexplained(found: Counter[tuple[Suspect, int]]) -> int:
+    return sum(count for (suspect, _), count in found.items() if suspect is Suspect.UNKNOWN)

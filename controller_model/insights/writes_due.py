@@ -1,8 +1,8 @@
-"""Which writes the controller owes now, partition by partition, and what they would say.
+"""Which writes the controller owes now, partition by partition, and what they would write.
 
 The rule: the same kinds as in `predictions`, read off partitions instead of totals, so that an
 operator who asks sees names and expected leaders. `since` is when the end of a broker was seen,
-None where nothing in ZooKeeper tells when a write became due.
+None where nothing in ZooKeeper shows when a write became due.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.insights.loss import settled
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from controller_model.records.completeness import Status
-from controller_model.records.predictions import Due, Verdict, is_reassignment_due
+from controller_model.records.predictions import ControllerHealth, Due, is_reassignment_due
 from controller_model.records.views import ClusterView
 
 
@@ -30,7 +30,7 @@ class DueWrite(msgspec.Struct, frozen=True, kw_only=True):
     isr: tuple[int, ...] | None = None
     """The ISR that it would write; None where more than one is possible, or it stays."""
     sure: bool = True
-    """False: a replica in a failed log directory, which ZooKeeper does not tell, needs no write."""
+    """False: a replica in a failed log directory, which ZooKeeper does not show, needs no write."""
 
 
 def due_writes(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> Iterator[DueWrite]:
@@ -54,9 +54,9 @@ def due_writes(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> I
             yield from filter(None, map(_of_deletion, topic))
 
 
-def verdict_of(view: ClusterView, status: Status) -> Verdict:
-    """Return what the controller is worth for a reader: unknown unless the figures are live."""
-    return view.writes_due.verdict if status is Status.LIVE else Verdict.UNKNOWN
+def health_of(view: ClusterView, status: Status) -> ControllerHealth:
+    """Return the controller's health for a reader: unknown unless the figures are live."""
+    return view.writes_due.verdict if status is Status.LIVE else ControllerHealth.UNKNOWN
 
 
 def _halts_deletion(partition: PartitionFacts, cluster: ClusterFacts) -> bool:

@@ -20,7 +20,7 @@ from controller_model.metrics.metric import (
     where_readable,
 )
 from controller_model.records.events import LeaderElectionKind
-from controller_model.records.predictions import Due, Verdict
+from controller_model.records.predictions import ControllerHealth, Due
 from controller_model.records.views import ClusterView, Failover
 
 
@@ -148,7 +148,7 @@ _CONTROLLER: tuple[Metric[ClusterView], ...] = (
         "has written under its epoch for 45 s and 1 ms per partition; unknown while vacant, in a "
         "migration, or out of sight.",
         ("verdict",),
-        lambda view: state_of(Verdict, view.writes_due.verdict),
+        lambda view: state_of(ControllerHealth, view.writes_due.verdict),
     ),
     counter(
         "kafka_controller_stale_writes_total",

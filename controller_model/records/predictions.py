@@ -1,9 +1,10 @@
-"""Writes that the controller owes now, and whether it still pays: working, slow or a ghost.
+"""Writes that the controller owes now, and its health by them: working, slow or a zombie.
 
-The rule: a write is due only where Kafka's controller would make it whatever its settings are, and
-a controller is called a ghost only after nobody has written anything under its epoch for longer
-than a patience that grows with the cluster. A trickle is slow, not a ghost; what cannot be judged
-(nobody holds /controller, a migration to KRaft, figures that may lack changes) is unknown.
+The rule: a write is due only where Kafka's controller would make it whatever its settings are. A
+controller is a zombie (`ghost` in records and metrics) only after nobody has written anything under
+its epoch for longer than a write timeout that grows with the cluster. A trickle is slow, not a
+zombie; what cannot be judged (nobody holds /controller, a migration to KRaft, figures that may lack
+changes) is unknown.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from collections.abc import Collection
 
 import msgspec
 
-PATIENCE_MS = 45_000
+WRITE_TIMEOUT_MS = 45_000
 """Longer than replica.lag.time.max.ms (30 s), within which a leader drops a dead follower itself
 where an old controller does not, plus a heartbeat of the log."""
 
-PATIENCE_PER_PARTITION_MS = 1
+WRITE_TIMEOUT_PER_PARTITION_MS = 1
 """Measured: a new controller's first write came 7 to 14 s after its election at 10,000 partitions
 on two busy cores; real failovers take up to 60 s at 200,000."""
 
@@ -44,22 +45,22 @@ class Due(enum.StrEnum):
     """ISR and log directory notifications, which the controller takes away when it has read them."""
 
 
-class Verdict(enum.StrEnum):
-    """What the holder of /controller is worth."""
+class ControllerHealth(enum.StrEnum):
+    """How well the holder of /controller does its work."""
 
     NOT_NEEDED = "not_needed"
     """No write is due."""
     WORKING = "working"
     """Writes are due, and not for long."""
     SLOW = "slow"
-    """One has been due for longer than the patience, while others are made."""
+    """One has been due for longer than the write timeout, while others are made."""
     GHOST = "ghost"
-    """Writes are due, and nobody has written under the epoch for longer than the patience."""
+    """Writes are due, and nobody has written under the epoch for longer than the write timeout."""
     UNKNOWN = "unknown"
 
 
 class WritesDue(msgspec.Struct, frozen=True, kw_only=True):
-    """The evidence, by the log's clock."""
+    """The writes that are due, and the controller's health, by the log's clock."""
 
     counts: dict[str, int] = {}
     """How many of each kind (`Due`); kinds of which there are none are absent."""
@@ -70,18 +71,19 @@ class WritesDue(msgspec.Struct, frozen=True, kw_only=True):
     last_write_at: int | None = None
     """The heartbeat at which work was last seen to have been done under the epoch."""
     known_since: int | None = None
-    """Since when the verdict can be given; None: it cannot now."""
-    patience_ms: int = PATIENCE_MS
-    verdict: Verdict = Verdict.UNKNOWN
+    """Since when the health can be judged; None: it cannot be now."""
+    patience_ms: int = WRITE_TIMEOUT_MS
+    """The write timeout."""
+    verdict: ControllerHealth = ControllerHealth.UNKNOWN
 
 
-def patience_ms(partitions: int) -> int:
+def write_timeout_ms(partitions: int) -> int:
     """Return how long a due write may wait in a cluster of this size.
 
-    >>> patience_ms(10), patience_ms(200_000)
+    >>> write_timeout_ms(10), write_timeout_ms(200_000)
     (45010, 245000)
     """
-    return PATIENCE_MS + partitions * PATIENCE_PER_PARTITION_MS
+    return WRITE_TIMEOUT_MS + partitions * WRITE_TIMEOUT_PER_PARTITION_MS
 
 
 def is_reassignment_due(
@@ -107,17 +109,17 @@ def is_reassignment_due(
     )
 
 
-def judge(due: WritesDue, now: int) -> Verdict:
-    """Return the verdict that the evidence gives at `now`, by the clock of the evidence."""
+def controller_health(due: WritesDue, now: int) -> ControllerHealth:
+    """Return the health that these writes show at `now`, by the clock of the log."""
     if due.known_since is None:
-        return Verdict.UNKNOWN
+        return ControllerHealth.UNKNOWN
     if not due.counts:
-        return Verdict.NOT_NEEDED
+        return ControllerHealth.NOT_NEEDED
     owed_since = now if due.owed_since is None else due.owed_since
     last_write_at = owed_since - 1 if due.last_write_at is None else due.last_write_at
     if now - max(owed_since, last_write_at) > due.patience_ms:
-        return Verdict.GHOST
+        return ControllerHealth.GHOST
     if due.oldest_at is None or last_write_at < owed_since:
-        return Verdict.WORKING
+        return ControllerHealth.WORKING
     late = now - max(due.oldest_at, due.known_since) > due.patience_ms
-    return Verdict.SLOW if late else Verdict.WORKING
+    return ControllerHealth.SLOW if late else ControllerHealth.WORKING

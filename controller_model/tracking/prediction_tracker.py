@@ -18,12 +18,12 @@ from controller_model.records.changes import SessionState, ZnodeChange
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import AnyEvent, PredictionFailed, where
 from controller_model.records.predictions import (
+    ControllerHealth,
     Due,
-    Verdict,
     WritesDue,
+    controller_health,
     is_reassignment_due,
-    judge,
-    patience_ms,
+    write_timeout_ms,
 )
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
@@ -40,7 +40,7 @@ def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     ledger = control.predictions
     _move(state)
     due = writes_due(control)
-    told, ledger.told = ledger.told, due.verdict is Verdict.GHOST
+    told, ledger.told = ledger.told, due.verdict is ControllerHealth.GHOST
     if told or not ledger.told:
         return []
     return [
@@ -91,9 +91,9 @@ def writes_due(control: ControlPlane) -> WritesDue:
         owed_since=ledger.owed_since if counts else None,
         last_write_at=ledger.last_write_at,
         known_since=ledger.known_since if can_judge(control) else None,
-        patience_ms=patience_ms(control.totals.partitions),
+        patience_ms=write_timeout_ms(control.totals.partitions),
     )
-    return msgspec.structs.replace(due, verdict=judge(due, control.now))
+    return msgspec.structs.replace(due, verdict=controller_health(due, control.now))
 
 
 def can_judge(control: ControlPlane) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from controller_model.records.completeness import Completeness, Status
-from controller_model.records.predictions import Verdict
+from controller_model.records.predictions import ControllerHealth
 from controller_model.records.views import BrokerView, Failover
 from exporter.core.records import ClusterSnapshot
 
@@ -69,13 +69,13 @@ def _controller(snapshot: ClusterSnapshot) -> Iterator[Problem]:
             since=controller.vacant_since,
         )
         return
-    if due.verdict is Verdict.GHOST:
+    if due.verdict is ControllerHealth.GHOST:
         yield Problem(
             severity=Severity.CRITICAL,
             text=f"Broker {controller.id} is the controller and does not do its work",
             since=due.owed_since,
         )
-    elif due.verdict is Verdict.SLOW:
+    elif due.verdict is ControllerHealth.SLOW:
         yield Problem(
             severity=Severity.WARNING,
             text=f"The controller, broker {controller.id}, is slow with its work",

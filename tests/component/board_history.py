@@ -14,7 +14,7 @@ from prometheus_client.exposition import generate_latest
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import Reading
 from controller_model.records.incidents import IncidentsSummary
-from controller_model.records.predictions import Due, Verdict, WritesDue
+from controller_model.records.predictions import ControllerHealth, Due, WritesDue
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import (
     BrokerView,
@@ -113,7 +113,9 @@ _RECOMMENDING = RebalanceSummary(
     made=2,
     graded={"mended": 1},
 )
-_OWED = WritesDue(counts={str(Due.NEW_LEADER): 5}, oldest_at=T0 + 1000, verdict=Verdict.GHOST)
+_OWED = WritesDue(
+    counts={str(Due.NEW_LEADER): 5}, oldest_at=T0 + 1000, verdict=ControllerHealth.GHOST
+)
 
 
 def well() -> dict[str, ClusterSnapshot]:
@@ -121,7 +123,7 @@ def well() -> dict[str, ClusterSnapshot]:
     view = cluster_view(
         controller=_WELL_CONTROLLER,
         counts=_WELL_COUNTS,
-        writes_due=WritesDue(verdict=Verdict.NOT_NEEDED),
+        writes_due=WritesDue(verdict=ControllerHealth.NOT_NEEDED),
     )
     brokers = (_broker(0, leaders=20), _broker(1, leaders=20))
     return {"prod": _snapshot(view, *brokers)}

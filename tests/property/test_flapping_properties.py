@@ -44,19 +44,26 @@ def test_flapping_partitions_are_those_with_enough_shrinks(
     for event in shrinks:
         if now - window_ms < event.at <= now:
             count.update(event.partitions)
-    assert found.partitions == {tp: n for tp, n in count.items() if n >= times}
-    assert list(found.partitions.values()) == sorted(found.partitions.values(), reverse=True)
+    flapping = {isr.partition: isr.shrinks for isr in found.partitions}
+    assert flapping == {tp: n for tp, n in count.items() if n >= times}
+    assert list(flapping.values()) == sorted(flapping.values(), reverse=True)
     leaves = sum(
         len(event.who)
         for event in shrinks
         if now - window_ms < event.at <= now
         for tp in event.partitions
-        if tp in found.partitions
+        if tp in flapping
     )
     assert sum(blame.leaves for blame in found.blames) + found.unexplained == leaves
-    told = [blame.leaves for blame in found.blames]
-    assert told == sorted(told, reverse=True)
-    assert 0 not in told
+    for blames in (found.blames, *(isr.blames for isr in found.partitions)):
+        blamed = [blame.leaves for blame in blames]
+        assert blamed == sorted(blamed, reverse=True)
+        assert 0 not in blamed
+    assert sum(isr.unexplained for isr in found.partitions) == found.unexplained
+    for blame in found.blames:
+        of_broker = [b for isr in found.partitions for b in isr.blames if b.broker == blame.broker]
+        assert sum(each.as_replica for each in of_broker) == blame.as_replica
+        assert sum(each.as_leader for each in of_broker) == blame.as_leader
 
 
 @given(st.integers(0, 2**32), st.sampled_from(BROKERS), st.booleans())

@@ -11,9 +11,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.insights.writes_due import due_writes, verdict_of
+from controller_model.insights.writes_due import due_writes, health_of
 from controller_model.records.completeness import Status
-from controller_model.records.predictions import Verdict
+from controller_model.records.predictions import ControllerHealth
 from controller_simulator.cluster.operations import KillBroker, Operation
 from tests.support.watched import BROKERS, cluster, facts, operation
 
@@ -35,7 +35,7 @@ def test_no_healthy_run_holds_a_ghost(seed: int) -> None:
         quiet = QUIET_HEARTBEATS if draws.random() < 0.5 else draws.randint(0, 2)
         assert watched.beat(quiet) == [], done
         due = watched.fold.cluster_view().writes_due
-        assert due.counts == {} or due.verdict is Verdict.UNKNOWN, done
+        assert due.counts == {} or due.verdict is ControllerHealth.UNKNOWN, done
 
 
 @given(st.integers(0, 2**32))
@@ -67,7 +67,7 @@ def test_nothing_is_due_by_name_at_a_quiet_point(seed: int) -> None:
     partitions, brokers = facts(watched.fold)
     view = watched.fold.cluster_view()
     due = [write for write in due_writes(partitions, brokers) if write.sure]
-    assert due == [] or verdict_of(view, Status.LIVE) is Verdict.UNKNOWN, done
+    assert due == [] or health_of(view, Status.LIVE) is ControllerHealth.UNKNOWN, done
 
 
 @given(st.integers(0, 2**32), st.sampled_from(BROKERS))
@@ -83,4 +83,4 @@ def test_a_silent_controller_that_owes_something_is_told_once(seed: int, victim:
     told = watched.beat(30)
     assert len(told) == 1
     assert set(told[0].due) <= {"new_leader", "isr_removal"}
-    assert watched.fold.cluster_view().writes_due.verdict is Verdict.GHOST
+    assert watched.fold.cluster_view().writes_due.verdict is ControllerHealth.GHOST

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from controller_model.insights.loss import lose
-from controller_model.insights.writes_due import due_writes, verdict_of
+from controller_model.insights.writes_due import due_writes, health_of
 from controller_model.records.completeness import Status
 from controller_model.records.events import PredictionFailed
-from controller_model.records.predictions import Verdict
+from controller_model.records.predictions import ControllerHealth
 from controller_simulator.cluster.operations import FailLogDir, KillBroker, StopBroker
 from controller_simulator.zookeeper.log import ZnodeLog
 from tests.support.histories import Fold
@@ -35,7 +35,7 @@ def test_a_real_controller_is_never_called_a_ghost(name: str) -> None:
             told += fold.feed([log.heartbeat(fold.state.control.now + HEARTBEAT_MS)])
         assert not [event for event in told if isinstance(event, PredictionFailed)], operation
         view = fold.cluster_view()
-        if verdict_of(view, Status.LIVE) is not Verdict.UNKNOWN:
+        if health_of(view, Status.LIVE) is not ControllerHealth.UNKNOWN:
             assert view.writes_due.counts == {}, operation
             partitions, cluster = facts(fold)
             assert [w for w in due_writes(partitions, cluster) if w.sure] == [], operation

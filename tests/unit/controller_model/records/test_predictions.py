@@ -7,12 +7,12 @@ import pytest
 from controller_model.records.changes import SessionState
 from controller_model.records.events import PredictionFailed
 from controller_model.records.predictions import (
+    ControllerHealth,
     Due,
-    Verdict,
     WritesDue,
+    controller_health,
     is_reassignment_due,
-    judge,
-    patience_ms,
+    write_timeout_ms,
 )
 from tests.support.histories import (
     Fold,
@@ -33,7 +33,7 @@ def followed(history: History) -> Fold:
     return fold
 
 
-def verdict(fold: Fold) -> Verdict:
+def verdict(fold: Fold) -> ControllerHealth:
     """Return what the cluster's view says."""
     return fold.cluster_view().writes_due.verdict
 
@@ -47,37 +47,53 @@ def beats(history: History, fold: Fold, count: int) -> list[PredictionFailed]:
 
 def test_patience_grows_by_a_millisecond_per_partition() -> None:
     """45 s for an empty cluster, 245 s for 200,000 partitions."""
-    assert (patience_ms(0), patience_ms(1), patience_ms(200_000)) == (45_000, 45_001, 245_000)
+    assert (write_timeout_ms(0), write_timeout_ms(1), write_timeout_ms(200_000)) == (
+        45_000,
+        45_001,
+        245_000,
+    )
 
 
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [
-        ({"known_since": None, "counts": {"new_leader": 1}, "owed_since": 0}, Verdict.UNKNOWN),
-        ({"counts": {}}, Verdict.NOT_NEEDED),
-        ({"counts": {"new_leader": 1}}, Verdict.WORKING),
-        ({"counts": {"new_leader": 1}, "owed_since": 900}, Verdict.WORKING),
-        ({"counts": {"new_leader": 1}, "owed_since": 899}, Verdict.GHOST),
-        ({"counts": {"new_leader": 1}, "owed_since": 899, "last_write_at": 900}, Verdict.WORKING),
-        ({"counts": {"new_leader": 1}, "owed_since": 899, "last_write_at": 899}, Verdict.GHOST),
-        ({"counts": {"new_leader": 1}, "owed_since": 950, "last_write_at": 2}, Verdict.WORKING),
+        (
+            {"known_since": None, "counts": {"new_leader": 1}, "owed_since": 0},
+            ControllerHealth.UNKNOWN,
+        ),
+        ({"counts": {}}, ControllerHealth.NOT_NEEDED),
+        ({"counts": {"new_leader": 1}}, ControllerHealth.WORKING),
+        ({"counts": {"new_leader": 1}, "owed_since": 900}, ControllerHealth.WORKING),
+        ({"counts": {"new_leader": 1}, "owed_since": 899}, ControllerHealth.GHOST),
+        (
+            {"counts": {"new_leader": 1}, "owed_since": 899, "last_write_at": 900},
+            ControllerHealth.WORKING,
+        ),
+        (
+            {"counts": {"new_leader": 1}, "owed_since": 899, "last_write_at": 899},
+            ControllerHealth.GHOST,
+        ),
+        (
+            {"counts": {"new_leader": 1}, "owed_since": 950, "last_write_at": 2},
+            ControllerHealth.WORKING,
+        ),
         (
             {"counts": {"x": 1}, "owed_since": 899, "last_write_at": 990, "oldest_at": 899},
-            Verdict.SLOW,
+            ControllerHealth.SLOW,
         ),
         (
             {"counts": {"x": 1}, "owed_since": 899, "last_write_at": 990, "oldest_at": 900},
-            Verdict.WORKING,
+            ControllerHealth.WORKING,
         ),
         (
             {"counts": {"x": 1}, "owed_since": 950, "last_write_at": 949, "oldest_at": 2},
-            Verdict.WORKING,
+            ControllerHealth.WORKING,
         ),
         (
             {"counts": {"x": 1}, "owed_since": 950, "last_write_at": 950, "oldest_at": 2},
-            Verdict.SLOW,
+            ControllerHealth.SLOW,
         ),
-        ({"counts": {"x": 1}, "owed_since": 950, "last_write_at": 950}, Verdict.WORKING),
+        ({"counts": {"x": 1}, "owed_since": 950, "last_write_at": 950}, ControllerHealth.WORKING),
         (
             {
                 "counts": {"x": 1},
@@ -86,14 +102,16 @@ def test_patience_grows_by_a_millisecond_per_partition() -> None:
                 "oldest_at": 0,
                 "known_since": 900,
             },
-            Verdict.WORKING,
+            ControllerHealth.WORKING,
         ),
     ],
 )
-def test_the_verdict_by_the_evidence(evidence: dict[str, object], expected: Verdict) -> None:
+def test_the_verdict_by_the_evidence(
+    evidence: dict[str, object], expected: ControllerHealth
+) -> None:
     """At the patience it is still working, a millisecond later it is not; a trickle is slow."""
     facts = {"known_since": 1, "patience_ms": 100, **evidence}
-    assert judge(WritesDue(**facts), 1_000) is expected  # type: ignore[arg-type]  # a table of fields
+    assert controller_health(WritesDue(**facts), 1_000) is expected  # type: ignore[arg-type]  # a table of fields
 
 
 def test_nothing_is_due_in_a_healthy_cluster() -> None:
@@ -103,7 +121,7 @@ def test_nothing_is_due_in_a_healthy_cluster() -> None:
     assert beats(history, fold, 50) == []
     due = fold.cluster_view().writes_due
     assert (due.verdict, due.counts, due.owed_since, due.oldest_at) == (
-        Verdict.NOT_NEEDED,
+        ControllerHealth.NOT_NEEDED,
         {},
         None,
         None,
@@ -118,7 +136,7 @@ def test_a_controller_that_does_nothing_is_a_ghost_once() -> None:
     history.broker_gone(1)
     died_at = history.now + 1
     assert beats(history, fold, 5) == []
-    assert verdict(fold) is Verdict.WORKING
+    assert verdict(fold) is ControllerHealth.WORKING
     (told,) = beats(history, fold, 20)
     first_beat = died_at + 10_000
     assert (told.controller, told.epoch, told.last_write_at) == (0, 1, None)
@@ -127,7 +145,7 @@ def test_a_controller_that_does_nothing_is_a_ghost_once() -> None:
     assert told.at == first_beat + 50_000
     assert told.patience_ms == 45_002
     due = fold.cluster_view().writes_due
-    assert (due.verdict, due.oldest_at) == (Verdict.GHOST, died_at)
+    assert (due.verdict, due.oldest_at) == (ControllerHealth.GHOST, died_at)
 
 
 def test_a_ghost_that_works_again_and_stops_again_is_told_again() -> None:
@@ -140,7 +158,7 @@ def test_a_ghost_that_works_again_and_stops_again_is_told_again() -> None:
     assert beats(history, fold, 1) == []
     due = fold.cluster_view().writes_due
     assert (due.verdict, due.counts, due.last_write_at) == (
-        Verdict.SLOW,
+        ControllerHealth.SLOW,
         {"isr_removal": 1},
         history.now + 1,
     )
@@ -156,7 +174,7 @@ def test_a_trickle_is_slow() -> None:
         history.state("t", partition, leader=0, isr=(0, 2), leader_epoch=1)
         assert beats(history, fold, 2) == []
     due = fold.cluster_view().writes_due
-    assert (due.verdict, due.counts) == (Verdict.SLOW, {"new_leader": 4})
+    assert (due.verdict, due.counts) == (ControllerHealth.SLOW, {"new_leader": 4})
 
 
 def test_leaders_written_as_none_are_work() -> None:
@@ -167,7 +185,7 @@ def test_leaders_written_as_none_are_work() -> None:
     for partition in range(12):
         history.state("t", partition, leader=-1, isr=(1,), leader_epoch=1)
         assert beats(history, fold, 2) == []
-    assert verdict(fold) is Verdict.NOT_NEEDED
+    assert verdict(fold) is ControllerHealth.NOT_NEEDED
 
 
 def test_a_failover_in_time_is_no_ghost() -> None:
@@ -178,7 +196,7 @@ def test_a_failover_in_time_is_no_ghost() -> None:
     history.state("t", 1, leader=2, isr=(2, 0), leader_epoch=1)
     history.state("t", 0, leader=0, isr=(0, 2), leader_epoch=1)
     assert beats(history, fold, 30) == []
-    assert verdict(fold) is Verdict.NOT_NEEDED
+    assert verdict(fold) is ControllerHealth.NOT_NEEDED
 
 
 def test_an_account_is_about_one_controller() -> None:
@@ -201,7 +219,7 @@ def test_nobody_is_judged_while_controller_is_vacant() -> None:
     history.broker_gone(0)
     assert beats(history, fold, 30) == []
     due = fold.cluster_view().writes_due
-    assert (due.verdict, due.known_since, due.owed_since) == (Verdict.UNKNOWN, None, None)
+    assert (due.verdict, due.known_since, due.owed_since) == (ControllerHealth.UNKNOWN, None, None)
     assert due.counts == {"new_leader": 1, "isr_removal": 1}
 
 
@@ -212,7 +230,7 @@ def test_nobody_is_judged_during_a_migration_to_kraft() -> None:
     history.set("/controller", controller_payload(3000, kraft_epoch=5))
     history.broker_gone(1)
     assert beats(history, fold, 30) == []
-    assert verdict(fold) is Verdict.UNKNOWN
+    assert verdict(fold) is ControllerHealth.UNKNOWN
 
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
@@ -224,7 +242,7 @@ def test_nobody_is_judged_while_the_watcher_sees_nothing(session: SessionState) 
     for _ in range(20):
         history.heartbeat(session=session)
     assert beats(history, fold, 0) == []
-    assert verdict(fold) is Verdict.UNKNOWN
+    assert verdict(fold) is ControllerHealth.UNKNOWN
     assert beats(history, fold, 5) == []
     assert len(beats(history, fold, 1)) == 1
 
@@ -238,10 +256,10 @@ def test_nobody_is_judged_after_a_hole_or_in_a_resync() -> None:
     assert beats(history, fold, 20) == []
     history.start_resync()
     assert beats(history, fold, 20) == []
-    assert verdict(fold) is Verdict.UNKNOWN
+    assert verdict(fold) is ControllerHealth.UNKNOWN
     history.resync()
     assert beats(history, fold, 5) == []
-    assert verdict(fold) is Verdict.WORKING
+    assert verdict(fold) is ControllerHealth.WORKING
 
 
 def test_a_divergent_view_gives_no_verdict() -> None:
@@ -251,7 +269,7 @@ def test_a_divergent_view_gives_no_verdict() -> None:
     history.broker_gone(1)
     history.reconciled(znodes=1)
     assert beats(history, fold, 20) == []
-    assert verdict(fold) is Verdict.UNKNOWN
+    assert verdict(fold) is ControllerHealth.UNKNOWN
 
 
 def test_a_log_that_slept_starts_the_account_anew() -> None:
@@ -262,7 +280,7 @@ def test_a_log_that_slept_starts_the_account_anew() -> None:
     assert beats(history, fold, 2) == []
     history.heartbeat(after_ms=600_000)
     assert beats(history, fold, 4) == []
-    assert verdict(fold) is Verdict.WORKING
+    assert verdict(fold) is ControllerHealth.WORKING
     assert len(beats(history, fold, 2)) == 1
 
 
@@ -287,7 +305,7 @@ def test_without_heartbeats_nothing_is_judged() -> None:
     fold = Fold()
     fold.follow(history)
     due = fold.cluster_view().writes_due
-    assert (due.verdict, due.counts[Due.NEW_LEADER]) == (Verdict.UNKNOWN, 1)
+    assert (due.verdict, due.counts[Due.NEW_LEADER]) == (ControllerHealth.UNKNOWN, 1)
 
 
 def test_a_preferred_election_and_notifications_are_to_be_taken() -> None:
@@ -353,7 +371,7 @@ def test_a_topic_deletion_is_due_until_it_has_begun() -> None:
     assert (due.counts, due.last_write_at) == ({"topic_deletion": 1}, history.now + 1)
     history.state("t", 1, leader=-1, isr=(2,), leader_epoch=2)
     beats(history, fold, 20)
-    assert verdict(fold) is Verdict.NOT_NEEDED
+    assert verdict(fold) is ControllerHealth.NOT_NEEDED
 
 
 @pytest.mark.parametrize("halt", ["reassignment", "dead replica"])
@@ -496,7 +514,7 @@ def test_nobody_is_judged_without_a_controller_epoch() -> None:
     fold = followed(history)
     assert beats(history, fold, 20) == []
     due = fold.cluster_view().writes_due
-    assert (due.verdict, due.counts) == (Verdict.UNKNOWN, {"new_leader": 1})
+    assert (due.verdict, due.counts) == (ControllerHealth.UNKNOWN, {"new_leader": 1})
 
 
 def test_what_was_owed_before_it_was_out_of_sight_is_owed_anew() -> None:
@@ -509,7 +527,7 @@ def test_what_was_owed_before_it_was_out_of_sight_is_owed_anew() -> None:
         if blind == "resync":
             history.start_resync()
             assert beats(history, fold, 3) == []
-            assert verdict(fold) is Verdict.UNKNOWN
+            assert verdict(fold) is ControllerHealth.UNKNOWN
             history.resync()
         else:
             history.heartbeat(session=SessionState.LOST)

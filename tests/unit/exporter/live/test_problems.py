@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller_model.records.completeness import Completeness, Stage, Status
-from controller_model.records.predictions import Verdict, WritesDue
+from controller_model.records.predictions import ControllerHealth, WritesDue
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import fleet_rows
@@ -70,11 +70,11 @@ def test_partitions_without_a_state_alone_are_a_problem() -> None:
             ("critical", "Nobody is the controller", T0),
         ),
         (
-            {"writes_due": WritesDue(verdict=Verdict.GHOST, owed_since=T0 - 9)},
+            {"writes_due": WritesDue(verdict=ControllerHealth.GHOST, owed_since=T0 - 9)},
             ("critical", "Broker 0 is the controller and does not do its work", T0 - 9),
         ),
         (
-            {"writes_due": WritesDue(verdict=Verdict.SLOW)},
+            {"writes_due": WritesDue(verdict=ControllerHealth.SLOW)},
             ("warning", "The controller, broker 0, is slow with its work", None),
         ),
         (
@@ -127,7 +127,7 @@ def test_imbalance_is_a_problem_above_the_threshold_where_an_election_helps() ->
 def test_what_is_critical_stands_before_warnings() -> None:
     """Whatever it is about."""
     gone = broker_view(1, live=False, replicas=1)
-    due = WritesDue(verdict=Verdict.SLOW)
+    due = WritesDue(verdict=ControllerHealth.SLOW)
     severities = [s for s, _ in told(gone, counts=Counts(offline=1), writes_due=due)]
     assert severities == ["critical", "warning", "warning"]
 

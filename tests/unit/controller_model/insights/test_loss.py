@@ -1,0 +1,172 @@
+"""What a loss of brokers breaks, and whether a broker is safe to stop."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.insights import loss
+from controller_model.insights.cluster_facts import (
+    PartitionFacts,
+)
+from controller_model.insights.loss import Loss, StopRisk, lose, lose_each, safety, settled
+from controller_model.kafka.ids import TopicPartition
+from tests.support.partition_facts import ALL, T0, T1, T2, part, up
+
+
+def test_a_lost_leader_goes_to_the_first_in_sync_replica() -> None:
+    """In the order of the assignment; the dead leave the ISR, the others stay in its order."""
+    assert settled(part(isr=(3, 1, 2)), ALL, {2, 3}) == (2, (3, 2), False)
+    assert settled(part(isr=(1, 3)), ALL, {2, 3}) == (3, (3,), False)
+    assert settled(part(isr=(1, 3)), ALL, {1, 2}) == (1, (1,), False)
+    assert settled(part(isr=(1,)), ALL, {2, 3}) == (-1, (1,), False)
+    assert settled(part(isr=(1,), unclean=True), ALL, {2, 3}) == (2, (2,), True)
+    assert settled(part(leader=None, isr=()), ALL, {2, 3}) == (-1, (), False)
+
+
+def test_what_a_loss_does_is_told_partition_by_partition() -> None:
+    """One of each kind."""
+    partitions = [
+        part(0),
+        part(1, isr=(1,)),
+        part(2, isr=(1, 2), min_isr=2),
+        part(3, leader=-1, isr=(1,)),
+        part(4, isr=(1,), unclean=True),
+        part(5, leader=2, isr=(2, 3)),
+        part(6, deleting=True, isr=(1,)),
+        part(7, leader=None, isr=()),
+        part(8, leader=4, isr=(4, 1)),
+        part(9, isr=(1, 2), min_isr=3),
+        part(10, leader=-1, isr=(1, 5), unclean=False, replicas=(5, 1)),
+        part(11, leader=-1, isr=(1, 5), replicas=(5,)),
+    ]
+    loss = lose(partitions, ALL, {1, 9})
+    assert loss == Loss(
+        brokers=(1,),
+        offline=(T1,),
+        stranded=tuple(TopicPartition("t", number) for number in (3, 8, 10)),
+        under_min_isr=(T2,),
+        unclean=(TopicPartition("t", 4),),
+        moved={2: 4},
+        leaders_after={2: 5},
+    )
+    assert lose_each(partitions, ALL)[1] == loss
+
+
+def test_each_kind_of_partition_is_thought_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and epochs make no kind, all else does; beyond a number of kinds it begins anew."""
+    seen: list[PartitionFacts] = []
+
+    def think(partition: PartitionFacts) -> PartitionFacts:
+        seen.append(partition)
+        return partition
+
+    alike = [part(0), part(1, leader_epoch=7, controller_epoch=9), part(2, topic="u")]
+    others = [
+        part(replicas=(2, 1, 3)),
+        part(isr=(1, 2)),
+        part(leader=2),
+        part(adding=(3,)),
+        part(removing=(3,)),
+        part(min_isr=1),
+        part(unclean=False),
+        part(deleting=True),
+    ]
+    kinds = loss.ByKind(think)
+    assert [kinds.of(each) for each in (*alike, *others)] == [*[alike[0]] * 3, *others]
+    assert seen == [alike[0], *others]
+    monkeypatch.setattr(loss, "KINDS_KEPT", 2)
+    seen.clear()
+    few = loss.ByKind(think)
+    for each in (alike[0], others[0], others[0], others[1], alike[1]):
+        few.of(each)
+    assert seen == [alike[0], others[0], others[1], alike[1]]
+
+
+def test_a_rack_and_a_pair_are_lost_together() -> None:
+    """What two brokers cover for each other goes when both do."""
+    racks = up(1, 2, 3, racks={1: "a", 2: "a", 3: "b"})
+    partitions = [part(0, isr=(1, 2)), part(1, isr=(1, 3))]
+    assert lose(partitions, racks, {1}).offline == ()
+    both = lose(partitions, racks, racks.in_rack("a"))
+    assert (both.brokers, both.offline, both.moved) == ((1, 2), (T0,), {3: 1})
+    assert both.leaders_after == {3: 1}
+    assert lose(partitions, racks, {1, 2}) == both
+
+
+def test_a_broker_without_a_part_in_a_partition_is_not_blamed_for_it() -> None:
+    """A member that died before leaves the ISR anyway: that is not the doing of another loss."""
+    dying = part(replicas=(1, 9, 2), isr=(1, 9), min_isr=2)
+    assert lose([dying], ALL, {3}) == Loss(brokers=(3,), leaders_after={1: 1})
+    assert lose([dying], ALL, {2}) == Loss(brokers=(2,), leaders_after={1: 1})
+    assert lose_each([dying], ALL)[2] == Loss(brokers=(2,), leaders_after={1: 1})
+
+
+def test_a_replica_out_of_sync_matters_to_an_unclean_election_only() -> None:
+    """It is the last that could lead; what is offline now loses no data and moves no leader."""
+    offline = part(replicas=(9, 1), leader=-1, isr=(9,), unclean=True)
+    assert lose([offline], ALL, {1}).stranded == (T0,)
+    assert lose_each([offline], ALL)[1].stranded == (T0,)
+    other_left = part(replicas=(9, 1, 2), leader=-1, isr=(9,), unclean=True)
+    assert lose([other_left], ALL, {1}) == Loss(brokers=(1,))
+    clean = part(replicas=(9, 1), leader=-1, isr=(9,))
+    assert lose([clean], ALL, {1}) == Loss(brokers=(1,))
+
+
+def test_the_new_leaders_own_min_isr_decides() -> None:
+    """A partition may fall below min.insync.replicas because another broker asks for more."""
+    cluster = up(1, 2, 3, broker_min_isr={"2": 3})
+    assert lose([part()], cluster, {1}).under_min_isr == (T0,)
+    assert lose([part()], cluster, {3}).under_min_isr == ()
+
+
+def test_safe_to_stop_says_yes_with_what_will_happen() -> None:
+    """No reason against it: yes; that it is the controller, and who leads then, are notes."""
+    cluster = up(1, 2, 3, controller=1)
+    verdict = safety(lose([part(), part(1)], cluster, {1}), cluster)
+    assert (verdict.safe, verdict.reasons) == (True, ())
+    assert verdict.notes == (
+        "the controller is among them: another broker is elected",
+        "2 leaders would move: 2 to broker 2",
+    )
+    assert safety(lose([part()], cluster, {3}), cluster).notes == ()
+
+
+def test_safe_to_stop_says_no_and_why() -> None:
+    """Every reason with its number and examples, the worst first."""
+    partitions = [
+        *(part(n, isr=(1,)) for n in range(5)),
+        part(5, isr=(1, 2), min_isr=2),
+        part(6, leader=-1, isr=(1,)),
+        part(7, isr=(1,), unclean=True),
+    ]
+    verdict = safety(lose(partitions, ALL, {1}), ALL)
+    assert verdict.safe is False
+    assert [(reason.risk, reason.text) for reason in verdict.reasons] == [
+        (
+            StopRisk.OFFLINE,
+            "5 partitions (t-0, t-1, t-2, ...) would go offline: no other replica is in sync",
+        ),
+        (
+            StopRisk.STRANDED,
+            "1 partition (t-6) offline now would lose the last replica that could lead again",
+        ),
+        (
+            StopRisk.UNCLEAN,
+            "1 partition (t-7) would get a leader that is not in sync: data is lost",
+        ),
+        (
+            StopRisk.UNDER_MIN_ISR,
+            (
+                "1 partition (t-5) would fall below min.insync.replicas: producers with acks=all "
+                "are refused"
+            ),
+        ),
+    ]
+    assert [len(reason.partitions) for reason in verdict.reasons] == [5, 1, 1, 1]
+
+
+def test_a_broker_that_is_not_there_cannot_be_stopped() -> None:
+    """Neither yes nor no."""
+    verdict = safety(lose([part()], ALL, {9}), ALL)
+    assert verdict.safe is None
+    assert [reason.risk for reason in verdict.reasons] == [StopRisk.NOT_LIVE]

@@ -1,0 +1,90 @@
+"""The writes that the controller owes, partition by partition."""
+
+from __future__ import annotations
+
+from controller_model.insights.cluster_facts import (
+    ClusterFacts,
+    PartitionFacts,
+)
+from controller_model.insights.writes_due import DueWrite, due_writes, health_of
+from controller_model.records.completeness import Status
+from controller_model.records.predictions import ControllerHealth, Due
+from tests.support.histories import Fold, small_cluster
+from tests.support.partition_facts import ALL, T0, part, up
+
+
+def due(*partitions: PartitionFacts, cluster: ClusterFacts = ALL) -> list[DueWrite]:
+    """Return the writes that are due in these partitions."""
+    return list(due_writes(partitions, cluster))
+
+
+def test_each_due_write_says_what_would_be_written() -> None:
+    """A new leader, none, a removal, a leader that is back, a first state."""
+    cluster = up(1, 2, 3, gone_since={8: None, 9: 50, 7: 40})
+    assert due(part(leader=9, isr=(9, 3, 2)), cluster=cluster) == [
+        DueWrite(kind=Due.NEW_LEADER, partition=T0, since=50, leader=2, isr=(3, 2))
+    ]
+    assert due(part(leader=9, isr=(9,)), cluster=cluster) == [
+        DueWrite(kind=Due.NEW_LEADER, partition=T0, since=50, leader=-1, isr=None)
+    ]
+    assert due(part(isr=(9, 1, 7, 8)), cluster=cluster) == [
+        DueWrite(kind=Due.ISR_REMOVAL, partition=T0, since=40, isr=(1,))
+    ]
+    assert due(part(isr=(1, 8)), cluster=cluster)[0].since is None
+    assert due(part(leader=-1, isr=(3,))) == [
+        DueWrite(kind=Due.LEADER_BACK, partition=T0, leader=3, isr=(3,), sure=False)
+    ]
+    assert due(part(leader=-1, isr=(9,))) == []
+    assert due(part(leader=None, isr=(), replicas=(9, 3, 2))) == [
+        DueWrite(kind=Due.FIRST_STATE, partition=T0, leader=3, isr=(3, 2))
+    ]
+    assert due(part(leader=None, isr=(), replicas=(9,))) == []
+    assert due(part()) == []
+
+
+def test_broker_0_leads_like_any_other() -> None:
+    """Its id is not "no leader": dead it is to be followed, in a deletion it is to be written off."""
+    (write,) = due(part(replicas=(0, 1), leader=0, isr=(0, 1)))
+    assert (write.kind, write.leader, write.sure) == (Due.NEW_LEADER, 1, True)
+    (deletion,) = due(part(replicas=(0,), leader=0, isr=(0,), deleting=True), cluster=up(0))
+    assert (deletion.kind, deletion.leader) == (Due.TOPIC_DELETION, -1)
+
+
+def test_a_reassignment_is_due_when_its_target_is_in_sync() -> None:
+    """Phase B: the leader stays if it is a target, else the first target leads."""
+    moving = part(replicas=(2, 3, 1), adding=(2,), removing=(1,), leader=1, isr=(1, 3, 2))
+    assert due(moving) == [DueWrite(kind=Due.REASSIGNMENT, partition=T0, leader=2, isr=(3, 2))]
+    staying = part(replicas=(2, 3, 1), adding=(2,), removing=(1,), leader=3, isr=(3, 2))
+    assert due(staying)[0].leader == 3
+    assert due(part(replicas=(2, 3, 1), adding=(2,), removing=(1,), isr=(1, 3))) == []
+    assert due(part(replicas=(1,), removing=(1,), isr=(1,))) == []
+
+
+def test_a_deletion_is_due_unless_any_partition_halts_it() -> None:
+    """One dead replica or reassignment makes the whole topic ineligible; others go on."""
+    begun = part(1, deleting=True, leader=-1)
+    other = part(0, topic="u", deleting=True)
+    told = [
+        DueWrite(kind=Due.TOPIC_DELETION, partition=other.id, leader=-1),
+    ]
+    assert due(part(deleting=True), begun, part(2, deleting=True, leader=None), other) == [
+        DueWrite(kind=Due.TOPIC_DELETION, partition=T0, leader=-1),
+        *told,
+    ]
+    assert due(part(deleting=True), part(1, deleting=True, replicas=(1, 9)), other) == told
+    assert due(part(deleting=True), part(1, deleting=True, adding=(2,)), other) == told
+
+
+def test_a_reader_of_old_figures_gives_no_verdict() -> None:
+    """Unless the figures are live, what the controller is worth is unknown."""
+    history = small_cluster()
+    history.heartbeat()
+    fold = Fold()
+    fold.follow(history)
+    view = fold.cluster_view()
+    assert health_of(view, Status.LIVE) is ControllerHealth.NOT_NEEDED
+    assert all(
+        health_of(view, status) is ControllerHealth.UNKNOWN
+        for status in Status
+        if status != Status.LIVE
+    )
