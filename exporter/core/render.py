@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from prometheus_client.exposition import choose_encoder
+
 from controller_model.metrics.metric import Metric, MetricType
 
 V = TypeVar("V")
@@ -43,34 +45,16 @@ NO_LINES = Lines(b"", b"")
 
 
 def choose_format(accept: str | None) -> Format:
-    """Return the format that a scraper's Accept header likes best; text when it does not say.
+    """Return the format that prometheus_client chooses for a scraper's Accept header.
 
     >>> choose_format("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3").name
     'OPENMETRICS'
-    >>> choose_format("application/openmetrics-text;q=0, */*").name, choose_format(None).name
+    >>> choose_format("text/html, */*").name, choose_format(None).name
     ('TEXT', 'TEXT')
     """
-    best = {Format.TEXT: 0.0, Format.OPENMETRICS: 0.0}
-    for item in (accept or "").split(","):
-        media, *parameters = (part.strip().lower() for part in item.split(";"))
-        quality = _quality(parameters)
-        if media == "application/openmetrics-text":
-            best[Format.OPENMETRICS] = max(best[Format.OPENMETRICS], quality)
-        elif media in {"text/plain", "text/*", "*/*"}:
-            best[Format.TEXT] = max(best[Format.TEXT], quality)
-    more = best[Format.OPENMETRICS] > 0 and best[Format.OPENMETRICS] >= best[Format.TEXT]
-    return Format.OPENMETRICS if more else Format.TEXT
-
-
-def _quality(parameters: Iterable[str]) -> float:
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip() == "q":
-            try:
-                return float(value)
-            except ValueError:
-                return 0.0
-    return 1.0
+    _, content_type = choose_encoder(accept or "")
+    is_openmetrics = content_type.startswith("application/openmetrics-text")
+    return Format.OPENMETRICS if is_openmetrics else Format.TEXT
 
 
 def header(metric: Metric[Any], format_: Format) -> bytes:

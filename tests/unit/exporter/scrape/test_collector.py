@@ -17,7 +17,7 @@ from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.predictions import WritesDue
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import AnyView, ControllerView, Counts
-from exporter.core.render import Format, choose_format
+from exporter.core.render import Format
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector, render_cluster
 from pipeline.maintenance import PlannedWork
@@ -205,26 +205,3 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
     found = families(collector, Format.TEXT)
     served = {sample.name for family in found.values() for sample in family.samples}
     assert served == {metric.name for metric in CATALOGUE}
-
-
-@pytest.mark.parametrize(
-    ("accept", "format_"),
-    [
-        (None, Format.TEXT),
-        ("*/*", Format.TEXT),
-        ("text/html,application/xhtml+xml,*/*;q=0.8", Format.TEXT),
-        (
-            (
-                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
-                "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,"
-                "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-            ),
-            Format.OPENMETRICS,
-        ),
-        ("text/plain;version=0.0.4", Format.TEXT),
-        ("application/openmetrics-text;q=broken", Format.TEXT),
-    ],
-)
-def test_the_format_follows_the_accept_header(accept: str | None, format_: Format) -> None:
-    """Prometheus gets OpenMetrics when it prefers it, everybody else the text format."""
-    assert choose_format(accept) is format_
