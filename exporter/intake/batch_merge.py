@@ -1,0 +1,119 @@
+"""A cluster's next snapshot: what is held of it, with one complete batch of views merged in.
+
+The rule: pure functions. Within a lineage a batch changes what is held; another lineage starts from
+nothing, since what an older one has written is not known to be still true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from controller_model.kafka.ids import AsOf
+from controller_model.records.views import (
+    BrokerView,
+    ClusterView,
+    IncidentsView,
+    RecommendationView,
+)
+from exporter.core.records import ClusterSnapshot, Entry, TopicEntry
+
+Batch = Mapping[str, Entry | None]
+"""The views of a complete batch by key; None: the key is deleted."""
+
+Held = TypeVar("Held", BrokerView, TopicEntry)
+Single = TypeVar("Single", IncidentsView, RecommendationView)
+
+
+def next_snapshot(
+    held: ClusterSnapshot | None, view: ClusterView, batch: Batch, *, partition: int, version: int
+) -> ClusterSnapshot:
+    """Return the snapshot that a batch and its cluster view lead to.
+
+    Args:
+        held: the snapshot before; None if there is none.
+        view: the cluster view that completes the batch.
+        batch: the other views of the batch.
+        partition: the partition of the topics that holds the cluster's records.
+        version: the `topics_version` of the result if its topics are others than before.
+    """
+    is_same_lineage = held is not None and held.view.as_of.lineage == view.as_of.lineage
+    before = held if is_same_lineage else None
+    topics = _topics(before, view, batch)
+    has_same_topics = before is not None and topics is before.topics
+    incidents = _single(batch, f"{view.cluster}/incidents", IncidentsView)
+    recommendation = _single(batch, f"{view.cluster}/recommendation", RecommendationView)
+    return ClusterSnapshot(
+        name=view.cluster,
+        partition=partition,
+        view=view,
+        brokers=_brokers(before, view, batch),
+        topics=topics,
+        topics_version=before.topics_version if before and has_same_topics else version,
+        incidents=incidents or (before.incidents if before else None),
+        recommendation=recommendation or (before.recommendation if before else None),
+    )
+
+
+def _brokers(
+    before: ClusterSnapshot | None, view: ClusterView, batch: Batch
+) -> dict[int, BrokerView]:
+    """Return the brokers by id, in order, without those that the cluster's view does not know.
+
+    The delete of such a broker was never written.
+    """
+    brokers = before.brokers.values() if before else ()
+    held = {f"{view.cluster}/broker/{broker.id}": broker for broker in brokers}
+    known = set(view.brokers_known)
+    merged = _merge(held, batch, BrokerView).values()
+    return {b.id: b for b in sorted(merged, key=lambda b: b.id) if b.id in known}
+
+
+def _topics(
+    before: ClusterSnapshot | None, view: ClusterView, batch: Batch
+) -> Mapping[str, TopicEntry]:
+    """Return the chunks of topics by key: the mapping held before if nothing changes in it."""
+    topics = _merge(before.topics if before else {}, batch, TopicEntry)
+    topics = _without(topics, _chunks_beyond_the_last(topics, batch))
+    if before is None or before.view.views_from != view.views_from:
+        topics = _without(topics, _not_in_the_resync(topics, view))
+    return topics
+
+
+def _merge(held: Mapping[str, Held], batch: Batch, kind: type[Held]) -> Mapping[str, Held]:
+    """Return the held entries with those of this kind put in and the deleted taken out."""
+    put = {key: entry for key, entry in batch.items() if isinstance(entry, kind)}
+    deleted = [key for key, entry in batch.items() if entry is None]
+    return _without({**held, **put} if put else held, deleted)
+
+
+def _chunks_beyond_the_last(topics: Mapping[str, TopicEntry], batch: Batch) -> set[str]:
+    """Return the chunks that a topic has no longer: its first chunk says how many there are."""
+    found: set[str] = set()
+    for key, entry in batch.items():
+        root, _, chunk = key.rpartition("/")
+        if chunk != "0" or "/topic/" not in root:
+            continue
+        number = entry.chunks if isinstance(entry, TopicEntry) else 1
+        while f"{root}/{number}" in topics:
+            found.add(f"{root}/{number}")
+            number += 1
+    return found
+
+
+def _not_in_the_resync(topics: Mapping[str, TopicEntry], view: ClusterView) -> list[str]:
+    """Return the topics that are older than the last whole resync, which did not contain them."""
+    first = AsOf(view.as_of.lineage, *view.views_from)
+    return [key for key, topic in topics.items() if topic.as_of < first]
+
+
+def _without(held: Mapping[str, Held], keys: Iterable[str]) -> Mapping[str, Held]:
+    """Return the entries without these keys: the same mapping if it has none of them."""
+    gone = held.keys() & set(keys)
+    return {key: entry for key, entry in held.items() if key not in gone} if gone else held
+
+
+def _single(batch: Batch, key: str, kind: type[Single]) -> Single | None:
+    """Return the view of which a cluster has one; None if the batch does not hold it."""
+    entry = batch.get(key)
+    return entry if isinstance(entry, kind) else None
