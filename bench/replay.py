@@ -17,7 +17,7 @@ from controller_model.state.cluster import ClusterState, TopicStore
 from controller_model.state.contribution import Contribution
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.packed_topics import PackedTopicStore
-from controller_model.tracking.accounts import Telling
+from controller_model.tracking.accounts import EventBatch
 from streaming.cycles import look_for_cycles_rarely
 
 SUMMARY = "changes per processor second: decode, replay, accounts; with views; 1,000,000 partitions"
@@ -102,15 +102,15 @@ def _count(state: ClusterState) -> Contribution:
 def _fold(state: ClusterState, log: Iterable[bytes], *, views: bool = False) -> _Folded:
     folded = _Folded()
     sent: dict[str, int] = {}
-    telling = Telling(state)
+    events = EventBatch(state)
     for batch in _batches(log):
         began = time.process_time()
         for message in batch:
             for change in decode_message(message).changes:
-                telling.add(replay(state, change)[1])
+                events.add(replay(state, change)[1])
                 folded.changes += 1
-        telling.add(finish_batch(state, at=state.control.now))
-        telling.take()
+        events.add(finish_batch(state, at=state.control.now))
+        events.take()
         if views:
             as_of = AsOf("bench", *state.control.log.position)
             for _ in project(state, as_of=as_of, folded_at=0, sent=sent):

@@ -32,7 +32,7 @@ from controller_model.records.views import encode_view
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.packing import UnreadableStateError
-from controller_model.tracking.accounts import Telling
+from controller_model.tracking.accounts import EventBatch
 from streaming.cycles import look_for_cycles_rarely
 from streaming.schemas import CONTROL, OUTPUT, TOPIC, TOPIC_KEY
 from streaming.state_codec import Held, StateTopics, read_control, write_control
@@ -221,11 +221,11 @@ def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[ZnodeC
 def _replay_all(
     state: ClusterState, items: Iterable[ZnodeChange | Unreadable], tally: Tally
 ) -> list[AnyEvent]:
-    telling = Telling(state, fatal=_FATAL)
+    batch = EventBatch(state, fatal=_FATAL)
     for item in items:
         if isinstance(item, Unreadable):
             tally.unreadable += item.records
-            telling.add(count_unreadable(state, item.records, at=item.at, reason=item.reason))
+            batch.add(count_unreadable(state, item.records, at=item.at, reason=item.reason))
             continue
         tally.changes += 1
         try:
@@ -235,6 +235,6 @@ def _replay_all(
         except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is told
             tally.errors += 1
             events = count_error(state, item, f"{type(error).__name__}: {error}")
-        telling.add(events)
-    telling.add(finish_batch(state, at=state.control.now))
-    return telling.take()
+        batch.add(events)
+    batch.add(finish_batch(state, at=state.control.now))
+    return batch.take()

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
 from controller_model.records.event_records import EventId
-from controller_model.state.control_plane import ControlPlane, TopicState
+from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import pack_control, pack_topic, unpack_control, unpack_topic
+from controller_model.state.topic_state import TopicState
 
 
 @dataclass

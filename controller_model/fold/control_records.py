@@ -30,7 +30,7 @@ from controller_model.records.events import (
 from controller_model.records.views import ResyncWanted
 from controller_model.state.bookkeeping import forget
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import LogLedger, ResyncLedger
+from controller_model.state.log_state import LogState, ResyncState
 from controller_model.tracking import incident_tracker, prediction_tracker
 from controller_model.znodes.znode_kinds import classify
 
@@ -41,7 +41,7 @@ def _start_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     log.resync_ordinal += 1
     log.rebases += change.rebase
     log.rebasing = log.rebasing or change.rebase
-    log.resync = ResyncLedger(
+    log.resync = ResyncState(
         id=change.resync or 0,
         rebase=log.rebasing,
         reason=change.reason or "",
@@ -102,9 +102,9 @@ def _fail(state: ClusterState, *, at: int, reason: str) -> list[AnyEvent]:
 
 
 def _is_proved(change: ZnodeChange, znodes: int, digest: int) -> bool:
-    """Tell whether a mark's count and digest are these.
+    """Tell whether a control record's count and digest are these.
 
-    A mark of another watcher may lack the digest, which is ours; without a count nothing is proved.
+    One of another watcher may lack the digest, which is ours; without a count nothing is proved.
     """
     return change.znodes == znodes and change.digest in {None, digest_text(digest)}
 
@@ -113,16 +113,16 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, told: int) -> list[AnyEv
     """Delete what a whole resync did not tell: it is gone, unseen; what it was denied may be there."""
     log = state.control.log
     events: list[AnyEvent] = []
-    log.hidden = {}
+    log.unreadable_znodes = {}
     if log.znodes == told:
         return events
-    for path, mark in znode_handlers.unconfirmed(state, log.resync_ordinal):
+    for path, stat in znode_handlers.unconfirmed(state, log.resync_ordinal):
         if _is_below(path, change.denied):
-            log.hidden[path] = mark.mzxid
+            log.unreadable_znodes[path] = stat.mzxid
             continue
         gone = msgspec.structs.replace(change, path=path)
         events += znode_handlers.delete_znode(state, classify(path), gone)
-        forget(log, path, mark)
+        forget(log, path, stat)
     # The server of this resync had come to what it told, and did not hold these any more: a server
     # that has not come as far yet, such as one in a minority, must not bring them back.
     newest = znode_handlers.newest_told(state, log.resync_ordinal)
@@ -132,7 +132,7 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, told: int) -> list[AnyEv
 
 def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     log = state.control.log
-    log.audits += 1
+    log.reconciliations += 1
     at = change.observed_at
     if log.resync is not None:
         # A watcher audits between resyncs only: the end of this one is lost.
@@ -140,8 +140,8 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         return _fail(state, at=at, reason="a resync whose end is missing")
     if not log.baseline or change.znodes is None:
         return []
-    znodes, digest = log.znodes - len(log.hidden), log.digest
-    for path, mzxid in log.hidden.items():
+    znodes, digest = log.znodes - len(log.unreadable_znodes), log.digest
+    for path, mzxid in log.unreadable_znodes.items():
         digest ^= znode_digest(path, mzxid)
     if _is_proved(change, znodes, digest):
         return _verify(state, at)
@@ -210,7 +210,7 @@ def miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEve
     return [Incomplete(at=at, position=log.position, reason=reason)]
 
 
-def _ask(log: LogLedger, reason: str, *, again: bool = False) -> None:
+def _ask(log: LogState, reason: str, *, again: bool = False) -> None:
     """Ask for a resync, with a new number; back off while one reason comes again and again.
 
     A request that is open stays as it is, unless `again`: a resync or an audit that ends in vain
@@ -232,7 +232,7 @@ def anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
     return Anomaly(at=at, position=state.control.log.position, path=path, reason=reason)
 
 
-MARKS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange], list[AnyEvent]]] = {
+CONTROL_RECORDS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange], list[AnyEvent]]] = {
     ChangeKind.RESYNC_STARTED: _start_resync,
     ChangeKind.RESYNC_FINISHED: _finish_resync,
     ChangeKind.RECONCILED: _reconcile,

@@ -39,14 +39,11 @@ from controller_model.records.views import (
     view_key,
 )
 from controller_model.state import figures
+from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import (
-    UNKNOWN_VERSION,
-    BrokerRecord,
-    ControlPlane,
-    PartitionRecord,
-    TopicState,
-)
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.topic_state import PartitionRecord, TopicState
+from controller_model.state.znode_stat import UNKNOWN_VERSION
 from controller_model.tracking import incident_tracker, prediction_tracker, recommendation_tracker
 from controller_model.znodes.znode_kinds import ZnodeKind
 
@@ -66,19 +63,21 @@ def project(
     """
     for key, view in _changed_views(state, as_of, sent):
         if isinstance(view, Deleted):
-            state.control.graves[key] = state.control.now
+            state.control.pending_tombstones[key] = state.control.now
         else:
-            state.control.graves.pop(key, None)
+            state.control.pending_tombstones.pop(key, None)
         yield key, view
-    for key in _old_graves(state.control):
-        del state.control.graves[key]
+    for key in _tombstones_due(state.control):
+        del state.control.pending_tombstones[key]
         yield key, None
     cluster = _cluster_view(state.control, as_of, folded_at)
     yield view_key(cluster), cluster
 
 
-def _old_graves(control: ControlPlane) -> list[str]:
-    return [key for key, at in control.graves.items() if control.now - at >= FORGET_AFTER_MS]
+def _tombstones_due(control: ControlPlane) -> list[str]:
+    return [
+        key for key, at in control.pending_tombstones.items() if control.now - at >= FORGET_AFTER_MS
+    ]
 
 
 def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[tuple[str, AnyView]]:
@@ -125,10 +124,10 @@ class _About(TypedDict):
 
 
 def _is_news(sent: Sent, key: str, revision: int, salt: int) -> bool:
-    mark = zlib.crc32(b"%d" % revision, salt)
-    if sent.get(key) == mark:
+    checksum = zlib.crc32(b"%d" % revision, salt)
+    if sent.get(key) == checksum:
         return False
-    sent[key] = mark
+    sent[key] = checksum
     return True
 
 
@@ -155,7 +154,7 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[tuple[str, AnyVie
 
 def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[TopicView]:
     """Yield a topic's views; none while its znode is not there."""
-    if topic.mark is None:
+    if topic.stat is None:
         return
     assigned = sorted(p for p, record in topic.partitions.items() if record.replicas is not None)
     starts = range(0, max(1, len(assigned)), PARTITIONS_PER_TOPIC_VIEW)
@@ -189,9 +188,9 @@ def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[T
 
 def partition_epoch(record: PartitionRecord) -> int | None:
     """Return the version of the state that is held; None without one, or where the log tells none."""
-    if record.mark is None or record.mark.value_version == UNKNOWN_VERSION:
+    if record.stat is None or record.stat.value_version == UNKNOWN_VERSION:
         return None
-    return record.mark.value_version
+    return record.stat.value_version
 
 
 def _where(stated: list[bool], values: list[int]) -> tuple[int | None, ...]:
@@ -274,31 +273,31 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
 
 
 def _controller_view(control: ControlPlane) -> ControllerView:
-    ledger = control.controller
+    controller = control.controller
     return ControllerView(
-        id=ledger.id,
-        epoch=ledger.epoch,
-        elected_at=ledger.elected_at if ledger.id != NO_CONTROLLER else None,
-        elections=ledger.elections,
-        id_changes=ledger.id_changes,
-        missed_elections=ledger.missed,
-        vacant_since=ledger.vacant_since,
-        vacancy_total_min_ms=ledger.vacancy_total_min_ms,
-        vacancy_total_max_ms=ledger.vacancy_total_max_ms,
-        vacancy_last_min_ms=ledger.vacancy_last_min_ms,
-        vacancy_last_max_ms=ledger.vacancy_last_max_ms,
-        failover=ledger.failover,
-        failover_since=ledger.failover_since,
-        failover_last_ms=ledger.failover_last_ms,
-        stale_writes=ledger.stale_writes,
-        migrating_to_kraft=ledger.migrating,
+        id=controller.id,
+        epoch=controller.epoch,
+        elected_at=controller.elected_at if controller.id != NO_CONTROLLER else None,
+        elections=controller.elections,
+        id_changes=controller.id_changes,
+        missed_elections=controller.missed,
+        vacant_since=controller.vacant_since,
+        vacancy_total_min_ms=controller.vacancy_total_min_ms,
+        vacancy_total_max_ms=controller.vacancy_total_max_ms,
+        vacancy_last_min_ms=controller.vacancy_last_min_ms,
+        vacancy_last_max_ms=controller.vacancy_last_max_ms,
+        failover=controller.failover,
+        failover_since=controller.failover_since,
+        failover_last_ms=controller.failover_last_ms,
+        stale_writes=controller.stale_writes,
+        migrating_to_kraft=controller.migrating,
     )
 
 
 def _pending(control: ControlPlane) -> Pending:
     return Pending(
-        preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.marks,
-        reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.marks,
+        preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.stats,
+        reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.stats,
         notifications=figures.notifications(control),
         oldest_reassignment_at=min(control.reassigning.values(), default=None),
         oldest_deletion_at=min(control.deleting.values(), default=None),
@@ -325,7 +324,7 @@ def _log_view(control: ControlPlane) -> LogView:
         denied=log.denied,
         resync_under_way=log.resync is not None,
         resyncs=log.resyncs,
-        audits=log.audits,
+        audits=log.reconciliations,
         holes=log.holes,
         dropped_by_watcher=log.dropped_base + log.dropped,
         not_newer=log.not_newer,

@@ -7,7 +7,7 @@ znode, and keeps the digest by which the whole can be proved equal to ZooKeeper.
 
 from __future__ import annotations
 
-from controller_model.fold.control_records import MARKS, anomaly, miss
+from controller_model.fold.control_records import CONTROL_RECORDS, anomaly, miss
 from controller_model.handlers import controller, znode_handlers
 from controller_model.kafka.errors import UnreadableRecordError, UnreadableZnodeError
 from controller_model.kafka.ids import Position, new_tuple
@@ -19,7 +19,7 @@ from controller_model.records.events import (
     AnyEvent,
 )
 from controller_model.state.bookkeeping import (
-    Verdict,
+    Freshness,
     confirm,
     forget,
     judge,
@@ -27,13 +27,14 @@ from controller_model.state.bookkeeping import (
     steps_merged,
 )
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import UNKNOWN_VERSION, LogLedger, Mark
+from controller_model.state.log_state import LogState
+from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 from controller_model.znodes.znode_kinds import Znode, ZnodeKind, classify, decode_cluster_id
 
 # Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
 _SET, _DELETED = ChangeKind.SET, ChangeKind.DELETED
 _OTHER = ZnodeKind.OTHER
-_NEWS = Verdict.NEWS
+_NEWS = Freshness.NEWS
 
 
 def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
@@ -59,7 +60,7 @@ def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list
     if kind is _SET or kind is _DELETED:
         events = _apply(state, change)
     else:
-        events = MARKS[kind](state, change)
+        events = CONTROL_RECORDS[kind](state, change)
     if hole:
         events = hole + events
     read_zxid = change.read_zxid
@@ -94,7 +95,7 @@ def finish_batch(state: ClusterState, *, at: int) -> list[AnyEvent]:
     return controller.finish_failover(state, at)
 
 
-def is_dropped(log: LogLedger, change: ZnodeChange) -> bool:
+def is_dropped(log: LogState, change: ZnodeChange) -> bool:
     """Tell whether `replay` drops a change: it is not newer than the last, or another watcher's."""
     if change.position <= log.position:
         return True
@@ -134,47 +135,51 @@ def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         reason = "not a znode that a watcher publishes"
         return [anomaly(state, at=change.observed_at, path=path, reason=reason)]
     log = state.control.log
-    if log.hidden:
-        log.hidden.pop(path, None)
-    mark = znode_handlers.find_mark(state, znode, path)
+    if log.unreadable_znodes:
+        log.unreadable_znodes.pop(path, None)
+    stat = znode_handlers.find_stat(state, znode, path)
     if change.kind is _DELETED:
-        return _delete(state, change, mark)
-    verdict = judge(log, mark, change)
-    if verdict is not _NEWS:
-        return _refuse(state, znode, change, mark, verdict)
+        return _delete(state, change, stat)
+    freshness = judge(log, stat, change)
+    if freshness is not _NEWS:
+        return _refuse(state, znode, change, stat, freshness)
     _note_change(log, change)
     version = UNKNOWN_VERSION if change.version is None else change.version
     # The next version has nothing merged into it, and is what comes nearly always.
-    if mark is not None and mark.czxid == change.czxid and version != mark.version + 1:
-        log.missed_updates += steps_merged(mark, change.version)
+    if stat is not None and stat.czxid == change.czxid and version != stat.version + 1:
+        log.missed_updates += steps_merged(stat, change.version)
     ordinal = log.resync_ordinal if log.resync else 0
-    czxid = change.czxid or (0 if mark is None else mark.czxid)
-    new = Mark(change.mzxid or 0, czxid, version, ordinal)
+    czxid = change.czxid or (0 if stat is None else stat.czxid)
+    new = ZnodeStat(change.mzxid or 0, czxid, version, ordinal)
     try:
         events = znode_handlers.set_znode(state, znode, change, change.payload(), new)
     except (UnreadableZnodeError, UnreadableRecordError) as error:
-        new.held_version = UNKNOWN_VERSION if mark is None else mark.value_version
-        znode_handlers.keep_mark(state, znode, path, new)
+        new.held_version = UNKNOWN_VERSION if stat is None else stat.value_version
+        znode_handlers.keep_stat(state, znode, path, new)
         log.unreadable += 1
         reason = f"unreadable, the last good value stays: {error}"
         events = [anomaly(state, at=change.observed_at, path=path, reason=reason)]
     # Last: should a ledger fail, the digest must not claim a znode that is not held.
-    keep(log, path, mark, new)
+    keep(log, path, stat, new)
     return events
 
 
 def _refuse(
-    state: ClusterState, znode: Znode, change: ZnodeChange, mark: Mark | None, verdict: Verdict
+    state: ClusterState,
+    znode: Znode,
+    change: ZnodeChange,
+    stat: ZnodeStat | None,
+    freshness: Freshness,
 ) -> list[AnyEvent]:
     """Take note of a value that is no news."""
     log = state.control.log
-    another = verdict is Verdict.CONFIRMED and _is_another_cluster(state, znode, change)
-    if verdict is Verdict.CONFIRMED and mark is not None and not another:
-        if confirm(log, change.path, mark):
-            znode_handlers.keep_mark(state, znode, change.path, mark)
+    another = freshness is Freshness.CONFIRMED and _is_another_cluster(state, znode, change)
+    if freshness is Freshness.CONFIRMED and stat is not None and not another:
+        if confirm(log, change.path, stat):
+            znode_handlers.keep_stat(state, znode, change.path, stat)
         return []
     log.stale += 1
-    return [] if verdict is Verdict.STALE else _find_rebase(state, change)
+    return [] if freshness is Freshness.STALE else _find_rebase(state, change)
 
 
 def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) -> bool:
@@ -208,22 +213,22 @@ def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     return [anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
 
 
-def _delete(state: ClusterState, change: ZnodeChange, mark: Mark | None) -> list[AnyEvent]:
+def _delete(state: ClusterState, change: ZnodeChange, stat: ZnodeStat | None) -> list[AnyEvent]:
     log = state.control.log
     log.deletes_read_zxid = max(log.deletes_read_zxid, change.read_zxid or 0)
-    if mark is None:
+    if stat is None:
         return []
     rebase = log.resync is not None and log.resync.rebase
-    if change.read_zxid is not None and change.read_zxid < mark.mzxid and not rebase:
+    if change.read_zxid is not None and change.read_zxid < stat.mzxid and not rebase:
         log.stale += 1
         return []
     _note_change(log, change)
     events = znode_handlers.delete_znode(state, classify(change.path), change)
-    forget(log, change.path, mark)
+    forget(log, change.path, stat)
     return events
 
 
-def _note_change(log: LogLedger, change: ZnodeChange) -> None:
+def _note_change(log: LogState, change: ZnodeChange) -> None:
     log.last_change_at = change.observed_at
     if change.mtime is not None:
         log.last_change_mtime = change.mtime

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from controller_model.kafka.broker_states import BrokerState, generated_ids, infer_state
 from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
-from controller_model.state.control_plane import BrokerRecord, ControlPlane
+from controller_model.state.broker_record import BrokerRecord
+from controller_model.state.control_plane import ControlPlane
 from controller_model.znodes.znode_kinds import ZnodeKind
 
 
@@ -46,5 +47,5 @@ def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:
 
 def generated_broker_ids(control: ControlPlane) -> int:
     """Return how many broker ids Kafka has generated: the data version of /brokers/seqid."""
-    mark = control.marks.get(ZnodeKind.BROKER_SEQUENCE.value)
-    return 0 if mark is None else len(generated_ids(max(0, mark.version)))
+    stat = control.stats.get(ZnodeKind.BROKER_SEQUENCE.value)
+    return 0 if stat is None else len(generated_ids(max(0, stat.version)))

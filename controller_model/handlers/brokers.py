@@ -19,8 +19,8 @@ from controller_model.records.events import (
     LogDirFailed,
     where,
 )
+from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import BrokerRecord
 from controller_model.znodes.znode_kinds import (
     BrokerZnode,
     Znode,

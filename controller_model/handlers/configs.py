@@ -54,7 +54,7 @@ def end_topic_config(state: ClusterState, znode: Znode, _change: ZnodeChange) ->
     """Forget a topic's configuration."""
     topic = state.touch(znode.name)
     topic.min_isr = topic.unclean = None
-    topic.config_mark = None
+    topic.config_stat = None
     return []
 
 

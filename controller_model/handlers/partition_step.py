@@ -22,7 +22,8 @@ from controller_model.records.events import (
     StaleControllerWrite,
 )
 from controller_model.state.bookkeeping import steps_merged
-from controller_model.state.control_plane import ControlPlane, PartitionRecord, TopicState
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.znodes.znode_kinds import PartitionStateZnode, ZnodeKind
 
 # Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
@@ -45,7 +46,7 @@ def count_election(control: ControlPlane, kind: LeaderElectionKind) -> None:
         elections[str(kind)] = 1
 
 
-class Step(msgspec.Struct, gc=False):
+class PartitionStep(msgspec.Struct, gc=False):
     """One partition's step from the state that is held to a new one."""
 
     control: ControlPlane
@@ -60,31 +61,31 @@ class Step(msgspec.Struct, gc=False):
     zxid: int | None
     partitions: tuple[TopicPartition, ...]
 
-    def tell(self, events: list[AnyEvent]) -> None:
+    def emit(self, events: list[AnyEvent]) -> None:
         """Count what happened and add it to the events."""
         new, control = self.new, self.control
         epoch = control.controller.epoch
         if epoch is not None and new.controller_epoch < epoch:
-            self._tell_stale_write(events, epoch)
+            self._emit_stale_write(events, epoch)
         if self.topic.name in control.deleting:
             return
         if new.leader != self.old_leader:
-            self._tell_leader(events)
+            self._emit_leader(events)
         before = self.old.isr
         # Another order is no change: the preferred replica is the assignment's first, not the ISR's.
         if new.isr != before and set(new.isr) != set(before):
-            self._tell_isr(events)
+            self._emit_isr(events)
 
-    def _tell_stale_write(self, events: list[AnyEvent], current: int) -> None:
-        ledger = self.control.controller
+    def _emit_stale_write(self, events: list[AnyEvent], current: int) -> None:
+        controller = self.control.controller
         moved = (self.new.leader, self.new.leader_epoch) != (
             self.old_leader,
             self.old.leader_epoch,
         )
-        newer_than_epoch = (self.change.mzxid or 0) > ledger.epoch_zxid
+        newer_than_epoch = (self.change.mzxid or 0) > controller.epoch_zxid
         if not (moved and newer_than_epoch):
             return
-        ledger.stale_writes += 1
+        controller.stale_writes += 1
         events.append(
             StaleControllerWrite(
                 controller_epoch=self.new.controller_epoch,
@@ -96,7 +97,7 @@ class Step(msgspec.Struct, gc=False):
             )
         )
 
-    def _tell_leader(self, events: list[AnyEvent]) -> None:
+    def _emit_leader(self, events: list[AnyEvent]) -> None:
         old, new = self.old_leader, self.new.leader
         if new < 0:
             if old >= 0:
@@ -163,17 +164,17 @@ class Step(msgspec.Struct, gc=False):
         replicas = self.old.replicas or ()
         if replicas and replicas[0] == self.new.leader:
             return _PREFERRED
-        if _REASSIGN_PARTITIONS in self.control.marks:
+        if _REASSIGN_PARTITIONS in self.control.stats:
             return _REASSIGNMENT
         return _UNKNOWN
 
     def _steps_are_missing(self) -> bool:
         """Tell whether ZooKeeper merged updates of this state before they could be read."""
-        mark = self.old.mark
-        merged = mark is not None and steps_merged(mark, self.change.version) > 0
+        stat = self.old.stat
+        merged = stat is not None and steps_merged(stat, self.change.version) > 0
         return merged or self.new.leader_epoch > self.old.leader_epoch + 1
 
-    def _tell_isr(self, events: list[AnyEvent]) -> None:
+    def _emit_isr(self, events: list[AnyEvent]) -> None:
         before, after = self.old.isr, self.new.isr
         left = tuple([broker for broker in before if broker not in after])
         joined = tuple([broker for broker in after if broker not in before])
@@ -230,7 +231,7 @@ class Step(msgspec.Struct, gc=False):
         record = self.control.brokers.get(broker)
         if record is None or not record.live:
             return False
-        epoch, mark = record.epoch, self.old.mark
-        if epoch is None or mark is None or epoch <= mark.mzxid or not mark.mzxid:
+        epoch, stat = record.epoch, self.old.stat
+        if epoch is None or stat is None or epoch <= stat.mzxid or not stat.mzxid:
             return True
         return epoch <= self.control.controller.epoch_zxid

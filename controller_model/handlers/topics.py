@@ -8,7 +8,7 @@ znode without its parents.
 from __future__ import annotations
 
 from controller_model.handlers import controller
-from controller_model.handlers.partition_step import Step, count_election
+from controller_model.handlers.partition_step import PartitionStep, count_election
 from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
 from controller_model.records.changes import ZnodeChange
@@ -27,7 +27,9 @@ from controller_model.records.events import (
 )
 from controller_model.records.views import Failover
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import ControlPlane, Mark, PartitionRecord, TopicState
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.topic_state import PartitionRecord, TopicState
+from controller_model.state.znode_stat import ZnodeStat
 from controller_model.znodes.znode_kinds import (
     PartitionStateZnode,
     TopicZnode,
@@ -58,9 +60,9 @@ def set_topic(
     before = sum(record.replicas is not None for record in topic.partitions.values())
     told = where(change)
     requested = znode.name in state.control.deleting
-    recreated = before > 0 and _is_another(topic.mark, change)
+    recreated = before > 0 and _is_another(topic.stat, change)
     count = len(assignment.partitions)
-    created = topic.mark is None or recreated or (before == 0 and count > 0)
+    created = topic.stat is None or recreated or (before == 0 and count > 0)
     _end_older_states(topic, change)
     _assign(topic, assignment)
     events = _reassignment_events(state, topic, assignment, change)
@@ -78,19 +80,19 @@ def set_topic(
 
 
 def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    """Take the end of a topic's znode: its states are gone, their marks go with their own znodes."""
+    """Take the end of a topic's znode: its states are gone, their stats go with their own znodes."""
     topic = state.touch(znode.name)
-    state.control.topics -= topic.mark is not None
-    topic.mark = None
+    state.control.topics -= topic.stat is not None
+    topic.stat = None
     topic.adding, topic.removing = {}, {}
     topic.topic_id = None
     topic.reassigning_since = None
     state.control.reassigning.pop(topic.name, None)
     for partition, record in list(topic.partitions.items()):
-        if record.mark is None:
+        if record.stat is None:
             del topic.partitions[partition]
         else:
-            topic.partitions[partition] = PartitionRecord(mark=record.mark)
+            topic.partitions[partition] = PartitionRecord(stat=record.stat)
     if not state.control.log.baseline:
         return []
     requested = znode.name in state.control.deleting
@@ -112,11 +114,11 @@ def set_partition_state(
     events: list[AnyEvent] = []
     if not control.log.baseline:
         pass
-    elif old.leader is None or _is_another(old.mark, change):
+    elif old.leader is None or _is_another(old.stat, change):
         count_election(control, _INITIAL)
     else:
         # By place, and without `where`: both cost a part of a microsecond with each change.
-        Step(
+        PartitionStep(
             control,
             topic,
             znode.partition,
@@ -128,7 +130,7 @@ def set_partition_state(
             control.log.position,
             change.mzxid if change.mzxid is not None else change.read_zxid,
             znode.partitions,
-        ).tell(events)
+        ).emit(events)
     # Another record and not its fields one by one, each of which costs half as much.
     record = topic.partitions[znode.partition] = PartitionRecord(
         old.replicas,
@@ -137,7 +139,7 @@ def set_partition_state(
         new.leader_epoch,
         new.controller_epoch,
         new.leader_recovery_state,
-        old.mark,
+        old.stat,
     )
     _note_work(control, new, change)
     if counting:
@@ -167,12 +169,12 @@ def _coordinators_moved(
 
 def _note_work(control: ControlPlane, new: PartitionStateZnode, change: ZnodeChange) -> None:
     """Note for the predictions that a state was written under the epoch, and any without a leader."""
-    ledger = control.predictions
+    predictions = control.predictions
     epoch = control.controller.epoch
     if epoch is not None and new.controller_epoch >= epoch:
-        ledger.written = True
+        predictions.written = True
     if new.leader < 0:
-        ledger.leaderless_zxid = max(ledger.leaderless_zxid, change.mzxid or 0)
+        predictions.leaderless_zxid = max(predictions.leaderless_zxid, change.mzxid or 0)
 
 
 def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
@@ -187,23 +189,23 @@ def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) 
     return controller.move_due(state, change, -due)
 
 
-def _is_another(mark: Mark | None, change: ZnodeChange) -> bool:
+def _is_another(stat: ZnodeStat | None, change: ZnodeChange) -> bool:
     """Tell whether a znode was deleted and made again between two reads."""
-    if mark is None or mark.czxid == change.czxid:
+    if stat is None or stat.czxid == change.czxid:
         return False
-    return bool(mark.czxid and change.czxid)
+    return bool(stat.czxid and change.czxid)
 
 
 def _end_older_states(topic: TopicState, change: ZnodeChange) -> None:
     """Forget what states of a former topic of this name said: none is older than its topic.
 
-    ZooKeeper deletes no znode that has children, so they are gone; their marks stay until that is
+    ZooKeeper deletes no znode that has children, so they are gone; their stats stay until that is
     told as well.
     """
     born = change.czxid or 0
     for partition, record in topic.partitions.items():
-        if record.mark is not None and 0 < record.mark.mzxid < born:
-            topic.partitions[partition] = PartitionRecord(record.replicas, mark=record.mark)
+        if record.stat is not None and 0 < record.stat.mzxid < born:
+            topic.partitions[partition] = PartitionRecord(record.replicas, stat=record.stat)
 
 
 def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> bool:
@@ -221,7 +223,7 @@ def _assign(topic: TopicState, assignment: TopicZnode) -> None:
         if partition in assignment.partitions:
             continue
         record.replicas = None
-        if record.mark is None:
+        if record.stat is None:
             del topic.partitions[partition]
 
 

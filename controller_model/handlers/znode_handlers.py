@@ -1,7 +1,7 @@
-"""Which ledger takes which znode, and where each znode's mark is kept.
+"""Which ledger takes which znode, and where each znode's stat is kept.
 
 The rule: a table from ZnodeKind to a handler for a value, total over the kinds that are published,
-and one for an end; where an end has no entry the mark's end is all it means. Marks of topic znodes
+and one for an end; where an end has no entry the stat's end is all it means. Stats of topic znodes
 live in the topic, so that a topic is one value; all others live in the control plane.
 """
 
@@ -21,7 +21,7 @@ from controller_model.records.events import (
     where,
 )
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import Mark
+from controller_model.state.znode_stat import ZnodeStat
 from controller_model.tracking import incident_tracker
 from controller_model.znodes.znode_kinds import (
     DECODERS,
@@ -41,11 +41,11 @@ _IN_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.PARTITION_STATE, ZnodeKind.TOP
 
 
 def set_znode(
-    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, mark: Mark
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
     """Take a znode's new value; raises UnreadableZnodeError before anything has changed."""
     events = _SET[znode.kind](state, znode, change, payload)
-    keep_mark(state, znode, change.path, mark)
+    keep_stat(state, znode, change.path, stat)
     return events
 
 
@@ -54,7 +54,7 @@ def delete_znode(state: ClusterState, znode: Znode, change: ZnodeChange) -> list
     handler = _DELETE.get(znode.kind)
     events = handler(state, znode, change) if handler else []
     if znode.kind not in _IN_TOPIC:
-        state.control.marks.pop(change.path, None)
+        state.control.stats.pop(change.path, None)
     return events
 
 
@@ -69,70 +69,70 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     return controller.catch_up(state, change)
 
 
-def find_mark(state: ClusterState, znode: Znode, path: str) -> Mark | None:
+def find_stat(state: ClusterState, znode: Znode, path: str) -> ZnodeStat | None:
     """Return what is remembered of a znode."""
     kind = znode.kind
     if kind not in _IN_TOPIC:
-        return state.control.marks.get(path)
+        return state.control.stats.get(path)
     topic = state.topic(znode.name)
     if topic is None:
         return None
     if kind is _PARTITION_STATE:
         record = topic.partitions.get(znode.partition)
-        return None if record is None else record.mark
-    return topic.mark if kind is ZnodeKind.TOPIC else topic.config_mark
+        return None if record is None else record.stat
+    return topic.stat if kind is ZnodeKind.TOPIC else topic.config_stat
 
 
-def keep_mark(state: ClusterState, znode: Znode, path: str, mark: Mark) -> None:
+def keep_stat(state: ClusterState, znode: Znode, path: str, stat: ZnodeStat) -> None:
     """Remember a znode."""
     kind = znode.kind
     if kind not in _IN_TOPIC:
-        state.control.marks[path] = mark
+        state.control.stats[path] = stat
         return
     topic = state.hold(znode.name)
     if kind is _PARTITION_STATE:
-        topics.record_of(topic, znode.partition).mark = mark
+        topics.record_of(topic, znode.partition).stat = stat
     elif kind is ZnodeKind.TOPIC:
-        state.control.topics += topic.mark is None
-        topic.mark = mark
+        state.control.topics += topic.stat is None
+        topic.stat = stat
     else:
-        topic.config_mark = mark
+        topic.config_stat = stat
 
 
-def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, Mark]]:
+def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, ZnodeStat]]:
     """Return the znodes that the resync with this ordinal has not told.
 
     In the order in which Kafka takes them away: states before topics, requests of deletion last.
     """
-    control = [(path, mark) for path, mark in state.control.marks.items() if mark.resync != ordinal]
+    control = [(path, stat) for path, stat in state.control.stats.items() if stat.resync != ordinal]
     last = "/admin/delete_topics/"
     requests = [entry for entry in control if entry[0].startswith(last)]
     gone = [entry for entry in control if not entry[0].startswith(last)]
     names = set(state.topics.names()) | set(state.touched)
     for name in sorted(names):
-        gone += [(path, mark) for path, mark in _marks_of(state, name) if mark.resync != ordinal]
+        gone += [(path, stat) for path, stat in _stats_of(state, name) if stat.resync != ordinal]
     return gone + requests
 
 
 def newest_told(state: ClusterState, ordinal: int) -> int:
     """Return the largest mzxid that the resync with this ordinal has told; 0: it told nothing."""
-    told = [mark for mark in state.control.marks.values() if mark.resync == ordinal]
+    told = [stat for stat in state.control.stats.values() if stat.resync == ordinal]
     for name in set(state.topics.names()) | set(state.touched):
-        told += [mark for _, mark in _marks_of(state, name) if mark.resync == ordinal]
-    return max((mark.mzxid for mark in told), default=0)
+        told += [stat for _, stat in _stats_of(state, name) if stat.resync == ordinal]
+    return max((stat.mzxid for stat in told), default=0)
 
 
-def _marks_of(state: ClusterState, name: str) -> Iterator[tuple[str, Mark]]:
+def _stats_of(state: ClusterState, name: str) -> Iterator[tuple[str, ZnodeStat]]:
     topic = state.topic(name)
     if topic is None:
         return
     for partition, record in topic.partitions.items():
-        if record.mark is not None:
-            yield f"/brokers/topics/{name}/partitions/{partition}/state", record.mark
-    if topic.mark is not None:
-        yield f"/brokers/topics/{name}", topic.mark
-    if topic.config_mark is not None:
-        yield f"/config/topics/{name}", topic.config_mark
+        if record.stat is not None:
+            yield f"/brokers/topics/{name}/partitions/{partition}/state", record.stat
+    if topic.stat is not None:
+        yield f"/brokers/topics/{name}", topic.stat
+    if topic.config_stat is not None:
+        yield f"/config/topics/{name}", topic.config_stat
 
 
 def _set_cluster_id(
@@ -176,7 +176,7 @@ def _end_delete_topic(state: ClusterState, znode: Znode, change: ZnodeChange) ->
     due = controller.recount_due(state, change)
     if requested_at is None or not state.control.log.baseline:
         return due
-    deleted = topic is None or topic.mark is None
+    deleted = topic is None or topic.stat is None
     completed = TopicDeletionCompleted(
         **where(change), topic=znode.name, deleted=deleted, requested_at=requested_at
     )
@@ -197,7 +197,7 @@ def _set_reassign_partitions(
 ) -> list[AnyEvent]:
     """Tell what a legacy tool asks for; the controller takes partitions off as it has done them."""
     asked = decode_reassign_partitions(payload)
-    known = state.control.marks.get(change.path)
+    known = state.control.stats.get(change.path)
     rewritten = known is not None and known.czxid == change.czxid
     if rewritten or not state.control.log.baseline:
         return []
@@ -249,12 +249,12 @@ def _end_looked_at(handler: DeleteHandler) -> DeleteHandler:
 
 
 ONLY_REMEMBERED: dict[ZnodeKind, str] = {
-    ZnodeKind.BROKER_SEQUENCE: "the data version in its mark is the number of generated ids",
+    ZnodeKind.BROKER_SEQUENCE: "the data version in its stat is the number of generated ids",
     ZnodeKind.ISR_CHANGE: "the state znodes that it names are watched; the pending ones are counted",
     ZnodeKind.CONFIG_CHANGE: "the configuration that it names is watched",
     ZnodeKind.FEATURE: "no feature of a ZooKeeper cluster changes what its controller does",
 }
-"""Kinds whose payload reaches no state, and why; a mark is kept of each."""
+"""Kinds whose payload reaches no state, and why; a stat is kept of each."""
 
 _SET: dict[ZnodeKind, SetHandler] = {
     ZnodeKind.CONTROLLER: _looked_at(controller.set_controller),

@@ -39,8 +39,9 @@ from controller_model.records.events import (
 from controller_model.records.loose_log import LooseChange, complete
 from controller_model.records.views import Failover
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
-from controller_model.state.control_plane import Assumed, LogLedger, new_cluster
-from controller_model.tracking.accounts import Telling
+from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.log_state import LogState
+from controller_model.tracking.accounts import EventBatch
 
 SETTLE_AFTER_CHANGES = 50_000
 """How often the totals are settled: a touched topic is then counted anew, so rarely; snapshots and
@@ -94,7 +95,7 @@ class LogReplay:
         self._wanted = cluster
         self._ahead = list(dict.fromkeys(points))
         self._assumed = assumed or Assumed()
-        self._telling: Telling | None = None
+        self._batch: EventBatch | None = None
         self._unsettled = 0
         self._unreadable_before: list[tuple[int, str]] = []
         self._in_doubt = False
@@ -104,7 +105,7 @@ class LogReplay:
     @property
     def state(self) -> ClusterState | None:
         """The state so far; None before the first change of the cluster."""
-        return None if self._telling is None else self._telling.state
+        return None if self._batch is None else self._batch.state
 
     @property
     def cluster(self) -> str | None:
@@ -121,8 +122,8 @@ class LogReplay:
         for change in changes:
             if self._is_ours(change) and self._ahead:
                 self._take_one(change)
-        if self._telling is not None and self._is_settling_due(self._telling.state):
-            self._settle(self._telling)
+        if self._batch is not None and self._is_settling_due(self._batch.state):
+            self._settle(self._batch)
         return self._told()
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
@@ -145,17 +146,17 @@ class LogReplay:
 
     def finish(self) -> list[AnyEvent]:
         """End the log: take the snapshots that are left; return what was told last."""
-        if self._telling is not None:
+        if self._batch is not None:
             if self._in_doubt:
-                self._settle_doubt(self._telling, is_next=False)
-            self._settle(self._telling)
+                self._settle_doubt(self._batch, is_next=False)
+            self._settle(self._batch)
         events = self._told()
         self._take_snapshots(self._ahead)
         return events
 
     def _told(self) -> list[AnyEvent]:
         """Return what was told since the last time, one event per cause."""
-        events = [] if self._telling is None else self._telling.take()
+        events = [] if self._batch is None else self._batch.take()
         return coalesce(events) if events else events
 
     def _is_ours(self, change: LooseChange) -> bool:
@@ -180,24 +181,24 @@ class LogReplay:
         change = self._complete(loose)
         if self.first is None:
             self.first = change
-        telling = self._telling
-        if telling is not None:
-            log = telling.state.control.log
+        batch = self._batch
+        if batch is not None:
+            log = batch.state.control.log
             if is_dropped(log, change):
-                replay(telling.state, change)  # it counts it
+                replay(batch.state, change)  # it counts it
                 return
             if self._in_doubt:
-                self._settle_doubt(telling, is_next=loose.has_place and _is_next(log, change))
+                self._settle_doubt(batch, is_next=loose.has_place and _is_next(log, change))
         if self._passes_points(change):
             return
-        telling = telling or self._begin(change)
-        telling.add(self._apply(telling.state, change))
+        batch = batch or self._begin(change)
+        batch.add(self._apply(batch.state, change))
 
-    def _settle_doubt(self, telling: Telling, *, is_next: bool) -> None:
+    def _settle_doubt(self, batch: EventBatch, *, is_next: bool) -> None:
         """End the doubt by a change that is `is_next` if what could not be read left no hole."""
         self._in_doubt = False
         if not is_next:
-            _miss(telling, UNREADABLE)
+            _miss(batch, UNREADABLE)
 
     def _passes_points(self, change: ZnodeChange) -> bool:
         """Take the snapshots before this change; tell whether it is beyond all points."""
@@ -209,13 +210,13 @@ class LogReplay:
             self.snapshots[point] = None if self.state is None else snapshot(self.state)
         self._ahead = [point for point in self._ahead if point not in points]
 
-    def _begin(self, first: ZnodeChange) -> Telling:
+    def _begin(self, first: ZnodeChange) -> EventBatch:
         """Start at the first change: nothing before it is missed but where it is no resync."""
         control = new_cluster(
             self._wanted or "", assumed=self._assumed, counters_since=first.observed_at
         )
         state = ClusterState(control, MemoryTopicStore())
-        telling = self._telling = Telling(state)
+        batch = self._batch = EventBatch(state)
         control.now = first.observed_at
         log = control.log
         log.position = Position(first.generation, first.seq - 1)
@@ -223,10 +224,10 @@ class LogReplay:
         if first.kind is not ChangeKind.RESYNC_STARTED:
             self._cut = True
             log.baseline = True
-            _miss(telling, CUT, position=first.position)
+            _miss(batch, CUT, position=first.position)
         for records, reason in self._unreadable_before:
-            telling.add(count_unreadable(state, records, at=first.observed_at, reason=reason))
-        return telling
+            batch.add(count_unreadable(state, records, at=first.observed_at, reason=reason))
+        return batch
 
     def _apply(self, state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         self.applied += 1
@@ -260,10 +261,10 @@ class LogReplay:
         in_failover = state.control.controller.failover is Failover.UNDER_WAY
         return in_failover or self._unsettled >= SETTLE_AFTER_CHANGES
 
-    def _settle(self, telling: Telling) -> None:
+    def _settle(self, batch: EventBatch) -> None:
         self._unsettled = 0
-        state = telling.state
-        telling.add(finish_batch(state, at=state.control.now))
+        state = batch.state
+        batch.add(finish_batch(state, at=state.control.now))
         # Nobody projects views here.
         state.changed.clear()
         state.removed.clear()
@@ -273,19 +274,19 @@ _JUST_BEFORE = Position(1, 0)
 """What the first record follows, if it does not say where it is."""
 
 
-def _is_next(log: LogLedger, change: ZnodeChange) -> bool:
+def _is_next(log: LogState, change: ZnodeChange) -> bool:
     return change.position == Position(log.position.generation, log.position.seq + 1)
 
 
-def _miss(telling: Telling, reason: str, position: Position | None = None) -> None:
+def _miss(batch: EventBatch, reason: str, position: Position | None = None) -> None:
     """Mark the figures incomplete, and tell it, unless they are; nobody can be asked."""
-    control = telling.state.control
+    control = batch.state.control
     log = control.log
     if log.incomplete_since is not None:
         return
     log.incomplete_since = control.now
     log.incomplete_reason = reason
-    telling.add([Incomplete(at=control.now, position=position or log.position, reason=reason)])
+    batch.add([Incomplete(at=control.now, position=position or log.position, reason=reason)])
 
 
 def _is_found(event: AnyEvent) -> bool:

@@ -15,14 +15,11 @@ from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.kafka.states import PartitionState, partition_state_of
 from controller_model.records.changes import SessionState
 from controller_model.state import figures
+from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import (
-    BrokerRecord,
-    ControllerLedger,
-    ControlPlane,
-    PartitionRecord,
-    TopicState,
-)
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.controller_state import ControllerState
+from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.znodes.znode_kinds import ZnodeKind
 
 
@@ -156,7 +153,7 @@ def snapshot(state: ClusterState) -> Snapshot:
         topics={
             name: _topic(topic, deleting=name in control.deleting, live=live)
             for name in sorted(state.topics.names())
-            if (topic := state.topics.get(name)) is not None and topic.mark is not None
+            if (topic := state.topics.get(name)) is not None and topic.stat is not None
         },
         counts=_counts(control),
         pending=_pending(control),
@@ -183,16 +180,16 @@ def _why_incomplete(control: ControlPlane) -> str | None:
     return log.why_incomplete()
 
 
-def _controller(ledger: ControllerLedger, *, baseline: bool) -> ControllerSnapshot:
-    present = ledger.id != NO_CONTROLLER
+def _controller(held: ControllerState, *, baseline: bool) -> ControllerSnapshot:
+    present = held.id != NO_CONTROLLER
     # Before the baseline nothing is counted: a controller that is there will stand for one.
-    elections, missed = controller.account(ledger) if baseline else (int(present), 0)
+    elections, missed = controller.account(held) if baseline else (int(present), 0)
     return ControllerSnapshot(
-        id=ledger.id if present else None,
-        epoch=ledger.epoch,
+        id=held.id if present else None,
+        epoch=held.epoch,
         elections=elections,
         changes=max(0, elections - 1),
-        id_changes=ledger.id_changes,
+        id_changes=held.id_changes,
         missed_elections=missed,
     )
 
@@ -268,7 +265,7 @@ def _counts(control: ControlPlane) -> CountsSnapshot:
 
 def _pending(control: ControlPlane) -> PendingSnapshot:
     return PendingSnapshot(
-        preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.marks,
-        reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.marks,
+        preferred_election=ZnodeKind.PREFERRED_ELECTION.value in control.stats,
+        reassign_partitions=ZnodeKind.REASSIGN_PARTITIONS.value in control.stats,
         notifications=figures.notifications(control),
     )

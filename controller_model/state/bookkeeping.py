@@ -15,10 +15,11 @@ from __future__ import annotations
 import enum
 
 from controller_model.records.changes import ZnodeChange, moved_digest, znode_digest
-from controller_model.state.control_plane import UNKNOWN_VERSION, LogLedger, Mark
+from controller_model.state.log_state import LogState
+from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 
 
-class Verdict(enum.Enum):
+class Freshness(enum.Enum):
     """What a `set` is, compared with what is held."""
 
     NEWS = enum.auto()
@@ -30,53 +31,53 @@ class Verdict(enum.Enum):
     """A value of another history: ZooKeeper was restored from a backup, or built anew."""
 
 
-_NEWS = Verdict.NEWS
+_NEWS = Freshness.NEWS
 """Python 3.11 finds a member of an Enum by running Python code: once, not with each change."""
 
 
-def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
+def judge(log: LogState, stat: ZnodeStat | None, change: ZnodeChange) -> Freshness:
     """Judge a `set`; what the change does not carry is not checked."""
     rebase = log.resync is not None and log.resync.rebase
-    if mark is None:
+    if stat is None:
         late = change.read_zxid is not None and change.read_zxid < log.deletes_read_zxid
-        return Verdict.STALE if late and not rebase else _NEWS
+        return Freshness.STALE if late and not rebase else _NEWS
     mzxid = change.mzxid
-    if mzxid is None or mzxid > mark.mzxid:
+    if mzxid is None or mzxid > stat.mzxid:
         return _NEWS
-    if rebase and mark.resync != log.resync_ordinal:
+    if rebase and stat.resync != log.resync_ordinal:
         # Another history: an equal zxid there says nothing about the value here.
         return _NEWS
-    if mzxid == mark.mzxid and change.czxid in {None, mark.czxid}:
-        return Verdict.CONFIRMED
+    if mzxid == stat.mzxid and change.czxid in {None, stat.czxid}:
+        return Freshness.CONFIRMED
     # A server that has come to zxid R shows every write up to R: so a read at or after the value
     # held cannot show an older one, unless that value is of a history that is no more.
-    impossible = change.read_zxid is not None and change.read_zxid >= mark.mzxid
-    return Verdict.REPLACED if impossible else Verdict.STALE
+    impossible = change.read_zxid is not None and change.read_zxid >= stat.mzxid
+    return Freshness.REPLACED if impossible else Freshness.STALE
 
 
-def steps_merged(mark: Mark, version: int | None) -> int:
+def steps_merged(stat: ZnodeStat, version: int | None) -> int:
     """Return how many updates of one znode were never seen; 0 where a version is not known.
 
-    >>> steps_merged(Mark(mzxid=9, czxid=3, version=4, resync=0), 7)
+    >>> steps_merged(ZnodeStat(mzxid=9, czxid=3, version=4, resync=0), 7)
     2
     """
-    if version is None or mark.version == UNKNOWN_VERSION:
+    if version is None or stat.version == UNKNOWN_VERSION:
         return 0
-    return max(0, version - mark.version - 1)
+    return max(0, version - stat.version - 1)
 
 
-def confirm(log: LogLedger, path: str, mark: Mark) -> bool:
-    """Note in the resync under way that a znode was told; return whether the mark moved."""
-    if log.resync is None or mark.resync == log.resync_ordinal:
+def confirm(log: LogState, path: str, stat: ZnodeStat) -> bool:
+    """Note in the resync under way that a znode was told; return whether the stat moved."""
+    if log.resync is None or stat.resync == log.resync_ordinal:
         return False
-    mark.resync = log.resync_ordinal
+    stat.resync = log.resync_ordinal
     log.resync.znodes += 1
-    log.resync.digest ^= znode_digest(path, mark.mzxid)
+    log.resync.digest ^= znode_digest(path, stat.mzxid)
     return True
 
 
-def keep(log: LogLedger, path: str, old: Mark | None, new: Mark) -> None:
-    """Move the digests from a znode's old mark to its new one."""
+def keep(log: LogState, path: str, old: ZnodeStat | None, new: ZnodeStat) -> None:
+    """Move the digests from a znode's old stat to its new one."""
     if old is None:
         moved = znode_digest(path, new.mzxid)
         log.znodes += 1
@@ -96,11 +97,11 @@ def keep(log: LogLedger, path: str, old: Mark | None, new: Mark) -> None:
         resync.digest ^= znode_digest(path, new.mzxid)
 
 
-def forget(log: LogLedger, path: str, mark: Mark) -> None:
+def forget(log: LogState, path: str, stat: ZnodeStat) -> None:
     """Take a deleted znode off the digests."""
-    bits = znode_digest(path, mark.mzxid)
+    bits = znode_digest(path, stat.mzxid)
     log.znodes -= 1
     log.digest ^= bits
-    if log.resync is not None and mark.resync == log.resync_ordinal:
+    if log.resync is not None and stat.resync == log.resync_ordinal:
         log.resync.znodes -= 1
         log.resync.digest ^= bits

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
-from controller_model.records.incidents import Look
 from controller_model.state.contribution import NO_MIN_ISR, Contribution
-from controller_model.state.control_plane import ControlPlane, TopicState
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.incident_state import HealthSample
+from controller_model.state.topic_state import TopicState
 
 
 class TopicStore(Protocol):
@@ -68,7 +69,7 @@ class ClusterState:
         self.changed: set[str] = set()
         self.removed: dict[str, int] = {}
         """Topics that are gone since the last projection, and how many views each had."""
-        self.look: Look | None = None
+        self.look: HealthSample | None = None
         """What was counted at the last change, until the accounts have taken it."""
         self._read: TopicState | None = None
         """The topic that was read last; None once topics were put back."""
@@ -160,7 +161,7 @@ class ClusterState:
             off = self._uncounted[name]
             for partition in topic.partitions if off is None else off:
                 self._count(topic, partition, 1, whole=off is None)
-            if topic.mark is None and topic.config_mark is None and not topic.partitions:
+            if topic.stat is None and topic.config_stat is None and not topic.partitions:
                 self.topics.remove(name)
                 # At least one: a batch that runs anew may make and end a topic that was told before.
                 self.removed[name] = max(topic.chunks, self.removed.get(name, 1))

@@ -119,7 +119,7 @@ def blocked(control: ControlPlane, brokers: Iterable[int]) -> dict[str, int]:
 
 def notifications(control: ControlPlane) -> int:
     """Return how many ISR and log directory notifications wait for the controller."""
-    return sum(path.startswith(_NOTIFICATIONS) for path in control.marks)
+    return sum(path.startswith(_NOTIFICATIONS) for path in control.stats)
 
 
 def known_brokers(control: ControlPlane) -> set[int]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller_model.state.control_plane import TopicState
 from controller_model.state.packing import pack_topic, unpack_topic
+from controller_model.state.topic_state import TopicState
 
 
 class PackedTopicStore:

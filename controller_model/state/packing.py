@@ -11,7 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from controller_model.kafka.errors import ModelError
-from controller_model.state.control_plane import ControlPlane, TopicState
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.topic_state import TopicState
 
 STATE_VERSION = 3
 """Of the packed values below; a checkpoint of another version is rebuilt from the log."""

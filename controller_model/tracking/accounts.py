@@ -14,7 +14,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.tracking import incident_tracker, recommendation_tracker
 
 
-class Telling:
+class EventBatch:
     """The events of one batch.
 
     Args:

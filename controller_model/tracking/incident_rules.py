@@ -1,7 +1,7 @@
 """What an event means for an incident: whether it opens one, and what it adds to one.
 
 The rule: each kind of event has one entry here; it adds to the incident, and tells whether
-something was abnormal up to it. Nothing is read but the event, the incident and what the ledger
+something was abnormal up to it. Nothing is read but the event, the incident and what the incidents
 remembers of the last look, so that the same log gives the same incidents.
 """
 
@@ -30,7 +30,8 @@ from controller_model.records.events import (
     PredictionFailed,
     StaleControllerWrite,
 )
-from controller_model.records.incidents import CONTROLLERS_KEPT, Incident, IncidentLedger
+from controller_model.records.incidents import CONTROLLERS_KEPT, Incident
+from controller_model.state.incident_state import IncidentState
 
 # Python 3.11 finds a member of an Enum by running Python code: a failover has thousands of events.
 _OFFLINE, _UNCLEAN = LeaderElectionKind.OFFLINE, LeaderElectionKind.UNCLEAN
@@ -38,24 +39,24 @@ _BY_FAILURE = frozenset({_OFFLINE, _UNCLEAN, LeaderElectionKind.CONTROLLED_SHUTD
 """Elections that a failure or a stop made; others move leaders because somebody wants it."""
 
 
-def opens(ledger: IncidentLedger, event: AnyEvent) -> bool:
+def opens(incidents: IncidentState, event: AnyEvent) -> bool:
     """Tell whether something goes wrong with it; what ends a trouble of before opens nothing."""
     if isinstance(event, LeadersElected):
         if event.election is _OFFLINE:
             # Else the former leader was known to be gone: a partition gets one again.
-            return event.from_broker in ledger.live
+            return event.from_broker in incidents.live
         return event.election in _BY_FAILURE
     if isinstance(event, ControllerElected):
         # Without a former holder it is the first that is known.
-        return event.from_broker != NO_CONTROLLER and not ledger.vacant_before
+        return event.from_broker != NO_CONTROLLER and not incidents.vacant_before
     return type(event) in _OPENERS
 
 
-Rule = Callable[[IncidentLedger, Incident, Any], bool]
+Rule = Callable[[IncidentState, Incident, Any], bool]
 """Adds an event to an incident; tells whether something was abnormal up to it."""
 
 
-def _broker_stopped(_ledger: IncidentLedger, incident: Incident, event: BrokerStopped) -> bool:
+def _broker_stopped(_incidents: IncidentState, incident: Incident, event: BrokerStopped) -> bool:
     broker = event.broker
     if broker not in incident.brokers_lost:
         incident.brokers_lost += (broker,)
@@ -65,7 +66,7 @@ def _broker_stopped(_ledger: IncidentLedger, incident: Incident, event: BrokerSt
     return True
 
 
-def _broker_started(_ledger: IncidentLedger, incident: Incident, event: BrokerStarted) -> bool:
+def _broker_started(_incidents: IncidentState, incident: Incident, event: BrokerStarted) -> bool:
     if event.broker not in incident.missing:
         return False
     incident.brokers_back += (event.broker,)
@@ -73,24 +74,24 @@ def _broker_started(_ledger: IncidentLedger, incident: Incident, event: BrokerSt
 
 
 def _controller_vacated(
-    _ledger: IncidentLedger, incident: Incident, event: ControllerVacated
+    _incidents: IncidentState, incident: Incident, event: ControllerVacated
 ) -> bool:
     _hold(incident, event.from_broker)
     return True
 
 
 def _controller_elected(
-    ledger: IncidentLedger, incident: Incident, event: ControllerElected
+    incidents: IncidentState, incident: Incident, event: ControllerElected
 ) -> bool:
     if event.from_broker != NO_CONTROLLER and not incident.controllers:
         _hold(incident, event.from_broker)
     incident.controllers += (event.to_broker,)
     incident.controllers = incident.controllers[-CONTROLLERS_KEPT:]
     incident.controller_elections += 1 + event.missed_elections
-    if not ledger.vacant_before:
+    if not incidents.vacant_before:
         # What the looks have not counted of it.
-        incident.vacancy_min_ms += max(0, (event.vacancy_min_ms or 0) - ledger.vacancy_min_ms)
-        incident.vacancy_max_ms += max(0, (event.vacancy_max_ms or 0) - ledger.vacancy_max_ms)
+        incident.vacancy_min_ms += max(0, (event.vacancy_min_ms or 0) - incidents.vacancy_min_ms)
+        incident.vacancy_max_ms += max(0, (event.vacancy_max_ms or 0) - incidents.vacancy_max_ms)
     return True
 
 
@@ -99,13 +100,13 @@ def _hold(incident: Incident, broker: int) -> None:
         incident.controllers = (broker,)
 
 
-def _failover_work(_ledger: IncidentLedger, incident: Incident, event: FailoverWork) -> bool:
+def _failover_work(_incidents: IncidentState, incident: Incident, event: FailoverWork) -> bool:
     incident.failover_ms += event.took_ms
     # Its end may show at the end of a batch only: the writes themselves tell when work was done.
     return False
 
 
-def _leaders_elected(ledger: IncidentLedger, incident: Incident, event: LeadersElected) -> bool:
+def _leaders_elected(incidents: IncidentState, incident: Incident, event: LeadersElected) -> bool:
     count = len(event.partitions)
     incident.leaders_moved += count
     election = event.election
@@ -114,23 +115,23 @@ def _leaders_elected(ledger: IncidentLedger, incident: Incident, event: LeadersE
     if election is _UNCLEAN:
         incident.unclean_elections += count
     # Of one that had no leader PartitionsOnline tells.
-    if event.from_broker >= 0 and event.from_broker not in ledger.live:
+    if event.from_broker >= 0 and event.from_broker not in incidents.live:
         _move_offline(incident, -count)
     return election in _BY_FAILURE
 
 
 def _partitions_offline(
-    ledger: IncidentLedger, incident: Incident, event: PartitionsOffline
+    incidents: IncidentState, incident: Incident, event: PartitionsOffline
 ) -> bool:
     incident.leaderless += len(event.partitions)
-    if event.from_broker in ledger.live:
+    if event.from_broker in incidents.live:
         # Else they went offline with their leader, as the look at its end has counted.
         _move_offline(incident, len(event.partitions))
     return True
 
 
 def _partitions_online(
-    _ledger: IncidentLedger, incident: Incident, event: PartitionsOnline
+    _incidents: IncidentState, incident: Incident, event: PartitionsOnline
 ) -> bool:
     _move_offline(incident, -len(event.partitions))
     return True
@@ -142,33 +143,37 @@ def _move_offline(incident: Incident, by: int) -> None:
     incident.offline_peak = max(incident.offline_peak, incident.offline_last)
 
 
-def _isr_shrunk(_ledger: IncidentLedger, incident: Incident, event: IsrShrunk) -> bool:
+def _isr_shrunk(_incidents: IncidentState, incident: Incident, event: IsrShrunk) -> bool:
     incident.isr_shrinks += len(event.partitions)
     # A leader that drops a slow replica may do so for days: the looks tell whether it matters.
     return event.by_controller
 
 
-def _isr_expanded(_ledger: IncidentLedger, incident: Incident, event: IsrExpanded) -> bool:
+def _isr_expanded(_incidents: IncidentState, incident: Incident, event: IsrExpanded) -> bool:
     incident.isr_expands += len(event.partitions)
     return not set(event.who).isdisjoint(incident.brokers_lost)
 
 
-def _log_dir_failed(_ledger: IncidentLedger, incident: Incident, _event: LogDirFailed) -> bool:
+def _log_dir_failed(_incidents: IncidentState, incident: Incident, _event: LogDirFailed) -> bool:
     incident.log_dir_failures += 1
     return True
 
 
-def _ghost(_ledger: IncidentLedger, incident: Incident, _event: PredictionFailed) -> bool:
+def _ghost(_incidents: IncidentState, incident: Incident, _event: PredictionFailed) -> bool:
     incident.ghost = True
     return True
 
 
-def _stale_write(_ledger: IncidentLedger, incident: Incident, event: StaleControllerWrite) -> bool:
+def _stale_write(
+    _incidents: IncidentState, incident: Incident, event: StaleControllerWrite
+) -> bool:
     incident.stale_writes += len(event.partitions)
     return True
 
 
-def _not_whole(_ledger: IncidentLedger, incident: Incident, _event: Incomplete | Divergent) -> bool:
+def _not_whole(
+    _incidents: IncidentState, incident: Incident, _event: Incomplete | Divergent
+) -> bool:
     incident.complete = False
     return False
 

@@ -37,11 +37,14 @@ REASSIGNING_TOPICS_LOOKED_AT = 100
 def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     """Move the account to the log's clock; tell a controller that has become a ghost."""
     control = state.control
-    ledger = control.predictions
+    predictions = control.predictions
     _move(state)
     due = writes_due(control)
-    told, ledger.told = ledger.told, due.verdict is ControllerHealth.GHOST
-    if told or not ledger.told:
+    reported, predictions.ghost_reported = (
+        predictions.ghost_reported,
+        due.verdict is ControllerHealth.GHOST,
+    )
+    if reported or not predictions.ghost_reported:
         return []
     return [
         PredictionFailed(
@@ -58,39 +61,39 @@ def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 
 def _move(state: ClusterState) -> None:
     control = state.control
-    ledger, now = control.predictions, control.now
-    before, ledger.at = ledger.at, now
+    predictions, now = control.predictions, control.now
+    before, predictions.at = predictions.at, now
     state.settle()
     if not can_judge(control):
-        ledger.known_since = ledger.owed_since = ledger.last_write_at = None
-        ledger.reassignments = 0
+        predictions.known_since = predictions.owed_since = predictions.last_write_at = None
+        predictions.reassignments = 0
         return
-    ledger.reassignments = _reassignments(state)
+    predictions.reassignments = _reassignments(state)
     asleep = before is not None and now - before > LATE_MS
-    if ledger.known_since is None or ledger.holder != control.controller.czxid or asleep:
-        ledger.known_since = now
-        ledger.owed_since = ledger.last_write_at = None
-        ledger.holder = control.controller.czxid
+    if predictions.known_since is None or predictions.holder != control.controller.czxid or asleep:
+        predictions.known_since = now
+        predictions.owed_since = predictions.last_write_at = None
+        predictions.holder = control.controller.czxid
     elif _has_worked(control):
-        ledger.last_write_at = now
-    ledger.written = False
-    ledger.counts = counts_due(control)
-    if not ledger.counts:
-        ledger.owed_since = None
-    elif ledger.owed_since is None:
-        ledger.owed_since = now
+        predictions.last_write_at = now
+    predictions.written = False
+    predictions.counts = counts_due(control)
+    if not predictions.counts:
+        predictions.owed_since = None
+    elif predictions.owed_since is None:
+        predictions.owed_since = now
 
 
 def writes_due(control: ControlPlane) -> WritesDue:
     """Return what is due now with the verdict on it; the totals must be settled."""
-    ledger = control.predictions
+    predictions = control.predictions
     counts = counts_due(control)
     due = WritesDue(
         counts=counts,
         oldest_at=_oldest_at(control) if counts else None,
-        owed_since=ledger.owed_since if counts else None,
-        last_write_at=ledger.last_write_at,
-        known_since=ledger.known_since if can_judge(control) else None,
+        owed_since=predictions.owed_since if counts else None,
+        last_write_at=predictions.last_write_at,
+        known_since=predictions.known_since if can_judge(control) else None,
         patience_ms=write_timeout_ms(control.totals.partitions),
     )
     return msgspec.structs.replace(due, verdict=controller_health(due, control.now))
@@ -123,7 +126,7 @@ def counts_due(control: ControlPlane) -> dict[str, int]:
         Due.FIRST_STATE: _first_states(control),
         Due.REASSIGNMENT: control.predictions.reassignments,
         Due.TOPIC_DELETION: _deletions(control),
-        Due.PREFERRED_ELECTION: int(ZnodeKind.PREFERRED_ELECTION.value in control.marks),
+        Due.PREFERRED_ELECTION: int(ZnodeKind.PREFERRED_ELECTION.value in control.stats),
         Due.NOTIFICATIONS: figures.notifications(control),
     }
     return {kind.value: count for kind, count in counts.items() if count}
@@ -219,6 +222,8 @@ def _has_worked(control: ControlPlane) -> bool:
 
     Any write under the epoch counts, a leader's own as well: who writes has heard of it.
     """
-    ledger = control.predictions
+    predictions = control.predictions
     now = counts_due(control)
-    return ledger.written or any(now.get(kind, 0) < n for kind, n in ledger.counts.items())
+    return predictions.written or any(
+        now.get(kind, 0) < n for kind, n in predictions.counts.items()
+    )

@@ -25,7 +25,6 @@ from controller_model.records.events import (
     RecommendationMade,
     TopicDeleted,
 )
-from controller_model.records.incidents import Look
 from controller_model.records.recommendations import (
     CLEAR_MS,
     GRADES_KEPT,
@@ -34,18 +33,18 @@ from controller_model.records.recommendations import (
     SETTLE_MS,
     TOPICS_LOOKED_AT,
     WATCH_MS,
-    BrokerMemory,
     BrokerRatio,
     Grade,
     Outcome,
     RebalanceSummary,
-    RecommendationLedger,
     Recommended,
-    Watched,
 )
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import ControlPlane, TopicState
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.incident_state import HealthSample
+from controller_model.state.recommendation_state import BrokerMemory, RecommendationState, Watched
+from controller_model.state.topic_state import TopicState
 
 EXAMPLES = 20
 """Partitions that a grade names; the number of all stands beside."""
@@ -56,15 +55,15 @@ _decoder = msgspec.json.Decoder(Grade)
 
 def account(state: ClusterState, events: Iterable[AnyEvent]) -> list[AnyEvent]:
     """Take what replay has told, and then the look of the last change; tell what that makes due."""
-    ledger = state.control.recommendations
-    if (standing := ledger.standing) is not None:
+    recommendations = state.control.recommendations
+    if (standing := recommendations.standing) is not None:
         for event in events:
             if isinstance(event, LeadersElected):
-                _take_election(ledger, standing.brokers, event)
+                _take_election(recommendations, standing.brokers, event)
             elif isinstance(event, PartitionsOffline):
-                _take_move(ledger, event.partitions, NO_LEADER, event.at)
+                _take_move(recommendations, event.partitions, NO_LEADER, event.at)
             elif isinstance(event, TopicDeleted):
-                ledger.gone += len(ledger.watched.pop(event.topic, ()))
+                recommendations.gone += len(recommendations.watched.pop(event.topic, ()))
     seen = state.look
     if seen is None or not seen.is_sure:
         return []
@@ -73,8 +72,8 @@ def account(state: ClusterState, events: Iterable[AnyEvent]) -> list[AnyEvent]:
 
 def summary(control: ControlPlane) -> RebalanceSummary:
     """Return what the cluster's view says of balance."""
-    ledger = control.recommendations
-    standing = ledger.standing
+    recommendations = control.recommendations
+    standing = recommendations.standing
     exceeding = figures.exceeding(control)
     electable = figures.electable(control, exceeding)
     return RebalanceSummary(
@@ -86,38 +85,38 @@ def summary(control: ControlPlane) -> RebalanceSummary:
         recommendation=standing.number if standing else None,
         recommended_at=standing.made_at if standing else None,
         recommended=standing.partition_count if standing else 0,
-        made=ledger.made,
-        graded=ledger.graded,
+        made=recommendations.made,
+        graded=recommendations.graded,
     )
 
 
-def standing_now(ledger: RecommendationLedger) -> Recommended | None:
+def standing_now(recommendations: RecommendationState) -> Recommended | None:
     """Return the recommendation that stands, with whether its elections have begun."""
-    if ledger.standing is None:
+    if recommendations.standing is None:
         return None
-    return msgspec.structs.replace(ledger.standing, elected_at=ledger.elected_at)
+    return msgspec.structs.replace(recommendations.standing, elected_at=recommendations.elected_at)
 
 
-def newest_grades(ledger: RecommendationLedger) -> tuple[Grade, ...]:
+def newest_grades(recommendations: RecommendationState) -> tuple[Grade, ...]:
     """Return the grades that are kept, the newest first."""
-    return tuple(_decoder.decode(data) for data in reversed(ledger.grades))
+    return tuple(_decoder.decode(data) for data in reversed(recommendations.grades))
 
 
 def _take_election(
-    ledger: RecommendationLedger, brokers: Collection[int], event: LeadersElected
+    recommendations: RecommendationState, brokers: Collection[int], event: LeadersElected
 ) -> None:
     if event.election is LeaderElectionKind.PREFERRED and event.to_broker in brokers:
-        ledger.elections += len(event.partitions)
-        ledger.elected_at = ledger.elected_at or event.at
-        ledger.revision += 1
-    _take_move(ledger, event.partitions, event.to_broker, event.at)
+        recommendations.elections += len(event.partitions)
+        recommendations.elected_at = recommendations.elected_at or event.at
+        recommendations.revision += 1
+    _take_move(recommendations, event.partitions, event.to_broker, event.at)
 
 
 def _take_move(
-    ledger: RecommendationLedger, partitions: Iterable[TopicPartition], leader: int, at: int
+    recommendations: RecommendationState, partitions: Iterable[TopicPartition], leader: int, at: int
 ) -> None:
     for topic, partition in partitions:
-        watched = ledger.watched.get(topic, _NONE).get(partition)
+        watched = recommendations.watched.get(topic, _NONE).get(partition)
         if watched is None:
             continue
         if leader == watched.broker:
@@ -129,77 +128,79 @@ def _take_move(
 _NONE: Mapping[int, Watched] = {}
 
 
-def _take_look(state: ClusterState, seen: Look) -> list[AnyEvent]:
+def _take_look(state: ClusterState, seen: HealthSample) -> list[AnyEvent]:
     control = state.control
-    ledger = control.recommendations
+    recommendations = control.recommendations
     now = seen.at
     mendable = figures.electable(control, figures.exceeding(control))
-    if not mendable and not ledger.brokers and ledger.standing is None:
+    if not mendable and not recommendations.brokers and recommendations.standing is None:
         return []  # the usual case costs nothing
-    _remember(ledger, mendable, now)
+    _remember(recommendations, mendable, now)
     events: list[AnyEvent] = []
-    due = _due(ledger, mendable, now)
-    standing = ledger.standing
-    if standing is not None and _is_over(ledger, standing, due, now):
+    due = _due(recommendations, mendable, now)
+    standing = recommendations.standing
+    if standing is not None and _is_over(recommendations, standing, due, now):
         events.append(_grade(state, standing, now))
-    if due and ledger.standing is None:
+    if due and recommendations.standing is None:
         # All that is mendable, not only what is due: one command mends it all.
         events.append(_make(state, mendable, now))
     return events
 
 
-def _remember(ledger: RecommendationLedger, mendable: Collection[int], now: int) -> None:
+def _remember(recommendations: RecommendationState, mendable: Collection[int], now: int) -> None:
     for broker in mendable:
-        memory = ledger.brokers.setdefault(broker, BrokerMemory())
+        memory = recommendations.brokers.setdefault(broker, BrokerMemory())
         memory.clear_since = None
         if memory.mendable_since is None:
             memory.mendable_since = now
-    for broker in [broker for broker in ledger.brokers if broker not in mendable]:
-        memory = ledger.brokers[broker]
+    for broker in [broker for broker in recommendations.brokers if broker not in mendable]:
+        memory = recommendations.brokers[broker]
         memory.mendable_since = None
         if memory.clear_since is None:
             memory.clear_since = now
         elif now - memory.clear_since >= CLEAR_MS:
-            del ledger.brokers[broker]
+            del recommendations.brokers[broker]
 
 
-def _due(ledger: RecommendationLedger, mendable: Collection[int], now: int) -> list[int]:
+def _due(recommendations: RecommendationState, mendable: Collection[int], now: int) -> list[int]:
     """Return the brokers of which it is time to tell."""
-    is_free = ledger.standing is None
+    is_free = recommendations.standing is None
     return [
         broker
         for broker in mendable
-        if (memory := ledger.brokers[broker]).mendable_since is not None
+        if (memory := recommendations.brokers[broker]).mendable_since is not None
         and now - memory.mendable_since >= SETTLE_MS
-        and (memory.told_at is None or (is_free and now - memory.told_at >= REPEAT_MS))
+        and (
+            memory.recommended_at is None or (is_free and now - memory.recommended_at >= REPEAT_MS)
+        )
     ]
 
 
 def _is_over(
-    ledger: RecommendationLedger, standing: Recommended, due: Collection[int], now: int
+    recommendations: RecommendationState, standing: Recommended, due: Collection[int], now: int
 ) -> bool:
-    if ledger.elected_at is not None:
-        return now - ledger.elected_at >= WATCH_MS
+    if recommendations.elected_at is not None:
+        return now - recommendations.elected_at >= WATCH_MS
     # A broker that joins makes another recommendation of it.
-    return bool(due) or not any(broker in ledger.brokers for broker in standing.brokers)
+    return bool(due) or not any(broker in recommendations.brokers for broker in standing.brokers)
 
 
 def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> RecommendationMade:
     control = state.control
-    ledger = control.recommendations
-    ledger.made += 1
+    recommendations = control.recommendations
+    recommendations.made += 1
     brokers = tuple(mendable)
     for broker in brokers:
-        ledger.brokers[broker].told_at = now
+        recommendations.brokers[broker].recommended_at = now
     found = list(itertools.islice(_electable(state, frozenset(brokers)), MOST_PARTITIONS))
-    ledger.elections = 0
-    ledger.elected_at = None
-    ledger.watched = {}
-    ledger.gone = 0
+    recommendations.elections = 0
+    recommendations.elected_at = None
+    recommendations.watched = {}
+    recommendations.gone = 0
     for (topic, partition), broker in found:
-        ledger.watched.setdefault(topic, {})[partition] = Watched(broker)
-    ledger.standing = Recommended(
-        number=ledger.made,
+        recommendations.watched.setdefault(topic, {})[partition] = Watched(broker)
+    recommendations.standing = Recommended(
+        number=recommendations.made,
         made_at=now,
         brokers=brokers,
         threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
@@ -211,16 +212,16 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
             for broker in brokers
         ),
     )
-    ledger.revision += 1
+    recommendations.revision += 1
     return RecommendationMade(
         at=now,
         position=control.log.position,
-        number=ledger.made,
+        number=recommendations.made,
         brokers=brokers,
-        threshold_percentage=ledger.standing.threshold_percentage,
-        partition_count=ledger.standing.partition_count,
-        partitions=ledger.standing.partitions,
-        command=ledger.standing.command,
+        threshold_percentage=recommendations.standing.threshold_percentage,
+        partition_count=recommendations.standing.partition_count,
+        partitions=recommendations.standing.partitions,
+        command=recommendations.standing.command,
     )
 
 
@@ -230,7 +231,7 @@ def _electable(
     """Yield partitions that an election gives back to these live brokers, and to which of them."""
     for name in sorted(state.topics.names())[:TOPICS_LOOKED_AT]:
         topic = state.topic(name)
-        if topic is None or topic.mark is None or name in state.control.deleting:
+        if topic is None or topic.stat is None or name in state.control.deleting:
             continue
         for partition, broker in _of_topic(topic, brokers):
             yield TopicPartition(name, partition), broker
@@ -260,17 +261,17 @@ def _command(control: ControlPlane, brokers: Sequence[int]) -> str:
 
 def _grade(state: ClusterState, standing: Recommended, now: int) -> RecommendationGraded:
     control = state.control
-    ledger = control.recommendations
+    recommendations = control.recommendations
     _drop_others(state)
     each = [
         (TopicPartition(topic, partition), watched)
-        for topic, partitions in ledger.watched.items()
+        for topic, partitions in recommendations.watched.items()
         for partition, watched in partitions.items()
     ]
     regained = [watched.regained_at for _, watched in each if watched.regained_at is not None]
     lost = [name for name, watched in each if watched.lost_at is not None]
     never = [name for name, watched in each if watched.regained_at is None]
-    elected_at = ledger.elected_at
+    elected_at = recommendations.elected_at
     grade = Grade(
         number=standing.number,
         made_at=standing.made_at,
@@ -278,12 +279,12 @@ def _grade(state: ClusterState, standing: Recommended, now: int) -> Recommendati
         graded_at=now,
         outcome=_outcome(control, standing, lost_again=bool(lost)),
         partition_count=standing.partition_count,
-        elections=ledger.elections,
+        elections=recommendations.elections,
         watched=len(each),
         regained=len(regained),
         lost_again=len(lost),
         not_regained=len(never),
-        gone=ledger.gone,
+        gone=recommendations.gone,
         regained_after_ms=(
             None if elected_at is None or not regained else max(0, max(regained) - elected_at)
         ),
@@ -295,28 +296,30 @@ def _grade(state: ClusterState, standing: Recommended, now: int) -> Recommendati
         ),
     )
     for broker in standing.brokers:
-        if broker in ledger.brokers:
-            ledger.brokers[broker].told_at = now
-    ledger.standing = None
-    ledger.watched = {}
-    ledger.grades.append(_encoder.encode(grade))
-    del ledger.grades[:-GRADES_KEPT]
-    ledger.graded[grade.outcome.value] = ledger.graded.get(grade.outcome.value, 0) + 1
-    ledger.revision += 1
+        if broker in recommendations.brokers:
+            recommendations.brokers[broker].recommended_at = now
+    recommendations.standing = None
+    recommendations.watched = {}
+    recommendations.grades.append(_encoder.encode(grade))
+    del recommendations.grades[:-GRADES_KEPT]
+    recommendations.graded[grade.outcome.value] = (
+        recommendations.graded.get(grade.outcome.value, 0) + 1
+    )
+    recommendations.revision += 1
     return RecommendationGraded(at=now, position=control.log.position, grade=grade)
 
 
 def _drop_others(state: ClusterState) -> None:
     """Leave out partitions that are not to be led by their broker any more."""
-    ledger = state.control.recommendations
-    for name, watched in ledger.watched.items():
+    recommendations = state.control.recommendations
+    for name, watched in recommendations.watched.items():
         topic = None if name in state.control.deleting else state.topic(name)
         held = {} if topic is None else topic.partitions
         for partition in list(watched):
             replicas = held[partition].replicas if partition in held else None
             if not replicas or replicas[0] != watched[partition].broker:
                 del watched[partition]
-                ledger.gone += 1
+                recommendations.gone += 1
 
 
 def _outcome(control: ControlPlane, standing: Recommended, *, lost_again: bool) -> Outcome:

@@ -10,7 +10,8 @@ import msgspec
 
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import Deleted, decode_view
-from controller_model.state.control_plane import Assumed, ControllerLedger, ControlPlane
+from controller_model.state.control_plane import Assumed, ControlPlane
+from controller_model.state.controller_state import ControllerState
 from controller_model.state.packing import pack_control
 from tests.component.releases import NEWS, environment_of, next_release
 
@@ -34,8 +35,8 @@ sys.stdout.buffer.write(msgspec.json.encode(told))
 
 def test_the_next_release_would_misread_our_state_and_refuses_it(tmp_path: Path) -> None:
     """Only the version keeps it from wrong counters; its views say more, and we can read them."""
-    ledger = ControllerLedger(elections=5, id_changes=3)
-    ours = ControlPlane("c", Assumed(), 0, controller=ledger)
+    held = ControllerState(elections=5, id_changes=3)
+    ours = ControlPlane("c", Assumed(), 0, controller=held)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=environment_of(next_release(tmp_path)),
@@ -47,6 +48,6 @@ def test_the_next_release_would_misread_our_state_and_refuses_it(tmp_path: Path)
     assert done.returncode == 0, done.stderr.decode()
     refused, elections, view = msgspec.json.decode(done.stdout, type=tuple[str, int, str])
     assert "a state of format" in refused
-    assert elections == ledger.id_changes
+    assert elections == held.id_changes
     assert NEWS in view
     assert decode_view(view.encode()) == Deleted(v=1, cluster="c", as_of=AsOf("l", 1, 1))

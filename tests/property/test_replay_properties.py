@@ -171,7 +171,7 @@ def test_totals_equal_a_count_from_scratch(seed: int) -> None:
         assert fold.state.control.totals == count_from_scratch(fold.state)
         topics = [fold.state.topics.get(name) for name in fold.state.topics.names()]
         assert fold.state.control.topics == sum(
-            t is not None and t.mark is not None for t in topics
+            t is not None and t.stat is not None for t in topics
         )
 
 

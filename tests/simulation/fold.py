@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
-from controller_model.state.control_plane import Assumed, ControlPlane, TopicState
+from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import unpack_control, unpack_topic
+from controller_model.state.topic_state import TopicState
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
 from tests.simulation.edge import CLUSTER

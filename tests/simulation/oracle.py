@@ -22,7 +22,8 @@ from controller_model.records.changes import (
 )
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected
-from controller_model.state.control_plane import ControlPlane, LogLedger
+from controller_model.state.control_plane import ControlPlane
+from controller_model.state.log_state import LogState
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.simulation.edge import Proof
 from tests.simulation.fold import InputRow, State
@@ -138,21 +139,21 @@ class Oracle:
             return news
         return news._replace(hole=False, rebasing=news.rebasing and log.resync is not None)
 
-    def _is_proved(self, log: LogLedger) -> bool:
+    def _is_proved(self, log: LogState) -> bool:
         trouble = (log.incomplete_since, log.divergent_since, log.resync)
         return log.verified_at is not None and trouble == (None, None, None)
 
-    def _check_errors(self, log: LogLedger) -> None:
+    def _check_errors(self, log: LogState) -> None:
         if log.errors:
             raise BrokenError(
                 "no error of our own", log.incomplete_reason or "an error was counted"
             )
 
-    def _check_digest(self, log: LogLedger, held: Mapping[str, int]) -> None:
+    def _check_digest(self, log: LogState, held: Mapping[str, int]) -> None:
         if (log.znodes, digest_text(log.digest)) != (len(held), digest_text(digest_of(held))):
             raise BrokenError("the digest is of what is held", f"at {log.position}")
 
-    def _check_holes(self, log: LogLedger, batch: Batch, *, verified: bool) -> None:
+    def _check_holes(self, log: LogState, batch: Batch, *, verified: bool) -> None:
         told = log.incomplete_since is not None or log.divergent_since is not None
         if batch.note.hole and not told and not verified:
             raise BrokenError("a hole is told", f"up to {log.position}")
@@ -161,7 +162,7 @@ class Oracle:
             if not any(change.kind in PROOFS for change in later):
                 raise BrokenError("a hole is told", f"in the batch up to {log.position}")
 
-    def _check_whole(self, log: LogLedger, batch: Batch) -> None:
+    def _check_whole(self, log: LogState, batch: Batch) -> None:
         if batch.whole is None or batch.holed_at > batch.whole:
             return
         if any(c.kind is ChangeKind.RESYNC_STARTED for c in batch.news[batch.whole + 1 :]):
@@ -170,7 +171,7 @@ class Oracle:
             reason = log.incomplete_reason or "divergent"
             raise BrokenError("a whole resync is believed", f"at {log.position}: {reason}")
 
-    def _check_proof(self, log: LogLedger, held: Mapping[str, int], batch: Batch) -> None:
+    def _check_proof(self, log: LogState, held: Mapping[str, int], batch: Batch) -> None:
         """What counts as verified was the truth at one moment of the proof, for each znode."""
         index = max(
             i
@@ -191,7 +192,7 @@ class Oracle:
         note: Note,
         held: Mapping[str, int],
         kept: Collection[str],
-        log: LogLedger,
+        log: LogState,
         *,
         verified: bool,
     ) -> Mapping[str, int]:
@@ -357,16 +358,16 @@ def marks_of(state: State) -> dict[str, int]:
     control = state.control()
     if control is None:
         return {}
-    held = {path: mark.mzxid for path, mark in control.marks.items()}
+    held = {path: stat.mzxid for path, stat in control.stats.items()}
     for name, topic in state.all_topics().items():
-        if topic.mark is not None:
-            held[f"/brokers/topics/{name}"] = topic.mark.mzxid
-        if topic.config_mark is not None:
-            held[f"/config/topics/{name}"] = topic.config_mark.mzxid
+        if topic.stat is not None:
+            held[f"/brokers/topics/{name}"] = topic.stat.mzxid
+        if topic.config_stat is not None:
+            held[f"/config/topics/{name}"] = topic.config_stat.mzxid
         for partition, record in topic.partitions.items():
-            if record.mark is not None:
+            if record.stat is not None:
                 path = f"/brokers/topics/{name}/partitions/{partition}/state"
-                held[path] = record.mark.mzxid
+                held[path] = record.stat.mzxid
     return held
 
 

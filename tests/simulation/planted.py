@@ -18,9 +18,10 @@ from controller_model.fold import replay as replay_module
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.records.events import AnyEvent
-from controller_model.state.bookkeeping import Verdict
+from controller_model.state.bookkeeping import Freshness
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import LogLedger, Mark
+from controller_model.state.log_state import LogState
+from controller_model.state.znode_stat import ZnodeStat
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.intake.view_store import ViewStore
 from streaming import processor
@@ -62,9 +63,9 @@ def stale_applied() -> AbstractContextManager[None]:
     """A value older than the one held, or than a delete, wins."""
     real = vars(replay_module)["judge"]
 
-    def judge(log: LogLedger, mark: Mark | None, change: ZnodeChange) -> Verdict:
-        verdict: Verdict = real(log, mark, change)
-        return Verdict.NEWS if verdict is Verdict.STALE else verdict
+    def judge(log: LogState, stat: ZnodeStat | None, change: ZnodeChange) -> Freshness:
+        freshness: Freshness = real(log, stat, change)
+        return Freshness.NEWS if freshness is Freshness.STALE else freshness
 
     return _patched(replay_module, "judge", judge)
 
@@ -96,8 +97,8 @@ def delete_on_a_broken_resync() -> AbstractContextManager[None]:
             )
         return real(state, change)
 
-    marks = {**control_records.MARKS, ChangeKind.RESYNC_FINISHED: finish}
-    return _patched(replay_module, "MARKS", marks)
+    records = {**control_records.CONTROL_RECORDS, ChangeKind.RESYNC_FINISHED: finish}
+    return _patched(replay_module, "CONTROL_RECORDS", records)
 
 
 _TURNS_LATE = 3

@@ -20,7 +20,7 @@ from controller_model.records.completeness import Reading, Status, assess
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane, new_cluster
-from controller_model.tracking.accounts import Telling
+from controller_model.tracking.accounts import EventBatch
 from controller_model.znodes.znode_kinds import published_data
 from tests.simulation.edge import CLUSTER
 from tests.simulation.fold import Path
@@ -201,7 +201,7 @@ def check_counters(world: World) -> None:
         _compare(name, getattr(held, name), getattr(control, name))
     for name in ("elections", "missed", "id_changes", "stale_writes", "seen"):
         _compare(name, getattr(held.controller, name), getattr(control.controller, name))
-    for name in ("resyncs", "audits", "holes", "stale", "missed_updates", "rebases"):
+    for name in ("resyncs", "reconciliations", "holes", "stale", "missed_updates", "rebases"):
         _compare(name, getattr(held.log, name), getattr(control.log, name))
     _compare("brokers", _lives(held), _lives(control))
     _compare("incidents", held.incidents, control.incidents)
@@ -225,8 +225,8 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 since = change.observed_at
                 control = new_cluster(CLUSTER, assumed=Assumed(), counters_since=since)
                 state = ClusterState(control, MemoryTopicStore())
-                telling = Telling(state)
-            telling.add(replay(state, change)[1])
+                events = EventBatch(state)
+            events.add(replay(state, change)[1])
             if base is None and state.control.log.baseline:
                 ledger = state.control.controller
                 # /controller was read, and its epoch not yet: one more is on its way.
@@ -237,8 +237,8 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 # Its epoch was read before the baseline, and it itself comes after: it counts.
                 base, awaited = (base[0], base[1] - 1), None
         if state is not None:
-            telling.add(finish_batch(state, at=state.control.now))
-            telling.take()
+            events.add(finish_batch(state, at=state.control.now))
+            events.take()
     return None if state is None else (state.control, base)
 
 

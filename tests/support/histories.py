@@ -39,7 +39,7 @@ from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.packed_topics import PackedTopicStore
 from controller_model.state.packing import pack_control, unpack_control
-from controller_model.tracking.accounts import Telling
+from controller_model.tracking.accounts import EventBatch
 
 TICK_MS = 10
 """Between two steps of a history, on all clocks."""
@@ -343,11 +343,11 @@ class Fold:
 
     def feed(self, changes: Iterable[ZnodeChange]) -> list[AnyEvent]:
         """Apply changes as one batch; return what happened, the accounts' own events apart."""
-        telling = Telling(self.state)
+        batch = EventBatch(self.state)
         for change in changes:
-            telling.add(replay(self.state, change)[1])
-        telling.add(finish_batch(self.state, at=self.state.control.now))
-        both = telling.take()
+            batch.add(replay(self.state, change)[1])
+        batch.add(finish_batch(self.state, at=self.state.control.now))
+        both = batch.take()
         self.accounts += [event for event in both if isinstance(event, OF_ACCOUNTS)]
         told: list[AnyEvent] = [e for e in both if not isinstance(e, OF_ACCOUNTS)]
         self.events += told

@@ -12,7 +12,8 @@ from controller_model.records.changes import ChangeKind
 from controller_model.records.events import LeaderElectionKind, LeadersElected
 from controller_model.records.views import TopicView
 from controller_model.state.bookkeeping import steps_merged
-from controller_model.state.control_plane import UNKNOWN_VERSION, ControllerLedger, Mark
+from controller_model.state.controller_state import ControllerState
+from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 from tests.support.histories import (
     Fold,
     History,
@@ -48,7 +49,7 @@ def test_merged_updates_are_counted_where_both_versions_are_known(
     held: int, told: int | None, merged: int
 ) -> None:
     """Each version between the two is one that nobody saw."""
-    assert steps_merged(Mark(mzxid=1, czxid=1, version=held, resync=0), told) == merged
+    assert steps_merged(ZnodeStat(mzxid=1, czxid=1, version=held, resync=0), told) == merged
 
 
 def test_an_absent_version_misses_no_update() -> None:
@@ -280,7 +281,7 @@ def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
 
 def test_the_account_at_the_end_of_a_log_takes_the_epoch_at_its_word() -> None:
     """An epoch that nothing follows tells of elections that nobody saw; the ledger stays as it is."""
-    ledger = ControllerLedger(
+    ledger = ControllerState(
         id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,
     )  # fmt: skip
     before = msgspec.structs.replace(ledger)

@@ -14,7 +14,7 @@ from controller_model.records.events import (
     Verified,
 )
 from controller_model.records.views import ResyncWanted
-from controller_model.state.control_plane import LogLedger
+from controller_model.state.log_state import LogState
 from tests.support.histories import Fold, History, kinds, only, replaced, small_cluster
 
 ZNODES = 8
@@ -24,7 +24,7 @@ BEGAN = Position(1, 10)
 """Where its first resync ends."""
 
 
-def begun() -> tuple[History, Fold, LogLedger]:
+def begun() -> tuple[History, Fold, LogState]:
     """Return a small cluster, a fold that has read it, and the fold's ledger of the log."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
@@ -46,7 +46,7 @@ def test_a_baseline_tells_what_it_found() -> None:
         Verified(at=at, position=BEGAN, znodes=ZNODES),
     ]
     log = fold.state.control.log
-    assert (log.resyncs, log.resync_ordinal, log.audits) == (1, 1, 0)
+    assert (log.resyncs, log.resync_ordinal, log.reconciliations) == (1, 1, 0)
 
 
 def test_a_hole_is_told_and_counted_each_time() -> None:
@@ -222,7 +222,7 @@ def test_resyncs_and_audits_are_counted_one_by_one() -> None:
     history.resync()
     history.start_resync(reason="daily")
     fold.follow(history)
-    assert (log.resyncs, log.resync_ordinal, log.audits) == (3, 3, 2)
+    assert (log.resyncs, log.resync_ordinal, log.reconciliations) == (3, 3, 2)
     assert log.resync is not None
     assert (log.resync.reason, log.resync.id, log.resync.began) == (
         "daily",
@@ -358,21 +358,21 @@ def test_zxids_that_a_record_does_not_carry_count_as_none() -> None:
     history.record(ChangeKind.SET, path="/feature", data="{}")
     fold.follow(history)
     assert (log.read_zxid, log.deletes_read_zxid) == (before, 0)
-    mark = fold.state.control.marks["/feature"]
-    assert (mark.mzxid, mark.czxid, mark.resync) == (0, 0, 0)
+    stat = fold.state.control.stats["/feature"]
+    assert (stat.mzxid, stat.czxid, stat.resync) == (0, 0, 0)
 
 
 def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> None:
-    """Its mark names no resync: what the next one does not tell is gone, with its own path."""
+    """Its stat names no resync: what the next one does not tell is gone, with its own path."""
     history, fold, _ = begun()
     history.broker(7)
     fold.follow(history)
-    assert fold.state.control.marks["/brokers/ids/7"].resync == 0
+    assert fold.state.control.stats["/brokers/ids/7"].resync == 0
     history.broker_gone(7, seen=False)
     history.resync()
     events = fold.follow(history)
     assert kinds(events) == ["BrokerStopped"]
-    assert "/brokers/ids/7" not in fold.state.control.marks
+    assert "/brokers/ids/7" not in fold.state.control.stats
 
 
 def test_another_history_is_told_with_the_value_that_proves_it() -> None:

@@ -19,9 +19,10 @@ from controller_model.records.recommendations import (
 )
 from controller_model.records.views import RecommendationView
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import Assumed, TopicState
+from controller_model.state.control_plane import Assumed
+from controller_model.state.topic_state import TopicState
 from controller_model.tracking import incident_tracker, recommendation_tracker
-from controller_model.tracking.accounts import Telling
+from controller_model.tracking.accounts import EventBatch
 from tests.support.histories import Fold, History, only, small_cluster
 
 BEAT_MS = 10_000
@@ -428,29 +429,29 @@ class BrokenTopics:
         raise self.error
 
 
-def broken(error: Exception, **options: tuple[type[BaseException], ...]) -> Telling:
-    """Return a telling at which a recommendation falls due over a store that fails."""
+def broken(error: Exception, **options: tuple[type[BaseException], ...]) -> EventBatch:
+    """Return a batch at which a recommendation falls due over a store that fails."""
     history, fold = begun()
     lead(history, 1, 3, 5)
     beat(history, fold, SETTLE_MS // BEAT_MS)
     state = ClusterState(fold.state.control, BrokenTopics(error))
-    telling = Telling(state, **options)
+    batch = EventBatch(state, **options)
     state.control.now += BEAT_MS
     incident_tracker.look(state)  # as a heartbeat does
-    return telling
+    return batch
 
 
 def test_a_mistake_of_ours_in_an_account_is_told_and_stops_nothing() -> None:
     """It is counted; what replay told goes out all the same."""
-    telling = broken(ValueError("no such thing"))
-    telling.add([])
-    (told,) = telling.take()
+    batch = broken(ValueError("no such thing"))
+    batch.add([])
+    (told,) = batch.take()
     assert "an error of the monitor's own in its accounts: ValueError" in str(told)
-    assert telling.state.control.log.errors == 1
+    assert batch.state.control.log.errors == 1
 
 
 def test_an_error_of_the_store_is_raised() -> None:
     """Spark runs such a batch again."""
-    telling = broken(OSError("gone"), fatal=(OSError,))
+    batch = broken(OSError("gone"), fatal=(OSError,))
     with pytest.raises(OSError, match="gone"):
-        telling.add([])
+        batch.add([])

@@ -21,7 +21,7 @@ from controller_model.kafka.broker_states import (
     register,
 )
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by, partition_for
-from controller_model.state.control_plane import BrokerRecord
+from controller_model.state.broker_record import BrokerRecord
 from tests.support.histories import Fold, small_cluster
 
 S = BrokerState
@@ -125,7 +125,7 @@ def test_generated_ids_are_counted_from_the_znodes_version() -> None:
     history.set("/brokers/seqid", b"")
     fold.follow(history)
     assert fold.cluster_view().generated_broker_ids == 2
-    fold.state.control.marks["/brokers/seqid"].version = -1
+    fold.state.control.stats["/brokers/seqid"].version = -1
     assert generated_broker_ids(fold.state.control) == 0
 
 

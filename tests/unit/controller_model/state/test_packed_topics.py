@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controller_model.state.control_plane import PartitionRecord, TopicState
 from controller_model.state.packed_topics import PackedTopicStore
 from controller_model.state.packing import pack_topic
+from controller_model.state.topic_state import PartitionRecord, TopicState
 
 
 def test_a_store_gives_fresh_copies_and_forgets() -> None:

@@ -1,0 +1,85 @@
+"""Where the fold is in the log, as it is held."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model.kafka.ids import NOWHERE, Position
+from controller_model.records.changes import SessionState
+from controller_model.records.views import ResyncWanted, missed_among
+
+
+class ResyncState(msgspec.Struct, array_like=True):
+    """The resync that is under way."""
+
+    id: int
+    rebase: bool
+    reason: str
+    znodes: int = 0
+    digest: int = 0
+    whole: bool = True
+    """No hole since its start: only then may it delete."""
+    began: Position = NOWHERE
+
+
+class LogState(msgspec.Struct, array_like=True):
+    """Where the fold is in the log, and how well it went."""
+
+    position: Position = NOWHERE
+    watcher: str = ""
+    baseline: bool = False
+    """A resync of this lineage has ended well: from then on changes are news."""
+    resync: ResyncState | None = None
+    resync_ordinal: int = 0
+    znodes: int = 0
+    digest: int = 0
+    read_zxid: int = 0
+    deletes_read_zxid: int = 0
+    """The read_zxid of the newest delete: older reads cannot bring a znode back."""
+    wanted: ResyncWanted | None = None
+    asked: int = 0
+    asked_reason: str = ""
+    asked_times: int = 0
+    """How often the same reason was given in a row."""
+    session: SessionState | None = None
+    session_since: int | None = None
+    zookeeper: str | None = None
+    heartbeat_at: int | None = None
+    last_change_at: int | None = None
+    last_change_mtime: int | None = None
+    verified_at: int | None = None
+    divergent_since: int | None = None
+    incomplete_since: int | None = None
+    incomplete_reason: str | None = None
+    denied: tuple[str, ...] = ()
+    resyncs: int = 0
+    reconciliations: int = 0
+    holes: int = 0
+    dropped: int = 0
+    dropped_base: int = 0
+    """What this watcher had dropped is counted from here, since each watcher starts at 0."""
+    not_newer: int = 0
+    stale: int = 0
+    missed_updates: int = 0
+    unreadable: int = 0
+    anomalies: int = 0
+    errors: int = 0
+    rebases: int = 0
+    """Histories that took the place of another one, told by the watcher or found by their zxids."""
+    rebasing: bool = False
+    """Values of a history that is over may still be held: until a resync has ended well, values
+    win whatever their mzxid."""
+    views_from: Position = NOWHERE
+    """Where the last whole resync began, which touched all topics that there are: older views of
+    topics are of what is no more."""
+    unreadable_znodes: dict[str, int] = {}
+    """Held znodes that the last resync was denied, and their mzxids: they stay as they were read
+    last, and the watcher's proofs know nothing of them."""
+
+    def why_incomplete(self) -> str | None:
+        """Return why the figures may lack something; None when nothing is known to be missing."""
+        missed = missed_among(self.denied)
+        if self.incomplete_since is not None or not missed:
+            return self.incomplete_reason
+        more = f" and {len(missed) - 1} more" if len(missed) > 1 else ""
+        return f"READ is denied on {missed[0]}{more}: what depends on it is not known"

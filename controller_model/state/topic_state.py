@@ -1,0 +1,40 @@
+"""What is held of a topic and its partitions: one packed value a topic."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model.state.znode_stat import ZnodeStat
+
+
+class PartitionRecord(msgspec.Struct, array_like=True, gc=False):
+    """One partition: its assignment and, once the controller wrote one, its state."""
+
+    replicas: tuple[int, ...] | None = None
+    """None: a state stands without an assignment (the topic is being made or deleted)."""
+    leader: int | None = None
+    """None: no state znode."""
+    isr: tuple[int, ...] = ()
+    leader_epoch: int = 0
+    controller_epoch: int = 0
+    leader_recovery_state: int = 0
+    stat: ZnodeStat | None = None
+
+
+class TopicState(msgspec.Struct, array_like=True, gc=False):
+    """One topic; the value under its name in the fold's state."""
+
+    name: str
+    partitions: dict[int, PartitionRecord] = {}
+    adding: dict[int, tuple[int, ...]] = {}
+    removing: dict[int, tuple[int, ...]] = {}
+    topic_id: str | None = None
+    min_isr: int | None = None
+    reassigning_since: int | None = None
+    stat: ZnodeStat | None = None
+    """None: the topic's znode does not exist (any more, or yet)."""
+    config_stat: ZnodeStat | None = None
+    chunks: int = 0
+    """How many topic views were written last."""
+    unclean: bool | None = None
+    """unclean.leader.election.enable of the topic's own configuration; None when it sets none."""
