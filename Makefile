@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 DEMO_ARGS ?=
 BENCH ?= list
 SEEDS ?= 0+300
+# Two processes. Tests that share servers keep to one of them, by groups and in the order that tests/conftest.py gives.
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test simulate coverage mutate lint format lock generate bench clean
+.PHONY: help setup demo test test-all simulate coverage mutate lint format lock generate bench clean
 
 help:
 	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
-	@echo "make test    all tests, on real servers"
+	@echo "make test    the tests that answer in ten minutes, on real servers"
+	@echo "make test-all  all tests, in half an hour: what the marker \`full\` keeps out of make test as well"
 	@echo "make simulate  the protocol under faults, seed by seed (SEEDS=FROM+COUNT, 0+300)"
 	@echo "make coverage  every line and branch of controller_model, or a failure"
 	@echo "make mutate  change the model's code in a thousand places: which changes do the tests miss?"
@@ -36,7 +39,10 @@ demo: setup
 	@$(BIN)/kcm demo $(DEMO_ARGS)
 
 test: setup
-	@$(BIN)/pytest -n 2 --dist loadscope
+	@$(PYTEST) -m "not full"
+
+test-all: setup
+	@$(PYTEST)
 
 simulate: setup
 	@$(BIN)/python -m tests.simulation $(SEEDS)

@@ -12,38 +12,40 @@ from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
-from xdist.remote import Producer  # type: ignore[import-untyped]  # xdist tells no types
-from xdist.scheduler import (  # type: ignore[import-untyped]  # the same
-    LoadScopeScheduling,
-)
 
 from kcm.jars.jars import Jars, ensure_jars
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 
-_WITH_SERVERS = ("tests/component/", "tests/system/")
-_WITHOUT = tuple(
-    f"tests/component/test_{name}.py"
-    for name in ("chart", "chart_rules", "chart_values", "image", "recorded_rules", "rules")
-)
-"""Component tests that run a program to its end and start no server: promtool, helm."""
+_GROUPS = {
+    "pipeline": {"supervisor", "jars"},
+    "world": {"scene", "drill"},
+    "browser": {"browser"},
+}
+"""The groups of tests that keep to one process each, and the fixtures that put a test into them.
+
+The last one that fits counts. Their order is that in which they are begun: `make test` has two
+processes, so the two longest go side by side, and whoever is done first takes the next. Tests of
+no group only compute; they fill what time is left on either process.
+"""
 
 
-class ServersApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist tells no types of it
-    """Keep the tests that start servers on one of two processes, one after the other.
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests that share servers into one group, and the groups before everything else."""
+    order = {name: place for place, name in enumerate([*_GROUPS, ""])}
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: order[groups[item]])
 
-    Several clusters at once would starve each other; tests that only compute can run beside them.
-    """
 
-    def _split_scope(self, nodeid: str) -> str:
-        starts_servers = nodeid.startswith(_WITH_SERVERS) and not nodeid.startswith(_WITHOUT)
-        return "servers" if starts_servers else nodeid
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ServersApart:
-    """Return what shares tests out among processes (`make test` has two)."""
-    return ServersApart(config, log)
+def _group(item: pytest.Item) -> str:
+    """Return the group of a test; empty for one that starts no shared server."""
+    asked = set(getattr(item, "fixturenames", ()))
+    return next((name for name in reversed(_GROUPS) if asked & _GROUPS[name]), "")
 
 
 @pytest.fixture

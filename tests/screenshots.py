@@ -14,7 +14,7 @@ from typing import Any
 from playwright.sync_api import Browser, expect
 
 from exporter.serve.server import HttpServer
-from tests.component.chromium import chromium, watched
+from tests.component.page.chromium import chromium, watched
 from tests.support.live_story import BAD_HOUR, QUIET_HOUR, LiveStory, served
 from tests.support.samples import T0
 

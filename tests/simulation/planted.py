@@ -221,3 +221,17 @@ PLANTED: Mapping[str, Plant] = {
     "counters twice": counters_twice,
 }
 """By name: how to plant it."""
+
+CAUGHT_BY: Mapping[str, int] = {
+    "no dedupe": 0,
+    "stale applied": 1,
+    "hole ignored": 0,
+    "delete on a broken resync": 1,
+    "reply before event": 0,
+    "generation reused": 1,
+    "digest of the scan": 0,
+    "lagging follower believed": 5,
+    "tombstone without as_of": 0,
+    "counters twice": 1,
+}
+"""By name: the first seed that catches it. A change of what a seed plays may call for another."""

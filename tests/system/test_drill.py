@@ -27,6 +27,7 @@ from tests.system.hasty_rules import hasty
 
 pytestmark = [
     pytest.mark.skipif(find_prometheus() is None, reason="the program prometheus is not installed"),
+    pytest.mark.full,
     pytest.mark.timeout(1500),
 ]
 

@@ -1,0 +1,352 @@
+"""The chart by helm itself, and Kubernetes' own schemas."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.component.chart.chart import (
+    CHART,
+    DOCKERFILE,
+    KUBERNETES,
+    NEEDS_HELM,
+    ROOT,
+    VALUE_SETS,
+    Manifest,
+    container_of,
+    helm,
+    pod_of,
+    render,
+    variables,
+    workloads,
+)
+
+OLDEST_KUBERNETES = "1.25"
+LONGEST_NAME = 63
+YEAR_S = 365 * 86_400
+OPERATORS_KINDS = {"ServiceMonitor", "PrometheusRule"}
+"""Their schemas belong to the Prometheus operator, not to Kubernetes."""
+NOT_TEXTS = ("1", "2024", "1e3", "0x10", "00", "true", "off", "y", "null")
+"""What YAML takes for a number, a truth or nothing, unless it is quoted."""
+
+LEAST = CHART / "ci" / "least-values.yaml"
+EVERYTHING = CHART / "ci" / "all-values.yaml"
+
+
+def semantic(version: str) -> str:
+    """Return a version of Kubernetes as helm takes it.
+
+    >>> semantic("1.25")
+    '1.25.0'
+    """
+    return ".".join([*version.split("."), "0"][:3])
+
+
+each_set = pytest.mark.parametrize("values", VALUE_SETS, ids=lambda path: path.stem)
+
+
+@NEEDS_HELM
+@each_set
+def test_helm_finds_nothing_to_complain_of(values: Path) -> None:
+    """`helm lint --strict` passes with each value set."""
+    done = helm("lint", "--strict", str(CHART), "--values", str(values))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@NEEDS_HELM
+@each_set
+def test_every_resource_has_a_name_of_its_own(values: Path) -> None:
+    """No two resources meet, and every name is short enough for a label and a host name."""
+    manifests = render(values)
+    names = [(each["kind"], each["metadata"]["name"]) for each in manifests]
+    assert len(set(names)) == len(names)
+    assert all(len(name) <= LONGEST_NAME for _, name in names)
+
+
+@NEEDS_HELM
+def test_long_names_stay_apart_and_short_enough() -> None:
+    """The longest release and cluster names give names that Kubernetes takes, still all different."""
+    twins = ["x" * 63 + "a", "x" * 63 + "b", "X" * 64]
+    given = [f"--set=clusters.{name}.zookeeper=zk:2181" for name in twins]
+    manifests = render(LEAST, *given, "--set", f"fullnameOverride={'r' * 53}")
+    watchers = [each for each in workloads(manifests) if container_of(each)["name"] == "watcher"]
+    names = {each["metadata"]["name"] for each in watchers}
+    assert len(names) == len(twins) + 1
+    assert all(len(name) <= LONGEST_NAME for name in names)
+
+
+@NEEDS_HELM
+@each_set
+def test_kubernetes_takes_every_manifest(values: Path) -> None:
+    """Each manifest is valid by the schemas of the oldest Kubernetes that is allowed and the newest."""
+    validator: Any = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate is not installed"
+    )
+    for version in (OLDEST_KUBERNETES, validator.latest_version()):
+        for manifest in render(values, "--kube-version", semantic(version)):
+            if manifest["kind"] not in OPERATORS_KINDS:
+                validator.validate(manifest, version, strict=True)
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize("name", NOT_TEXTS)
+def test_a_name_stays_a_text(name: str, tmp_path: Path) -> None:
+    """Names that YAML would read as something else are labels and names as they were given."""
+    validator: Any = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate is not installed"
+    )
+    secret = {"name": name, "key": name}
+    values: Manifest = {
+        "fullnameOverride": name if name[0].isalpha() else "kcm",
+        "kafka": {"bootstrapServers": "k:1", "tlsSecret": name, "propertiesSecret": secret},
+        "clusters": {name: {"zookeeper": "zk:1", "authSecret": secret}},
+        "stream": {"persistence": {"existingClaim": name}, "priorityClassName": name},
+        "serviceAccount": {"name": name},
+        "dashboards": {"namespace": name},
+    }
+    path = tmp_path / "values.yaml"
+    path.write_text(json.dumps(values))
+    versions = ("--kube-version", semantic(OLDEST_KUBERNETES))
+    done = helm("template", name, str(CHART), "--namespace", name, "--values", str(path), *versions)
+    assert done.returncode == 0, done.stderr
+    # Readers of YAML differ in what they take for a text: nothing is left to them.
+    bare = re.compile(
+        rf"(name|space|instance|cluster|key): {re.escape(name)}$", re.IGNORECASE | re.MULTILINE
+    )
+    assert not bare.findall(done.stdout)
+    manifests = [each for each in yaml.safe_load_all(done.stdout) if each]
+    for manifest in manifests:
+        validator.validate(manifest, OLDEST_KUBERNETES, strict=True)
+    watchers = [w for w in workloads(manifests) if container_of(w)["name"] == "watcher"]
+    assert [variables(container_of(each))["KCM_CLUSTER"] for each in watchers] == [name]
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize(
+    ("release", "given"),
+    [
+        ("rel", {"nameOverride": "a" * 39 + "-b"}),
+        ("rel", {"fullnameOverride": "a" * 38 + "--b"}),
+        ("my.app", {}),
+        ("a" * 37 + ".b", {}),
+    ],
+)
+def test_every_name_is_one_that_a_service_may_have(release: str, given: dict[str, str]) -> None:
+    """Names that are cut, or of a release with dots, begin with a letter and end with no dash."""
+    settings = [f"--set={name}={value}" for name, value in given.items()]
+    done = helm(
+        *("template", release, str(CHART), "--kube-version", KUBERNETES),
+        *("--values", str(LEAST), *settings),
+    )
+    assert done.returncode == 0, done.stderr
+    for manifest in filter(None, yaml.safe_load_all(done.stdout)):
+        label = manifest["metadata"]["labels"]["app.kubernetes.io/name"]
+        for name in (manifest["metadata"]["name"], label):
+            assert re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name), name
+
+
+@NEEDS_HELM
+def test_a_pod_that_serves_nobody_keeps_no_node_from_being_drained() -> None:
+    """Where Kubernetes knows of it, budgets count no pod that is not ready."""
+    for version, told in (
+        ("1.26.15", None),
+        ("1.27.0", "AlwaysAllow"),
+        (KUBERNETES, "AlwaysAllow"),
+    ):
+        budgets = [
+            each["spec"].get("unhealthyPodEvictionPolicy")
+            for each in render(EVERYTHING, "--kube-version", version)
+            if each["kind"] == "PodDisruptionBudget"
+        ]
+        assert set(budgets) == {told}
+
+
+@NEEDS_HELM
+def test_a_fold_that_never_becomes_ready_can_be_replaced() -> None:
+    """The StatefulSet does not wait for a broken pod before it puts the mended one in its place."""
+    (fold,) = [each for each in render(LEAST) if each["kind"] == "StatefulSet"]
+    assert fold["spec"]["podManagementPolicy"] == "Parallel"
+    assert fold["spec"].get("updateStrategy", {}).get("type", "RollingUpdate") == "RollingUpdate"
+
+
+@NEEDS_HELM
+def test_an_exporter_serves_once_it_has_caught_up() -> None:
+    """Kafka's absence keeps a new one out of the service for as long as it lasts, and takes no old one out."""
+    (exporter,) = [
+        each for each in workloads(render(LEAST)) if container_of(each)["name"] == "exporter"
+    ]
+    container = container_of(exporter)
+    assert container["startupProbe"]["httpGet"]["path"] == "/readyz"
+    waits_s = (
+        container["startupProbe"]["periodSeconds"] * container["startupProbe"]["failureThreshold"]
+    )
+    assert waits_s > YEAR_S
+    assert container["readinessProbe"]["httpGet"]["path"] == "/healthz"
+    assert exporter["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+@NEEDS_HELM
+def test_the_schemas_refuse_what_kubernetes_would() -> None:
+    """The check can fail: a misspelled field of a rendered pod is refused."""
+    validator: Any = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate is not installed"
+    )
+    broken = workloads(render(LEAST))[0]
+    pod_of(broken)["enableServiceLink"] = False
+    with pytest.raises(validator.ValidationError):
+        validator.validate(broken, OLDEST_KUBERNETES, strict=True)
+
+
+@NEEDS_HELM
+def test_no_secret_is_in_the_manifests() -> None:
+    """What is secret comes by reference, and the properties in clear are TOML that kcm merges with it."""
+    manifests = render(EVERYTHING)
+    assert not [each for each in manifests if each["kind"] == "Secret"]
+    for workload in workloads(manifests):
+        assert variables(container_of(workload))["KCM_KAFKA_PROPERTIES"] == (
+            "kcm-kafka",
+            "kafka.json",
+        )
+    (config,) = [each for each in manifests if "kcm.toml" in each.get("data", {})]
+    properties = tomllib.loads(config["data"]["kcm.toml"])["kafka_properties"]
+    assert properties["security.protocol"] == "SASL_SSL"
+
+
+@NEEDS_HELM
+@each_set
+def test_pods_keep_to_the_restricted_standard(values: Path) -> None:
+    """Pods run as nobody in particular, write only to their volumes, and know of no service."""
+    user = re.search(r"^USER (\d+):(\d+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    assert user
+    for workload in workloads(render(values)):
+        pod, container = pod_of(workload), container_of(workload)
+        # Spark's driver makes pods, where executors are asked for; nothing else talks to Kubernetes.
+        drives = str(variables(container).get("KCM_SPARK_MASTER", "")).startswith("k8s:")
+        assert pod["automountServiceAccountToken"] is drives
+        assert pod["enableServiceLinks"] is False
+        context = pod["securityContext"]
+        assert context["runAsNonRoot"] is True
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert (str(context["runAsUser"]), str(context["runAsGroup"])) == user.groups()
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert "memory" in container["resources"]["limits"]
+
+
+@NEEDS_HELM
+@each_set
+def test_services_budgets_and_policies_select_pods_that_exist(values: Path) -> None:
+    """Every selector holds for at least one pod, and for no pod of another part."""
+    manifests = render(values)
+    pods = [each["spec"]["template"]["metadata"]["labels"] for each in workloads(manifests)]
+    for manifest in manifests:
+        spec = manifest.get("spec", {})
+        selector = spec.get("podSelector") or spec.get("selector")
+        if selector is None or manifest["kind"] == "ServiceMonitor":
+            continue
+        labels = selector.get("matchLabels", selector)
+        chosen = [pod for pod in pods if labels.items() <= pod.items()]
+        assert chosen, manifest["metadata"]["name"]
+        component = "app.kubernetes.io/component"
+        if component in labels:
+            assert {pod[component] for pod in chosen} == {labels[component]}
+
+
+@NEEDS_HELM
+def test_the_service_monitor_finds_all_three_parts() -> None:
+    """It selects the services of watchers, fold and exporters, and their port exists."""
+    manifests = render(EVERYTHING)
+    monitors = {m["metadata"]["name"]: m for m in manifests if m["kind"] == "ServiceMonitor"}
+    services = [each for each in manifests if each["kind"] == "Service"]
+
+    def chosen(monitor: Manifest) -> set[str]:
+        labels = monitor["spec"]["selector"]["matchLabels"]
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["honorLabels"] is True
+        (rule,) = endpoint.get("relabelings", [{}])
+        # Two scrapes of a target would else have the same `up`.
+        assert (rule.get("sourceLabels") == ["__metrics_path__"]) is (
+            endpoint["path"] == "/metrics/partitions"
+        )
+        assert bool(rule.get("targetLabel")) is bool(rule)
+        found = [s for s in services if labels.items() <= s["metadata"]["labels"].items()]
+        assert all([p["name"] for p in s["spec"]["ports"]] == [endpoint["port"]] for s in found)
+        return {each["metadata"]["name"] for each in found}
+
+    assert chosen(monitors["kcm"]) == {"kcm-watcher", "kcm-stream", "kcm-exporter"}
+    assert chosen(monitors["kcm-partitions"]) == {"kcm-exporter"}
+
+
+@NEEDS_HELM
+@each_set
+def test_what_the_parts_connect_to_may_be_reached(values: Path) -> None:
+    """A value set's own rules for egress let names be resolved, and ZooKeeper and Kafka be reached."""
+    given = yaml.safe_load(values.read_text())
+    rules = given.get("networkPolicy", {}).get("egress", [])
+    opened = {(port["port"], port["protocol"]) for rule in rules for port in rule["ports"]}
+    servers = [given["kafka"]["bootstrapServers"]]
+    servers += [cluster["zookeeper"] for cluster in given.get("clusters", {}).values()]
+    servers.append(given.get("election", {}).get("zookeeper", ""))
+    wanted = {
+        (int(port), "TCP") for each in servers for port in re.findall(r":(\d+)(?=[,/]|$)", each)
+    }
+    assert not rules or opened >= wanted | {(53, "UDP"), (53, "TCP")}
+
+
+@NEEDS_HELM
+def test_the_chart_ships_the_generated_boards_as_they_are() -> None:
+    """Each board is a ConfigMap of its own with the sidecar's label, and small enough for one."""
+    boards = {path.name: json.loads(path.read_text()) for path in CHART.glob("files/dashboards/*")}
+    assert boards
+    shipped = {}
+    for manifest in render(EVERYTHING):
+        if manifest["metadata"].get("labels", {}).get("grafana_dashboard") == "1":
+            ((name, text),) = manifest["data"].items()
+            shipped[name.removeprefix("kcm-")] = json.loads(text)
+            assert len(text) < 1 << 20
+            assert manifest["metadata"]["namespace"] == "monitoring"
+    assert shipped == boards
+
+
+@NEEDS_HELM
+def test_the_chart_ships_the_generated_rules_as_they_are(tmp_path: Path) -> None:
+    """The PrometheusRule holds the groups of the generated files, and Prometheus takes them."""
+    groups = [
+        group
+        for path in sorted(CHART.glob("files/rules/*.yaml"))
+        for group in yaml.safe_load(path.read_text())["groups"]
+    ]
+    (rule,) = [each for each in render(EVERYTHING) if each["kind"] == "PrometheusRule"]
+    assert rule["spec"] == {"groups": groups}
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump(rule["spec"]))
+    done = subprocess.run(
+        [promtool, "check", "rules", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_chart_runs_the_release_that_it_lies_beside() -> None:
+    """The chart's appVersion is the version of the Python package."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert chart["appVersion"] == project["version"]

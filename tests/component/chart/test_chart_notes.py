@@ -1,0 +1,58 @@
+"""What helm says after an install or an upgrade of the chart."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.component.chart.chart import CHART, KUBERNETES, NEEDS_HELM, helm
+
+LEAST = CHART / "ci" / "least-values.yaml"
+
+
+def _notes(folder: Path, values: Path, *arguments: str) -> str:
+    """Return what helm says after an install: `helm template` leaves it out, so it is made a manifest."""
+    chart = folder / "chart"
+    shutil.copytree(CHART, chart)
+    text = (chart / "templates" / "NOTES.txt").read_text()
+    (chart / "templates" / "notes.yaml").write_text(
+        f'{{{{ define "notes" }}}}{text}{{{{ end }}}}notes: {{{{ include "notes" . | toJson }}}}'
+    )
+    arguments = ("--kube-version", KUBERNETES, "--values", str(values), *arguments)
+    done = helm("template", "rel", str(chart), *arguments)
+    assert done.returncode == 0, done.stderr
+    (found,) = [
+        each["notes"] for each in yaml.safe_load_all(done.stdout) if each and "notes" in each
+    ]
+    told: str = found
+    return told
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize(
+    ("values", "told", "untold"),
+    [
+        ("least", "the watched ensembles. Make the path beforehand", "WARNING"),
+        ("least", "prometheusRule.enabled is false", "new lineage"),
+        ("all", "service/kcm-exporter 9640:9640", "serviceMonitor.enabled is false"),
+        ("one-of-each", "WARNING: settings.replication_factor is below 2", "Make the path"),
+        ("one-of-each", "WARNING: stream.persistence.enabled is false", "executor"),
+        ("watchers-only", "watches 1 cluster(s): edge", "port-forward"),
+        ("executors", "drives 2 executor(s)", "WARNING"),
+        ("existing-claim", "watches no cluster from here", "0 cluster(s)"),
+    ],
+)
+def test_helm_says_what_is_left_to_do(tmp_path: Path, values: str, told: str, untold: str) -> None:
+    """After an install only what holds for these values is said."""
+    notes = _notes(tmp_path, CHART / "ci" / f"{values}-values.yaml")
+    assert told in notes
+    assert untold not in notes
+
+
+@NEEDS_HELM
+def test_helm_says_what_an_upgrade_may_bring(tmp_path: Path) -> None:
+    """After an upgrade one hears why figures may stand still for a while."""
+    assert "new lineage" in _notes(tmp_path, LEAST, "--is-upgrade")

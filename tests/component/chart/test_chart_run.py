@@ -1,0 +1,392 @@
+"""The containers of the rendered chart, run by the real program on real servers of this machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from controller_model.records.changes import ChangeKind
+from kcm.jars.jars import Jars
+from kcm.jars.java import find_java
+from kcm.local.exporter_client import ClusterSeen, read_cluster
+from kcm.processes.ports import free_port
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.zookeeper import ZooKeeper
+from tests.component.chart.chart import (
+    CHART,
+    NEEDS_HELM,
+    USER,
+    Local,
+    answer,
+    can_confine,
+    confined,
+    container_of,
+    image,
+    localize,
+    pod_of,
+    render,
+    running,
+    workloads,
+)
+from tests.component.watcher.test_watcher_tls import (
+    KEY_PASSWORD,
+    OPENSSL,
+    TOPIC,
+    make_authority,
+    make_certificate,
+    zookeeper_with,
+)
+from tests.component.watcher.watching import LogReader, settings_for
+from tests.support.waiting import wait_until
+
+LEAST = CHART / "ci" / "least-values.yaml"
+EVERYTHING = CHART / "ci" / "all-values.yaml"
+CLUSTER = "prod"
+READY_S = 180.0
+"""Spark starts in 10 s; on a machine that does much else at once, in minutes."""
+REFUSED_S = 60.0
+"""A part that is to fail fast waits 5 s for Kafka."""
+GRACE_S = 30
+"""Kubernetes' own terminationGracePeriodSeconds."""
+UNREACHABLE = 3
+
+pytestmark = [NEEDS_HELM, pytest.mark.timeout(600)]
+
+TREE = {
+    "/brokers/ids/1": {
+        "version": 5,
+        "endpoints": ["PLAINTEXT://kafka-1:9092"],
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+        "host": "kafka-1",
+        "port": 9092,
+        "jmx_port": -1,
+        "timestamp": "1795250708602",
+    },
+    "/controller": {"version": 1, "brokerid": 1, "timestamp": "1795250708602"},
+    "/controller_epoch": 7,
+    "/cluster/id": {"version": "1", "id": "chart-cluster"},
+    "/brokers/topics/t": {"version": 1, "partitions": {"0": [1]}},
+    "/brokers/topics/t/partitions/0/state": {
+        "controller_epoch": 7,
+        "leader": 1,
+        "version": 1,
+        "leader_epoch": 0,
+        "isr": [1],
+    },
+}
+"""One broker, one topic: enough to be told apart from nothing."""
+
+
+def ca_certificate(folder: Path) -> str:
+    """Return a certificate as PEM text, made by Java's own tool."""
+    keytool = find_java().path.resolve().with_name("keytool")
+    store = ["-keystore", str(folder / "ca.p12"), "-storepass", "changeit", "-alias", "ca"]
+    made = [*("-genkeypair", "-keyalg", "EC", "-dname", "CN=ca", "-storetype", "PKCS12"), *store]
+    subprocess.run([str(keytool), *made], check=True, capture_output=True, timeout=60)
+    exported = subprocess.run(
+        [str(keytool), "-exportcert", "-rfc", *store],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return exported.stdout
+
+
+def test_kcm_takes_all_that_the_chart_can_give_it(tmp_path: Path, jars: Jars) -> None:
+    """With everything turned on, each part starts, and its one complaint is that no Kafka answers."""
+    nobody = f"127.0.0.1:{free_port()}"
+    overrides = {
+        "kafka.bootstrapServers": nobody,
+        "settings.fail_fast": "true",
+        "listenAddress": "127.0.0.1",
+    }
+    manifests = render(EVERYTHING, *(f"--set={name}={value}" for name, value in overrides.items()))
+    secrets = {
+        "kcm-kafka": {"kafka.json": json.dumps({"sasl.username": "u", "sasl.password": 'p"\\'})},
+        "kcm-kafka-tls": {"ca.crt": ca_certificate(tmp_path)},
+        "zk-prod": {"auth": "digest:kcm:secret", "key-password": "secret"},
+        "zk-prod-tls": dict.fromkeys(("ca.crt", "tls.crt", "tls.key"), "not read before Kafka"),
+        "zk-own": {"auth": "digest:kcm:secret"},
+    }
+    outputs: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
+    with ExitStack() as stack:
+        for workload in workloads(manifests):
+            name = workload["metadata"]["name"]
+            local = localize(
+                workload, manifests, tmp_path / name, secrets=secrets, image=image(jars)
+            )
+            output = tmp_path / f"{name}.out"
+            outputs[name] = (stack.enter_context(running(local, output)), output)
+        assert len(outputs) == len(["exporter", "stream", "three watchers", "", ""])
+        for name, (process, output) in outputs.items():
+            code = process.wait(REFUSED_S)
+            said = output.read_text()
+            assert code == UNREACHABLE, f"{name}: {code}: {said}"
+            assert said.count("kcm: ") == 1, f"{name}: {said}"
+            assert f"kcm: the pipeline's Kafka at {nobody} does not answer" in said
+
+
+@pytest.mark.full
+def test_who_waits_is_alive_and_ends_when_told(tmp_path: Path, jars: Jars) -> None:
+    """Without Kafka and ZooKeeper no part is restarted: each waits, says so, and ends in good time.
+
+    Nobody is sent to the exporter then, because it has nothing to show: it has not started up.
+    """
+    nobody = f"127.0.0.1:{free_port()}"
+    overrides = {
+        "kafka.bootstrapServers": nobody,
+        f"clusters.{CLUSTER}.zookeeper": nobody,
+        "watcher.replicas": 1,
+        "exporter.replicas": 1,
+        "listenAddress": "127.0.0.1",
+    }
+    manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+    pods = {each["metadata"]["name"]: each for each in workloads(manifests)}
+    with ExitStack() as stack:
+        running_pods: dict[str, tuple[Local, subprocess.Popen[bytes]]] = {}
+        for name, workload in pods.items():
+            local = localize(workload, manifests, tmp_path / name, image=image(jars))
+            process = stack.enter_context(running(local, tmp_path / f"{name}.out"))
+            running_pods[name] = (local, process)
+        for name, (local, _) in running_pods.items():
+            output = tmp_path / f"{name}.out"
+            wait_until(output.read_text, lambda said: "trying again" in said, deadline_s=REFUSED_S)
+            liveness = local.probes["liveness"]
+            wait_until(
+                lambda url=liveness: answer(url)[0],  # type: ignore[misc]  # lambdas have no types
+                lambda status: status == 200,
+                deadline_s=REFUSED_S,
+            )
+            is_exporter = "exporter" in name
+            first = local.probes["startup" if is_exporter else "readiness"]
+            assert answer(first)[0] == (503 if is_exporter else 200), name
+        for name, (_, process) in running_pods.items():
+            took_s = _end(process, tmp_path / f"{name}.out")
+            assert took_s < GRACE_S / 2, name
+
+
+@pytest.mark.full
+def test_a_fold_that_lost_its_kafka_ends_well_within_its_grace_period(
+    tmp_path: Path, jars: Jars
+) -> None:
+    """Spark, which waits for a dead broker, is not waited for: the pod is never killed in the middle."""
+    with Supervisor(tmp_path / "stack", kill_on_exit=True) as supervisor:
+        broker = KraftBroker(supervisor, jars, tmp_path / "kafka")
+        broker.start()
+        overrides = {
+            "kafka.bootstrapServers": broker.bootstrap_servers,
+            "settings.replication_factor": 1,
+            "stream.settings.driver_memory": "512m",
+            "listenAddress": "127.0.0.1",
+        }
+        manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+        (workload,) = [each for each in workloads(manifests) if each["kind"] == "StatefulSet"]
+        local = localize(workload, manifests, tmp_path / "stream", image=image(jars))
+        output = tmp_path / "stream.out"
+        with running(local, output) as process:
+
+            def up() -> str:
+                assert process.poll() is None, output.read_text()
+                return answer(local.probes["liveness"])[1].decode()
+
+            wait_until(up, lambda said: "kcm_fold_up 1.0" in said, deadline_s=READY_S)
+            broker.kill()
+            wait_until(
+                output.read_text, lambda said: "the fold waits for it" in said, deadline_s=READY_S
+            )
+            assert answer(local.probes["liveness"])[0] == 200
+            took_s = _end(process, output)
+        assert took_s < pod_of(workload)["terminationGracePeriodSeconds"] / 2
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="openssl is not installed")
+def test_the_charts_certificates_open_zookeepers_tls_port(
+    tmp_path: Path, jars: Jars, supervisor: Supervisor, pipeline_broker: KraftBroker
+) -> None:
+    """A watcher gets the secret's files and the key's password, and reads the whole tree with them."""
+    certificates = tmp_path / "certificates"
+    certificates.mkdir()
+    make_authority(certificates)
+    make_certificate(certificates, "chart", "localhost")
+    make_certificate(certificates, "watcher", "watcher", "-passout", f"pass:{KEY_PASSWORD}")
+    both = [(certificates / name).read_text() for name in ("chart.key", "chart.pem")]
+    (certificates / "chart-store.pem").write_text("".join(both))
+    with zookeeper_with(supervisor, jars, certificates, "chart") as secure:
+        tls = f"clusters.{CLUSTER}.tls"
+        opened = f"clusters.{CLUSTER}.tlsKeyPasswordSecret"
+        overrides = {
+            "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,
+            f"clusters.{CLUSTER}.zookeeper": f"localhost:{secure.port}",
+            f"{tls}.enabled": "true",
+            f"{tls}.secret": "zk-tls",
+            f"{tls}.ca": "ca.pem",
+            f"{tls}.cert": "watcher.pem",
+            f"{tls}.key": "watcher.key",
+            f"{opened}.name": "zk",
+            f"{opened}.key": "key-password",
+            "election.path": "",
+            "watcher.replicas": "1",
+            "settings.replication_factor": "1",
+            "settings.topic_prefix": tmp_path.name,
+            "listenAddress": "127.0.0.1",
+        }
+        manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+        (watcher,) = [each for each in workloads(manifests) if "-w-" in each["metadata"]["name"]]
+        files = {path.name: path.read_text() for path in certificates.glob("*.*")}
+        secrets = {"zk-tls": files, "zk": {"key-password": KEY_PASSWORD}}
+        local = localize(watcher, manifests, tmp_path / "watcher", secrets=secrets)
+        output = tmp_path / "watcher.out"
+        settings = settings_for("unused:1", pipeline_broker, topic_prefix=tmp_path.name)
+        with running(local, output), LogReader(settings) as log:
+            log.wait_for(ChangeKind.RESYNC_FINISHED, deadline_s=REFUSED_S)
+            assert log.reader.mzxids[TOPIC], output.read_text()
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not can_confine(), reason="a view of the files of its own takes root's rights")
+def test_a_pod_writes_to_its_volumes_only(
+    tmp_path: Path, jars: Jars, watched: str, pipeline_broker: KraftBroker
+) -> None:
+    """As the images' user, on a root file system that is read-only, every part does its work."""
+    overrides = {
+        "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,
+        f"clusters.{CLUSTER}.zookeeper": watched,
+        "settings.replication_factor": 1,
+        "settings.topic_prefix": tmp_path.name,
+        "stream.settings.driver_memory": "512m",
+        "listenAddress": "127.0.0.1",
+    }
+    manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+    pods: dict[str, Local] = {}
+    for workload in workloads(manifests):
+        name, folder = workload["metadata"]["name"], tmp_path / workload["metadata"]["name"]
+        local = localize(workload, manifests, folder, image=image(jars))
+        mounts = container_of(workload)["volumeMounts"]
+        volumes = [each["mountPath"] for each in mounts if not each.get("readOnly")]
+        pods[name] = confined(local, folder, volumes)
+    with ExitStack() as stack:
+        processes = {
+            name: stack.enter_context(running(local, tmp_path / f"{name}.out"))
+            for name, local in pods.items()
+        }
+        _wait_for_probes(pods, processes, tmp_path)
+        (exporter,) = [local for name, local in pods.items() if "exporter" in name]
+        assert _wait_for_figures(exporter).controller_id == 1
+        for name, process in processes.items():
+            assert f"Uid:\t{USER}" in Path(f"/proc/{process.pid}/status").read_text()
+            assert _end(process, tmp_path / f"{name}.out") < GRACE_S
+
+
+def _end(process: subprocess.Popen[bytes], output: Path) -> float:
+    """Tell a part to end; return how long it took."""
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(GRACE_S) == 0, output.read_text()
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def watched(zookeeper: ZooKeeper, zk_chroot: str) -> str:
+    """A small cluster's ZooKeeper with the election's path made, as NOTES.txt asks for."""
+    connect = zookeeper.connect_string + zk_chroot
+    client = KazooClient(hosts=connect)
+    client.start(timeout=10)
+    try:
+        for path, data in TREE.items():
+            client.create(path, json.dumps(data).encode(), makepath=True)
+        client.ensure_path("/kcm/election")
+    finally:
+        client.stop()
+        client.close()
+    return connect
+
+
+def test_the_rendered_chart_watches_a_cluster(
+    tmp_path: Path, jars: Jars, watched: str, pipeline_broker: KraftBroker
+) -> None:
+    """All pods of the least values answer their probes, one watcher leads, and the figures are live.
+
+    Told to end, each ends by itself within its grace period.
+    """
+    overrides = {
+        "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,
+        f"clusters.{CLUSTER}.zookeeper": watched,
+        "settings.replication_factor": 1,
+        "settings.topic_prefix": tmp_path.name,
+        "listenAddress": "127.0.0.1",
+    }
+    manifests = render(LEAST, *(f"--set={name}={value}" for name, value in overrides.items()))
+    pods: dict[str, Local] = {}
+    grace: dict[str, int] = {}
+    for workload in workloads(manifests):
+        for number in range(workload["spec"]["replicas"]):
+            name = f"{workload['metadata']['name']}-{number}"
+            folder = tmp_path / name
+            pods[name] = localize(workload, manifests, folder, image=image(jars))
+            grace[name] = pod_of(workload).get("terminationGracePeriodSeconds", GRACE_S)
+    with ExitStack() as stack:
+        processes = {
+            name: stack.enter_context(running(local, tmp_path / f"{name}.out"))
+            for name, local in pods.items()
+        }
+        _wait_for_probes(pods, processes, tmp_path)
+        exporters = [local for name, local in pods.items() if "exporter" in name]
+        watchers = [local for name, local in pods.items() if "-w-" in name]
+        assert len(exporters) == len(watchers) == 2
+        for exporter in exporters:
+            seen = _wait_for_figures(exporter)
+            assert (seen.controller_id, seen.epoch, seen.live_brokers) == (1, 7, 1)
+        assert sorted(_leads(watcher) for watcher in watchers) == [0, 1]
+        for process in processes.values():
+            process.send_signal(signal.SIGTERM)
+        for name, process in processes.items():
+            assert process.wait(grace[name]) == 0, (tmp_path / f"{name}.out").read_text()
+
+
+def _wait_for_probes(
+    pods: dict[str, Local], processes: dict[str, subprocess.Popen[bytes]], folder: Path
+) -> None:
+    """Wait until every probe of every pod is answered as the kubelet wants it."""
+    for name, local in pods.items():
+
+        def look(name: str = name, local: Local = local) -> dict[str, tuple[int, bytes]]:
+            said = (folder / f"{name}.out").read_text()
+            assert processes[name].poll() is None, f"{name} ended: {said}"
+            return {kind: answer(url) for kind, url in local.probes.items()}
+
+        wait_until(
+            look,
+            lambda seen: all(status == 200 for status, _ in seen.values()),
+            deadline_s=READY_S,
+        )
+
+
+def _wait_for_figures(exporter: Local) -> ClusterSeen:
+    """Wait until an exporter's figures are proven and follow ZooKeeper."""
+    seen = wait_until(
+        lambda: read_cluster(f"http://127.0.0.1:{exporter.port}", CLUSTER),
+        lambda seen: isinstance(seen, ClusterSeen) and seen.live,
+        deadline_s=READY_S,
+    )
+    assert isinstance(seen, ClusterSeen)
+    return seen
+
+
+def _leads(watcher: Local) -> float:
+    """Return the watcher's own word on whether it leads; -1 where it says nothing."""
+    _, body = answer(f"http://127.0.0.1:{watcher.port}/metrics")
+    for family in text_string_to_metric_families(body.decode()):
+        for sample in family.samples:
+            if sample.name == "kcm_watcher_leader":
+                return sample.value
+    return -1

@@ -1,0 +1,94 @@
+"""The Dockerfile, held against what it copies and installs: no container engine is needed for that."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from kcm.cli.parts import EXPORT, STREAM, WATCH
+from kcm.jars.jars import Jars
+from tests.component.chart.chart import (
+    DOCKERFILE,
+    ROOT,
+)
+
+
+def test_the_image_names_the_jars_that_are_pinned(jars: Jars) -> None:
+    """The connector's jars that the image gives to kcm are those that it copies."""
+    given = re.search(r"KCM_CONNECTOR_JARS=(\S+)", DOCKERFILE.read_text())
+    assert given
+    named = [Path(path) for path in given.group(1).split(",")]
+    assert sorted(path.name for path in named) == sorted(path.name for path in jars.connector)
+    assert {str(path.parent) for path in named} == {"/opt/connector"}
+
+
+def test_the_images_copy_every_package_that_the_wheel_needs() -> None:
+    """What the build may see holds all packages, and the extras of the three parts are installed."""
+    seen = (ROOT / "docker" / "Dockerfile.dockerignore").read_text().split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {f"!{name}" for name in packages} <= set(seen)
+    text = DOCKERFILE.read_text()
+    assert all(f"--extra {part.extra}" in text for part in (WATCH, STREAM, EXPORT))
+
+
+def stages() -> dict[str, str]:
+    """Return the stages of the Dockerfile: name -> what is done in it and in those it stands on."""
+    found: dict[str, str] = {}
+    for stage in re.split(r"^FROM ", DOCKERFILE.read_text(), flags=re.MULTILINE)[1:]:
+        first, _, rest = stage.partition("\n")
+        base, name = first.split(" AS ")
+        found[name] = found.get(base, "") + rest
+    return found
+
+
+def test_an_edit_of_a_source_downloads_nothing_again() -> None:
+    """Packages, Java and jars come before the sources: what follows these takes nothing from elsewhere."""
+    copied = [text for text in stages().values() if "COPY . ." in text]
+    assert copied
+    for text in copied:
+        after = text.partition("COPY . .")[2]
+        assert not re.search("apt-get|hashes|ensure_jars", after)
+    for name, text in stages().items():
+        if "--from=wheel" in text:
+            after = text.partition("--from=wheel")[2]
+            assert not re.search("apt-get|hashes|ensure_jars", after), name
+
+
+def test_the_jars_are_fetched_by_what_is_copied_for_it(tmp_path: Path) -> None:
+    """The stage that fetches them holds every module that this needs, and nothing else of ours."""
+    for line in re.findall(
+        r"^COPY (.+)$", stages()["jars"].partition("requirements.lock")[2], re.MULTILINE
+    ):
+        *sources, target = line.split()
+        for source in sources:
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, tmp_path / target)
+            else:
+                (tmp_path / target).mkdir(exist_ok=True)
+                shutil.copy(ROOT / source, tmp_path / target)
+    imported = subprocess.run(
+        [sys.executable, "-c", "import kcm.jars.jars as jars; print(jars.__file__)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert imported.stdout.startswith(str(tmp_path)), imported.stderr
+    assert (tmp_path / "kcm" / "jars" / "ivy.xml").is_file()
+
+
+def test_the_image_with_spark_has_what_executors_run() -> None:
+    """The template's command is a program that the image gets, and that may be run."""
+    given = re.search(
+        r"^COPY (docker/\S+) /opt/kcm/bin/spark-executor$", DOCKERFILE.read_text(), re.MULTILINE
+    )
+    assert given
+    assert os.access(ROOT / given.group(1), os.X_OK)
+    assert f"!{given.group(1)}" in (ROOT / "docker" / "Dockerfile.dockerignore").read_text().split()

@@ -1,0 +1,270 @@
+"""`kcm doctor` on a real ZooKeeper, a real Kafka and the real exporter; it changes none of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+
+from exporter.serve.server import HttpServer
+from kcm.__main__ import main
+from kcm.processes.ports import free_port
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.zookeeper import ZooKeeper
+from pipeline.topics import client_properties, ensure_topics, topic_names
+from tests.component.exporter.test_exporter import (
+    Exporter,
+    fresh_cluster,
+    make_settings,
+    now_ms,
+    running,
+)
+from tests.support.api_server import Served
+from tests.support.samples import as_of, cluster_view, log_view
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+BROKER = {"version": 5, "host": "k", "port": 9092, "endpoints": ["PLAINTEXT://k:9092"]}
+
+
+class Findings:
+    """What `kcm doctor --json` found."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
+        capsys.readouterr()
+        self.code = main(["doctor", "--json", *arguments])
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        self.all: list[dict[str, str]] = json.loads(captured.out)
+
+    def of(self, about: str) -> dict[str, str]:
+        """Return the only finding about something."""
+        (finding,) = [each for each in self.all if each["about"].startswith(about)]
+        return finding
+
+    def levels(self) -> dict[str, str]:
+        """Return the level of each thing."""
+        return {each["about"]: each["level"] for each in self.all}
+
+
+@pytest.fixture
+def client(zookeeper: ZooKeeper, zk_chroot: str) -> Iterator[KazooClient]:
+    """A client under a chroot that holds a small cluster."""
+    client = KazooClient(zookeeper.connect_string + zk_chroot)
+    client.start(timeout=10)
+    for path, body in {
+        "/cluster/id": {"version": "1", "id": "watched-cluster"},
+        "/controller": {"version": 2, "brokerid": 1},
+        "/controller_epoch": 3,
+        "/brokers/ids/1": BROKER,
+        "/brokers/ids/2": BROKER,
+        "/brokers/topics/t": {"version": 2, "partitions": {"0": [1]}},
+        "/brokers/topics/t/partitions/0/state": {"leader": 1},
+        "/admin/delete_topics": {},
+        "/isr_change_notification": {},
+        "/log_dir_event_notification": {},
+        "/feature": {"status": 0},
+        "/config/topics/t": {"version": 1, "config": {}},
+        "/config/brokers/1": {"version": 1, "config": {}},
+        "/config/changes": {},
+    }.items():
+        client.create(path, json.dumps(body).encode(), makepath=True)
+    yield client
+    client.stop()
+    client.close()
+
+
+def watched(zookeeper: ZooKeeper, chroot: str) -> tuple[str, ...]:
+    """Return the option that names the watched ZooKeeper."""
+    return ("--zookeeper", zookeeper.connect_string + chroot)
+
+
+def nowhere() -> tuple[str, ...]:
+    """Return options of servers that are not there."""
+    address = f"127.0.0.1:{free_port()}"
+    return ("--exporter", f"http://{address}", "--bootstrap-servers", address)
+
+
+def tree(client: KazooClient, path: str = "/") -> dict[str, Any]:
+    """Return every znode with its version, to prove that nothing was written."""
+    _, stat = client.get(path)
+    found = {path: (stat.mzxid, stat.cversion)}
+    for child in client.get_children(path):
+        found |= tree(client, f"{path.rstrip('/')}/{child}")
+    return found
+
+
+def test_all_is_well_and_nothing_is_changed(
+    client: KazooClient,
+    zookeeper: ZooKeeper,
+    zk_chroot: str,
+    pipeline_broker: KraftBroker,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Everything is ok, by the exporter's own address of Kafka; no znode and no topic has changed."""
+    settings = make_settings(pipeline_broker.bootstrap_servers)
+    before = tree(client)
+    with running(settings) as exporter:
+        _show(exporter)
+        admin = AdminClient(client_properties(settings))
+        topics = set(admin.list_topics(timeout=10).topics)
+        found = Findings(
+            capsys,
+            *watched(zookeeper, zk_chroot),
+            *("--exporter", exporter.url, "--topic-prefix", settings.topic_prefix),
+        )
+        assert set(admin.list_topics(timeout=10).topics) == topics
+    assert tree(client) == before
+    wrong = {about: level for about, level in found.levels().items() if level in {"warn", "fail"}}
+    assert wrong == {}
+    assert found.code == 0
+    assert "3.8.4, standalone" in found.of("zookeeper ")["text"]
+    assert "2 brokers (1, 2), registration version 5" in found.of("cluster")["text"]
+    assert "not the cluster that is watched" in found.of("apart")["text"]
+    assert f"{settings.topic_prefix}.maintenance" in found.levels()
+    assert "live, in lineage L1" in found.of("figures of prod")["text"]
+    assert "within 2 s" in found.of("clock, here")["text"]
+
+
+def _show(exporter: Exporter) -> None:
+    """Let the exporter show a cluster that is well."""
+    wait_until(exporter.is_ready, deadline_s=30)
+    now = now_ms()
+    exporter.write(
+        fresh_cluster(log=log_view(heartbeat_at=now, last_change_at=now, verified_at=now))
+    )
+    path = "/api/v1/clusters/prod/maintenance"
+    wait_until(lambda: exporter.get(path).status, lambda status: status == 200)
+    wait_until(lambda: exporter.get(path).json()["written_to"], deadline_s=20)
+
+
+def test_a_path_that_may_not_be_read_is_named(
+    client: KazooClient,
+    zookeeper: ZooKeeper,
+    zk_chroot: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A configuration is a warning, for its figures are then unknown; a topic is a failure."""
+    locked = [make_digest_acl("kafka", "secret", all=True)]
+    client.set_acls("/config/brokers/1", locked)
+    found = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere()).of("permissions")
+    assert (found["level"], "/config/brokers/1;" in found["text"]) == ("warn", True)
+    client.set_acls("/brokers/topics/t", locked)
+    found = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere()).of("permissions")
+    assert (found["level"], "/brokers/topics/t," in found["text"]) == ("fail", True)
+
+
+@pytest.mark.full
+def test_what_is_not_there_is_one_line_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each server that is away has its line with what to do, and the exit code says it."""
+    found = Findings(capsys, "--zookeeper", f"127.0.0.1:{free_port()}", *nowhere())
+    assert found.code == 6
+    assert {
+        about.split()[0]: level for about, level in found.levels().items() if level == "fail"
+    } == {"zookeeper": "fail", "session": "fail", "pipeline's": "fail", "exporter": "fail"}
+    assert all(each["todo"] for each in found.all if each["level"] == "fail")
+    assert found.of("apart")["level"] == "-"
+
+
+def test_a_chroot_without_kafka_and_one_in_migration_are_told(
+    client: KazooClient,
+    zookeeper: ZooKeeper,
+    zk_chroot: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing under the chroot is a failure; a migration to KRaft is a warning."""
+    empty = Findings(capsys, *watched(zookeeper, f"{zk_chroot}/nope"), *nowhere())
+    assert "no /brokers" in empty.of("cluster")["text"]
+    client.create("/migration", b'{"kraft_controller_id":-1}')
+    before = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere())
+    assert "migration" not in before.levels()
+    client.set("/migration", b'{"kraft_controller_id":3000}')
+    migrating = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere())
+    assert migrating.of("migration")["level"] == "warn"
+
+
+@pytest.mark.full
+def test_another_clusters_exporter_is_told(
+    client: KazooClient,
+    zookeeper: ZooKeeper,
+    zk_chroot: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """ZooKeeper holds one cluster, the exporter shows another one: all else may be green."""
+    assert client.exists("/cluster/id")
+    served = Served()
+    served.write(cluster_view(cluster_id="somebody-else"))
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        options = (*watched(zookeeper, zk_chroot), *nowhere()[2:], "--exporter", server.url)
+        found = Findings(capsys, *options).of("same cluster")
+        assert found["level"] == "fail"
+        assert "watched-cluster" in found["text"]
+        assert "prod (somebody-else)" in found["text"]
+        served.write(cluster_view(at=as_of(2), cluster_id="watched-cluster"))
+        assert Findings(capsys, *options).of("same cluster")["level"] == "ok"
+
+
+@pytest.mark.full
+def test_brokers_that_differ_are_told(
+    client: KazooClient,
+    zookeeper: ZooKeeper,
+    zk_chroot: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Registrations of several versions are what an upgrade that is under way looks like."""
+    client.set("/brokers/ids/2", json.dumps({**BROKER, "version": 4}).encode())
+    found = Findings(capsys, *watched(zookeeper, zk_chroot), *nowhere()).of("cluster")
+    assert found["level"] == "warn"
+    assert "4, 5: they differ" in found["text"]
+
+
+@pytest.mark.full
+def test_topics_are_checked_as_the_parts_check_them(
+    pipeline_broker: KraftBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Missing ones and wrong settings fail; a size of somebody's choice is a warning."""
+    settings = make_settings(pipeline_broker.bootstrap_servers)
+    names = topic_names(settings.topic_prefix)
+    options = (
+        *("--bootstrap-servers", pipeline_broker.bootstrap_servers),
+        *("--topic-prefix", settings.topic_prefix),
+        *("--exporter", f"http://127.0.0.1:{free_port()}"),
+        *("--zookeeper", f"127.0.0.1:{free_port()}"),
+    )
+    missing = Findings(capsys, *options)
+    assert [missing.of(name)["level"] for name in names] == ["fail"] * 3
+    assert "protocol 3.9" in missing.of("pipeline's Kafka")["text"]
+    admin = AdminClient(client_properties(settings))
+    admin.create_topics([NewTopic(names.views, 1, 1)])[names.views].result(10)
+    wrong = Findings(capsys, *options).of(names.views)
+    assert wrong["level"] == "fail"
+    assert "cleanup.policy=delete, not compact" in wrong["text"]
+    admin.delete_topics([names.views])[names.views].result(10)
+    ensure_topics(settings, stop=threading.Event(), deadline_s=20)
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        names.events,
+        incremental_configs=[
+            ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
+        ],
+    )
+    admin.incremental_alter_configs([resource])[resource].result(10)
+    chosen = Findings(capsys, *options).of(names.events)
+    assert chosen["level"] == "warn"
+    assert "retention.ms=1000" in chosen["text"]

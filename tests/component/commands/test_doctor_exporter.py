@@ -1,0 +1,129 @@
+"""What `kcm doctor` says of an exporter, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from exporter.core.status import ReadingStatus
+from exporter.serve.server import HttpServer
+from kcm.__main__ import main
+from kcm.doctor.exporter import ask_ready, check_exporter
+from kcm.doctor.findings import Finding, Level
+from kcm.processes.ports import free_port
+from kcm.queries.api_client import ExporterApi
+from tests.support.api_server import Served
+from tests.support.samples import T0, cluster_view
+
+
+def first(url: str) -> Finding:
+    """Return the finding about the exporter itself."""
+    return next(iter(check_exporter(ExporterApi(url))))
+
+
+def test_an_exporter_that_is_ready_tells_its_lag_and_its_clusters() -> None:
+    """The figures of each cluster follow it, by the exporter's own clock."""
+    served = Served()
+    served.write(cluster_view("a"), cluster_view("b"))
+    served.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0, records_left=3)
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        found = list(check_exporter(ExporterApi(server.url)))
+    assert found[0].level is Level.OK
+    assert found[0].text.endswith("lag 3 records; clusters: a, b")
+    assert {f.about for f in found} >= {"figures of a", "figures of b", "clock, here"}
+
+
+def test_an_exporter_that_is_not_ready_fails_with_its_reasons() -> None:
+    """What /readyz says is told, though its status is 503."""
+    served = Served()
+    served.status = ReadingStatus(topics_gone=("kcm.views",), read_to_end_once=True)
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        found = first(server.url)
+    assert found.level is Level.FAIL
+    assert found.text.endswith("not ready: topic kcm.views is gone")
+
+
+def test_an_exporter_without_clusters_is_a_warning() -> None:
+    """It is well, and yet it shows nothing."""
+    with HttpServer(Served().app, "127.0.0.1", 0) as server:
+        assert first(server.url).level is Level.WARN
+
+
+def test_the_clocks_difference_is_bounded_by_what_http_tells() -> None:
+    """This machine's clock is its own: zero lies within the bounds, which are a second or so apart."""
+    with HttpServer(Served().app, "127.0.0.1", 0) as server:
+        bounds = ask_ready(ExporterApi(server.url)).clock_ahead_ms
+    assert bounds is not None
+    assert bounds[0] <= 0 <= bounds[1]
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]"])
+def test_another_server_is_told_as_such(body: bytes) -> None:
+    """What answers and is no exporter of ours is a failure, not a stack trace."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            found = first(f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert found.level is Level.FAIL
+    assert "no exporter of kcm" in found.text
+
+
+def test_an_exporter_that_is_away_fails_with_what_to_do() -> None:
+    """One line, with its address."""
+    url = f"http://127.0.0.1:{free_port()}"
+    found = first(url)
+    assert found.level is Level.FAIL
+    assert url in found.text
+    assert "--exporter" in found.todo
+
+
+@pytest.mark.full
+def test_an_exporter_that_hangs_holds_up_no_other_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections and says nothing: only its own line fails because of it."""
+    away = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv("KCM_ZOOKEEPER", away)
+    monkeypatch.delenv("KCM_BOOTSTRAP_SERVERS", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert main(["doctor", "--json", "--timeout", "12", "--exporter", url]) == 6
+    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
+    assert "timed out" in found["exporter"]["text"]
+    assert "does not answer" in found["pipeline's Kafka"]["text"]
+    assert not [each for each in found.values() if "did not end" in each["text"]]
+
+
+def test_the_timeout_holds_for_whoever_waits_for_another_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is silent is late by its own line; what could not be compared is not measured."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("KCM_ZOOKEEPER", address)
+        monkeypatch.setenv("KCM_BOOTSTRAP_SERVERS", address)
+        began = time.monotonic()
+        assert main(["doctor", "--json", "--timeout", "2", "--exporter", f"http://{address}"]) == 6
+        assert time.monotonic() - began < 5
+    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
+    assert "did not end within 2 s" in found["cluster"]["text"]
+    assert {found[name]["level"] for name in ("apart", "same cluster")} == {"-"}

@@ -1,0 +1,241 @@
+"""A run of `kcm elect` against the exporter's real server: what it watches, and where it stops.
+
+Kafka is played here, since a real one does not fail on request; a story on a real one stands among
+the system tests.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.changes import SessionState
+from exporter.serve.server import HttpServer
+from kcm.cli.exits import STOPPED
+from kcm.elect.admin import ElectionRefusedError
+from kcm.elect.elect import _say, run_and_tell
+from kcm.elect.run import ElectionRun, Pace
+from kcm.elect.watch import ClusterWatch
+from kcm.queries.api_client import ExporterApi
+from tests.component.commands.elections import PARTITIONS, Cluster, Ran
+from tests.support.api_server import Served
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """A played cluster."""
+    played = Cluster(Served())
+    played.show()
+    return played
+
+
+@pytest.fixture
+def url(cluster: Cluster) -> Iterator[str]:
+    """The exporter that shows it."""
+    with HttpServer(cluster.served.app, "127.0.0.1", 0) as server:
+        yield server.url
+
+
+def test_all_that_is_recommended_is_elected_in_chunks(cluster: Cluster, url: str) -> None:
+    """Each chunk is asked for once, in order, and its effect is seen before the next."""
+    ran = Ran(cluster, url)
+    assert ran.surprise is None
+    assert cluster.asked == [[0, 1, 2], [3, 4, 5], [6]]
+    assert cluster.leaders == [1] * PARTITIONS
+    assert [line.split(";")[0] for line in ran.said] == [
+        "chunk 1 of 3: 3 elected, 0 did not need it",
+        "chunk 2 of 3: 3 elected, 0 did not need it",
+        "chunk 3 of 3: 1 elected, 0 did not need it",
+    ]
+    assert ran.said[-1].endswith("0 in the cluster are not led by their preferred replica")
+    assert ran.summary == "done        7 of 7 elected, 0 did not need it"
+
+
+def test_a_partition_that_is_led_right_meanwhile_is_no_surprise(cluster: Cluster, url: str) -> None:
+    """Kafka's ELECTION_NOT_NEEDED is counted apart, and all goes on."""
+
+    def meanwhile() -> None:
+        cluster.leaders[4] = 1
+
+    cluster.after[1] = meanwhile
+    ran = Ran(cluster, url)
+    assert ran.surprise is None
+    assert ran.summary == "done        6 of 7 elected, 1 did not need it"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"controller": 2}, "the controller changed: broker 0, epoch 7, is now broker 2, epoch 9"),
+        ({"controller": -1}, "no controller"),
+        ({"live": {0, 1}}, "broker 2 is gone"),
+        ({"live": {1}}, "brokers 0, 2 are gone"),
+        ({"offline": 1}, "partitions went offline: 1 are, 0 were"),
+        ({"session": SessionState.SUSPENDED}, "figures are blind"),
+        ({"under_min_isr": 400}, "under min.insync.replicas: 400 are, 0 were"),
+        ({"epochs": {0: 40, 1: 41, 2: 99}}, "broker 2 was gone and is back"),
+    ],
+)
+def test_what_elections_do_not_do_ends_the_run(
+    cluster: Cluster, url: str, change: dict[str, Any], told: str
+) -> None:
+    """After a surprise nothing more is asked for, and what is open is told as such."""
+    cluster.after[2] = lambda: cluster.__dict__.update(change)
+    ran = Ran(cluster, url)
+    assert told in str(ran.surprise)
+    assert len(cluster.asked) == 2
+    assert "done        3 of 7 elected" in ran.summary
+    assert "not seen    3" in ran.summary
+    assert "not tried   1" in ran.summary
+
+
+def test_a_refused_partition_ends_the_run_after_the_effect_of_the_others(
+    cluster: Cluster, url: str
+) -> None:
+    """Kafka's name of the error is told with the partition; the rest of its chunk is accounted for."""
+    cluster.refuses[1] = "PREFERRED_LEADER_NOT_AVAILABLE"
+    ran = Ran(cluster, url)
+    assert ran.surprise == "Kafka refused 1, such as t-1: PREFERRED_LEADER_NOT_AVAILABLE"
+    assert cluster.asked == [[0, 1, 2]]
+    assert "done        2 of 7 elected" in ran.summary
+    assert "refused     1 PREFERRED_LEADER_NOT_AVAILABLE (t-1)" in ran.summary
+    assert "not tried   4" in ran.summary
+
+
+def test_an_effect_that_is_not_seen_ends_the_run(cluster: Cluster, url: str) -> None:
+    """Kafka's word is not enough: the monitor must show the new leader in time."""
+    cluster.deaf.add(4)
+    ran = Ran(cluster, url)
+    assert "1 of chunk 2 are not led by their preferred replica 1 s after" in str(ran.surprise)
+    assert "t-4" in str(ran.surprise)
+    assert "done        5 of 7 elected" in ran.summary
+    assert "not seen    1 were asked for" in ran.summary
+
+
+def test_a_partition_that_goes_before_it_was_elected_is_not_claimed(
+    cluster: Cluster, url: str
+) -> None:
+    """What is not listed any more is not led by its preferred replica, whatever Kafka answered."""
+
+    def deleted() -> None:
+        cluster.there = range(3)
+
+    cluster.after[2] = deleted
+    ran = Ran(cluster, url)
+    assert "3 of chunk 2 are not led by their preferred replica" in str(ran.surprise)
+    assert "done        3 of 7 elected" in ran.summary
+    assert "not seen    3 were asked for" in ran.summary
+
+
+def test_a_leader_that_is_lost_again_ends_the_run(cluster: Cluster, url: str) -> None:
+    """What was elected is looked at until the end, and not counted when another leads it."""
+
+    def lost() -> None:
+        cluster.leaders[0] = 0
+
+    cluster.after[2] = lost
+    ran = Ran(cluster, url)
+    assert ran.surprise == "1 lost their preferred leader again, such as t-0"
+    assert len(cluster.asked) == 2
+    assert "done        2 of 7 elected" in ran.summary
+    assert "lost again  1 had their preferred replica as leader" in ran.summary
+
+
+def test_a_partition_that_is_being_reassigned_is_seen_to_be_led(cluster: Cluster, url: str) -> None:
+    """Kafka counts it as imbalanced though it is led right, so its leader is what counts."""
+    cluster.adding = {4, 6}
+    cluster.show()
+    ran = Ran(cluster, url)
+    assert ran.surprise is None
+    assert ran.summary == "done        7 of 7 elected, 0 did not need it"
+
+
+def test_a_request_that_timed_out_is_judged_by_its_effect(cluster: Cluster, url: str) -> None:
+    """Kafka may have elected all the same: what is seen counts, and what is not seen ends the run."""
+    cluster.late = {1: "REQUEST_TIMED_OUT", 4: "REQUEST_TIMED_OUT"}
+    cluster.deaf = {4}
+    ran = Ran(cluster, url)
+    assert "1 of chunk 2 are not led" in str(ran.surprise)
+    assert "refused" not in ran.summary
+    assert "done        5 of 7 elected" in ran.summary
+    assert "(t-4)" in ran.summary
+
+
+def test_a_kafka_that_does_not_answer_leaves_its_chunk_open(cluster: Cluster, url: str) -> None:
+    """Whether it elected is not known, and not claimed either way."""
+
+    def silent() -> None:
+        raise ElectionRefusedError("timed out")
+
+    cluster.after[1] = silent
+    ran = Ran(cluster, url)
+    assert ran.surprise == "Kafka did not answer for chunk 1: timed out"
+    assert "not seen    3" in ran.summary
+    assert "not tried   4" in ran.summary
+
+
+def test_an_exporter_that_goes_ends_the_run(cluster: Cluster, url: str) -> None:
+    """What cannot be seen is not gone on with."""
+    cluster.after[1] = lambda: cluster.served.collector.update([], {})
+    cluster.show = lambda: None  # type: ignore[method-assign]  # nothing is shown any more
+    ran = Ran(cluster, url)
+    assert "what happens cannot be seen" in str(ran.surprise)
+    assert len(cluster.asked) == 1
+
+
+def test_ctrl_c_tells_what_was_done(
+    cluster: Cluster, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever interrupts it still learns what was elected and what is open."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    cluster.after[2] = interrupt
+    api = ExporterApi(url)
+    chunks = [[TopicPartition("t", 0)], [TopicPartition("t", 1)], [TopicPartition("t", 2)]]
+    run = ElectionRun(
+        chunks,
+        kafka=cluster,
+        watch=ClusterWatch(api, "prod"),
+        pace=Pace(pause_s=0, wait_s=1.0),
+        say=lambda _: None,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run_and_tell(run)
+    told = capsys.readouterr().out
+    assert "done        1 of 3 elected" in told
+    assert "not seen    1" in told
+    assert "not tried   1" in told
+
+
+def test_an_output_that_nobody_reads_stops_the_run_and_tells_on_standard_error(
+    cluster: Cluster, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever pipes it into head learns what was done, and the code says that it is not all."""
+    api = ExporterApi(url)
+    chunks = [[TopicPartition("t", number)] for number in range(3)]
+    run = ElectionRun(
+        chunks,
+        kafka=cluster,
+        watch=ClusterWatch(api, "prod"),
+        pace=Pace(pause_s=0, wait_s=1.0),
+        say=_say,
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody:
+        monkeypatch.setattr(sys, "stdout", nobody)
+        code = run_and_tell(run)
+        monkeypatch.undo()
+    assert code == STOPPED
+    assert cluster.asked == [[0]]
+    told = capsys.readouterr().err
+    assert "kcm: done        1 of 3 elected" in told
+    assert "kcm: not tried   2" in told
+    assert "stopped: nobody reads what is told" in told

@@ -1,0 +1,389 @@
+"""A real Kafka 3.9 cluster that plays a script, and ZooKeeper's own record of what came of it.
+
+After every operation the cluster is let come to rest: nothing has been written for a while and each
+leader has every live replica in its ISR. That moment is a quiet point; it is told by the zxid of
+the last commit before it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from confluent_kafka import ElectionType, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreatePartitions,
+    CreateTopic,
+    DeleteController,
+    DeleteTopic,
+    ElectPreferred,
+    ElectPreferredByZnode,
+    ElectUnclean,
+    ExpireSession,
+    FailLogDir,
+    KillBroker,
+    Operation,
+    Reassign,
+    ReassignByZnode,
+    StallBroker,
+    StartBroker,
+    StopBroker,
+)
+from controller_simulator.zookeeper.payload_writers import (
+    encode_partitions,
+    encode_reassign_partitions,
+)
+from kcm.demo.cluster import watchers
+from kcm.demo.truth_reader import QUIET_LIBRDKAFKA, quiet_logger
+from kcm.jars.jars import Jars
+from kcm.processes.ports import HOST
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import ZooKeeperModeBroker
+from kcm.stack.zookeeper import ZooKeeper
+from tests.component.comparison.cluster_at_rest import ClusterAtRest, state_path
+from tests.component.comparison.kafka_requests import alter_partition_reassignments
+from tests.component.comparison.txn_log import read_txn_logs
+from tests.support.recordings import QuietPoint, Recording
+from tests.support.waiting import wait_until
+from zk_source.zookeeper.four_letter_words import four_letter_word
+
+BROKER_IDS = (0, 1, 2)
+SESSION_TIMEOUT_MS = 9000  # longer than a stall, so that a frozen broker is not taken for dead
+REPLICA_LAG_MS = (
+    3000  # a follower that stalls leaves the ISR 3-4.5 s later; less flaps on busy cores
+)
+QUIET_S = 1.5  # nothing written for so long: longer than a leader's checks of its ISR
+REST_DEADLINE_S = 60.0  # a session's end, a start on busy cores, and the replicas' way back
+REST_POLL_S = 0.1
+EXPIRY_S = 20.0  # a session's end on busy cores, and a registration
+STALL_DEADLINE_S = 7.0  # longer than a follower is waited for, shorter than its session
+NOT_ELECTED = {
+    KafkaError.ELECTION_NOT_NEEDED,
+    KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
+NO_CONTROLLER = {KafkaError.NOT_CONTROLLER, KafkaError._TIMED_OUT}
+REQUEST_DEADLINE_S = 20.0
+IMBALANCE_CHECK_S = 3  # leader.imbalance.check.interval.seconds where rebalancing is on
+
+CHANGES_ISR = (
+    StallBroker,
+    FailLogDir,
+    ExpireSession,
+    StartBroker,
+    StopBroker,
+    BounceBroker,
+    Reassign,
+    ReassignByZnode,
+)
+"""After these leaders have changed their ISRs, and may have more to tell later."""
+
+PROPERTIES: dict[str, str | int] = {
+    "replica.lag.time.max.ms": REPLICA_LAG_MS,
+    "replica.fetch.wait.max.ms": 300,  # Kafka wants it below the lag
+    "replica.socket.timeout.ms": 5000,
+    "controller.socket.timeout.ms": 5000,
+}
+
+
+_Answer = TypeVar("_Answer")
+
+
+class ScriptedCluster(ClusterAtRest):
+    """A ZooKeeper and brokers that exist only to play one script."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        jars: Jars,
+        folder: Path,
+        *,
+        name: str,
+        properties: dict[str, str | int] | None = None,
+        auto_leader_rebalance: bool = False,
+        quiet_s: float = QUIET_S,
+    ) -> None:
+        """Start a ZooKeeper; the brokers are described, and start as the script says."""
+        self._log_dirs = {
+            broker: [folder / f"kafka-{broker}" / name for name in ("logs", "more-logs")]
+            for broker in BROKER_IDS
+        }
+        self._lost: dict[int, set[TopicPartition]] = {}
+        """By broker, the replicas in log directories that failed."""
+        self._quiet_s = quiet_s
+        self._rebalances = auto_leader_rebalance
+        self._zookeeper = ZooKeeper(supervisor, jars, folder / "zookeeper", name=f"{name}-zk")
+        self._brokers = {
+            broker: ZooKeeperModeBroker(
+                broker,
+                supervisor,
+                jars,
+                folder / f"kafka-{broker}",
+                zookeeper_connect=self._zookeeper.connect_string,
+                name=f"{name}-kafka-{broker}",
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                auto_leader_rebalance=auto_leader_rebalance,
+                properties={
+                    **PROPERTIES,
+                    **(properties or {}),
+                    "leader.imbalance.check.interval.seconds": IMBALANCE_CHECK_S,
+                    "log.dirs": ",".join(map(str, self._log_dirs[broker])),
+                },
+            )
+            for broker in BROKER_IDS
+        }
+        self._zookeeper.start()
+        self._zk = KazooClient(hosts=self._zookeeper.connect_string, logger=quiet_logger())
+        self._zk.start(timeout=20)
+        self._log = folder / "zookeeper" / "data" / "version-2"
+        bootstrap = ",".join(broker.bootstrap_servers for broker in self._brokers.values())
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "socket.timeout.ms": 10_000,
+            **QUIET_LIBRDKAFKA,
+        }
+        self._settings = settings
+        self._quiet: list[QuietPoint] = []
+
+    def close(self) -> None:
+        """Stop our client and kill the servers: their data is of no more use."""
+        self._zk.stop()
+        self._zk.close()
+        for server in [*self._brokers.values(), self._zookeeper]:
+            server.kill()
+
+    def play(self, script: Sequence[Operation]) -> Recording:
+        """Play a script to its end and return ZooKeeper's own record of it."""
+        for operation in script:
+            played = None
+            # what Kafka refuses is compared like the rest: neither side may write anything
+            with suppress(KafkaException, NodeExistsError, NoNodeError):
+                played = self._PLAYS[type(operation)](self, operation)
+            self._rest(played or operation)
+        return Recording(tuple(read_txn_logs(self._log)), tuple(self._quiet))
+
+    # --- coming to rest -------------------------------------------------------------------
+
+    def _rest(self, operation: Operation) -> None:
+        started = time.monotonic()
+        quiet_s = self._quiet_s if isinstance(operation, CHANGES_ISR) else QUIET_S
+        while True:
+            last = self._last_zxid()
+            quiet_since = time.monotonic()
+            while self._last_zxid() == last and time.monotonic() - quiet_since < quiet_s:
+                time.sleep(REST_POLL_S)
+            try:
+                problem = self._unrest()
+            except NoNodeError as error:
+                problem = f"a znode went while it was looked at: {error}"
+            if problem is None and self._last_zxid() == last:
+                break
+            assert time.monotonic() - started < REST_DEADLINE_S, f"{operation}: {problem}"
+            time.sleep(REST_POLL_S)
+        self._quiet.append(QuietPoint(last, operation))
+
+    def _last_zxid(self) -> int:
+        answer = four_letter_word(HOST, self._zookeeper.port, "srvr")
+        return next(int(line[6:], 16) for line in answer.splitlines() if line.startswith("Zxid: "))
+
+    # --- the operations -------------------------------------------------------------------
+
+    def _start(self, operation: StartBroker) -> None:
+        self._lost.pop(operation.broker, None)
+        self._brokers[operation.broker].start()
+
+    def _stop(self, operation: StopBroker) -> None:
+        self._brokers[operation.broker].stop()
+
+    def _kill(self, operation: KillBroker) -> None:
+        self._brokers[operation.broker].kill()
+
+    def _bounce(self, operation: BounceBroker) -> None:
+        self._brokers[operation.broker].kill()
+        self._brokers[operation.broker].start()
+
+    def _expire(self, operation: ExpireSession) -> None:
+        """Freeze a broker until ZooKeeper has ended its session, then let it register anew."""
+        chosen = operation.broker
+        broker = self._controller() if chosen is None else self._brokers[chosen]
+        path = f"/brokers/ids/{broker.broker_id}"
+        before = self._czxid(path)
+        broker.pause()
+        try:
+            wait_until(lambda: self._czxid(path), lambda czxid: czxid == 0, deadline_s=EXPIRY_S)
+        finally:
+            broker.resume()
+        wait_until(lambda: self._czxid(path), lambda czxid: czxid > before, deadline_s=EXPIRY_S)
+
+    def _fail_log_dir(self, operation: FailLogDir) -> FailLogDir:
+        """Take one of a broker's log directories away; return the operation with what was in there.
+
+        The broker notices when it cannot write its checkpoint of high watermarks.
+        """
+        failed = self._log_dirs[operation.broker][0]
+        names = sorted(path.name for path in failed.iterdir() if path.is_dir())
+        parts = (name.rpartition("-") for name in names)
+        lost = tuple(TopicPartition(topic, int(number)) for topic, _, number in parts)
+        before = self._zk.exists("/log_dir_event_notification").cversion
+        failed.rename(failed.with_name("lost"))  # at once: the broker writes to it all the time
+        wait_until(
+            lambda: self._zk.exists("/log_dir_event_notification").cversion,
+            lambda cversion: cversion > before,
+            deadline_s=REQUEST_DEADLINE_S,
+        )
+        self._lost[operation.broker] = set(lost)
+        return FailLogDir(operation.broker, lost)
+
+    def _stall(self, operation: StallBroker) -> None:
+        """Freeze a follower until its leaders have dropped it, then let it come back."""
+        broker = self._brokers[operation.broker]
+        producer = Producer({**self._settings, "acks": 1})
+        states = [
+            state_path(topic, partition)
+            for topic in operation.topics
+            for partition in self._json(f"/brokers/topics/{topic}")["partitions"]
+        ]
+        states = [path for path in states if self._json(path)["leader"] != operation.broker]
+        broker.pause()
+        try:
+            for path in states:
+                parts = path.split("/")
+                producer.produce(parts[3], b"x", partition=int(parts[5]))
+            producer.flush(REQUEST_DEADLINE_S)
+            wait_until(
+                lambda: [p for p in states if operation.broker in self._json(p)["isr"]],
+                lambda left: not left,
+                deadline_s=STALL_DEADLINE_S,
+            )
+        finally:
+            broker.resume()
+
+    def _create_topic(self, operation: CreateTopic) -> None:
+        new = NewTopic(
+            operation.topic,
+            num_partitions=len(operation.assignment),
+            replica_assignment=[list(replicas) for replicas in operation.assignment],
+            config=operation.config,
+        )
+        self._ask(lambda admin: admin.create_topics([new])[operation.topic].result())
+
+    def _create_partitions(self, operation: CreatePartitions) -> None:
+        there = len(self._json(f"/brokers/topics/{operation.topic}")["partitions"])
+        new = NewPartitions(
+            operation.topic,
+            there + len(operation.assignment),
+            replica_assignment=[list(replicas) for replicas in operation.assignment],
+        )
+        self._ask(lambda admin: admin.create_partitions([new])[operation.topic].result())
+
+    def _delete_topic(self, operation: DeleteTopic) -> None:
+        topic = operation.topic
+        with suppress(KafkaException):  # REQUEST_TIMED_OUT: when it is done ZooKeeper tells
+            self._ask(
+                lambda admin: admin.delete_topics([topic], operation_timeout=0)[topic].result()
+            )
+
+    def _ask(self, request: Callable[[AdminClient], _Answer]) -> _Answer:
+        """Return what an administrator is answered, who asks again while no controller is known.
+
+        Each asks as a new client: one that has seen brokers die may look for them for long.
+        """
+        deadline = time.monotonic() + REQUEST_DEADLINE_S
+        while True:
+            try:
+                return request(AdminClient(self._settings))
+            except KafkaException as error:
+                if error.args[0].code() not in NO_CONTROLLER or time.monotonic() > deadline:
+                    raise
+
+    def _alter_config(self, operation: AlterTopicConfig) -> None:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in operation.config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, operation.topic, incremental_configs=entries)
+        self._ask(lambda admin: admin.incremental_alter_configs([resource])[resource].result())
+
+    def _reassign(self, operation: Reassign) -> None:
+        alter_partition_reassignments(HOST, self._controller().port, dict(operation.targets))
+
+    def _controller(self) -> ZooKeeperModeBroker:
+        return self._brokers[self._json("/controller")["brokerid"]]
+
+    def _elect_preferred(self, operation: ElectPreferred) -> None:
+        self._elect(ElectionType.PREFERRED, operation.partitions)
+
+    def _elect_unclean(self, operation: ElectUnclean) -> None:
+        self._elect(ElectionType.UNCLEAN, operation.partitions)
+
+    def _elect(self, kind: ElectionType, partitions: Sequence[TopicPartition]) -> None:
+        chosen = [ClientPartition(topic, partition) for topic, partition in partitions] or None
+        answers = self._ask(lambda admin: admin.elect_leaders(kind, chosen).result())
+        errors = {e if isinstance(e, KafkaError) else e.args[0] for e in answers.values() if e}
+        assert {error.code() for error in errors} <= NOT_ELECTED, errors
+
+    def _elect_by_znode(self, operation: ElectPreferredByZnode) -> None:
+        data = encode_partitions(operation.partitions)
+        self._zk.create("/admin/preferred_replica_election", data)
+
+    def _reassign_by_znode(self, operation: ReassignByZnode) -> None:
+        data = encode_reassign_partitions(dict(operation.targets))
+        self._zk.create("/admin/reassign_partitions", data)
+
+    def _delete_controller(self, _operation: DeleteController) -> None:
+        """Delete it when all brokers watch it: Kafka elects nobody when no watch stands on it."""
+        wait_until(self._watched_by_all)
+        deleted = self._zk.get("/controller")[1].czxid
+        self._zk.delete("/controller")
+        wait_until(lambda: self._czxid("/controller") > deleted)
+
+    def _czxid(self, path: str) -> int:
+        stat = self._zk.exists(path)
+        return 0 if stat is None else int(stat.czxid)
+
+    def _watched_by_all(self) -> bool:
+        paths = [f"/brokers/ids/{broker}" for broker in self._zk.get_children("/brokers/ids")]
+        owners = {self._zk.exists(path).ephemeralOwner for path in paths}
+        answer = four_letter_word(HOST, self._zookeeper.port, "wchp")
+        return owners <= watchers(answer, "/controller")
+
+    _PLAYS: dict[type, Callable[[ScriptedCluster, Any], Operation | None]] = {  # noqa: RUF012  # a constant table
+        StartBroker: _start,
+        StopBroker: _stop,
+        KillBroker: _kill,
+        BounceBroker: _bounce,
+        ExpireSession: _expire,
+        FailLogDir: _fail_log_dir,
+        StallBroker: _stall,
+        CreateTopic: _create_topic,
+        CreatePartitions: _create_partitions,
+        DeleteTopic: _delete_topic,
+        AlterTopicConfig: _alter_config,
+        Reassign: _reassign,
+        ElectPreferred: _elect_preferred,
+        ElectUnclean: _elect_unclean,
+        ElectPreferredByZnode: _elect_by_znode,
+        ReassignByZnode: _reassign_by_znode,
+        DeleteController: _delete_controller,
+    }

@@ -1,0 +1,31 @@
+"""Real Kafka 3.9 and the simulator play the same scripts, and write the same znodes.
+
+Each run makes a new recording; `python -m tests.component.comparison.scripts` puts it among those that the
+unit tests use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
+from tests.component.comparison.scripts import PLAYS, Play
+from tests.support.agreement import agree
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name)
+def test_real_kafka_writes_what_the_simulator_writes(
+    play: Play, supervisor: Supervisor, jars: Jars, tmp_path: Path
+) -> None:
+    """Every write, every zxid and the snapshot at every quiet point are the same."""
+    recording = play.record(supervisor, jars, tmp_path)
+    agreement = agree(recording, play.settings)
+    print(f"{play.name}: {agreement.summary()}")  # noqa: T201 - the share is to be seen with -s
+    assert agreement.differences == []
+    assert agreement.quiet_points == len(play.script)
+    assert agreement.predicted_share > 0.9, agreement.told

@@ -1,0 +1,53 @@
+"""The next release of the tests: it must be one that goes wrong where nobody looks at versions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from controller_model.kafka.ids import AsOf
+from controller_model.records.views import Deleted, decode_view
+from controller_model.state.control_plane import Assumed, ControlPlane
+from controller_model.state.controller_state import ControllerState
+from controller_model.state.packing import pack_control
+from tests.component.fold.releases import NEWS, environment_of, next_release
+
+PROGRAM = """
+import sys
+import msgspec
+from controller_model import packing, views
+from controller_model.ids import AsOf
+
+ours = sys.stdin.buffer.read()
+try:
+    packing.unpack_control(ours)
+except packing.UnreadableStateError as error:
+    refused = str(error)
+misread = packing.unpack_control(bytes([packing.STATE_VERSION]) + ours[1:])
+view = views.encode_view(views.Deleted(v=views.VERSION, cluster="c", as_of=AsOf("l", 1, 1)))
+told = [refused, misread.controller.elections, view.decode()]
+sys.stdout.buffer.write(msgspec.json.encode(told))
+"""
+
+
+def test_the_next_release_would_misread_our_state_and_refuses_it(tmp_path: Path) -> None:
+    """Only the version keeps it from wrong counters; its views say more, and we can read them."""
+    held = ControllerState(elections=5, id_changes=3)
+    ours = ControlPlane("c", Assumed(), 0, controller=held)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment_of(next_release(tmp_path)),
+        input=pack_control(ours),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    refused, elections, view = msgspec.json.decode(done.stdout, type=tuple[str, int, str])
+    assert "a state of format" in refused
+    assert elections == held.id_changes
+    assert NEWS in view
+    assert decode_view(view.encode()) == Deleted(v=1, cluster="c", as_of=AsOf("l", 1, 1))

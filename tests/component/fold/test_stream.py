@@ -1,0 +1,326 @@
+"""The fold on local Spark and a real broker: changes in, views and events out, over restarts.
+
+The tests share one fold, each with clusters of its own, and stand in the order of the story: it
+runs, it is stopped and killed and goes on, its topics vanish and it begins anew.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from controller_model.records.events import Anomaly, Baseline, ControllerElected, IsrShrunk
+from controller_model.records.views import BrokerView, TopicView
+from controller_model.state.packing import unpack_control, unpack_topic
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker
+from pipeline.java import find_java
+from pipeline.settings import load
+from streaming.config import StreamSettings
+from streaming.lineage import Lineage
+from streaming.session import Session
+from streaming.workspace import Workspace
+from tests.component.fold.folding import FOLD_DEADLINE_S, Outcome, Stream
+from tests.support.histories import History, small_cluster
+from tests.support.waiting import wait_until
+
+
+def cluster(name: str) -> History:
+    """Return a small cluster with its baseline, under a name of its own."""
+    history = small_cluster()
+    history.cluster = name
+    history.changes = [msgspec.structs.replace(c, cluster=name) for c in history.changes]
+    return history
+
+
+@pytest.fixture(scope="module")
+def stream(
+    supervisor: Supervisor,
+    pipeline_broker: KraftBroker,
+    jars: Jars,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Stream]:
+    """One fold for all tests here."""
+    fold = Stream(supervisor, pipeline_broker, jars, tmp_path_factory.mktemp("fold"))
+    process = fold.start()
+    yield fold
+    (fold.process or process).kill()
+
+
+@pytest.fixture(scope="module")
+def outcome(stream: Stream) -> Iterator[Outcome]:
+    """What the fold has written."""
+    reader = Outcome(stream.bootstrap_servers, stream.names)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture(scope="module")
+def lasting() -> History:
+    """A cluster that lives through all tests."""
+    return cluster("lasting")
+
+
+def lineage_on_disk(stream: Stream) -> Lineage:
+    """Return what the checkpoint folder says."""
+    return msgspec.json.decode((stream.checkpoint_dir / "lineage.json").read_bytes(), type=Lineage)
+
+
+def test_changes_become_views_and_events(
+    stream: Stream, outcome: Outcome, lasting: History
+) -> None:
+    """A resync, a broker's death and an election come out as views and as events, in order."""
+    stream.tell(lasting)
+    lasting.broker_gone(0)
+    lasting.elect(1)
+    lasting.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    stream.tell(lasting, at_a_time=1)
+    view = outcome.folded(lasting)
+    assert view.controller.id == 1
+    assert view.controller.elections == 2
+    assert view.brokers_live == (1, 2)
+    topic = outcome.views["lasting/topic/t/0"]
+    assert isinstance(topic, TopicView)
+    assert topic.leader == (1, 1)
+    broker = outcome.views["lasting/broker/0"]
+    assert isinstance(broker, BrokerView)
+    assert not broker.live
+    kinds = [type(record.event) for record in outcome.events_of("lasting")]
+    assert kinds.count(Baseline) == 1
+    assert kinds.count(IsrShrunk) == 1
+    assert kinds.index(Baseline) < kinds.index(ControllerElected)
+    assert view.as_of.lineage == lineage_on_disk(stream).name
+
+
+def test_garbage_in_the_log_stops_nothing(stream: Stream, outcome: Outcome) -> None:
+    """Messages of others are counted, per cluster where a key tells it, and the fold goes on."""
+    history = cluster("littered")
+    stream.write(b"no key, no JSON", key=None)
+    stream.write(b"\x00\xff", key=b"\xff\xfe")
+    stream.tell(history)
+    stream.write(b"\xff garbage", key="littered")
+    stream.write(b'[{"v":2,"kind":"from the future"}]', key="littered")
+    stream.write(None, key="littered")
+    history.heartbeat()
+    stream.tell(history)
+    view = outcome.folded(history)
+    assert view.log.unreadable == 3
+    assert view.counts.partitions == 2
+    anomalies = [r for r in outcome.events_of("littered") if isinstance(r.event, Anomaly)]
+    assert len(anomalies) == 3
+    unattributed = wait_until(
+        lambda: stream.sample("kcm_fold_unattributed_total"),
+        lambda seen: seen == 2,
+        deadline_s=FOLD_DEADLINE_S,
+    )
+    assert unattributed == 2
+
+
+def test_the_fold_tells_about_itself(stream: Stream, outcome: Outcome) -> None:
+    """Batches, changes and lag are figures of the fold's own; an idle fold has no lag."""
+    history = cluster("measured")
+    stream.tell(history)
+    outcome.folded(history)
+    # Views are written before the batch is counted.
+    wait_until(
+        lambda: (
+            stream.sample("kcm_fold_changes_total") or 0,
+            stream.sample("kcm_fold_lag_records"),
+            stream.sample("kcm_fold_lag_seconds"),
+        ),
+        lambda seen: seen[0] >= len(history.changes) and seen[1:] == (0, 0),
+        deadline_s=FOLD_DEADLINE_S,
+    )
+    assert (stream.sample("kcm_fold_batch_seconds_count") or 0) >= 1
+    assert stream.sample("kcm_fold_errors_total") == 0
+
+
+def test_a_large_resync_is_folded_in_several_batches(stream: Stream, outcome: Outcome) -> None:
+    """A resync of many messages proves itself equal to ZooKeeper whatever batches it comes in."""
+    history = History(cluster="large")
+    for broker in range(3):
+        history.broker(broker, seen=False)
+    history.elect(0, seen=False)
+    for number in range(150):
+        topic = f"topic-{number}"
+        history.topic(topic, dict.fromkeys(range(10), (0, 1, 2)), seen=False)
+        for partition in range(10):
+            history.state(topic, partition, leader=0, isr=(0, 1, 2), seen=False)
+    history.resync()
+    stream.tell(history, at_a_time=200)
+    view = outcome.folded(history)
+    assert view.counts.partitions == 1500
+    assert view.log.verified_at is not None
+    assert view.log.holes == 0
+    assert sum(key.startswith("large/topic/") for key in outcome.views) == 150
+
+
+@pytest.mark.full
+def test_a_stopped_fold_goes_on_where_it_was(
+    stream: Stream, outcome: Outcome, lasting: History
+) -> None:
+    """After SIGTERM and a start nothing is lost, counted twice, or begun anew."""
+    before = outcome.folded(lasting)
+    assert stream.process is not None
+    assert stream.process.stop() == 0
+    lasting.state("t", 1, leader=1, isr=[1], leader_epoch=0)
+    stream.tell(lasting)
+    stream.start()
+    after = outcome.folded(lasting)
+    assert after.as_of.lineage == before.as_of.lineage
+    assert after.counters_since == before.counters_since
+    assert after.controller.elections == before.controller.elections
+    assert after.isr_shrinks == before.isr_shrinks + 1
+    assert after.log.holes == 0
+    assert after.log.not_newer == 0
+    kinds = [type(record.event) for record in outcome.events_of("lasting")]
+    assert kinds.count(Baseline) == 1
+
+
+def test_a_killed_fold_goes_on_where_it_was(
+    stream: Stream, outcome: Outcome, lasting: History
+) -> None:
+    """After SIGKILL in the middle of work the counters are those of the log, once each."""
+    before = outcome.folded(lasting)
+    assert stream.process is not None
+    for _ in range(20):
+        lasting.state("t", 1, leader=1, isr=[1, 2])
+        lasting.state("t", 1, leader=1, isr=[1])
+        stream.tell(lasting, at_a_time=1)
+    stream.process.kill()
+    stream.start()
+    lasting.heartbeat()
+    stream.tell(lasting)
+    after = outcome.folded(lasting)
+    assert after.as_of.lineage == before.as_of.lineage
+    assert after.isr_shrinks == before.isr_shrinks + 20
+    assert after.isr_expands == before.isr_expands + 20
+    assert after.log.not_newer == 0
+    ids = [record.id for record in outcome.events_of("lasting")]
+    assert ids == sorted(set(ids))
+
+
+def test_topics_made_anew_begin_a_new_lineage(
+    stream: Stream, outcome: Outcome, lasting: History
+) -> None:
+    """When a topic vanishes under a running fold, the log is folded again under a newer name."""
+    before = outcome.folded(lasting)
+    admin = AdminClient({"bootstrap.servers": stream.bootstrap_servers, "log_level": 2})
+    admin.delete_topics([stream.names.views], operation_timeout=10)[stream.names.views].result()
+    wait_until(
+        lambda: lineage_on_disk(stream).name,
+        lambda seen: seen > before.as_of.lineage,
+        deadline_s=FOLD_DEADLINE_S,
+    )
+    after = outcome.folded(lasting, lineage=before.as_of.lineage)
+    assert after.as_of.lineage > before.as_of.lineage
+    assert after.isr_shrinks == before.isr_shrinks
+    assert after.counts == before.counts
+    assert stream.process is not None
+    assert stream.process.running
+    folder = stream.checkpoint_dir / "lineages"
+    left = wait_until(lambda: [path.name for path in folder.iterdir()], lambda seen: len(seen) == 1)
+    assert left == [after.as_of.lineage]
+
+
+@pytest.mark.full
+def test_a_log_that_was_cut_while_the_fold_was_away_is_told_and_mended(
+    stream: Stream, outcome: Outcome, lasting: History
+) -> None:
+    """Retention that overtook the fold is a hole, not a crash: a resync is asked for, and heals."""
+    before = outcome.folded(lasting)
+    assert stream.process is not None
+    assert stream.process.stop() == 0
+    lasting.topic_gone("t")
+    lasting.topic("after", {0: [1, 2]})
+    stream.tell(lasting)
+    admin = AdminClient({"bootstrap.servers": stream.bootstrap_servers, "log_level": 2})
+    everything = TopicPartition(stream.names.changes, 0, OFFSET_END)
+    for cut in admin.delete_records([everything]).values():
+        cut.result()
+    lasting.heartbeat()
+    stream.tell(lasting)
+    stream.start()
+    told = outcome.folded(lasting)
+    assert told.as_of.lineage == before.as_of.lineage
+    assert told.log.holes == before.log.holes + 1
+    assert told.log.incomplete_since is not None
+    assert told.counts == before.counts
+    assert told.resync_wanted is not None
+    lasting.topic("t", {0: [0, 1], 1: [1, 2]}, seen=False)
+    for topic, partition, isr in (("t", 0, [0, 1]), ("t", 1, [1, 2]), ("after", 0, [1, 2])):
+        lasting.state(topic, partition, leader=isr[0], isr=isr, seen=False)
+    lasting.resync(answers=told.resync_wanted.number)
+    stream.tell(lasting)
+    healed = outcome.folded(lasting)
+    assert healed.log.incomplete_since is None
+    assert healed.resync_wanted is None
+    assert (healed.counts.topics, healed.counts.partitions) == (2, 3)
+
+
+def test_the_console_is_ours(stream: Stream) -> None:
+    """All that the fold wrote on standard error over all its lives are our own JSON lines."""
+    assert stream.process is not None
+    lines = Path(stream.process.log_path).read_text().splitlines()
+    assert lines
+    for line in lines:
+        assert set(msgspec.json.decode(line)) >= {"event", "level", "part"}, line
+
+
+@pytest.mark.full
+def test_the_state_in_the_store_is_what_the_views_show(
+    stream: Stream, outcome: Outcome, lasting: History, jars: Jars
+) -> None:
+    """Spark's own reader of the checkpoint finds, cluster by cluster, what the views say."""
+    # The sink writes before Spark commits: a batch is in the state once the next one is written.
+    places = []
+    for _ in range(2):
+        lasting.heartbeat()
+        stream.tell(lasting)
+        view = outcome.folded(lasting)
+        places.append((view.as_of.generation, view.as_of.seq))
+    assert stream.process is not None
+    stream.process.stop()
+    settings = load(
+        StreamSettings, checkpoint_dir=stream.checkpoint_dir, connector_jars=tuple(jars.connector)
+    )
+    checkpoint = stream.checkpoint_dir / "lineages" / lineage_on_disk(stream).name
+    with Workspace(stream.checkpoint_dir, stop=threading.Event()) as workspace:
+        session = Session(settings, workspace, find_java(os.environ).path)
+        try:
+            # The state store's coordinator comes up with the streams' manager, and not before.
+            assert session.spark.streams.active == []
+            reader = session.spark.read.format("statestore")
+            state = reader.option("stateVarName", "control").load(str(checkpoint))
+            controls = {row.key.cluster: bytes(row.value.control) for row in state.collect()}
+            reader = session.spark.read.format("statestore")
+            state = reader.option("stateVarName", "topics").load(str(checkpoint))
+            topics = {
+                (row.key.cluster, row.user_map_key.topic): bytes(row.user_map_value.state)
+                for row in state.collect()
+            }
+        finally:
+            session.close()
+    control = unpack_control(controls["lasting"])
+    assert control.log.position in places
+    assert control.controller.elections == view.controller.elections
+    assert control.isr_shrinks == view.isr_shrinks
+    shown = {
+        (seen.cluster, seen.name): seen
+        for seen in outcome.views.values()
+        if isinstance(seen, TopicView)
+    }
+    assert set(topics) == set(shown)
+    for key, packed in topics.items():
+        records = unpack_topic(packed).partitions
+        assert tuple(records) == shown[key].partitions
+        assert tuple(r.leader for r in records.values()) == shown[key].leader
+        assert tuple(r.isr for r in records.values()) == shown[key].isr

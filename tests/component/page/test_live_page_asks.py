@@ -1,0 +1,275 @@
+"""What the live page asks the API beside its stream: when, how often, and what of an old answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from controller_model.records.views import ClusterView, ControllerView, Counts, TopicView
+from tests.component.page.chromium import WAIT_MS
+from tests.component.page.live_desk import Desk, texts
+from tests.support.api_server import Served
+from tests.support.samples import T0, as_of, broker_view, cluster_view, log_view, topic_view
+
+API = "**/api/v1/clusters/prod/"
+STORM_S = 3.0
+"""Long enough for several answers with the rests between them."""
+
+
+def topic(partitions: int, *, well: int = 0, at: int = 1) -> TopicView:
+    """Return a topic of which broker 1 leads what is broker 0's, but for the first few."""
+    numbers = tuple(range(partitions))
+    return topic_view(
+        "t",
+        as_of(at),
+        partitions=numbers,
+        replicas=((0, 1),) * partitions,
+        isr=((0, 1),) * partitions,
+        leader=tuple(0 if number < well else 1 for number in numbers),
+        leader_epoch=(0,) * partitions,
+        controller_epoch=(7,) * partitions,
+        partition_epoch=(0,) * partitions,
+        leader_recovery_state=(None,) * partitions,
+    )
+
+
+def cluster(not_preferred: int, *, at: int = 1, **fields: Any) -> ClusterView:
+    """Return a cluster of which so many partitions can be given back; each `at` is another state."""
+    counts = Counts(
+        topics=1, partitions=2000, preferred_imbalance=not_preferred,
+        preferred_electable=not_preferred,
+    )  # fmt: skip
+    log = log_view(digest=f"{at:016x}")
+    return cluster_view(at=as_of(at), counts=counts, log=log, **fields)
+
+
+def asked_of(requests: list[str], of: str) -> int:
+    """Return how often a part of the API was asked."""
+    return sum(f"/prod/{of}" in url for url in requests)
+
+
+def emptied(told: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer as an exporter gives it that lags behind: of before anything was wrong."""
+    lists: dict[str, Any] = {
+        name: [] for name in ("partitions", "incidents", "chunks", "blocked") if name in told
+    }
+    place = told["as_of"] | {"seq": told["as_of"]["seq"] - 1}
+    numbers = {"partition_count": 0} if "partition_count" in told else {}
+    return told | lists | numbers | {"as_of": place, "next": None}
+
+
+@pytest.mark.parametrize(
+    ("of", "place", "said"),
+    [
+        ("partitions", "#partition-note", ("No partition", "2 of 2 shown: offline.")),
+        ("incidents", "#incidents-lead", ("None is open", "One is open")),
+        ("recommendations", "#advice-lead", ("no election can mend", "19 partitions can be given")),
+    ],
+)
+def test_an_answer_that_is_older_than_the_picture_is_asked_for_again(
+    desk: Desk, bad: Served, of: str, place: str, said: tuple[str, str]
+) -> None:
+    """From a replica that lags, or a result that stands a while: it is shown, and does not stay."""
+    one = desk.page(desk.serve(bad).url)
+    lagging = {"answers": 1}
+
+    def answer(route: Route) -> None:
+        told = route.fetch()
+        if lagging["answers"] == 0:
+            route.fulfill(response=told)
+            return
+        lagging["answers"] -= 1
+        route.fulfill(response=told, json=emptied(told.json()))
+
+    one.page.route(f"{API}{of}*", answer)
+    page = one.open()
+    first, then = said
+    expect(page.locator(place)).to_contain_text(first)
+    # The page rests for four times what the answer took.
+    expect(page.locator(place)).to_contain_text(then, timeout=4 * WAIT_MS)
+
+
+def test_signs_of_life_make_nobody_ask(desk: Desk) -> None:
+    """Pictures come each second: a list is asked for again when a znode has changed, not before."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), topic(60), cluster(60))
+    one = desk.page(desk.serve(served).url)
+    page = one.open()
+    expect(page.locator("#partition-note")).to_contain_text("50 of 60 shown")
+    expect(page.locator("#advice-lead")).to_contain_text("60 partitions can be given back")
+    expect(page.locator("#incidents-lead")).to_contain_text("None is open")
+    before = list(one.requests)
+    began = time.monotonic()
+    seq = 1
+    while time.monotonic() - began < STORM_S:
+        seq += 1
+        view = msgspec.structs.replace(cluster(60), as_of=as_of(seq), folded_at=T0 + seq)
+        served.write(
+            msgspec.structs.replace(
+                view, controller=ControllerView(id=seq % 2, epoch=7, elected_at=T0)
+            )
+        )
+        expect(page.locator("#controller-who")).to_contain_text(f"Broker {seq % 2}")
+    assert one.requests == before
+    with page.expect_request(f"{API}partitions*"), page.expect_request(f"{API}recommendations*"):
+        served.write(topic(60, well=3, at=seq + 1), cluster(57, at=seq + 1))
+    expect(page.locator("#partition-note")).to_contain_text("50 of 57 shown")
+    expect(page.locator("#advice-lead")).to_contain_text("57 partitions can be given back")
+
+
+def test_a_storm_of_changes_makes_few_questions(desk: Desk) -> None:
+    """Where each picture is another, a page still asks for its lists every two seconds at most."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), topic(60), cluster(60))
+    one = desk.page(desk.serve(served).url)
+    page = one.open()
+    expect(page.locator("#partition-note")).to_contain_text("50 of 60 shown")
+    began = time.monotonic()
+    seq = 1
+    while time.monotonic() - began < STORM_S:
+        seq += 1
+        served.write(cluster(60, at=seq, controller=ControllerView(id=seq % 2, epoch=seq)))
+        expect(page.locator("#controller-who")).to_contain_text(f"Broker {seq % 2}")
+    most = 2 + (time.monotonic() - began) / 2.0
+    assert 2 <= asked_of(one.requests, "partitions") <= most
+    assert 2 <= asked_of(one.requests, "recommendations") <= most
+
+
+def test_a_refused_question_is_asked_again_later_and_the_list_stands(
+    desk: Desk, bad: Served
+) -> None:
+    """Too many may ask at once: that is told, and mended without a person or a change."""
+    one = desk.page(desk.serve(bad).url)
+    busy = {"answers": 1}
+    problem = {"status": 503, "detail": "too many requests wait for their turn"}
+
+    def answer(route: Route) -> None:
+        if busy["answers"] == 0:
+            route.fallback()
+            return
+        busy["answers"] -= 1
+        route.fulfill(status=503, json=problem)
+
+    one.page.route(f"{API}partitions*", answer)
+    page = one.open()
+    note = page.locator("#partition-note")
+    expect(note).to_have_text(f"The partitions cannot be listed now: {problem['detail']}.")
+    expect(note).to_have_text("2 of 2 shown: offline.")
+    one.complaints.clear()  # of the 503
+
+
+ASKING = "const { Asking, setViewers } = await import('./page/ask.js');"
+
+
+def opened(desk: Desk) -> Page:
+    """Return a page that is live and asks nothing more by itself."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), cluster_view())
+    return desk.page(desk.serve(served).url).open()
+
+
+def test_a_person_waits_for_no_rest_of_the_machine(desk: Desk) -> None:
+    """A click while a slow search is under way is answered after it, whatever else has come."""
+    waited_ms = opened(desk).evaluate(
+        f"""async () => {{ {ASKING}
+            const place = {{ lineage: "l", generation: "1", seq: 1 }};
+            let runs = 0, ended = 0, release;
+            return new Promise(resolve => {{
+                const asking = new Asking(async () => {{
+                    runs += 1;
+                    if (runs === 2) return resolve(performance.now() - ended);
+                    setTimeout(() => {{ asking.now(); asking.follow(["more"], place); }}, 250);
+                    await new Promise(done => setTimeout(done, 300));
+                    ended = performance.now();
+                    return place;
+                }});
+                asking.follow(["first"], place);
+            }});
+        }}"""
+    )
+    assert waited_ms < 500, "the rest after an answer is two seconds at least"
+
+
+def test_two_hundred_pages_do_not_ask_in_one_moment(desk: Desk) -> None:
+    """All see a change at once; the more look, the longer each waits for its turn."""
+    in_a_second = """
+        const place = { lineage: "l", generation: "1", seq: 1 };
+        let asked = 0;
+        setViewers(viewers);
+        for (let page = 0; page < 200; page += 1)
+            new Asking(async () => { asked += 1; return place; }).follow([page], place);
+        await new Promise(done => setTimeout(done, 1000));
+        return asked;
+    """
+    page = opened(desk)
+    assert page.evaluate(f"async viewers => {{ {ASKING} {in_a_second} }}", 1) == 200
+    assert page.evaluate(f"async viewers => {{ {ASKING} {in_a_second} }}", 200) < 50
+
+
+def election(page: Page) -> list[dict[str, Any]]:
+    """Return the partitions in the command that stands on the page."""
+    (line,) = [
+        line
+        for line in page.locator("#advice-command").inner_text().splitlines()
+        if line.startswith("{")
+    ]
+    partitions: list[dict[str, Any]] = json.loads(line)["partitions"]
+    return partitions
+
+
+def test_a_recommendation_that_became_shorter_than_its_shown_chunk_begins_anew(desk: Desk) -> None:
+    """Elections went on while somebody read the last chunk: no empty command is ever offered."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), topic(1100), cluster(1100))
+    one = desk.page(desk.serve(served).url)
+    page = one.open()
+    button = page.locator("#advice-next")
+    for number in (1, 2):
+        expect(button).to_have_text(f"Chunk {number} of 3: show the next")
+        button.click()
+    expect(button).to_have_text("Chunk 3 of 3: show the next")
+    assert len(election(page)) == 100
+    served.write(topic(1100, well=500, at=2), cluster(600, at=2))
+    expect(button).to_have_text("Chunk 1 of 2: show the next")
+    assert [each["partition"] for each in election(page)] == list(range(500, 1000))
+    one.complaints.clear()  # of the 409: the place was one of another list
+
+
+def test_a_chunk_of_a_recommendation_that_is_no_more_is_given_up_for_the_first(desk: Desk) -> None:
+    """An exporter that refuses the place at which the page stands has another list by now."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), topic(1100), cluster(1100))
+    one = desk.page(desk.serve(served).url)
+    page = one.open()
+    expect(page.locator("#advice-next")).to_have_text("Chunk 1 of 3: show the next")
+    problem = {"status": 409, "detail": "it is the `next` of another recommendation: start over"}
+    one.page.route(
+        f"{API}recommendations?*after=*", lambda route: route.fulfill(status=409, json=problem)
+    )
+    with page.expect_request(f"{API}recommendations?*after=*"):
+        page.locator("#advice-next").click()
+    expect(page.locator("#advice-lead")).to_contain_text("1,100 partitions can be given back")
+    expect(page.locator("#advice-next")).to_have_text("Chunk 1 of 3: show the next")
+    assert len(election(page)) == 500
+    one.complaints.clear()  # of the 409
+
+
+def test_a_page_of_a_list_that_became_shorter_does_not_say_that_there_are_none(desk: Desk) -> None:
+    """On the second page nothing is left; the first, which has fifty, is one click away."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), topic(60), cluster(60))
+    page = desk.page(desk.serve(served).url).open()
+    page.locator("#partition-next").click()
+    note = page.locator("#partition-note")
+    expect(note).to_have_text("After t/49: 10 of 60 shown: not led by the preferred replica.")
+    shorter = msgspec.structs.replace(topic(60, at=2), leader=(1,) * 50 + (0,) * 10)
+    served.write(shorter, cluster(50, at=2))
+    expect(note).to_have_text("No partition after t/49 any more: not led by the preferred replica.")
+    page.locator("#partition-first").click()
+    expect(note).to_have_text("50 of 50 shown: not led by the preferred replica.")
+    assert len(texts(page.locator("#partition-table tbody th"))) == 50

@@ -1,0 +1,118 @@
+"""What the live page bears: many clusters, many partitions, a storm of changes."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+from playwright.sync_api import expect
+
+from controller_model.records.views import ControllerView, Counts
+from tests.component.page.live_desk import Desk, fleet, texts
+from tests.support.api_server import Served
+from tests.support.samples import (
+    as_of,
+    broker_view,
+    cluster_view,
+    elected,
+    topic_view,
+)
+
+
+def test_fifty_clusters_are_told_worst_first_and_found_by_name(desk: Desk) -> None:
+    """The worst stand on top, whoever becomes worse moves up, and each leads to its own page."""
+    served = fleet()
+    page = desk.page(desk.serve(served).url).open()
+    expect(page.locator("#fleet-summary")).to_have_text(
+        "50 clusters. 2 critical, 0 with warnings, 48 well."
+    )
+    names = page.locator("#fleet-table tbody th")
+    assert texts(names)[:3] == ["✖ c40", "✖ c31", "✔ c00"]
+    served.write(cluster_view("c17", at=as_of(2), counts=Counts(under_replicated=3)))
+    expect(names.nth(2)).to_contain_text("c17")
+    page.locator("#fleet-find").fill("c3")
+    expect(names).to_have_count(10)
+    names.first.locator("a").click()
+    expect(page.locator("#cluster-name")).to_have_text("c31")
+    expect(page.locator("#other-clusters")).to_contain_text("All 50 clusters, 2 of the others")
+
+
+def test_a_cluster_that_is_not_known_is_said_to_be_so(desk: Desk) -> None:
+    """With the names of those that are; and it is shown as soon as it is there."""
+    served = fleet(2)
+    one = desk.page(desk.serve(served).url)
+    one.page.goto(f"{one.url}/?cluster=nope")
+    expect(one.page.locator("#waiting")).to_have_text("No cluster is called nope. Known: c00, c01.")
+    served.write(cluster_view("nope"))
+    expect(one.page.locator("#cluster-name")).to_have_text("nope")
+
+
+def large() -> Served:
+    """Return 200,000 partitions, of which the very last ones are offline."""
+    served = Served()
+    numbers = tuple(range(1000))
+    well = (0, 1)
+    for topic in range(200):
+        is_last = topic == 199
+        leader = tuple(-1 if is_last and n >= 997 else 0 for n in numbers)
+        served.write(
+            topic_view(
+                f"topic-{topic:03}",
+                partitions=numbers,
+                replicas=(well,) * 1000,
+                isr=(well,) * 1000,
+                leader=leader,
+                leader_epoch=(0,) * 1000,
+                controller_epoch=(7,) * 1000,
+                partition_epoch=(0,) * 1000,
+                leader_recovery_state=(None,) * 1000,
+            )
+        )
+    counts = Counts(topics=200, partitions=200_000, offline=3, preferred_imbalance=3)
+    served.write(broker_view(0), broker_view(1), cluster_view(counts=counts))
+    return served
+
+
+def test_of_200_000_partitions_the_three_that_are_offline_are_found(desk: Desk) -> None:
+    """The page stands at once, searches page by page, and never holds more than fifty rows."""
+    served = large()
+    one = desk.page(desk.serve(served).url)
+    began = time.monotonic()
+    page = one.open()
+    stood_s = time.monotonic() - began
+    expect(page.locator("#partition-note")).to_have_text("3 of 3 shown: offline.")
+    found_s = time.monotonic() - began
+    assert texts(page.locator("#partition-table tbody th")) == [
+        "topic-199-997", "topic-199-998", "topic-199-999",
+    ]  # fmt: skip
+    page.locator("#partition-filter").select_option("")
+    expect(page.locator("#partition-table tbody tr")).to_have_count(50)
+    page.locator("#partition-next").click()
+    expect(page.locator("#partition-note")).to_contain_text("After topic-000/49")
+    assert stood_s < 5.0, stood_s
+    assert found_s < 20.0, found_s
+
+
+def test_a_storm_of_changes_is_borne(desk: Desk) -> None:
+    """200 swaps of 500 brokers and as many elections: the newest is shown soon, without a queue."""
+    served = Served()
+    known = tuple(range(500))
+    page = desk.page(desk.serve(served).url)
+    served.write(*(broker_view(id_) for id_ in known))
+    served.write(cluster_view(brokers_known=known, brokers_live=known))
+    opened = page.open()
+    for seq in itertools.islice(itertools.count(2), 200):
+        served.tell(elected(seq, to=seq % 500))
+        served.write(
+            broker_view(seq % 500, as_of(seq), leaders=seq),
+            cluster_view(
+                at=as_of(seq),
+                brokers_known=known,
+                brokers_live=known,
+                controller=ControllerView(id=seq % 500, epoch=seq),
+            ),
+        )
+    began = time.monotonic()
+    expect(opened.locator("#controller-who")).to_contain_text("Broker 201")
+    assert time.monotonic() - began < 3.0
+    expect(opened.locator("#elections-list li")).to_have_count(20)

@@ -1,0 +1,323 @@
+"""Stories about the alerts of single brokers."""
+
+from __future__ import annotations
+
+from tests.component.rules.rule_stories import (
+    EXPORTER,
+    GAP,
+    SWAP_MOMENTS,
+    Proves,
+    Story,
+    one,
+    swapped,
+    times,
+)
+
+_BROKER_2 = {"broker": "2"}
+
+BOUNCING = (
+    Story(
+        alert="KafkaBrokerBouncing",
+        told="fires at the third registration within an hour, resolves when the first is past",
+        proves=Proves.FIRES,
+        series=one(
+            "kafka_broker_registrations_total", (1, 4), (2, 4), (3, 4), (4, 300), broker="2"
+        ),
+        moments={60: None, 165: None, 180: 3, 3645: 3, 3765: 3, 3795: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerBouncing",
+        told="is silent about two",
+        proves=Proves.SILENT,
+        series=one("kafka_broker_registrations_total", (1, 4), (2, 4), (3, 60), broker="2"),
+        moments={120: None, 600: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerBouncing",
+        told="counts registrations in a gap of the scrapes",
+        proves=Proves.GAP,
+        series=one("kafka_broker_registrations_total", (1, 4), (2, 4), *GAP, (4, 20), broker="2"),
+        moments={120: None, 180: 3, 300: 3},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerBouncing",
+        told="is silent when the counter starts again",
+        proves=Proves.RESET,
+        series=one("kafka_broker_registrations_total", (9, 8), (1, 60), broker="2"),
+        moments={105: None, 120: None, 600: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerBouncing",
+        told="is silent while two exporters change the lineage one after the other",
+        proves=Proves.SWAP,
+        series=swapped("kafka_broker_registrations_total", 9, 1, broker="2"),
+        moments=SWAP_MOMENTS,
+        labels=_BROKER_2,
+    ),
+)
+
+ISR_FLAPPING = (
+    Story(
+        alert="KafkaIsrFlapping",
+        told="fires when replicas left in 5 of 30 min, resolves when the first is past",
+        proves=Proves.FIRES,
+        series=one(
+            "kafka_broker_isr_leaves_total", *((n, 4) for n in range(5)), (5, 140), broker="2"
+        ),
+        moments={285: None, 300: 5, 1800: 5, 1905: 5, 1950: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaIsrFlapping",
+        told="is silent about 4 of 30 min",
+        proves=Proves.SILENT,
+        series=one(
+            "kafka_broker_isr_leaves_total", *((n, 4) for n in range(4)), (4, 140), broker="2"
+        ),
+        moments={240: None, 300: None, 1800: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaIsrFlapping",
+        told="is silent about a broker that dies with 1,000 replicas",
+        proves=Proves.SILENT,
+        series=one("kafka_broker_isr_leaves_total", (0, 8), (1000, 100), broker="2"),
+        moments={120: None, 600: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaIsrFlapping",
+        told="goes on counting over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=one(
+            "kafka_broker_isr_leaves_total",
+            (0, 4),
+            (1, 4),
+            (2, 4),
+            *GAP,
+            (3, 4),
+            (4, 4),
+            (5, 40),
+            broker="2",
+        ),
+        moments={345: None, 360: 5, 600: 5},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaIsrFlapping",
+        told="is silent when the counter starts again",
+        proves=Proves.RESET,
+        series=one("kafka_broker_isr_leaves_total", (90, 8), (91, 8), (0, 60), broker="2"),
+        moments={240: None, 900: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaIsrFlapping",
+        told="is silent while two exporters change the lineage one after the other",
+        proves=Proves.SWAP,
+        series=swapped("kafka_broker_isr_leaves_total", 9, 1, broker="2"),
+        moments=SWAP_MOMENTS,
+        labels=_BROKER_2,
+    ),
+)
+
+LOG_DIRS = (
+    Story(
+        alert="KafkaLogDirFailed",
+        told="fires at once, resolves when the hour is past",
+        proves=Proves.FIRES,
+        series=one("kafka_broker_log_dir_failures_total", (0, 4), (1, 300), broker="2"),
+        moments={45: None, 60: 1, 3765: 1, 3795: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLogDirFailed",
+        told="is silent about one of long ago",
+        proves=Proves.SILENT,
+        series=one("kafka_broker_log_dir_failures_total", (1, 300), broker="2"),
+        moments={0: None, 4400: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLogDirFailed",
+        told="counts one in a gap of the scrapes",
+        proves=Proves.GAP,
+        series=one("kafka_broker_log_dir_failures_total", (0, 4), *GAP, (1, 10), broker="2"),
+        moments={45: None, 120: 1, 240: 1},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLogDirFailed",
+        told="is silent when the counter starts again",
+        proves=Proves.RESET,
+        series=one("kafka_broker_log_dir_failures_total", (3, 8), (0, 30), broker="2"),
+        moments={105: None, 120: None, 500: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLogDirFailed",
+        told="is silent while two exporters change the lineage one after the other",
+        proves=Proves.SWAP,
+        series=swapped("kafka_broker_log_dir_failures_total", 1, 0, broker="2"),
+        moments=SWAP_MOMENTS,
+        labels=_BROKER_2,
+    ),
+)
+
+
+_WHOLE_STORY = 1000
+"""Scrapes: what stays as it is while a story lasts."""
+
+
+def _balance(ratio: str, electable: str) -> dict[str, str]:
+    return {
+        f'kafka_broker_imbalance_ratio{{{EXPORTER}, broker="2"}}': ratio,
+        f'kafka_broker_preferred_electable{{{EXPORTER}, broker="2"}}': electable,
+        f"kafka_cluster_imbalance_threshold_ratio{{{EXPORTER}}}": f"0.1x{_WHOLE_STORY}",
+    }
+
+
+IMBALANCED = (
+    Story(
+        alert="KafkaLeadersImbalanced",
+        told="fires after 10 min above the threshold, resolves after the election",
+        proves=Proves.FIRES,
+        series=_balance(times((0, 4), (0.25, 50), (0, 20)), times((0, 4), (3, 50), (0, 20))),
+        moments={645: None, 660: 0.25, 795: 0.25, 915: 0.25, 930: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersImbalanced",
+        told="is silent at the threshold",
+        proves=Proves.SILENT,
+        series=_balance(times((0.1, 80)), times((1, 80))),
+        moments={600: None, 1185: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersImbalanced",
+        told="is silent when the controller mends it within 10 min",
+        proves=Proves.SILENT,
+        series=_balance(times((0.25, 40), (0, 20)), times((3, 40), (0, 20))),
+        moments={585: None, 600: None, 800: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersImbalanced",
+        told="is silent when no election would mend anything",
+        proves=Proves.SILENT,
+        series=_balance(times((0.25, 80)), times((0, 80))),
+        moments={600: None, 1185: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersImbalanced",
+        told="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=_balance(times((0.25, 45), *GAP, (0.25, 10)), times((3, 45), *GAP, (3, 10))),
+        moments={585: None, 600: 0.25, 675: 0.25, 720: 0.25, 735: 0.25},
+        labels=_BROKER_2,
+    ),
+)
+
+CANNOT_RETURN = (
+    Story(
+        alert="KafkaLeadersCannotReturn",
+        told="fires after 30 min, resolves when the replicas are in sync again",
+        proves=Proves.FIRES,
+        series=_balance(times((0.5, 160)), times((0, 124), (7, 36))),
+        moments={1785: None, 1800: 0.5, 1845: 0.5, 1965: 0.5, 1980: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersCannotReturn",
+        told="is silent at the threshold",
+        proves=Proves.SILENT,
+        series=_balance(times((0.1, 160)), times((0, 160))),
+        moments={1800: None, 2385: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersCannotReturn",
+        told="is silent when an election would mend something",
+        proves=Proves.SILENT,
+        series=_balance(times((0.5, 160)), times((1, 160))),
+        moments={1800: None, 2385: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersCannotReturn",
+        told="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=_balance(times((0.5, 125), *GAP, (0.5, 10)), times((0, 125), *GAP, (0, 10))),
+        moments={1800: 0.5, 1875: 0.5, 1920: 0.5, 1935: 0.5},
+        labels=_BROKER_2,
+    ),
+)
+
+
+def _skew(ratio: str, *, partitions: int, gone: str = "0x300") -> dict[str, str]:
+    return {
+        f"kafka_cluster_replicas_on_gone_brokers{{{EXPORTER}}}": gone,
+        f'kafka_broker_leader_skew_ratio{{{EXPORTER}, broker="2"}}': ratio,
+        f"kafka_cluster_partitions{{{EXPORTER}}}": times((partitions, 300)),
+        f"kafka_cluster_brokers{{{EXPORTER}}}": times((3, 300)),
+    }
+
+
+SKEWED = (
+    Story(
+        alert="KafkaLeadersSkewed",
+        told="fires after an hour, resolves after the reassignment",
+        proves=Proves.FIRES,
+        series=_skew(times((0.75, 244), (0.2, 40)), partitions=30),
+        moments={3585: None, 3600: 0.75, 3645: 0.75, 3765: 0.75, 3780: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersSkewed",
+        told="fires about a broker that leads far too little",
+        proves=Proves.FIRES,
+        series=_skew(times((-0.75, 244), (0, 40)), partitions=30),
+        moments={3600: 0.75, 3795: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersSkewed",
+        told="is silent about half as many again",
+        proves=Proves.SILENT,
+        series=_skew(times((0.5, 280)), partitions=30),
+        moments={3600: None, 4185: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersSkewed",
+        told="is silent in a cluster with too few partitions to spread",
+        proves=Proves.SILENT,
+        series=_skew(times((0.75, 280)), partitions=29),
+        moments={3600: None, 4185: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersSkewed",
+        told="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=_skew(times((0.75, 245), *GAP, (0.75, 10)), partitions=30),
+        moments={3600: 0.75, 3675: 0.75, 3720: 0.75, 3735: 0.75},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersSkewed",
+        told="is silent while brokers are down: their share is missing, not wrong",
+        proves=Proves.SILENT,
+        series=_skew(times((-0.6, 280)), partitions=30, gone=times((18, 280))),
+        moments={3600: None, 4185: None},
+        labels=_BROKER_2,
+    ),
+)
+
+STORIES = (*BOUNCING, *ISR_FLAPPING, *LOG_DIRS, *IMBALANCED, *CANNOT_RETURN, *SKEWED)

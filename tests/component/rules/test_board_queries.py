@@ -1,0 +1,203 @@
+"""Every query of the boards, asked of a real Prometheus about a cluster that goes from well to ill.
+
+The exporter's own rendering of two states is written into Prometheus's database with times of its
+own, so an hour of history costs no waiting.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dashboards.boards.boards import BOARDS, Board, render
+from dashboards.signals.catalogue import SIGNALS
+from dashboards.signals.signal import Signal
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.prometheus import Prometheus, find_prometheus
+from tests.component.rules.board_history import (
+    HISTOGRAMS,
+    HISTORY,
+    ILL_S,
+    INTERVAL_S,
+    WELL_S,
+    delays,
+    samples,
+)
+from tests.support.prometheus_answers import without_clock
+from tests.support.samples import (
+    T0,
+)
+
+PROMTOOL = shutil.which("promtool")
+
+pytestmark = pytest.mark.skipif(
+    find_prometheus() is None or PROMTOOL is None,
+    reason="prometheus and promtool are not installed (Debian: apt-get install prometheus)",
+)
+
+
+class Asked:
+    """A real Prometheus, and the moments at which it is asked."""
+
+    def __init__(self, url: str, began: int) -> None:
+        self._url = url
+        ill_since = began + WELL_S
+        self.moments = (ill_since - 60, ill_since + 30, ill_since + 600, ill_since + ILL_S - 60)
+
+    def at(self, expr: str, moment: float) -> dict[str, float]:
+        """Return the answer as Grafana gets it for a figure of now: value by labels."""
+        found = self._get("query", query=expr, time=moment)
+        if found["resultType"] == "scalar":
+            return {"": float(found["result"][1])}
+        return {
+            json.dumps(each["metric"], sort_keys=True): float(each["value"][1])
+            for each in found["result"]
+        }
+
+    def over_time(self, expr: str) -> list[Any]:
+        """Return the answer as Grafana gets it for a graph."""
+        first, *_, last = self.moments
+        series: list[Any] = self._get("query_range", query=expr, start=first, end=last, step=60)[
+            "result"
+        ]
+        return series
+
+    def _get(self, what: str, **asked: object) -> dict[str, Any]:
+        url = f"{self._url}/api/v1/{what}?{urllib.parse.urlencode(asked)}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                told: dict[str, Any] = json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise AssertionError(f"{asked}: {error.read().decode()}") from error
+        assert told["status"] == "success"
+        assert not told.get("warnings"), told
+        data: dict[str, Any] = told["data"]
+        return data
+
+
+@pytest.fixture(scope="module")
+def asked(supervisor: Supervisor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """A Prometheus whose database holds half an hour of well and more than an hour of ill."""
+    folder = tmp_path_factory.mktemp("boards")
+    began = int(time.time()) - WELL_S - ILL_S
+    history = folder / "history.txt"
+    with history.open("w") as file:
+        for state, is_planned, start, end in HISTORY:
+            for line in samples(state, is_planned=is_planned):
+                if line.partition("_bucket")[0] in HISTOGRAMS:
+                    continue
+                file.writelines(f"{line} {began + at}\n" for at in range(start, end, INTERVAL_S))
+        for at in range(0, WELL_S + ILL_S, INTERVAL_S):
+            file.writelines(f"{line} {began + at}\n" for line in delays(at, is_ill=at >= WELL_S))
+        file.write("# EOF\n")
+    assert PROMTOOL is not None
+    database = folder / "tsdb"
+    done = subprocess.run(
+        [PROMTOOL, "tsdb", "create-blocks-from", "openmetrics", str(history), str(database)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    server = Prometheus(supervisor, folder, targets={})
+    server.start()
+    yield Asked(server.url, began)
+    server.stop()
+
+
+def _chosen(expr: str) -> str:
+    """Return the expression with the choice 'prod, all brokers', of the fleet 'all clusters'."""
+    return (
+        expr.replace('cluster="$cluster"', 'cluster="prod"')
+        .replace('cluster=~"$cluster"', 'cluster=~".+"')
+        .replace("$broker", ".+")
+    )
+
+
+@pytest.mark.parametrize("made", BOARDS, ids=lambda made: made.name)
+def test_every_query_of_a_board_is_answered(asked: Asked, made: Board) -> None:
+    """No panel stays empty: each query, asked as Grafana asks it, gives data at some moment."""
+    for panel in json.loads(render(made))["panels"]:
+        for target in panel.get("targets", []):
+            expr = _chosen(target["expr"])
+            if target["instant"]:
+                told: list[Any] = [asked.at(expr, moment) for moment in asked.moments]
+            else:
+                told = asked.over_time(expr)
+            assert any(told), f"{panel['title']}: {expr}"
+
+
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.name)
+def test_every_signal_moves_when_what_it_tells_of_happens(asked: Asked, signal: Signal) -> None:
+    """What is always the same tells nothing: between well and ill each answer changes.
+
+    That an age grows is no change; what it is counted from must be another moment.
+    """
+    expr = _chosen((signal.for_fleet() if "cluster" in signal.name else signal).on_board())
+    told = [
+        {
+            labels: round(without_clock(expr, value, moment), 2)
+            for labels, value in asked.at(expr, moment).items()
+        }
+        for moment in asked.moments
+    ]
+    assert any(told), expr
+    assert any(one != told[0] for one in told[1:]), told[0]
+
+
+@pytest.mark.parametrize("made", BOARDS, ids=lambda made: made.name)
+def test_what_is_drawn_over_the_graphs_is_answered(asked: Asked, made: Board) -> None:
+    """Each annotation's query gives data, and its times are those of what happened."""
+    for mark in json.loads(render(made)).get("annotations", {}).get("list", []):
+        told = [asked.at(_chosen(mark["expr"]), moment) for moment in asked.moments]
+        assert any(told), mark["name"]
+        if mark["useValueForTime"] == "on":
+            times = [value for each in told for value in each.values()]
+            assert all(T0 <= value <= T0 + 5000 for value in times), mark["name"]
+
+
+def test_brokers_are_chosen_by_id_host_and_rack(asked: Asked) -> None:
+    """The choice shows all three and asks by the id."""
+    board = json.loads(render(next(made for made in BOARDS if made.name == "balance")))
+    variable = next(v for v in board["templating"]["list"] if v["name"] == "broker")
+    query = re.fullmatch(r"query_result\((.*)\)", variable["query"])
+    assert query is not None
+    pattern = variable["regex"].strip("/").replace("(?<", "(?P<")
+    found = set()
+    for labels in asked.at(_chosen(query[1]), asked.moments[0]):
+        as_grafana = ", ".join(f'{k}="{v}"' for k, v in json.loads(labels).items())
+        match = re.search(pattern, f"{{{as_grafana}}}")
+        assert match is not None
+        found.add((match["value"], match["text"]))
+    assert found == {("0", "0 kafka0 r0"), ("1", "1 kafka1 r1")}
+
+
+def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
+    """The fleet's order puts the cluster with all troubles above the one that is well."""
+    trouble = next(signal for signal in SIGNALS if signal.name == "trouble").for_fleet()
+    told = asked.at(_chosen(trouble.on_board()), asked.moments[-1])
+    by_cluster = {json.loads(labels)["cluster"]: value for labels, value in told.items()}
+    assert by_cluster == {"prod": 16 + 8 + 4 + 2 + 1, "other": 0}
+
+
+def test_all_that_is_asked_for_is_served() -> None:
+    """The exporter's own rendering of the two states holds every metric that a signal names."""
+    served = {
+        re.split("[{ ]", line)[0]
+        for state, is_planned, _, _ in HISTORY
+        for line in samples(state, is_planned=is_planned)
+    }
+    asked_for = {name for s in SIGNALS for name in re.findall(r"\b(?:kafka|kcm)_\w+", s.expr)}
+    assert asked_for <= served

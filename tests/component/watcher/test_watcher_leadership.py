@@ -1,0 +1,336 @@
+"""Several watchers of one cluster: one leads, and what the others and the deposed do harms nothing."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import ACL, Id, Permissions, make_digest_acl_credential
+
+from controller_model.records.changes import (
+    ChangeKind,
+    SessionState,
+    encode_change,
+    join_changes,
+)
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.zookeeper import ZooKeeper
+from pipeline.runtime import EnvironmentProblemError, UsageError
+from pipeline.topics import ensure_topics
+from tests.component.watcher.watcher_process import Scene, WatcherProcess
+from tests.component.watcher.watching import (
+    CLUSTER,
+    LogReader,
+    RunningWatcher,
+    fill,
+    kazoo_client,
+    published_tree,
+    settings_for,
+    state,
+)
+from tests.support.waiting import wait_until
+from zk_source.config import WatchSettings
+
+SESSION_S = 4.0
+SLACK_S = 4.0
+"""What a loaded machine may add to a take-over; what was measured is printed."""
+
+
+@pytest.fixture
+def client(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
+    """A plain ZooKeeper client."""
+    with kazoo_client(zookeeper) as client:
+        yield client
+
+
+@pytest.fixture
+def scene(
+    zookeeper: ZooKeeper,
+    zk_chroot: str,
+    client: KazooClient,
+    pipeline_broker: KraftBroker,
+    tmp_path: Path,
+) -> Iterator[Scene]:
+    """A cluster whose watchers are elected in the watched ensemble."""
+    fill(client, zk_chroot)
+    settings = settings_for(
+        zookeeper.connect_string + zk_chroot,
+        pipeline_broker,
+        session_timeout_s=SESSION_S,
+        heartbeat_s=0.5,
+        election_path="/kcm/election",
+    )
+    scene = Scene(settings, zk_chroot, client, tmp_path)
+    try:
+        yield scene
+    finally:
+        scene.close()
+
+
+def test_one_leads_and_the_others_publish_nothing(scene: Scene) -> None:
+    """A standby says so on /metrics and stays silent in the log; the leader's czxid bounds its generation."""
+    leader, standby = scene.start_leader_and_standby()
+    assert (leader.metric("kcm_watcher_leader"), standby.metric("kcm_watcher_leader")) == (1, 0)
+    for number in range(20):
+        scene.change(number)
+    tree = published_tree(scene.client, scene.chroot)
+    scene.wait_for_tree(tree)
+    assert len({change.watcher for change in scene.log.read()}) == 1
+    election = f"{scene.chroot}/kcm/election/{CLUSTER}"
+    nodes = scene.client.get_children(election)
+    czxid = min(scene.client.exists(f"{election}/{node}").czxid for node in nodes)
+    assert len(nodes) == 2
+    assert scene.log.changes[0].generation == czxid
+    scene.check_fold()
+
+
+def test_a_killed_leader_is_followed_within_its_session_and_a_second(scene: Scene) -> None:
+    """After kill -9 the standby's generation begins once the session has ended, and no later."""
+    leader, standby = scene.start_leader_and_standby()
+    scene.change(1)
+    leader.signal(signal.SIGKILL)
+    killed_ms = time.time() * 1000
+    scene.change(2)
+    started = scene.wait_for_take_over(deadline_s=SESSION_S + 1 + 2 * SLACK_S)
+    took_s = (started.observed_at - killed_ms) / 1000
+    print(f"\ntake-over after kill -9: {took_s:.2f} s, session {SESSION_S:g} s")  # noqa: T201 -- a figure to be read
+    assert took_s <= SESSION_S + 1 + SLACK_S
+    assert standby.metric("kcm_watcher_leader") == 1
+    scene.check_fold()
+
+
+def test_a_clean_stop_hands_over_at_once(scene: Scene) -> None:
+    """After SIGTERM the standby does not wait for a session to end."""
+    leader, _standby = scene.start_leader_and_standby()
+    leader.signal(signal.SIGTERM)
+    stopped_ms = time.time() * 1000
+    started = scene.wait_for_take_over(deadline_s=SESSION_S + SLACK_S)
+    took_s = (started.observed_at - stopped_ms) / 1000
+    print(f"\nhand-over after SIGTERM: {took_s:.2f} s")  # noqa: T201 -- a figure to be read
+    assert took_s < SESSION_S
+    wait_until(lambda: leader.exit_code, lambda code: code is not None)
+    assert leader.exit_code == 0
+    goodbye = [c for c in scene.log.changes if c.watcher != started.watcher][-1]
+    assert goodbye.session is SessionState.LOST
+    scene.check_fold()
+
+
+def test_a_leader_paused_past_its_session_wakes_up_and_harms_nothing(scene: Scene) -> None:
+    """SIGSTOP, another leads, SIGCONT: nothing of the old generation counts any more, and who wrote it stands by."""
+    paused, standby = scene.start_leader_and_standby()
+    old = scene.log.changes[0].watcher
+    for number in range(200):
+        scene.change(number)  # some of it will be on its way when the process stops
+    paused.signal(signal.SIGSTOP)
+    paused_ms = time.time() * 1000
+    started = scene.wait_for_take_over(deadline_s=SESSION_S + 1 + 2 * SLACK_S)
+    print(f"\ntake-over after SIGSTOP: {(started.observed_at - paused_ms) / 1000:.2f} s")  # noqa: T201 -- the same
+    scene.change(7)
+    paused.signal(signal.SIGCONT)
+    paused.wait_for_line("the lead is lost")
+    paused.wait_for_line("standing by")
+    wait_until(lambda: paused.metric("kcm_watcher_leader"), lambda value: value == 0)
+    assert standby.metric("kcm_watcher_leader") == 1
+    scene.change(8)
+    beats = len([c for c in scene.log.read() if c.kind is ChangeKind.HEARTBEAT])
+    scene.log.wait_for(ChangeKind.HEARTBEAT, beats + 2)
+    assert {c.watcher for c in scene.log.changes if c.generation >= started.generation} == {
+        started.watcher
+    }
+    late = [
+        c for c in scene.log.changes if c.watcher == old and c.observed_at > started.observed_at
+    ]
+    assert not late, "what the paused leader saw after its waking did not reach the log"
+    assert scene.check_fold().control.log.watcher == started.watcher
+    assert (paused.exit_code, standby.exit_code) == (None, None)
+
+    standby.signal(signal.SIGTERM)
+    again = wait_until(
+        lambda: scene.log.read()[-1], lambda c: c.generation > started.generation, deadline_s=15
+    )
+    assert again.watcher not in {old, started.watcher}, "each term has a name of its own"
+
+
+def test_a_pause_within_the_session_costs_nothing(scene: Scene) -> None:
+    """A leader that is stopped for a moment goes on in its generation."""
+    leader, _standby = scene.start_leader_and_standby()
+    leader.signal(signal.SIGSTOP)
+    scene.change(1)
+    stopped = time.monotonic()
+    wait_until(lambda: time.monotonic() - stopped > SESSION_S / 4)
+    leader.signal(signal.SIGCONT)
+    scene.wait_for_tree(published_tree(scene.client, scene.chroot))
+    assert len({change.generation for change in scene.log.read()}) == 1
+
+
+def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> None:
+    """Whoever deletes a leader's znode makes the standby lead; the old one notices and queues again."""
+    leader, _standby = scene.start_leader_and_standby()
+    election = f"{scene.chroot}/kcm/election/{CLUSTER}"
+    nodes = scene.client.get_children(election)
+    first = min(nodes, key=lambda node: scene.client.exists(f"{election}/{node}").czxid)
+    scene.client.delete(f"{election}/{first}")
+    started = scene.wait_for_take_over(deadline_s=SESSION_S + SLACK_S)
+    leader.wait_for_line("the lead is lost")
+    leader.wait_for_line("standing by")
+    late = [c for c in scene.log.read() if c.generation < started.generation]
+    assert late[-1].observed_at <= started.observed_at + SESSION_S * 1000
+    scene.check_fold()
+
+
+@pytest.fixture
+def own_zookeeper(supervisor: Supervisor, jars: Jars, tmp_path: Path) -> Iterator[ZooKeeper]:
+    """An ensemble for elections that a test may freeze and empty."""
+    server = ZooKeeper(supervisor, jars, tmp_path / "election-zookeeper", name="election-zookeeper")
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.mark.full
+def test_without_its_election_a_leader_holds_the_log_and_then_goes_on(
+    scene: Scene, own_zookeeper: ZooKeeper
+) -> None:
+    """While the election's ensemble is frozen changes wait; built anew, it elects above all that was."""
+    there = {
+        "election_zookeeper": own_zookeeper.connect_string,
+        "session_timeout_s": 2.0,  # a new session is begun after five seconds of silence
+    }
+    scene.settings = scene.settings.model_copy(update=there)
+    watcher = scene.start()
+    scene.log.wait_for(ChangeKind.RESYNC_FINISHED)
+    wait_until(lambda: watcher.metric("kcm_watcher_leader"), lambda value: value == 1)
+    own_zookeeper.pause()
+    wait_until(lambda: watcher.metric("kcm_watcher_leader"), lambda value: value == 0)
+    scene.change(5)
+    wait_until(lambda: watcher.metric("kcm_watcher_buffer_changes"), lambda held: held >= 2)
+    assert state(5).decode() not in {change.data for change in scene.read_to_the_end()}
+    own_zookeeper.resume()
+    wait_until(
+        lambda: watcher.metric("kcm_watcher_leader"), lambda value: value == 1, deadline_s=20
+    )
+    scene.check_fold()
+    last = scene.read_to_the_end()[-1]
+
+    own_zookeeper.kill()
+    shutil.rmtree(own_zookeeper.data_dir / "data")
+    own_zookeeper.start()
+    scene.change(6)
+    started = scene.wait_for_take_over(deadline_s=30)
+    assert started.generation > last.generation
+    nodes = f"/kcm/election/{CLUSTER}"
+    with kazoo_client(own_zookeeper) as client:
+        (node,) = client.get_children(nodes)
+        assert client.exists(f"{nodes}/{node}").czxid < started.generation
+    scene.check_fold()
+
+
+def test_without_an_election_path_a_watcher_says_that_it_runs_alone(
+    watched_alone: WatchSettings, tmp_path: Path
+) -> None:
+    """One line tells it, and the watcher leads at once."""
+    watcher = WatcherProcess(watched_alone, tmp_path / "alone.log")
+    try:
+        watcher.wait_for_line("no election_path is set: this watcher runs alone")
+        watcher.wait_for_line("watching")
+        wait_until(lambda: watcher.metric("kcm_watcher_leader"), lambda value: value == 1)
+    finally:
+        watcher.end()
+
+
+@pytest.fixture
+def watched_alone(
+    zookeeper: ZooKeeper, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
+) -> WatchSettings:
+    """Settings without an election."""
+    fill(client, zk_chroot)
+    return settings_for(zookeeper.connect_string + zk_chroot, pipeline_broker)
+
+
+def test_the_permissions_that_an_election_needs_are_those_that_are_documented(
+    zookeeper: ZooKeeper, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
+) -> None:
+    """CREATE, DELETE and READ on the path are enough; without CREATE it is said, with the path."""
+    fill(client, zk_chroot)
+    ours = Id("digest", make_digest_acl_credential("kcm", "secret"))
+    needed = Permissions.CREATE | Permissions.DELETE | Permissions.READ
+    path = f"{zk_chroot}/kcm/election"
+    client.ensure_path(f"{zk_chroot}/kcm")
+    client.create(path, acl=[ACL(needed, ours)])
+    read_only = [ACL(Permissions.READ, Id("world", "anyone"))]
+    client.create(f"{zk_chroot}/closed", acl=read_only)
+    client.set_acls(zk_chroot, read_only)
+    settings = settings_for(
+        zookeeper.connect_string + zk_chroot,
+        pipeline_broker,
+        election_path="/kcm/election",
+        zk_auth="digest:kcm:secret",
+    )
+    watcher = RunningWatcher(settings)
+    with LogReader(settings) as log:
+        log.wait_for(ChangeKind.RESYNC_FINISHED)
+    (node,) = client.get_children(f"{path}/{CLUSTER}")
+    with pytest.raises(NoAuthError):  # who is nobody cannot depose the leader
+        client.delete(f"{path}/{CLUSTER}/{node}")
+    watcher.stop()
+    assert watcher.error is None
+
+    refused = RunningWatcher(
+        settings_for(settings.zookeeper, pipeline_broker, election_path="/closed")
+    )
+    wait_until(lambda: refused.ended, deadline_s=20)
+    assert isinstance(refused.error, EnvironmentProblemError)
+    assert f"{zk_chroot}/closed/{CLUSTER}: allow CREATE, DELETE and READ there" in str(
+        refused.error
+    )
+
+
+def test_a_chroot_of_the_election_that_is_missing_is_told_and_not_made(
+    zookeeper: ZooKeeper, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
+) -> None:
+    """With fail-fast it ends with one line; nothing was created."""
+    fill(client, zk_chroot)
+    settings = settings_for(
+        zookeeper.connect_string + zk_chroot,
+        pipeline_broker,
+        election_path="/kcm",
+        election_zookeeper=f"{zookeeper.connect_string}{zk_chroot}/nowhere",
+    )
+    ensure_topics(settings, stop=threading.Event())
+    watcher = RunningWatcher(settings.model_copy(update={"fail_fast": True}))
+    wait_until(lambda: watcher.ended, deadline_s=20)
+    assert isinstance(watcher.error, UsageError)
+    assert f"the chroot {zk_chroot}/nowhere" in str(watcher.error)
+    assert client.exists(f"{zk_chroot}/nowhere") is None
+
+
+def test_a_leader_answers_a_stranger_in_the_log_with_a_higher_generation(scene: Scene) -> None:
+    """Who takes no part in the election does not end an elected watcher; it proves its lead and goes on above."""
+    leader, _standby = scene.start_leader_and_standby()
+    last = scene.log.changes[-1]
+    stranger = msgspec.structs.replace(
+        last, watcher="stranger", generation=last.generation + 5, seq=1
+    )
+    producer = Producer({"bootstrap.servers": scene.settings.bootstrap_servers})
+    producer.produce(
+        f"{scene.settings.topic_prefix}.changes",
+        join_changes([encode_change(stranger)]),
+        CLUSTER,
+        partition=0,
+    )
+    assert producer.flush(10) == 0
+    started = scene.wait_for_take_over(deadline_s=20)
+    assert (started.generation, started.watcher) == (last.generation + 6, last.watcher)
+    assert leader.exit_code is None
+    assert leader.metric("kcm_watcher_leader") == 1

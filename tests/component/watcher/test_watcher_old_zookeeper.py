@@ -1,0 +1,244 @@
+"""The watcher where there are no recursive watches: a real ZooKeeper 3.4, and a 3.8 without them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+
+from controller_model.records.changes import ChangeKind, SessionState
+from kcm.jars.jars import (
+    OLD_ZOOKEEPER,
+    OLD_ZOOKEEPER_FILES_BY_CONF,
+    Jars,
+    ensure_old_zookeeper_jars,
+)
+from kcm.processes.ports import HOST
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.zookeeper import ZooKeeper
+from pipeline.runtime import EnvironmentProblemError
+from tests.component.watcher.watching import (
+    LogReader,
+    RunningWatcher,
+    fill,
+    kazoo_client,
+    published_tree,
+    settings_for,
+    state,
+    watching,
+)
+from tests.support.waiting import wait_until
+from zk_source.zookeeper.four_letter_words import four_letter_word
+
+STATE = "/brokers/topics/t0/partitions/0/state"
+
+
+@pytest.fixture(scope="module")
+def old_zookeeper(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
+    """A ZooKeeper 3.4 that these tests may kill."""
+    classpath = ensure_old_zookeeper_jars()
+    assert len(classpath) == OLD_ZOOKEEPER_FILES_BY_CONF[OLD_ZOOKEEPER]
+    folder = supervisor.folder / "old-zookeeper"
+    server = ZooKeeper(supervisor, jars, folder, name="old-zookeeper", classpath=classpath)
+    server.start()
+    assert "Zookeeper version: 3.4.13" in four_letter_word(HOST, server.port, "srvr")
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def old_chroot(old_zookeeper: ZooKeeper, request: pytest.FixtureRequest) -> str:
+    """A small Kafka cluster's znodes on the old server, under a path of the test's own."""
+    path = f"/{request.node.name}"
+    with kazoo_client(old_zookeeper) as client:
+        fill(client, path)
+    return path
+
+
+@pytest.mark.full
+def test_the_log_of_a_history_on_an_old_server_is_exact(
+    old_zookeeper: ZooKeeper, old_chroot: str, pipeline_broker: KraftBroker
+) -> None:
+    """Changes, deletes, what comes again and what is new at any depth stand in the log in order."""
+    where = old_zookeeper.connect_string + old_chroot
+    settings = settings_for(where, pipeline_broker, audit_s=1.0)
+    with (
+        kazoo_client(old_zookeeper) as client,
+        watching(settings),
+        LogReader(settings) as log,
+    ):
+        finished = log.wait_for(ChangeKind.RESYNC_FINISHED)
+        assert log.reader.mzxids == published_tree(client, old_chroot)
+        expected = []
+        for path, data in (
+            (STATE, state(1)),
+            ("/brokers/ids/3", b"{}"),
+            ("/controller", None),
+            ("/controller", b"x"),
+            ("/feature", b"y"),
+            ("/brokers/topics/t0/partitions/7/state", state(2)),
+            (STATE, None),
+            (STATE, state(3)),
+            ("/config/brokers/3", b"{}"),
+        ):
+            if data is None:
+                client.delete(old_chroot + path)
+                expected.append((ChangeKind.DELETED, path))
+            elif client.exists(old_chroot + path):
+                client.set(old_chroot + path, data)
+                expected.append((ChangeKind.SET, path))
+            else:
+                client.create(old_chroot + path, data, makepath=True)
+                expected.append((ChangeKind.SET, path))
+            log.wait_for_tree(published_tree(client, old_chroot))
+        news = [(c.kind, c.path) for c in log.changes if c.seq > finished.seq and c.path]
+        assert news == expected
+
+        client.delete(old_chroot + "/brokers/topics/t0", recursive=True)
+        client.create(f"{old_chroot}/brokers/topics/new", b"{}")
+        client.create(f"{old_chroot}/brokers/topics/new/partitions/0/state", b"{}", makepath=True)
+        log.wait_for_tree(published_tree(client, old_chroot))
+        log.wait_for(ChangeKind.RECONCILED, 2)
+
+
+def test_a_stormy_history_on_an_old_server_ends_equal_to_the_tree(
+    old_zookeeper: ZooKeeper, old_chroot: str, pipeline_broker: KraftBroker
+) -> None:
+    """Znodes created, set and deleted faster than they can be read leave no trace of what is gone."""
+    settings = settings_for(old_zookeeper.connect_string + old_chroot, pipeline_broker)
+    with kazoo_client(old_zookeeper) as client, watching(settings), LogReader(settings) as log:
+        log.wait_for(ChangeKind.RESYNC_STARTED)
+        play_script(client, old_chroot, seed=1, steps=600)
+        log.wait_for_tree(published_tree(client, old_chroot))
+
+
+@pytest.mark.full
+def test_an_old_server_that_restarts_is_resynced_and_a_replaced_history_rebases(
+    old_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
+) -> None:
+    """A reconnect sets every watch anew; an emptied folder is another history."""
+    with kazoo_client(old_zookeeper) as client:
+        fill(client, "", topics=20)
+        before = published_tree(client, "")
+    settings = settings_for(old_zookeeper.connect_string, pipeline_broker, heartbeat_s=1.0)
+    with watching(settings), LogReader(settings) as log:
+        log.wait_for_tree(before)
+        old_zookeeper.kill()
+        wait_until(
+            lambda: log.read()[-1],
+            lambda c: c.session is not SessionState.CONNECTED and c.session is not None,
+            deadline_s=15,
+        )
+        old_zookeeper.start()
+        log.wait_for(ChangeKind.RESYNC_FINISHED, 2, deadline_s=30)
+        started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
+        assert (started.rebase, started.generation) == (False, log.changes[0].generation)
+        with kazoo_client(old_zookeeper) as client:
+            client.set(STATE, state(5))
+            client.create("/brokers/ids/9", b"{}")
+            log.wait_for_tree(published_tree(client, ""))
+
+        old_zookeeper.kill()
+        shutil.rmtree(old_zookeeper.data_dir / "data")
+        old_zookeeper.start()
+        with kazoo_client(old_zookeeper) as client:
+            fill(client, "", topics=2, cluster_id="two")
+            after = published_tree(client, "")
+        log.wait_for_tree(after, deadline_s=60)
+        assert [c.rebase for c in log.changes if c.kind is ChangeKind.RESYNC_STARTED][-1]
+
+
+@pytest.mark.full
+def test_the_two_ways_tell_the_same(
+    zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
+) -> None:
+    """One script of writes, two logs: both end with the same znodes, payloads and versions."""
+    where = zookeeper.connect_string + zk_chroot
+    recursive = settings_for(where, pipeline_broker, zk_watches="recursive", audit_s=2.0)
+    one_shot = settings_for(where, pipeline_broker, zk_watches="one-shot", audit_s=2.0)
+    with kazoo_client(zookeeper) as client:
+        fill(client, zk_chroot)
+        with (
+            watching(recursive),
+            watching(one_shot),
+            LogReader(recursive) as first,
+            LogReader(one_shot) as second,
+        ):
+            for log in (first, second):
+                log.wait_for(ChangeKind.RESYNC_FINISHED)
+            play_script(client, zk_chroot, seed=2, steps=600)
+            tree = published_tree(client, zk_chroot)
+            for log in (first, second):
+                log.wait_for_tree(tree)
+                log.wait_for(ChangeKind.RECONCILED, 2)
+    assert told(first) == told(second)
+
+
+def test_a_server_that_refuses_recursive_watches_is_watched_all_the_same(
+    supervisor: Supervisor, jars: Jars, pipeline_broker: KraftBroker
+) -> None:
+    """ZooKeeper 3.8 with its other watch manager has none; `recursive` then says so and ends."""
+    server = ZooKeeper(
+        supervisor,
+        jars,
+        supervisor.folder / "optimized",
+        name="optimized-zookeeper",
+        properties={
+            "watchManagerName": "org.apache.zookeeper.server.watch.WatchManagerOptimized",
+        },
+    )
+    server.start()
+    try:
+        with kazoo_client(server) as client:
+            fill(client, "")
+            settings = settings_for(server.connect_string, pipeline_broker)
+            with watching(settings), LogReader(settings) as log:
+                log.wait_for(ChangeKind.RESYNC_FINISHED)
+                client.set(STATE, state(4))
+                client.delete("/controller")
+                log.wait_for_tree(published_tree(client, ""))
+        settings = settings_for(server.connect_string, pipeline_broker, zk_watches="recursive")
+        watcher = RunningWatcher(settings)
+        wait_until(lambda: watcher.ended, deadline_s=30)
+        assert isinstance(watcher.error, EnvironmentProblemError)
+        assert "zk_watches" in str(watcher.error)
+    finally:
+        server.kill()
+
+
+def play_script(client: KazooClient, chroot: str, *, seed: int, steps: int) -> None:
+    """Write, delete and make again, in an order that the seed decides, as fast as may be."""
+    rng = random.Random(seed)  # noqa: S311 - a script, not a secret
+    leaves = [f"/brokers/ids/{number}" for number in range(5)]
+    leaves += ["/controller", "/feature", "/admin/reassign_partitions"]
+    states = [f"/brokers/topics/t{t}/partitions/{p}/state" for t in range(4) for p in range(5)]
+    for step in range(steps):
+        path = chroot + rng.choice(leaves + states)
+        topic = path.partition("/partitions/")[0]
+        chance = rng.random()
+        if chance < 0.02 and topic != path:
+            with contextlib.suppress(KazooException):  # it is not there, or half made
+                client.delete(topic, recursive=True)
+        elif chance < 0.25:
+            client.delete_async(path)
+        else:
+            data = b"%d" % step
+            for above in (topic, f"{topic}/partitions", path.rpartition("/")[0]):
+                if topic != path:
+                    client.create_async(above, data)
+            client.create_async(path, data)
+            client.set_async(path, data)
+    client.sync(chroot)
+
+
+def told(log: LogReader) -> dict[str, tuple[int | None, int | None, str | None]]:
+    """Return what a log says of each znode in the end: mzxid, version, data."""
+    last = {c.path: c for c in log.changes if c.kind is ChangeKind.SET}
+    held = log.reader.mzxids
+    return {p: (c.mzxid, c.version, c.data) for p, c in last.items() if p in held}

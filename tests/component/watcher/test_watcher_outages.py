@@ -1,0 +1,159 @@
+"""The watcher while ZooKeeper or the pipeline's Kafka is away, and when they are back."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from controller_model.records.changes import ChangeKind, SessionState
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.zookeeper import ZooKeeper
+from tests.component.watcher.watching import (
+    LogReader,
+    RunningWatcher,
+    fill,
+    kazoo_client,
+    published_tree,
+    settings_for,
+    state,
+    watching,
+)
+from tests.support.waiting import wait_until
+
+STATE = "/brokers/topics/t0/partitions/0/state"
+
+
+@pytest.fixture(scope="module")
+def own_zookeeper(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
+    """A ZooKeeper that these tests may kill."""
+    server = ZooKeeper(supervisor, jars, supervisor.folder / "mortal", name="mortal-zookeeper")
+    server.start()
+    yield server
+    server.kill()
+
+
+def test_a_reconnect_resyncs_and_a_replaced_history_rebases(
+    own_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
+) -> None:
+    """Killed and restarted, ZooKeeper is resynced; restarted on an emptied folder, it is a rebase."""
+    with kazoo_client(own_zookeeper) as client:
+        fill(client, "", topics=20)
+        before = published_tree(client, "")
+    settings = settings_for(own_zookeeper.connect_string, pipeline_broker, heartbeat_s=1.0)
+    with watching(settings), LogReader(settings) as log:
+        log.wait_for_tree(before)
+        first = log.wait_for(ChangeKind.RESYNC_FINISHED)
+
+        own_zookeeper.kill()
+        wait_until(
+            lambda: log.read()[-1], lambda c: c.session is SessionState.SUSPENDED, deadline_s=5
+        )
+        own_zookeeper.start()
+        again = log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
+        assert (again.generation, again.digest) == (first.generation, first.digest)
+        started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
+        assert (started.rebase, started.reason) == (False, "connected again")
+
+        own_zookeeper.kill()
+        shutil.rmtree(own_zookeeper.data_dir / "data")
+        own_zookeeper.start()
+        with kazoo_client(own_zookeeper) as client:
+            fill(client, "", topics=2, cluster_id="two")
+            after = published_tree(client, "")
+        assert log.wait_for(ChangeKind.RESYNC_STARTED, 3, deadline_s=30).rebase
+        log.wait_for(ChangeKind.RESYNC_FINISHED, 3)
+        assert log.reader.mzxids == after
+
+
+def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it(
+    zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
+) -> None:
+    """A paused Kafka costs a counted hole at most; afterwards the log equals the tree again."""
+    with kazoo_client(zookeeper) as client:
+        fill(client, zk_chroot)
+        settings = settings_for(
+            zookeeper.connect_string + zk_chroot, pipeline_broker, buffer_changes=100
+        )
+        with LogReader(settings, strict=False) as log:
+            with watching(settings):
+                log.wait_for(ChangeKind.RESYNC_FINISHED)
+                pipeline_broker.pause()
+                try:
+                    for number in range(600):  # more than the messages that may be in flight
+                        client.set(zk_chroot + STATE, state(number % 7))
+                finally:
+                    pipeline_broker.resume()
+                started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
+                log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
+                tree = published_tree(client, zk_chroot)
+            goodbye = log.wait_for_goodbye()
+    assert "changes dropped" in (started.reason or "")
+    assert goodbye.dropped is not None
+    assert goodbye.dropped > 100
+    seqs = [change.seq for change in log.changes]
+    assert seqs[-1] - len(seqs) == goodbye.dropped, "the hole is exactly what was dropped"
+    start = next(i for i, c in enumerate(log.changes) if c is started)
+    last = {c.path: c.mzxid for c in log.changes[start:] if c.kind is ChangeKind.SET}
+    assert last == tree
+
+
+def test_a_resync_of_more_than_may_wait_loses_nothing(
+    zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
+) -> None:
+    """What a Kafka that is there takes at once never waited: one resync brings the whole tree."""
+    with kazoo_client(zookeeper) as client:
+        fill(client, zk_chroot, topics=400)
+        settings = settings_for(
+            zookeeper.connect_string + zk_chroot, pipeline_broker, buffer_changes=50
+        )
+        with LogReader(settings) as log:
+            with watching(settings):
+                log.wait_for(ChangeKind.RESYNC_FINISHED)
+                log.wait_for_tree(published_tree(client, zk_chroot))
+            goodbye = log.wait_for_goodbye()
+    assert goodbye.dropped == 0
+    assert len([c for c in log.changes if c.kind is ChangeKind.RESYNC_STARTED]) == 1
+
+
+@pytest.mark.full
+def test_topics_that_were_deleted_are_made_again_and_filled(
+    zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
+) -> None:
+    """When the log is deleted under it, the watcher makes the topics anew and resyncs into them."""
+    with kazoo_client(zookeeper) as client:
+        fill(client, zk_chroot)
+        settings = settings_for(zookeeper.connect_string + zk_chroot, pipeline_broker)
+        changes = f"{settings.topic_prefix}.changes"
+        with watching(settings), LogReader(settings) as log:
+            log.wait_for(ChangeKind.RESYNC_FINISHED)
+            admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+            admin.delete_topics([changes])[changes].result()
+            client.set(zk_chroot + STATE, state(1))
+            with LogReader(settings) as new_log:
+                new_log.wait_for_tree(published_tree(client, zk_chroot), deadline_s=60)
+
+
+def test_a_stop_is_heard_while_zookeeper_is_silent(
+    own_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
+) -> None:
+    """With a frozen ZooKeeper the watcher still ends within seconds."""
+    with kazoo_client(own_zookeeper) as client:
+        client.ensure_path("/brokers/ids")
+    settings = settings_for(own_zookeeper.connect_string, pipeline_broker)
+    watcher = RunningWatcher(settings)
+    with LogReader(settings) as log:
+        log.wait_for(ChangeKind.RESYNC_FINISHED)
+    own_zookeeper.pause()
+    try:
+        stopper = threading.Thread(target=watcher.stop)
+        stopper.start()
+        stopper.join(8)
+        assert not stopper.is_alive()
+    finally:
+        own_zookeeper.resume()

@@ -1,0 +1,221 @@
+"""A watcher on a real ZooKeeper's TLS port: who is believed, and what is said of who is not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from kazoo.client import KazooClient
+
+from controller_model.records.changes import ChangeKind
+from kcm.doctor.findings import Finding, Level
+from kcm.doctor.zookeeper import check_server
+from kcm.jars.jars import Jars
+from kcm.processes.ports import HOST, free_port
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.zookeeper import ZooKeeper
+from pipeline.runtime import UnreachableError
+from tests.component.watcher.watching import LogReader, RunningWatcher, settings_for, watching
+from tests.support.waiting import wait_until
+from zk_source.config import WatchSettings
+
+OPENSSL = shutil.which("openssl")
+pytestmark = pytest.mark.skipif(
+    OPENSSL is None, reason="openssl is not installed (Debian: apt-get install openssl)"
+)
+LEAKS = pytest.mark.filterwarnings(
+    # kazoo drops the socket of a handshake that failed, and leaves it to the collector to close it
+    "ignore:.*unclosed <ssl.SSLSocket:ResourceWarning",
+    "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning",
+)
+KEY_PASSWORD = "hush"  # noqa: S105  # of a key that lives as long as this test
+TOPIC = "/brokers/topics/t"
+
+
+class Secure(NamedTuple):
+    """A ZooKeeper that asks for certificates, and the files that open it."""
+
+    folder: Path
+    port: int
+
+    def options(self, *leave_out: str) -> dict[str, Any]:
+        """Return the settings of a watcher that may connect, without some of them."""
+        given = {
+            "zk_tls": "true",
+            "zk_tls_ca": str(self.folder / "ca.pem"),
+            "zk_tls_cert": str(self.folder / "watcher.pem"),
+            "zk_tls_key": str(self.folder / "watcher.key"),
+            "zk_tls_key_password": KEY_PASSWORD,
+        }
+        return {name: value for name, value in given.items() if name not in leave_out}
+
+
+def openssl(folder: Path, *arguments: str) -> None:
+    """Run openssl in a folder."""
+    assert OPENSSL is not None
+    done = subprocess.run(
+        [OPENSSL, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def make_authority(folder: Path) -> None:
+    """Write ca.key and ca.pem, which sign the folder's certificates."""
+    openssl(
+        folder,
+        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem"),
+        *("-days", "1", "-subj", "/CN=ca", "-addext", "basicConstraints=critical,CA:TRUE"),
+    )
+
+
+def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> None:
+    """Write NAME.key and NAME.pem, signed by the folder's CA, for a host."""
+    subject = ("-subj", f"/CN={name}")
+    openssl(
+        folder,
+        *("req", "-newkey", "rsa:2048", "-keyout", f"{name}.key", "-out", f"{name}.csr"),
+        *(*subject, *(key_options or ("-nodes",))),
+    )
+    (folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host}\n")
+    openssl(
+        folder,
+        *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
+        *("-CAcreateserial", "-out", f"{name}.pem", "-days", "1", "-extfile", f"{name}.ext"),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA, and certificates of the server, of one that is named otherwise, and of the watcher."""
+    folder = tmp_path_factory.mktemp("tls")
+    make_authority(folder)
+    make_certificate(folder, "server", "localhost")
+    make_certificate(folder, "other", "other.example")
+    make_certificate(folder, "watcher", "watcher", "-passout", f"pass:{KEY_PASSWORD}")
+    for name in ("server", "other"):
+        both = (folder / f"{name}.key").read_text() + (folder / f"{name}.pem").read_text()
+        (folder / f"{name}-store.pem").write_text(both)
+    return folder
+
+
+@contextmanager
+def zookeeper_with(supervisor: Supervisor, jars: Jars, folder: Path, name: str) -> Iterator[Secure]:
+    """Run a ZooKeeper that shows this certificate and asks for one, with a topic in it."""
+    port = free_port()
+    properties = {
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "secureClientPort": str(port),
+        "secureClientPortAddress": HOST,
+        "ssl.keyStore.location": str(folder / f"{name}-store.pem"),
+        "ssl.trustStore.location": str(folder / "ca.pem"),
+        "ssl.clientAuth": "need",
+    }
+    zookeeper = ZooKeeper(
+        supervisor,
+        jars,
+        supervisor.folder / f"zookeeper-tls-{name}",
+        name=f"zookeeper-tls-{name}",
+        properties=properties,
+    )
+    zookeeper.start()
+    client = KazooClient(zookeeper.connect_string)
+    client.start(timeout=10)
+    try:
+        client.ensure_path("/brokers/ids")
+        client.ensure_path("/brokers/topics")
+        client.create(TOPIC, b'{"version":2,"partitions":{"0":[1]}}')
+    finally:
+        client.stop()
+        client.close()
+    try:
+        yield Secure(folder, port)
+    finally:
+        zookeeper.stop()
+
+
+@pytest.fixture(scope="module")
+def secure(supervisor: Supervisor, jars: Jars, folder: Path) -> Iterator[Secure]:
+    """A ZooKeeper whose certificate is right."""
+    with zookeeper_with(supervisor, jars, folder, "server") as running:
+        yield running
+
+
+def refusal(secure: Secure, broker: KraftBroker, *leave_out: str) -> str:
+    """Return the line with which a watcher ends that must not wait."""
+    options = secure.options(*leave_out)
+    settings = settings_for(f"localhost:{secure.port}", broker, fail_fast="true", **options)
+    watcher = RunningWatcher(settings)
+    try:
+        wait_until(lambda: watcher.ended, deadline_s=20)
+    finally:
+        watcher.stop()
+    assert isinstance(watcher.error, UnreachableError)
+    return str(watcher.error)
+
+
+def test_a_watcher_reads_a_cluster_over_tls(secure: Secure, pipeline_broker: KraftBroker) -> None:
+    """With a certificate of its own, whose key has a password, it reads the whole tree."""
+    settings = settings_for(f"localhost:{secure.port}", pipeline_broker, **secure.options())
+    with watching(settings), LogReader(settings) as log:
+        log.wait_for(ChangeKind.RESYNC_FINISHED)
+        assert log.reader.mzxids[TOPIC]
+
+
+@LEAKS
+def test_a_watcher_without_a_certificate_is_told_that_one_is_wanted(
+    secure: Secure, pipeline_broker: KraftBroker
+) -> None:
+    """The line says what the server said."""
+    line = refusal(secure, pipeline_broker, "zk_tls_cert", "zk_tls_key", "zk_tls_key_password")
+    assert line.startswith(f"ZooKeeper at localhost:{secure.port} does not answer")
+    assert "certificate" in line.lower()
+
+
+@LEAKS
+def test_a_server_of_an_unknown_authority_is_not_believed(
+    secure: Secure, pipeline_broker: KraftBroker
+) -> None:
+    """Without the CA the server's certificate counts for nothing."""
+    assert "certificate verify failed" in refusal(secure, pipeline_broker, "zk_tls_ca")
+
+
+@LEAKS
+def test_a_server_with_another_name_is_not_believed(
+    supervisor: Supervisor, jars: Jars, folder: Path, pipeline_broker: KraftBroker
+) -> None:
+    """A certificate that the CA gave to somebody else is no proof."""
+    with zookeeper_with(supervisor, jars, folder, "other") as other:
+        assert "Hostname mismatch" in refusal(other, pipeline_broker)
+
+
+@LEAKS
+def test_the_doctor_believes_a_server_by_its_handshake(
+    secure: Secure, zookeeper: ZooKeeper
+) -> None:
+    """It tells who a server is over TLS; one that is not believed, or speaks no TLS, has failed."""
+    address = f"localhost:{secure.port}"
+
+    def finding(of: str, *leave_out: str) -> Finding:
+        return check_server(WatchSettings(zookeeper=of, **secure.options(*leave_out)), of)
+
+    well = finding(address)
+    assert well.level is Level.OK
+    assert "3.8.4, standalone" in well.text
+    stranger = finding(address, "zk_tls_ca")
+    assert stranger.level is Level.FAIL
+    assert "certificate" in stranger.text
+    assert finding(address, "zk_tls_cert", "zk_tls_key", "zk_tls_key_password").level is Level.FAIL
+    plain = finding(zookeeper.connect_string)
+    assert plain.level is Level.FAIL
+    assert "no TLS" in plain.text
