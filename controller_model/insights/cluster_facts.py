@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
+from controller_model.kafka.min_isr import min_isr_blocks, min_isr_of
+from controller_model.kafka.replica_assignment import has_preferred_leader
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 
 EXAMPLES_SHOWN = 3
@@ -63,6 +65,14 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return bool(self.adding or self.removing)
 
     @property
+    def has_preferred_leader(self) -> bool:
+        """Whether the gauge PreferredReplicaImbalanceCount leaves it out; it does without replicas."""
+        preferred = self.preferred
+        return preferred is None or has_preferred_leader(
+            preferred, self.adding, self.leader, self.isr
+        )
+
+    @property
     def counts(self) -> bool:
         """Whether Kafka counts it among the offline, imbalanced, under-replicated ones."""
         return self.leader is not None and not self.deleting
@@ -87,22 +97,23 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     unclean_assumed: bool = False
     """What the brokers' own files say where ZooKeeper does not; Kafka's default."""
 
-    @property
-    def default_min_isr(self) -> int:
-        """min.insync.replicas where neither the topic nor the leader's broker has its own."""
-        return self.broker_min_isr.get("<default>", self.min_isr_assumed)
-
     def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int:
         """Return the ISR size below which acks=all is refused, were `leader` to lead.
 
-        The topic's own value, else that of the leader's broker, else the brokers' default, else
-        what our options assume; never more than there are replicas (Partition.isUnderMinIsr).
+        Never more than there are replicas (Partition.effectiveMinIsr).
         """
         leader = partition.leader if leader is None else leader
-        least = partition.min_isr or self.broker_min_isr.get(str(leader))
-        if least is None:
-            least = self.default_min_isr
+        least = min_isr_of(partition.min_isr, leader, self.broker_min_isr, self.min_isr_assumed)
         return min(least, len(partition.replicas))
+
+    def min_isr_blocks(self, partition: PartitionFacts) -> bool:
+        """Tell whether no broker of a partition can stop without acks=all being refused.
+
+        Without a leader to ask (no state, none elected, a topic being deleted) the default holds.
+        """
+        leader = partition.leader if partition.counts else None
+        least = min_isr_of(partition.min_isr, leader, self.broker_min_isr, self.min_isr_assumed)
+        return min_isr_blocks(len(partition.replicas), least)
 
     def unclean_of(self, partition: PartitionFacts) -> bool:
         """Tell whether an unclean election may be held for a partition.
@@ -176,20 +187,6 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
             unclean=view.unclean,
             deleting=view.deleting,
         )
-
-
-def has_preferred_leader(partition: PartitionFacts) -> bool:
-    """Tell whether the gauge PreferredReplicaImbalanceCount leaves this partition out.
-
-    ControllerContext.hasPreferredLeader: a preferred replica that is still being added is exempt
-    until it is in the ISR, and from then on counts even if it already leads.
-    """
-    preferred = partition.preferred
-    if preferred is None:
-        return True
-    if preferred in partition.adding:
-        return preferred not in partition.isr
-    return partition.leader == preferred
 
 
 def named(partitions: Sequence[TopicPartition]) -> str:

@@ -13,11 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-    has_preferred_leader,
-)
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.elections import elect
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import TopicPartition
@@ -144,7 +140,7 @@ class _Account:
                 self.deleting.append(partition.id)
             return
         self.preferred[broker] = self.preferred.get(broker, 0) + 1
-        self.imbalance += partition.counts and not has_preferred_leader(partition)
+        self.imbalance += partition.counts and not partition.has_preferred_leader
         if not led:
             self.not_led.setdefault(broker, []).append(partition)
 

@@ -56,6 +56,24 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
         )
 
 
+def has_preferred_leader(
+    preferred: int, adding: Collection[int], leader: int | None, isr: Collection[int]
+) -> bool:
+    """Tell whether PreferredReplicaImbalanceCount leaves a partition out (hasPreferredLeader).
+
+    A preferred replica that is still being added is exempt until it is in the ISR, and counts from
+    then on even if it leads already: Kafka's own quirk.
+
+    >>> has_preferred_leader(1, (), 2, (2, 1)), has_preferred_leader(1, (1,), 2, (2,))
+    (False, True)
+    >>> has_preferred_leader(1, (1,), 1, (2, 1))
+    False
+    """
+    if preferred in adding:
+        return preferred not in isr
+    return leader == preferred
+
+
 EMPTY_ASSIGNMENT = ReplicaAssignment()
 """The assignment of a partition that nobody assigned (ReplicaAssignment.empty)."""
 

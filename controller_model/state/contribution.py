@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from controller_model.kafka.ids import NO_LEADER, new_tuple
+from controller_model.kafka.replica_assignment import has_preferred_leader
 
 NO_MIN_ISR = 0
 """In a key: the topic sets no min.insync.replicas of its own."""
@@ -141,7 +142,7 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
             _move(self.preferred_not_led, preferred, by)
             if preferred in isr:
                 _move(self.preferred_not_led_in_isr, preferred, by)
-        self.preferred_imbalance += by * (not _has_preferred_leader(preferred, leader, isr, added))
+        self.preferred_imbalance += by * (not has_preferred_leader(preferred, added, leader, isr))
 
     def add(self, other: Contribution) -> None:
         """Add the numbers of other topics."""
@@ -168,16 +169,6 @@ _TABLES = (
     "preferred_not_led",
     "preferred_not_led_in_isr",
 )
-
-
-def _has_preferred_leader(
-    preferred: int, leader: int, isr: tuple[int, ...], added: tuple[int, ...]
-) -> bool:
-    # ControllerContext.hasPreferredLeader: a preferred replica that is still being added is
-    # exempt until it is in the ISR, and from then on counts even if it already leads.
-    if preferred in added:
-        return preferred not in isr
-    return leader == preferred
 
 
 def _move(table: dict[_Key, int], key: _Key, by: int) -> None:

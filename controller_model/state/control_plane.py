@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from controller_model.kafka.min_isr import min_isr_of
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.contribution import Contribution
 from controller_model.state.controller_state import ControllerState
@@ -67,17 +68,9 @@ class ControlPlane(msgspec.Struct, array_like=True):
         """Return the ids that are registered."""
         return {broker for broker, record in self.brokers.items() if record.live}
 
-    @property
-    def default_min_isr(self) -> int:
-        """min.insync.replicas where neither the topic nor the leader's broker has its own."""
-        return self.broker_min_isr.get("<default>", self.assumed.min_insync_replicas)
-
-    def min_isr_for(self, leader: int) -> int:
-        """Return min.insync.replicas for a topic that sets none, by Kafka's order of sources."""
-        by_broker = self.broker_min_isr.get(str(leader))
-        if by_broker is not None:
-            return by_broker
-        return self.default_min_isr
+    def min_isr_of(self, topic: int | None, leader: int) -> int:
+        """Return min.insync.replicas of a partition: by its topic's own value, and its leader."""
+        return min_isr_of(topic, leader, self.broker_min_isr, self.assumed.min_insync_replicas)
 
 
 def new_cluster(cluster: str, *, assumed: Assumed, counters_since: int) -> ControlPlane:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from controller_model.kafka.ids import NO_LEADER
+from controller_model.kafka.min_isr import min_isr_blocks
 from controller_model.records.views import Counts
-from controller_model.state.contribution import NO_MIN_ISR, Contribution
+from controller_model.state.contribution import NO_MIN_ISR
 from controller_model.state.control_plane import ControlPlane
 
 SKEW_DIGITS = 3
@@ -41,7 +43,7 @@ def counts(control: ControlPlane) -> Counts:
             offline += count
             leaderless += count if shape.leader < 0 else 0
         else:
-            least = min(shape.min_isr or control.min_isr_for(shape.leader), shape.replicas)
+            least = min(control.min_isr_of(shape.min_isr, shape.leader), shape.replicas)
             under_min += count if shape.isr < least else 0
             at_min += count if shape.isr == least else 0
         under_replicated += count if shape.target > shape.isr else 0
@@ -60,7 +62,7 @@ def counts(control: ControlPlane) -> Counts:
         reassigning=totals.reassigning,
         deleting_topics=len(control.deleting),
         replication_factor_1=sum(n for (factor, _), n in totals.sizes.items() if factor == 1),
-        min_isr_blocks=_min_isr_blocks(control, totals),
+        min_isr_blocks=_min_isr_blocking(control),
         replicas_on_gone_brokers=sum(n for b, n in totals.replicas.items() if b not in live),
     )
 
@@ -68,7 +70,7 @@ def counts(control: ControlPlane) -> Counts:
 def leader_skew(control: ControlPlane) -> dict[int, float]:
     """Return how far each live broker is from an even share of the preferred replicas.
 
-    0 = even, 1 = twice its share, -1 = none; only a reassignment changes it (insights_risks).
+    0 = even, 1 = twice its share, -1 = none; only a reassignment changes it.
     """
     live = control.live_brokers()
     share = sum(control.totals.preferred.values()) / max(1, len(live))
@@ -86,7 +88,7 @@ def imbalance_ratio(control: ControlPlane, broker: int) -> float:
 
 
 def exceeding(control: ControlPlane) -> tuple[int, ...]:
-    """Return the brokers above the threshold, strictly, worst first (insights_rebalance)."""
+    """Return the brokers above the threshold, strictly, worst first (insights.rebalance)."""
     threshold = control.assumed.leader_imbalance_per_broker_percentage / 100
     ratios = {
         broker: imbalance_ratio(control, broker) for broker in control.totals.preferred_not_led
@@ -149,14 +151,14 @@ def lost_with(control: ControlPlane) -> dict[int, LostWith]:
     """
     live = control.live_brokers()
     behind = leader_writes_due(control) > 0
-    differing = len({control.min_isr_for(broker) for broker in live}) > 1
+    differing = len({control.min_isr_of(None, broker) for broker in live}) > 1
     found: dict[int, LostWith] = {}
     for member, count in control.totals.members.items():
         broker, leader = member.broker, member.leader
         in_isr, offline, under_min, unsure = found.get(broker, LostWith())
         if leader in live:
             behind = behind or broker not in live
-            least = min(member.min_isr or control.min_isr_for(leader), member.replicas)
+            least = min(control.min_isr_of(member.min_isr, leader), member.replicas)
             if member.isr == 1:
                 offline += count
             elif member.isr == least:
@@ -173,10 +175,21 @@ def _of(table: dict[int, int], brokers: Iterable[int]) -> Iterable[int]:
     return (table.get(broker, 0) for broker in brokers)
 
 
-def _min_isr_blocks(control: ControlPlane, totals: Contribution) -> int:
-    default = control.default_min_isr
-    return sum(
+def _min_isr_blocking(control: ControlPlane) -> int:
+    """Return how many partitions have a min.insync.replicas not below their replication factor.
+
+    Sizes know no leader, so the default holds at first. Then partitions are judged anew that are led
+    by a broker with a value of its own.
+    """
+    found = sum(
         count
-        for (factor, min_isr), count in totals.sizes.items()
-        if factor > 1 and (default if min_isr == NO_MIN_ISR else min_isr) >= factor
+        for (factor, min_isr), count in control.totals.sizes.items()
+        if min_isr_blocks(factor, control.min_isr_of(min_isr, NO_LEADER))
     )
+    default = control.min_isr_of(None, NO_LEADER)
+    for shape, count in control.totals.shapes.items():
+        least = control.min_isr_of(None, shape.leader)
+        if shape.min_isr == NO_MIN_ISR and least != default:
+            found += count * min_isr_blocks(shape.replicas, least)
+            found -= count * min_isr_blocks(shape.replicas, default)
+    return found

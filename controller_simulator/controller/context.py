@@ -16,7 +16,11 @@ import msgspec
 
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
-from controller_model.kafka.replica_assignment import EMPTY_ASSIGNMENT, ReplicaAssignment
+from controller_model.kafka.replica_assignment import (
+    EMPTY_ASSIGNMENT,
+    ReplicaAssignment,
+    has_preferred_leader,
+)
 from controller_model.kafka.states import PartitionState, ReplicaState
 
 NO_EPOCH = -1
@@ -224,25 +228,16 @@ class ControllerContext:
     def preferred_replica_imbalance_count(self) -> int:
         """Return the gauge PreferredReplicaImbalanceCount, with hasPreferredLeader's exemption."""
         return sum(
-            not has_preferred_leader(self.assignment_of(partition), state.leader_and_isr)
+            not self._has_preferred_leader(partition, state.leader_and_isr)
             for partition, state in self.leadership.items()
             if not self.is_queued_for_deletion(partition.topic)
         )
 
-
-def has_preferred_leader(assignment: ReplicaAssignment, leader_and_isr: LeaderAndIsr) -> bool:
-    """Tell whether a partition counts as balanced (ControllerContext.hasPreferredLeader).
-
-    A preferred replica that is still being added counts as balanced until it is in the ISR, and
-    from then on as not, even if it already leads: Kafka's own quirk.
-
-    >>> has_preferred_leader(ReplicaAssignment((1, 2)), LeaderAndIsr(2, (2, 1)))
-    False
-    """
-    preferred = assignment.replicas[0]
-    if preferred in assignment.adding:
-        return preferred not in leader_and_isr.isr
-    return leader_and_isr.leader == preferred
+    def _has_preferred_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> bool:
+        assignment = self.assignment_of(partition)
+        return has_preferred_leader(
+            assignment.replicas[0], assignment.adding, state.leader, state.isr
+        )
 
 
 def assignment_map(

@@ -9,12 +9,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 
-from controller_model.insights.cluster_facts import (
-    ClusterFacts,
-    PartitionFacts,
-    has_preferred_leader,
-)
-from controller_model.insights.risks import has_racks_to_spread_over, in_one_rack
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
 from controller_model.records.views import Counts
 
 Judge = Callable[[PartitionFacts, ClusterFacts], bool]
@@ -62,11 +58,6 @@ def _electable(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
     return waits and preferred in cluster.live and preferred in partition.isr
 
 
-def _min_isr_blocking(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
-    factor = len(partition.replicas)
-    return factor > 1 and (partition.min_isr or cluster.default_min_isr) >= factor
-
-
 def _one_rack(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
     # Few are in one rack: whether there are others is asked last, since it takes all brokers.
     is_one = not partition.deleting and in_one_rack(partition.replicas, cluster.racks)
@@ -79,13 +70,13 @@ JUDGES: Mapping[Condition, Judge] = {
     Condition.UNDER_MIN_ISR: lambda partition, cluster: cluster.is_under_min_isr(partition),
     Condition.AT_MIN_ISR: _at_min_isr,
     Condition.NOT_PREFERRED: lambda partition, _: (
-        partition.counts and not has_preferred_leader(partition)
+        partition.counts and not partition.has_preferred_leader
     ),
     Condition.ELECTABLE: _electable,
     Condition.REASSIGNING: lambda partition, _: partition.reassigning,
     Condition.WITHOUT_STATE: lambda partition, _: partition.leader is None,
     Condition.SINGLE_REPLICA: lambda partition, _: len(partition.replicas) == 1,
-    Condition.MIN_ISR_BLOCKING: _min_isr_blocking,
+    Condition.MIN_ISR_BLOCKING: lambda partition, cluster: cluster.min_isr_blocks(partition),
     Condition.ON_GONE_BROKERS: lambda partition, cluster: (
         not cluster.live.issuperset(partition.replicas)
     ),

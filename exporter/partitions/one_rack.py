@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller_model.insights.cluster_facts import ClusterFacts, cluster_facts
-from controller_model.insights.risks import has_racks_to_spread_over, in_one_rack
+from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
 from exporter.core.records import ClusterSnapshot, TopicEntry
 
 _Racks = Mapping[int, str | None]

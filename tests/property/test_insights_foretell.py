@@ -13,7 +13,6 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller_model.insights.cluster_facts import has_preferred_leader
 from controller_model.insights.loss import lose
 from controller_model.insights.rebalance import next_rebalance, recommend
 from controller_model.insights.writes_due import due_writes
@@ -88,7 +87,7 @@ def test_recommended_elections_do_what_was_promised(seed: int) -> None:
         now, _ = facts(watched.fold)
         elected = [p for p in now if p.id in chunk.partitions]
         assert all(p.leader == p.preferred for p in elected)
-        assert sum(p.counts and not has_preferred_leader(p) for p in now) == chunk.imbalance_after
+        assert sum(p.counts and not p.has_preferred_leader for p in now) == chunk.imbalance_after
     partitions, brokers = facts(watched.fold)
     assert recommend(partitions, brokers).chunks == ()
 

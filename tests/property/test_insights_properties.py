@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from controller_model.insights.cluster_facts import (
     ClusterFacts,
     PartitionFacts,
-    has_preferred_leader,
 )
 from controller_model.insights.loss import Loss, lose, lose_each, lose_groups, safety, settled
 from controller_model.insights.pairs import RISKS, lose_pairs
@@ -25,7 +24,6 @@ from controller_model.insights.rebalance import (
     next_rebalance,
     recommend,
 )
-from controller_model.insights.risks import Risk, leader_skew, standing_risks
 from controller_model.insights.writes_due import due_writes
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.predictions import Due
@@ -332,7 +330,7 @@ def test_a_recommendation_holds_all_that_can_be_elected_and_nothing_else(
     assert [key for key, _ in itertools.groupby(by_id[tp].replicas[0] for tp in ordered)] == list(
         dict.fromkeys(by_id[tp].replicas[0] for tp in ordered)
     )
-    imbalance = sum(p.counts and not has_preferred_leader(p) for p in partitions)
+    imbalance = sum(p.counts and not p.has_preferred_leader for p in partitions)
     assert wanted.imbalance_before == imbalance
     now = dict(by_id)
     for chunk in wanted.chunks:
@@ -342,10 +340,10 @@ def test_a_recommendation_holds_all_that_can_be_elected_and_nothing_else(
             tp = TopicPartition(entry["topic"], entry["partition"])
             assert tp in chunk.partitions
             now[tp] = msgspec.structs.replace(now[tp], leader=now[tp].replicas[0])
-        left = sum(p.counts and not has_preferred_leader(p) for p in now.values())
+        left = sum(p.counts and not p.has_preferred_leader for p in now.values())
         assert chunk.imbalance_after == left
     assert wanted.imbalance_after == sum(
-        p.counts and not has_preferred_leader(p) for p in now.values()
+        p.counts and not p.has_preferred_leader for p in now.values()
     )
     for broker in wanted.brokers_after:
         assert broker.not_led == sum(
@@ -355,53 +353,20 @@ def test_a_recommendation_holds_all_that_can_be_elected_and_nothing_else(
     assert Blocked.REASSIGNMENT not in wanted.blocked
 
 
-@given(some_partitions(), brokers(), st.integers(0, 120))
-def test_standing_risks_are_what_their_names_say(
-    partitions: list[PartitionFacts], cluster: ClusterFacts, long_gone_ms: int
-) -> None:
-    """Each risk against its definition, partition by partition."""
-    told = standing_risks(partitions, cluster, now=120, long_gone_ms=long_gone_ms)
-    found = {risk.risk: set(risk.partitions) for risk in told}
-    live_racks = {cluster.racks.get(b) for b in cluster.live} - {None}
-    expected: dict[Risk, set[object]] = {risk: set() for risk in Risk}
-    gone = set()
-    for p in partitions:
-        if p.deleting or not p.replicas:
-            continue
-        factor = len(p.replicas)
-        if factor == 1:
-            expected[Risk.REPLICATION_FACTOR_1].add(p.id)
-        elif not under_min_isr(msgspec.structs.replace(p, isr=p.replicas), cluster) and (
-            under_min_isr(msgspec.structs.replace(p, isr=p.replicas[1:]), cluster)
-        ):
-            expected[Risk.MIN_ISR_BLOCKS].add(p.id)
-        for replica in p.replicas:
-            end = cluster.gone_since.get(replica)
-            if replica not in cluster.live and (end is None or 120 - end >= long_gone_ms):
-                expected[Risk.REPLICAS_ON_GONE_BROKERS].add(p.id)
-                gone.add(replica)
-        racks = [cluster.racks.get(replica) for replica in p.replicas]
-        if factor > 1 and len(live_racks) > 1 and racks[0] is not None and len(set(racks)) == 1:
-            expected[Risk.ONE_RACK].add(p.id)
-    assert found == {risk: ids for risk, ids in expected.items() if ids}
-    assert {b for risk in told for b in risk.brokers} == gone
-
-
 @given(some_partitions(), brokers())
-def test_skew_is_what_is_left_after_every_preferred_election(
+def test_min_isr_blocks_where_one_replica_less_is_too_few(
     partitions: list[PartitionFacts], cluster: ClusterFacts
 ) -> None:
-    """Were every preferred replica to lead, brokers would lead exactly `preferred` partitions."""
-    assigned = [p for p in partitions if p.replicas and not p.deleting]
-    ideal = Counter(p.replicas[0] for p in assigned)
-    skews = leader_skew(partitions, cluster)
-    assert {s.broker for s in skews} == cluster.live
-    for skew in skews:
-        assert skew.preferred == ideal[skew.broker]
-        assert skew.fair_share == len(assigned) / len(cluster.live)
-        if assigned:
-            assert abs(skew.fair_share * (1 + skew.ratio) - skew.preferred) < 1e-9
-    assert [s.preferred for s in skews] == sorted((s.preferred for s in skews), reverse=True)
+    """Acks=all is taken with all replicas in sync, and refused with all but one."""
+    for p in partitions:
+        led = p if p.counts else msgspec.structs.replace(p, leader=None)
+        enough = msgspec.structs.replace(led, isr=p.replicas)
+        one_less = msgspec.structs.replace(led, isr=p.replicas[1:])
+        assert cluster.min_isr_blocks(p) == (
+            len(p.replicas) > 1
+            and not under_min_isr(enough, cluster)
+            and under_min_isr(one_less, cluster)
+        )
 
 
 @given(some_partitions(), brokers())

@@ -10,7 +10,6 @@ from controller_model.insights.cluster_facts import (
     PartitionFacts,
     cluster_facts,
     counted,
-    has_preferred_leader,
     named,
     partitions_in,
 )
@@ -72,6 +71,19 @@ def test_min_isr_comes_from_the_topic_then_the_leaders_broker_then_the_default()
     assert defaults.min_isr_of(part()) == 1
 
 
+def test_min_isr_blocks_by_the_leaders_own_value() -> None:
+    """A broker with a value of its own counts where it leads, and only where Kafka counts it."""
+    cluster = up(1, 2, broker_min_isr={"1": 3, "<default>": 2})
+    assert cluster.min_isr_blocks(part())
+    assert not cluster.min_isr_blocks(part(leader=2))
+    assert not cluster.min_isr_blocks(part(leader=None))
+    assert not cluster.min_isr_blocks(part(deleting=True))
+    assert not cluster.min_isr_blocks(part(min_isr=2))
+    assert cluster.min_isr_blocks(part(leader=2, replicas=(2, 3)))
+    assert cluster.min_isr_blocks(part(leader=-1, replicas=(2, 3)))
+    assert not cluster.min_isr_blocks(part(replicas=(1,)))
+
+
 def test_unclean_comes_from_the_topic_then_the_controllers_broker_then_the_default() -> None:
     """It is the controller that elects: its own configuration counts, not the leader's."""
     assert not ALL.unclean_of(part())
@@ -113,7 +125,7 @@ def test_the_gauge_leaves_out_a_preferred_replica_that_is_still_added(
     fields: dict[str, Any], expected: bool
 ) -> None:
     """hasPreferredLeader: exempt until in the ISR, and then counted even if it leads."""
-    assert has_preferred_leader(part(**fields)) is expected
+    assert part(**fields).has_preferred_leader is expected
 
 
 def test_a_few_are_named_and_all_are_counted() -> None:

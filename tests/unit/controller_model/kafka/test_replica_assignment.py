@@ -9,6 +9,7 @@ from controller_model.kafka.replica_assignment import (
     ReplicaAssignment,
     diff,
     distinct,
+    has_preferred_leader,
 )
 
 A = ReplicaAssignment
@@ -65,3 +66,13 @@ def test_differences_are_one_for_one() -> None:
 def test_distinct_keeps_first_places() -> None:
     """As Scala's Seq.distinct."""
     assert distinct((3, 1, 3, 2, 1)) == (3, 1, 2)
+
+
+def test_a_preferred_replica_that_is_being_added_is_exempt_until_in_sync() -> None:
+    """Balanced until it is in the ISR, and from then on not, even if it leads."""
+    assert has_preferred_leader(3, (3,), 1, (1, 2))
+    assert not has_preferred_leader(3, (3,), 1, (1, 2, 3))
+    assert not has_preferred_leader(3, (3,), 3, (1, 2, 3))
+    assert has_preferred_leader(3, (1,), 3, (3,))
+    assert not has_preferred_leader(3, (1,), 1, (3,))
+    assert not has_preferred_leader(3, (), None, ())

@@ -9,7 +9,6 @@ from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_simulator.controller.context import (
     ControllerContext,
     LeaderIsrAndControllerEpoch,
-    has_preferred_leader,
 )
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -155,14 +154,3 @@ def test_the_gauge_of_preferred_replica_imbalance() -> None:
     assert memory.preferred_replica_imbalance_count() == 2
     memory.topics_to_be_deleted["u"] = None
     assert memory.preferred_replica_imbalance_count() == 1
-
-
-def test_a_preferred_replica_that_is_being_added() -> None:
-    """Balanced until it is in the ISR, and from then on not, even if it leads."""
-    assignment = ReplicaAssignment((3, 1, 2), (3,), ())
-    assert has_preferred_leader(assignment, LeaderAndIsr(1, (1, 2)))
-    assert not has_preferred_leader(assignment, LeaderAndIsr(1, (1, 2, 3)))
-    assert not has_preferred_leader(assignment, LeaderAndIsr(3, (1, 2, 3)))
-    plain = ReplicaAssignment((3, 1, 2), (1,), ())
-    assert has_preferred_leader(plain, LeaderAndIsr(3, (3,)))
-    assert not has_preferred_leader(plain, LeaderAndIsr(1, (3,)))
