@@ -34,7 +34,7 @@ from exporter.api.insight_answers import (
     recommendation_of,
     safe_to_stop,
 )
-from exporter.api.newest_events import NewestEvents
+from exporter.api.newest_events import NewestEventsOfClusters
 from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS, ROOT, Operation
 from exporter.api.responses import Aged, etag_response, wants_fresh
@@ -82,7 +82,7 @@ class ApiPages:
         self._worker = worker
         # How a cluster is must be told while somebody asks what would be: a line of its own.
         self._short_work = Worker()
-        self._newest = NewestEvents(events)
+        self._newest = NewestEventsOfClusters(events)
         self._ordered: dict[str, tuple[int, list[str]]] = {}
 
     def routes(self) -> dict[str, Handler]:

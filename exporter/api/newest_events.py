@@ -1,43 +1,102 @@
-"""The newest events of each cluster in the API's words, for the answer about a cluster.
+"""The newest events and controller changes of a cluster, in the API's words.
 
-The rule: an event is put into words once, however often somebody asks how a cluster is; so only
-what is new since the last question is work, and nobody who asks waits for a what-if.
+The rule: what was read once is not read again, and an event is put into words once. All kept events
+are searched at the first question; from then on only those that came since.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from typing import Any
 
+from controller_model.kafka.ids import AsOf
 from controller_model.records.event_records import EventId, decode_event
+from controller_model.records.events import ControllerElected, ControllerVacated
 from exporter.api import cluster_answers
 from exporter.core.records import ClusterSnapshot
-from exporter.intake.event_store import EventStore
+from exporter.intake.event_store import EventPage, EventStore
 
 EVENTS_SHOWN = 50
 """Newest events in the answer about a cluster."""
+
+_CONTROLLER_CHANGES = (ControllerElected.__name__, ControllerVacated.__name__)
+_MOST_AT_ONCE = 500
+"""Events taken in one step; after more than these it is cheaper to begin again."""
 
 Json = dict[str, Any]
 
 
 class NewestEvents:
-    """What the last answers held; asked by one thread at a time."""
+    """The newest events of one cluster, kept up with the store; asked by one thread at a time."""
 
-    def __init__(self, events: EventStore) -> None:
-        self._events = events
-        self._told: dict[str, dict[EventId, Json]] = {}
+    def __init__(
+        self, store: EventStore, cluster: str, *, most: int = EVENTS_SHOWN, most_changes: int = 0
+    ) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._lineage: str | None = None
+        self._newest: EventId | None = None
+        self._events: deque[Json] = deque(maxlen=most)
+        self._changes: deque[Json] = deque(maxlen=most_changes)
+
+    @property
+    def events(self) -> list[Json]:
+        """The newest events, newest first."""
+        return list(self._events)
+
+    @property
+    def controller_changes(self) -> list[Json]:
+        """The newest elections and vacancies of the controller, newest first."""
+        return list(self._changes)
+
+    def follow(self, up_to: AsOf) -> bool:
+        """Take in what the views have come to; return whether there was anything new."""
+        if self._newest is None or self._lineage != up_to.lineage:
+            return self._begin(up_to)
+        page = self._store.search(
+            self._cluster, up_to=up_to, most=_MOST_AT_ONCE, after=self._newest
+        )
+        if len(page.values) == _MOST_AT_ONCE:
+            return self._begin(up_to)
+        self._newest = page.newer
+        for event in map(_in_words, page.values):
+            self._events.appendleft(event)
+            if event["kind"] in _CONTROLLER_CHANGES:
+                self._changes.appendleft(event)
+        return bool(page.values)
+
+    def _begin(self, up_to: AsOf) -> bool:
+        self._lineage = up_to.lineage
+        page = self._read(self._events, up_to)
+        self._read(self._changes, up_to, _CONTROLLER_CHANGES)
+        self._newest = page.newer
+        return bool(page.values)
+
+    def _read(self, into: deque[Json], up_to: AsOf, kinds: Collection[str] = ()) -> EventPage:
+        """Fill one of the two from the store."""
+        page = self._store.search(self._cluster, up_to=up_to, most=into.maxlen or 0, kinds=kinds)
+        into.clear()
+        into.extend(map(_in_words, page.values))
+        return page
+
+
+class NewestEventsOfClusters:
+    """The newest events of each cluster that somebody has asked about."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._by_cluster: dict[str, NewestEvents] = {}
 
     def of(self, snapshot: ClusterSnapshot, held: Collection[str]) -> list[Json]:
-        """Return the newest events that the views have come to, newest first.
+        """Return the newest events that the views have come to; keep none of clusters not held."""
+        name = snapshot.name
+        newest = self._by_cluster.get(name) or NewestEvents(self._store, name)
+        newest.follow(snapshot.view.as_of)
+        self._by_cluster = {c: old for c, old in self._by_cluster.items() if c in held}
+        self._by_cluster[name] = newest
+        return newest.events
 
-        Of clusters that are not held any more nothing is kept.
-        """
-        told = self._told.get(snapshot.name, {})
-        newest = self._events.newest_values(snapshot.name, EVENTS_SHOWN, snapshot.view.as_of)
-        told = {
-            id_: told.get(id_) or cluster_answers.event(decode_event(value))
-            for id_, value in newest
-        }
-        self._told = {name: old for name, old in self._told.items() if name in held}
-        self._told[snapshot.name] = told
-        return list(told.values())
+
+def _in_words(value: bytes) -> Json:
+    return cluster_answers.event(decode_event(value))

@@ -129,15 +129,6 @@ class EventStore:
                 return
             self._size_bytes -= largest.drop_oldest()
 
-    def newest(self, cluster: str, *, most: int, up_to: AsOf) -> list[EventRecord]:
-        """Return the newest events, newest first, of those that the views have come to."""
-        return [decode_event(value) for _, value in self.newest_values(cluster, most, up_to)]
-
-    def newest_values(self, cluster: str, most: int, up_to: AsOf) -> list[tuple[EventId, bytes]]:
-        """Return the newest events as they came in, each with its id."""
-        shown = self._shown(cluster, up_to)
-        return [(event.id, event.value) for event in reversed(shown[-most:])] if most else []
-
     def held_from(self, cluster: str) -> int | None:
         """Return when the oldest event was that is still held; None: there is none."""
         with self._lock:

@@ -1,75 +1,41 @@
-"""What all viewers of the live page are told, made once for all of them.
+"""What all viewers of the live page are sent, made once for all of them.
 
-The rule: one computation per swap, whoever looks; none while nobody does. A viewer has one place
-for each kind of message, and a newer one takes the place of one that was not sent yet: a slow
-viewer skips states and never makes a queue. The number of viewers is bounded.
+The rule: one computation per commit, however many look; none while nobody does. The number of
+viewers is bounded, and no viewer is waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from exporter.api.endpoints import Facts
-from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 from exporter.intake.maintenance import planned_answer
-from exporter.live.events import RecentEvents
-from exporter.live.picture import brokers_picture, cluster_picture, fleet_rows, trust
+from exporter.live.messages import ClusterMessages, Message
+from exporter.live.picture import fleet_rows, trust
+from exporter.live.viewer import Viewer
 from exporter.scrape.collector import RenderedCluster
 from pipeline.runtime import get_logger
 
 MOST_VIEWERS = 200
 """Open pages: more than a team has screens, and at most some 20 MB of buffers."""
-LOOK_EVERY_S = 0.2
-"""How often the exporter's figures are compared with those told: a change shows well in a second."""
-BEATS_EVERY_LOOKS = 5
-"""A beat a second: by it a viewer knows that the figures before it still stand."""
+UPDATE_EVERY_S = 0.2
+"""How often the exporter's figures are compared with those sent: a change shows well in a second."""
+UPDATES_PER_BEAT = 5
+"""A beat a second: by it a viewer knows that the figures before it are still true."""
 
 Json = dict[str, Any]
 
 
-class Viewer:
-    """One open page: what it was told, and what it is to be told next."""
-
-    def __init__(self, cluster: str | None) -> None:
-        self.cluster = cluster
-        self.ended = False
-        self.news = asyncio.Event()
-        self.is_new = True
-        self._told: dict[str, bytes] = {}
-        self._next: dict[str, bytes] = {}
-
-    def offer(self, kind: str, message: bytes) -> None:
-        """Put a message in its place, unless it was told already."""
-        self.is_new = False
-        if self._told.get(kind) is not message:
-            self._told[kind] = message
-            self._next[kind] = message
-            self.news.set()
-
-    def take(self) -> bytes:
-        """Return what is to be sent now."""
-        taken = b"".join(self._next.values())
-        self._next.clear()
-        self.news.clear()
-        return taken
-
-    def end(self) -> None:
-        """Let the stream end."""
-        self.ended = True
-        self.news.set()
-
-
 class LiveFeed:
-    """Looks at what the reader shows, and tells the viewers. Its methods run in the server's loop.
+    """Keeps the messages up to date and offers them to the viewers, in the server's loop.
 
-    `page` names the page's files as they are: who has others is to load them anew.
+    `page` names the page's files as they are: a viewer that has others is to load them again.
     """
 
     def __init__(
@@ -80,9 +46,9 @@ class LiveFeed:
         clock: Callable[[], int],
         reasons: Callable[[], list[str]],
         page: str = "",
-        look_every_s: float = LOOK_EVERY_S,
+        update_every_s: float = UPDATE_EVERY_S,
     ) -> None:
-        self._look_every_s = look_every_s
+        self._update_every_s = update_every_s
         self._reader = reader
         self._events = events
         self._clock = clock
@@ -93,13 +59,13 @@ class LiveFeed:
         self._wake = asyncio.Event()
         self._ending = False
         self._is_failing = False
-        self._looks = 0
-        self._seen: Mapping[str, RenderedCluster] | None = None
-        self._fleet: _Message | None = None
-        self._pictures: dict[str, _Picture] = {}
+        self._updates = 0
+        self._fleet_of: Mapping[str, RenderedCluster] | None = None
+        self._fleet: Message | None = None
+        self._clusters: dict[str, ClusterMessages] = {}
 
     def join(self, cluster: str | None) -> Viewer:
-        """Begin to tell a viewer; raises HTTPException 503 when there are too many."""
+        """Add a viewer; raises HTTPException 503 when there are too many."""
         if len(self._viewers) >= MOST_VIEWERS:
             raise HTTPException(
                 503, f"{MOST_VIEWERS} pages are open already", headers={"retry-after": "10"}
@@ -108,83 +74,92 @@ class LiveFeed:
         self._viewers.add(viewer)
         self._wake.set()
         if self._task is None or self._task.done():
-            self._looks = 0
+            self._updates = 0
             self._task = asyncio.get_running_loop().create_task(self._run())
         return viewer
 
     def leave(self, viewer: Viewer) -> None:
-        """Tell a viewer no more."""
+        """Remove a viewer."""
         self._viewers.discard(viewer)
 
     def end(self) -> None:
-        """Let all streams end within a look; may be called by any thread."""
+        """Let all streams end within one update; may be called by any thread."""
         self._ending = True
 
     async def _run(self) -> None:
         while self._viewers and not self._ending:
             self._wake.clear()
-            await self._look_safely()
-            self._looks += 1
+            await self._update_safely()
+            self._updates += 1
             try:
-                await asyncio.wait_for(self._wake.wait(), self._look_every_s)
+                await asyncio.wait_for(self._wake.wait(), self._update_every_s)
             except TimeoutError:
                 continue
         for viewer in self._viewers:
             viewer.end()
-        self._seen, self._fleet = None, None
-        self._pictures.clear()
+        self._fleet_of, self._fleet = None, None
+        self._clusters.clear()
 
-    async def _look_safely(self) -> None:
-        """Look; a mistake of ours is told once, and the viewers hear that nothing comes."""
+    async def _update_safely(self) -> None:
+        """Update; log a mistake of ours once, and go on: the viewers notice that no beat comes."""
         try:
-            await self._look()
-        except Exception:  # noqa: BLE001  # a mistake about one state must not end the telling
+            await self._update()
+        except Exception:  # noqa: BLE001  # a mistake about one state must not end the feed
             if not self._is_failing:
-                get_logger("exporter").exception("the live page could not be told")
+                get_logger("exporter").exception("the live page could not be updated")
             self._is_failing = True
         else:
             self._is_failing = False
 
-    async def _look(self) -> None:
+    async def _update(self) -> None:
+        """Bring the messages up to date, and offer each viewer its own."""
         clusters = self._reader.collector.clusters
         now = self._clock()
-        # Who joins while a picture is made is told in the next look, which begins with a beat.
-        viewers = list(self._viewers)
-        sole = next(iter(clusters)) if len(clusters) == 1 else None
-        watched = {name for v in viewers if (name := v.cluster or sole) is not None}
-        self._pictures = {name: p for name, p in self._pictures.items() if name in watched}
-        for name in watched:
-            picture = self._pictures.setdefault(name, _Picture(self._events, name))
-            await picture.look(clusters[name].snapshot if name in clusters else None, now)
-        is_beat = self._looks % BEATS_EVERY_LOOKS == 0 or any(v.is_new for v in viewers)
-        if self._fleet is None or is_beat or clusters is not self._seen:
-            self._seen = clusters
-            self._tell_fleet(now)
-        beats = {name: self._beat(name, now) for name in (*watched, None)} if is_beat else {}
-        for viewer in viewers:
-            self._tell(viewer, viewer.cluster or sole, beats)
+        # A viewer that joins from here on waits for the next update, which begins with a beat.
+        cluster_of = {viewer: viewer.cluster or _only(clusters) for viewer in self._viewers}
+        await self._update_clusters({name for name in cluster_of.values() if name}, clusters, now)
+        is_beat = self._updates % UPDATES_PER_BEAT == 0 or any(v.is_new for v in cluster_of)
+        if is_beat or clusters is not self._fleet_of:
+            self._update_fleet(clusters, now)
+        beats = self._beats(set(cluster_of.values()), now) if is_beat else {}
+        for viewer, cluster in cluster_of.items():
+            for message in self._messages_of(cluster, beats):
+                viewer.offer(message.kind, message.sent)
 
-    def _tell_fleet(self, now: int) -> None:
-        collector = self._reader.collector
-        held = [rendered.snapshot for rendered in collector.clusters.values()]
-        rows = fleet_rows((each, collector.completeness(each, now)) for each in held)
+    async def _update_clusters(
+        self, watched: Collection[str], clusters: Mapping[str, RenderedCluster], now: int
+    ) -> None:
+        """Bring the messages of the clusters that somebody watches up to date, and drop the others."""
+        self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
+        for name in watched:
+            messages = self._clusters.setdefault(name, ClusterMessages(self._events, name))
+            await messages.update(clusters[name].snapshot if name in clusters else None, now)
+
+    def _update_fleet(self, clusters: Mapping[str, RenderedCluster], now: int) -> None:
+        self._fleet_of = clusters
+        assess = self._reader.collector.completeness
+        rows = fleet_rows((each.snapshot, assess(each.snapshot, now)) for each in clusters.values())
         body = msgspec.json.encode({"clusters": rows})
         if self._fleet is None or self._fleet.body != body:
-            self._fleet = _Message("fleet", body)
+            self._fleet = Message("fleet", body)
 
-    def _tell(self, viewer: Viewer, shown: str | None, beats: Mapping[str | None, bytes]) -> None:
-        # The beat goes first: by it the page knows what time it is, and what the rest is worth.
-        if shown in beats:
-            viewer.offer("beat", beats[shown])
-        if self._fleet is not None:
-            viewer.offer("fleet", self._fleet.sent)
-        picture = self._pictures.get(shown or "")
-        if picture is not None and picture.brokers is not None:
-            viewer.offer("brokers", picture.brokers.sent)
-        if picture is not None and picture.message is not None:
-            viewer.offer("cluster", picture.message.sent)
+    def _messages_of(
+        self, cluster: str | None, beats: Mapping[str | None, Message]
+    ) -> list[Message]:
+        """Return what a viewer of this cluster (None: of none) is offered, in order.
 
-    def _beat(self, name: str | None, now: int) -> bytes:
+        The beat goes first: by it the page knows what time it is, and how far to trust the rest.
+        """
+        messages = self._clusters.get(cluster or "")
+        of_cluster = (messages.brokers, messages.cluster) if messages else ()
+        return [m for m in (beats.get(cluster), self._fleet, *of_cluster) if m is not None]
+
+    def _beats(self, clusters: Collection[str | None], now: int) -> dict[str | None, Message]:
+        return {
+            name: Message("beat", msgspec.json.encode(self._beat(name, now))) for name in clusters
+        }
+
+    def _beat(self, name: str | None, now: int) -> Json:
         collector = self._reader.collector
         held = collector.clusters.get(name or "")
         body: Json = {
@@ -203,52 +178,9 @@ class LiveFeed:
                 planned_answer(work, held.snapshot.brokers.get(broker))
                 for broker, work in planned.items()
             ]
-        return _Message("beat", msgspec.json.encode(body)).sent
+        return body
 
 
-class _Message:
-    """A message, and how it goes over the line."""
-
-    def __init__(self, kind: str, body: bytes) -> None:
-        self.body = body
-        self.sent = b"event: %s\ndata: %s\n\n" % (kind.encode(), body)
-
-
-class _Picture:
-    """The picture of one cluster, made again when there is something else to show."""
-
-    def __init__(self, events: EventStore, name: str) -> None:
-        self.message: _Message | None = None
-        self.brokers: _Message | None = None
-        self._recent = RecentEvents(events, name)
-        self._shown: ClusterSnapshot | None = None
-        self._delay_ms: int | None = None
-
-    async def look(self, snapshot: ClusterSnapshot | None, now: int) -> None:
-        """Make the picture, if it would be another one; of a cluster that is not known, null."""
-        if snapshot is None:
-            if self._shown is not None or self.message is None:
-                self._shown, self.message = None, _Message("cluster", b"null")
-            return
-        # A first look reads all kept events, up to 32 MiB: not in the thread of the server.
-        has_news = await run_in_threadpool(self._recent.follow, snapshot.view.as_of)
-        if snapshot is self._shown and not has_news:
-            return
-        self._measure(snapshot, now)
-        if self._shown is None or self._shown.brokers != snapshot.brokers:
-            body = msgspec.json.encode(brokers_picture(snapshot))
-            if self.brokers is None or self.brokers.body != body:
-                self.brokers = _Message("brokers", body)
-        self._shown = snapshot
-        told = cluster_picture(snapshot, self._recent.events, self._recent.elections)
-        told["delay_ms"] = self._delay_ms
-        self.message = _Message("cluster", msgspec.json.encode(told))
-
-    def _measure(self, snapshot: ClusterSnapshot, now: int) -> None:
-        """Note how long the newest change was on its way from the watcher to the page."""
-        seen_at = snapshot.view.log.last_change_at
-        if self._shown is None or seen_at is None:
-            return
-        # A clock that is ahead of ours would make a delay below zero: then it is not known.
-        if seen_at != self._shown.view.log.last_change_at:
-            self._delay_ms = now - seen_at if now >= seen_at else None
+def _only(clusters: Mapping[str, RenderedCluster]) -> str | None:
+    """Return the name of the only cluster; None if there are none or several."""
+    return next(iter(clusters)) if len(clusters) == 1 else None

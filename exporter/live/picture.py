@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from controller_model.records.completeness import Completeness, Reading, Stage, sign_of_life
-from controller_model.records.event_records import EventRecord
 from exporter.api import cluster_answers
 from exporter.api.insight_answers import safe_to_stop
 from exporter.core.records import ClusterSnapshot
@@ -28,6 +27,8 @@ _OF_BROKERS = (
     "preferred", "preferred_not_led", "imbalance_ratio",
 )  # fmt: skip
 """What the page shows of a broker."""
+
+_NOT_OF_EVENTS = frozenset({"position", "zxid"})
 
 _WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.NONE)
 
@@ -74,16 +75,14 @@ def _badness(row: Json) -> tuple[Any, ...]:
 
 
 def cluster_picture(
-    snapshot: ClusterSnapshot,
-    events: Sequence[EventRecord],
-    elections: Sequence[EventRecord],
+    snapshot: ClusterSnapshot, events: Sequence[Json], elections: Sequence[Json]
 ) -> Json:
     """Return what the page shows of one cluster, brokers apart; events newest first."""
     return cluster_answers.cluster_answer(snapshot.view) | {
         "name": snapshot.name,
         "problems": [_problem(problem) for problem in problems_of(snapshot)],
-        "events": [_event(record) for record in events],
-        "elections": [_event(record) for record in elections],
+        "events": [_event(event) for event in events],
+        "elections": [_event(event) for event in elections],
     }
 
 
@@ -113,10 +112,9 @@ def _problem(problem: Problem) -> Json:
     return body
 
 
-def _event(record: EventRecord) -> Json:
-    body = cluster_answers.event(record)
-    for name in ("position", "zxid"):
-        body.pop(name, None)
-    if isinstance(body.get("partitions"), list):
-        body["partitions"] = body["partitions"][:_PARTITIONS_NAMED]
-    return body
+def _event(event: Json) -> Json:
+    """Return an event as the page shows it: a part of what the API says of it."""
+    shown = {name: value for name, value in event.items() if name not in _NOT_OF_EVENTS}
+    if isinstance(shown.get("partitions"), list):
+        shown["partitions"] = shown["partitions"][:_PARTITIONS_NAMED]
+    return shown

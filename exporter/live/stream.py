@@ -11,7 +11,8 @@ import asyncio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from exporter.live.feed import LiveFeed, Viewer
+from exporter.live.feed import LiveFeed
+from exporter.live.viewer import Viewer
 
 SEND_WITHIN_S = 10.0
 """How long a viewer may take to read what fills its buffers: a phone that is in a tunnel."""

@@ -133,15 +133,15 @@ def test_what_is_told_again_is_shown_once() -> None:
     store = retold_store()
     far = as_of(10**9, lineage="L2")
     expected = [*(("L1", seq) for seq in (1, 2)), *(("L2", seq) for seq in range(3, 8))]
-    assert told(store.newest("prod", most=10, up_to=far)) == expected[::-1]
-    assert told(store.newest("prod", most=1, up_to=far)) == expected[-1:]
-    assert store.newest("prod", most=0, up_to=far) == []
+    assert told(store.search("prod", most=10, up_to=far).events) == expected[::-1]
+    assert told(store.search("prod", most=1, up_to=far).events) == expected[-1:]
+    assert store.search("prod", most=0, up_to=far).events == []
     assert told(store.search("prod", most=10, up_to=far).events) == expected[::-1]
 
 
 def test_until_the_swap_the_older_lineage_tells() -> None:
     """Nothing of the newer lineage is shown, and nothing of the older one left out, before the views swap."""
-    shown = retold_store().newest("prod", most=10, up_to=as_of(5))
+    shown = retold_store().search("prod", most=10, up_to=as_of(5)).events
     assert told(shown) == [("L1", seq) for seq in (5, 4, 3, 2, 1)]
 
 
@@ -167,6 +167,6 @@ def test_events_of_a_log_made_anew_are_new() -> None:
     later = msgspec.structs.replace(later, event=elected(20).event)
     store.apply(event_record(later))
     far = as_of(10**9, lineage="L2")
-    assert len(store.newest("prod", most=10, up_to=far)) == 4
+    assert len(store.search("prod", most=10, up_to=far).events) == 4
     page = store.search("prod", most=10, up_to=far, after=elected(12).id)
     assert told(page.events) == [("L2", 1)]

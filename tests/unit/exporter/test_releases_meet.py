@@ -75,7 +75,7 @@ def test_events_of_another_kind_are_skipped_and_counted() -> None:
     strange["event"]["kind"] = "OfANewerRelease"
     store.apply(raw(b"prod", json.dumps(strange).encode(), topic=EVENTS))
     store.apply(event_record(elected(3)))
-    shown = store.newest("prod", most=10, up_to=as_of(10**9))
+    shown = store.search("prod", most=10, up_to=as_of(10**9)).events
     assert [event.id.seq for event in shown] == [3, 1]
     assert store.unreadable == 1
 

@@ -11,12 +11,9 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from controller_model.kafka.ids import Position, TopicPartition
-from controller_model.records.event_records import EventId, EventRecord
-from controller_model.records.events import IsrShrunk
-from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents
 from tests.support.api_server import Served
-from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
+from tests.support.samples import broker_view, cluster_view, topic_view
+from tests.support.wide_events import wide_events
 
 PROD = "/api/v1/clusters/prod"
 
@@ -43,25 +40,6 @@ def large(*, topics: int = 20, partitions: int = 1_000) -> Served:
     return served
 
 
-def wide_events() -> Served:
-    """Return a cluster of which as many events are told as an answer shows, of 10,000 partitions each."""
-    served = Served()
-    served.write(broker_view(0), cluster_view(at=as_of(EVENTS_SHOWN + 10)))
-    partitions = tuple(TopicPartition(f"topic-{n // 100}", n % 100) for n in range(10_000))
-    for seq in range(1, EVENTS_SHOWN + 1):
-        fact = IsrShrunk(
-            at=T0,
-            position=Position(1, seq),
-            who=(1,),
-            leader=0,
-            by_controller=False,
-            partitions=partitions,
-        )
-        id_ = EventId("L1", 1, seq, 0)
-        served.tell(EventRecord(v=1, cluster="prod", id=id_, event=fact))
-    return served
-
-
 @pytest.mark.parametrize(
     ("make", "path"),
     [(large, "/metrics/partitions"), (wide_events, PROD)],
@@ -84,19 +62,6 @@ def test_health_is_told_while_much_is_put_together(make: Callable[[], Served], p
             return told
 
     assert asyncio.run(story()) >= 5
-
-
-def test_an_event_is_put_into_words_once() -> None:
-    """Whoever asks again how a cluster is gets the very same event; one of before is dropped."""
-    served = wide_events()
-    newest = NewestEvents(served.events)
-    first = newest.of(served.views.clusters["prod"], ["prod"])
-    assert len(first) == EVENTS_SHOWN
-    assert first[0]["partition_count"] == 10_000
-    served.tell(elected(EVENTS_SHOWN + 1))
-    again = newest.of(served.views.clusters["prod"], ["prod"])
-    assert [each["kind"] for each in again[:2]] == ["ControllerElected", "IsrShrunk"]
-    assert all(old is new for old, new in zip(first[:-1], again[1:], strict=True))
 
 
 def test_both_formats_of_every_partition_are_whole() -> None:

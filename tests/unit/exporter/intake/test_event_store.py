@@ -29,7 +29,7 @@ def test_repeated_events_are_dropped() -> None:
     store = EventStore(kept=10)
     for event in (elected(1), elected(1, 1), elected(2), elected(1, 1), elected(2)):
         store.apply(event_record(event))
-    assert ids(store.newest("prod", most=10, up_to=FAR)) == [(2, 0), (1, 1), (1, 0)]
+    assert ids(store.search("prod", most=10, up_to=FAR).events) == [(2, 0), (1, 1), (1, 0)]
     assert store.repeated == 2
 
 
@@ -45,10 +45,10 @@ def test_the_ring_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     store = EventStore(kept=3)
     for seq in range(1, 6):
         store.apply(event_record(elected(seq)))
-    assert ids(store.newest("prod", most=10, up_to=FAR)) == [(5, 0), (4, 0), (3, 0)]
+    assert ids(store.search("prod", most=10, up_to=FAR).events) == [(5, 0), (4, 0), (3, 0)]
     monkeypatch.setattr(event_store, "MAX_RING_BYTES", 2 * size_bytes())
     store.apply(event_record(elected(6)))
-    assert ids(store.newest("prod", most=10, up_to=FAR)) == [(6, 0), (5, 0)]
+    assert ids(store.search("prod", most=10, up_to=FAR).events) == [(6, 0), (5, 0)]
 
 
 def test_events_ahead_of_the_views_are_not_shown_yet() -> None:
@@ -56,7 +56,7 @@ def test_events_ahead_of_the_views_are_not_shown_yet() -> None:
     store = EventStore(kept=10)
     store.apply(event_record(elected(1)))
     store.apply(event_record(elected(2)))
-    assert ids(store.newest("prod", most=10, up_to=as_of(1))) == [(1, 0)]
+    assert ids(store.search("prod", most=10, up_to=as_of(1)).events) == [(1, 0)]
 
 
 def test_clusters_have_rings_of_their_own() -> None:
@@ -65,9 +65,9 @@ def test_clusters_have_rings_of_their_own() -> None:
     store.apply(event_record(elected(1, cluster="quiet")))
     for seq in range(1, 4):
         store.apply(event_record(elected(seq, cluster="busy")))
-    assert ids(store.newest("quiet", most=5, up_to=FAR)) == [(1, 0)]
+    assert ids(store.search("quiet", most=5, up_to=FAR).events) == [(1, 0)]
     store.forget("quiet")
-    assert store.newest("quiet", most=5, up_to=FAR) == []
+    assert store.search("quiet", most=5, up_to=FAR).events == []
 
 
 def test_all_clusters_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +77,10 @@ def test_all_clusters_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     store.apply(event_record(elected(1, cluster="idle")))
     for seq in range(10, 30):
         store.apply(event_record(elected(seq, cluster="lone")))
-    assert len(store.newest("lone", most=100, up_to=FAR)) == 9
+    assert len(store.search("lone", most=100, up_to=FAR).events) == 9
     for seq in range(10, 30):
         store.apply(event_record(elected(seq, cluster="busy")))
-    held = {c: store.newest(c, most=100, up_to=FAR) for c in ("idle", "lone", "busy")}
+    held = {c: store.search(c, most=100, up_to=FAR).events for c in ("idle", "lone", "busy")}
     assert [len(events) for events in held.values()] == [1, 4, 5]
     assert ids(held["busy"])[0] == (29, 0)
     assert store.held_from("busy") == held["busy"][-1].event.at
@@ -89,7 +89,9 @@ def test_all_clusters_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert store.held_from("busy") is None
     for seq in range(30, 50):
         store.apply(event_record(elected(seq, cluster="idle")))
-    assert len(store.newest("idle", most=100, up_to=FAR)) == 10, "what was forgotten is free again"
+    assert len(store.search("idle", most=100, up_to=FAR).events) == 10, (
+        "what was forgotten is free again"
+    )
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"\xff", b'{"v":2}'])

@@ -1,0 +1,83 @@
+"""The messages that all viewers of a cluster share, made again only when they would be others.
+
+The rule: one computation per commit, however many look. A message is encoded once; every viewer is
+handed the very same bytes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+
+from exporter.api.newest_events import NewestEvents
+from exporter.core.records import ClusterSnapshot
+from exporter.intake.event_store import EventStore
+from exporter.live.picture import brokers_picture, cluster_picture
+
+EVENTS_SHOWN = 15
+"""A glance at what happens now; the API has the others."""
+CONTROLLER_CHANGES_SHOWN = 60
+"""More controller changes than a screen can tell apart."""
+
+
+class Message:
+    """A message, and how it goes over the line as a server-sent event."""
+
+    def __init__(self, kind: str, body: bytes) -> None:
+        self.kind = kind
+        self.body = body
+        self.sent = b"event: %s\ndata: %s\n\n" % (kind.encode(), body)
+
+
+class ClusterMessages:
+    """The messages about one cluster."""
+
+    def __init__(self, events: EventStore, name: str) -> None:
+        self.cluster: Message | None = None
+        """The cluster's picture; its body is null while the cluster is not known."""
+        self.brokers: Message | None = None
+        """The brokers apart: they may be hundreds, and change rarely."""
+        self._newest = NewestEvents(
+            events, name, most=EVENTS_SHOWN, most_changes=CONTROLLER_CHANGES_SHOWN
+        )
+        self._shown: ClusterSnapshot | None = None
+        self._delay_ms: int | None = None
+
+    async def update(self, snapshot: ClusterSnapshot | None, now: int) -> None:
+        """Make the messages again if there is something else to show; None: an unknown cluster."""
+        if snapshot is None:
+            self._show_unknown()
+            return
+        # The first time all kept events are read, up to 32 MiB: not in the server's thread.
+        has_new_events = await run_in_threadpool(self._newest.follow, snapshot.view.as_of)
+        if snapshot is self._shown and not has_new_events:
+            return
+        self._measure_delay(snapshot, now)
+        self._show_brokers(snapshot)
+        self._show_cluster(snapshot)
+        self._shown = snapshot
+
+    def _show_unknown(self) -> None:
+        if self._shown is not None or self.cluster is None:
+            self._shown, self.cluster = None, Message("cluster", b"null")
+
+    def _measure_delay(self, snapshot: ClusterSnapshot, now: int) -> None:
+        """Note how long the newest change took from the watcher to the page."""
+        seen_at = snapshot.view.log.last_change_at
+        if self._shown is None or seen_at is None:
+            return
+        # A clock that is ahead of ours would make a delay below zero: then it is not known.
+        if seen_at != self._shown.view.log.last_change_at:
+            self._delay_ms = now - seen_at if now >= seen_at else None
+
+    def _show_brokers(self, snapshot: ClusterSnapshot) -> None:
+        if self._shown is not None and self._shown.brokers == snapshot.brokers:
+            return
+        body = msgspec.json.encode(brokers_picture(snapshot))
+        if self.brokers is None or self.brokers.body != body:
+            self.brokers = Message("brokers", body)
+
+    def _show_cluster(self, snapshot: ClusterSnapshot) -> None:
+        picture = cluster_picture(snapshot, self._newest.events, self._newest.controller_changes)
+        picture["delay_ms"] = self._delay_ms
+        self.cluster = Message("cluster", msgspec.json.encode(picture))

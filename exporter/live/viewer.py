@@ -1,0 +1,44 @@
+"""One open page: which message of each kind it was sent, and which is to be sent next.
+
+The rule: a viewer has one place for each kind of message, and a newer message takes the place of
+one that was not sent yet. So a slow viewer skips states and never makes a queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Viewer:
+    """One open page; used by the server's loop only."""
+
+    def __init__(self, cluster: str | None) -> None:
+        self.cluster = cluster
+        """The cluster that it asks for; None: the only one there is, or none."""
+        self.ended = False
+        self.news = asyncio.Event()
+        """Set when there is something to send, or the stream is to end."""
+        self.is_new = True
+        """No message was offered yet."""
+        self._offered: dict[str, bytes] = {}
+        self._next: dict[str, bytes] = {}
+
+    def offer(self, kind: str, message: bytes) -> None:
+        """Put a message in its place, unless it was offered already."""
+        self.is_new = False
+        if self._offered.get(kind) is not message:
+            self._offered[kind] = message
+            self._next[kind] = message
+            self.news.set()
+
+    def take(self) -> bytes:
+        """Return what is to be sent now."""
+        taken = b"".join(self._next.values())
+        self._next.clear()
+        self.news.clear()
+        return taken
+
+    def end(self) -> None:
+        """Let the stream end."""
+        self.ended = True
+        self.news.set()

@@ -1,0 +1,80 @@
+"""The newest events of a cluster: kept up with the store, each put into words once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exporter.api.newest_events import EVENTS_SHOWN, NewestEvents, NewestEventsOfClusters
+from exporter.intake.event_store import EventStore
+from tests.support.samples import as_of, elected, event_record
+from tests.support.wide_events import wide_events
+
+
+def seq_of(event: dict[str, Any]) -> int:
+    """Return the place of an event in the log."""
+    return int(event["position"]["seq"])
+
+
+def test_an_event_is_put_into_words_once() -> None:
+    """Whoever asks again how a cluster is gets the very same event; one of before is dropped."""
+    served = wide_events()
+    newest = NewestEventsOfClusters(served.events)
+    first = newest.of(served.views.clusters["prod"], ["prod"])
+    assert len(first) == EVENTS_SHOWN
+    assert first[0]["partition_count"] == 10_000
+    served.tell(elected(EVENTS_SHOWN + 1))
+    again = newest.of(served.views.clusters["prod"], ["prod"])
+    assert [each["kind"] for each in again[:2]] == ["ControllerElected", "IsrShrunk"]
+    assert all(old is new for old, new in zip(first[:-1], again[1:], strict=True))
+
+
+def test_recent_events_are_those_of_a_search_however_they_came() -> None:
+    """Followed step by step, or read at once: the same newest events and elections."""
+    store = EventStore(kept=1000)
+    followed = NewestEvents(store, "prod", most=15, most_changes=60)
+    for seq in range(1, 40):
+        store.apply(event_record(elected(seq)))
+        assert followed.follow(as_of(seq))
+        assert not followed.follow(as_of(seq))
+    at_once = NewestEvents(store, "prod", most=15, most_changes=60)
+    at_once.follow(as_of(39))
+    assert followed.events == at_once.events
+    assert followed.controller_changes == at_once.controller_changes
+    assert [seq_of(event) for event in followed.events] == list(range(39, 39 - 15, -1))
+
+
+def test_events_beyond_the_views_wait_for_them() -> None:
+    """The page never tells of what its figures do not show yet."""
+    store = EventStore(kept=10)
+    recent = NewestEvents(store, "prod", most=15, most_changes=60)
+    for seq in (1, 2, 3):
+        store.apply(event_record(elected(seq)))
+    recent.follow(as_of(2))
+    assert [seq_of(event) for event in recent.events] == [2, 1]
+    recent.follow(as_of(3))
+    assert [seq_of(event) for event in recent.events] == [3, 2, 1]
+
+
+def test_a_new_lineage_begins_anew() -> None:
+    """Events of a store that is no more are not mixed with the new one's."""
+    store = EventStore(kept=10)
+    recent = NewestEvents(store, "prod", most=15, most_changes=60)
+    store.apply(event_record(elected(5)))
+    recent.follow(as_of(5))
+    store.apply(event_record(elected(1, lineage="L2")))
+    recent.follow(as_of(1, lineage="L2"))
+    assert recent.events[0]["id"].startswith("L2/")
+
+
+def test_after_a_flood_the_newest_are_read_at_once() -> None:
+    """More events than one step takes: the newest are still the newest."""
+    store = EventStore(kept=2000)
+    newest = NewestEvents(store, "prod", most=3, most_changes=3)
+    store.apply(event_record(elected(1)))
+    newest.follow(as_of(1))
+    for seq in range(2, 1200):
+        store.apply(event_record(elected(seq)))
+    assert newest.follow(as_of(1199))
+    assert [seq_of(event) for event in newest.events] == [1199, 1198, 1197]
+    assert newest.controller_changes == newest.events
+    assert not newest.follow(as_of(1199))

@@ -1,0 +1,47 @@
+"""A cluster's messages: made again only when there is something else to show."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, watching
+from tests.support.samples import as_of, broker_view, cluster_view, log_view
+
+
+def test_the_delay_is_told_of_changes_that_were_seen_to_come() -> None:
+    """Not of what was there when the page was opened, nor against a clock that is ahead."""
+
+    async def look() -> list[int | None]:
+        served = shown()
+        delays = []
+        async with watching(feed_of(served)) as viewer:
+            delays.append((await heard(viewer, "cluster"))["delay_ms"])
+            for seq, ago in ((2, 250), (3, -250)):
+                log = log_view(last_change_at=served.now - ago)
+                served.write(cluster_view(at=as_of(seq), log=log))
+                delays.append((await heard(viewer, "cluster"))["delay_ms"])
+        return delays
+
+    assert asyncio.run(look()) == [None, 250, None]
+
+
+def test_brokers_are_told_again_only_when_one_changed() -> None:
+    """They may be hundreds, and a heartbeat changes none of them."""
+
+    async def look() -> list[list[str]]:
+        served = shown()
+        kinds = []
+        async with watching(feed_of(served)) as viewer:
+            await heard(viewer, "cluster")
+            for seq, leaders in ((2, 0), (3, 1)):
+                served.write(
+                    broker_view(1, as_of(seq), leaders=leaders), cluster_view(at=as_of(seq))
+                )
+                async with asyncio.timeout(SOON_S):
+                    while "cluster" not in viewer._next:
+                        await viewer.news.wait()
+                        viewer.news.clear()
+                kinds.append([kind for kind, _ in messages(viewer.take()) if kind != "beat"])
+        return kinds
+
+    assert asyncio.run(look()) == [["cluster"], ["brokers", "cluster"]]

@@ -1,0 +1,82 @@
+"""One viewer's stream: a deadline for what is sent, and a place that is free afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import Message
+
+from exporter.live.stream import EventStream
+from exporter.live.viewer import Viewer
+from tests.support.live_feed import SOON_S, feed_of, shown
+
+
+def test_a_viewer_that_takes_nothing_is_dropped() -> None:
+    """What is sent has a deadline; its place is free afterwards."""
+
+    async def look() -> set[Viewer]:
+        feed = feed_of(shown())
+        stream = EventStream(feed, feed.join("prod"), send_within_s=0.05)
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await asyncio.Event().wait()
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async with asyncio.timeout(SOON_S):
+            await stream({"type": "http", "method": "GET"}, receive, send)
+        return feed._viewers
+
+    assert asyncio.run(look()) == set()
+
+
+def test_a_question_for_the_head_alone_is_answered_and_leaves() -> None:
+    """A probe with HEAD gets the type of the stream, no stream, and takes no place."""
+
+    async def look() -> tuple[list[Message], set[Viewer]]:
+        feed = feed_of(shown())
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async with asyncio.timeout(SOON_S):
+            await EventStream(feed, feed.join(None))(
+                {"type": "http", "method": "HEAD"}, receive, send
+            )
+        return sent, feed._viewers
+
+    sent, viewers = asyncio.run(look())
+    assert (b"content-type", b"text/event-stream; charset=utf-8") in sent[0]["headers"]
+    assert [message.get("more_body") for message in sent] == [None, False]
+    assert viewers == set()
+
+
+def test_a_viewer_that_hangs_up_leaves() -> None:
+    """At once, though nothing was to be sent."""
+
+    async def look() -> tuple[list[str], set[Viewer]]:
+        feed = feed_of(shown())
+        stream = EventStream(feed, feed.join("prod"))
+        sent: list[str] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message["type"])
+
+        async def receive() -> Message:
+            return {"type": "http.disconnect"}
+
+        async with asyncio.timeout(SOON_S):
+            await stream({"type": "http", "method": "GET"}, receive, send)
+        return sent, feed._viewers
+
+    sent, viewers = asyncio.run(look())
+    assert sent[0] == "http.response.start"
+    assert viewers == set()

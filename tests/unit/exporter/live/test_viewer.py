@@ -1,0 +1,16 @@
+"""What one viewer is sent: the newest message of each kind, once."""
+
+from __future__ import annotations
+
+from exporter.live.viewer import Viewer
+from tests.support.live_feed import messages
+
+
+def test_a_viewer_that_does_not_read_is_kept_the_newest_state_only() -> None:
+    """States that were not sent yet give way to newer ones: there is never a queue."""
+    viewer = Viewer("prod")
+    for number in range(1000):
+        viewer.offer("cluster", b"event: cluster\ndata: %d\n\n" % number)
+    viewer.offer("beat", b"event: beat\ndata: 0\n\n")
+    assert messages(viewer.take()) == [("cluster", 999), ("beat", 0)]
+    assert viewer.take() == b""
