@@ -1,6 +1,6 @@
 """The watcher's settings.
 
-The rule: every setting is checked before anything starts, says what it is for, and keeps its unit
+The rule: every setting is checked before anything starts, has a description, and keeps its unit
 in its name. Secrets are `SecretStr`, so that nothing prints them.
 """
 
@@ -49,14 +49,15 @@ class WatchSettings(PipelineSettings):
     zk_tls_key_password: SecretStr | None = Field(None, description="The key's password.")
     zk_watches: Literal["auto", "recursive", "one-shot"] = Field(
         "auto",
-        description="How changes are heard of: auto takes recursive watches and, where ZooKeeper "
-        "refuses them (before 3.6), one-shot watches; recursive or one-shot allows only that.",
+        description="How the watcher learns of changes: auto takes recursive watches and, where "
+        "ZooKeeper refuses them (before 3.6), one-shot watches; recursive or one-shot allows only "
+        "that.",
     )
     election_path: str = Field(
         "",
-        description="With several watchers of one cluster, one leads: it is elected among the "
-        "znodes under <election_path>/<cluster>, such as /kcm/election. Empty: no election, one "
-        "watcher runs alone.",
+        description="With several watchers of one cluster, one leads; it is elected by znodes under "
+        "<election_path>/<cluster>, such as /kcm/election. Empty: no election, one watcher runs "
+        "alone.",
     )
     election_zookeeper: str = Field(
         "",
@@ -73,19 +74,21 @@ class WatchSettings(PipelineSettings):
         description="Connect to election_zookeeper's TLS port, with zk_tls's certificates.",
     )
     heartbeat_s: float = Field(
-        10.0, gt=0, le=20, description="Seconds between signs of life in the log."
+        10.0, gt=0, le=20, description="Seconds between heartbeats in the log."
     )
     audit_s: float = Field(
-        300.0, gt=0, description="Seconds between audits: the tree is read again and compared."
+        300.0,
+        gt=0,
+        description="Seconds between reconciliations: the tree is read again and compared.",
     )
     full_resync_s: float = Field(
-        86_400.0, gt=0, description="Seconds between full resyncs that nothing else asked for."
+        86_400.0, gt=0, description="Seconds between full resyncs that nothing else requested."
     )
     resync_reads_per_s: float = Field(
         50_000.0, gt=0, description="Most znodes read per second in a resync."
     )
     audit_reads_per_s: float = Field(
-        5_000.0, gt=0, description="Most znodes read per second in an audit."
+        5_000.0, gt=0, description="Most znodes read per second in a reconciliation."
     )
     buffer_mib: float = Field(
         64.0,

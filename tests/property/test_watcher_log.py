@@ -120,7 +120,7 @@ DEEDS: dict[str, Callable[[Play, str], object]] = {
 
 def tell(steps: list[tuple[str, str]], watches: Watches) -> Play:
     """Let a story happen, then let it come to rest on a live connection."""
-    play = Play(Intervals(audit_ms=30_000, resync_ms=10**12), watches=watches)
+    play = Play(Intervals(reconciliation_ms=30_000, resync_ms=10**12), watches=watches)
     play.zk.put("/brokers/ids")
     play.connect()
     for deed, detail in steps:
@@ -159,7 +159,7 @@ def test_an_audit_at_the_end_confirms_the_log(
     play.pass_time(40_000)
     play.settle()
     assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
-    assert play.watcher.reading.figures.audit_differences == 0
+    assert play.watcher.reader.counts.reconciliation_differences == 0
 
 
 @given(CALM, WATCHES)
@@ -169,7 +169,7 @@ def test_on_a_live_connection_events_alone_tell_everything(
 ) -> None:
     """Without an outage no audit ever finds what the events had not told, or were about to tell."""
     play = tell(steps, watches)
-    assert play.watcher.figures.resyncs == 1
+    assert play.watcher.counts.resyncs == 1
     play.pass_time(40_000)
     play.settle()
-    assert play.watcher.reading.figures.audit_differences == 0
+    assert play.watcher.reader.counts.reconciliation_differences == 0

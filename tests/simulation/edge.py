@@ -25,6 +25,7 @@ from tests.simulation.zookeeper import Answer, Connection, Notice, Server
 from zk_source.watcher.commands import Command, GiveUp, ReplaceClient, Send
 from zk_source.watcher.watcher import Intervals, Watcher
 from zk_source.wire.inbox import (
+    FoldView,
     Inbox,
     Item,
     Notification,
@@ -32,7 +33,6 @@ from zk_source.wire.inbox import (
     Overflow,
     Reply,
     SessionChanged,
-    View,
 )
 from zk_source.wire.operations import Err, Sync
 
@@ -211,7 +211,7 @@ class Edge:
         if self._muted and not self.waiting and not self._in_flight:
             self._muted = False
             self.watcher.on_pipeline_back(self.now)
-        self.watcher.reading.room = len(self.waiting) < MOST_WAITING // 2
+        self.watcher.reader.room = len(self.waiting) < MOST_WAITING // 2
         self.watcher.recorder.clock_ahead_ms = self.clock_ahead_ms
         self.watcher.on_tick(self.now)
         self._carry_out()
@@ -232,13 +232,13 @@ class Edge:
                 self.watcher.on_session(SessionState(item.state), item.server, now)
             case Overflow(dropped=dropped):
                 self.watcher.on_overflow(dropped, now)
-            case View():
+            case FoldView():
                 self._note_view(item)
                 self.watcher.on_view(item, now)
             case OtherWatcher():
                 self.watcher.on_other_watcher(item, now)
 
-    def _note_view(self, view: View) -> None:
+    def _note_view(self, view: FoldView) -> None:
         if (view.generation, view.seq) >= self._rebased_at:
             self._view_zxid = view.read_zxid
 
@@ -279,7 +279,7 @@ class Edge:
                 self.end()
 
     def _note_walk(self) -> None:
-        walk = self.watcher.reading.walk
+        walk = self.watcher.reader.walk
         if walk is not self._walk:
             self._walk = walk
             if walk is not None and self.connection is not None:
@@ -356,13 +356,13 @@ class Edge:
         self.world.clock.at(self._told_at, lambda: self.put(item))
 
 
-def read_view(value: bytes) -> View | None:
+def read_view(value: bytes) -> FoldView | None:
     """Return what readback makes of a cluster's view."""
     view = decode_view(value)
     if not isinstance(view, ClusterView):
         return None
     wanted = view.resync_wanted
-    return View(
+    return FoldView(
         lineage=view.as_of.lineage,
         generation=view.as_of.generation,
         seq=view.as_of.seq,

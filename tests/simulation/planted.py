@@ -26,9 +26,9 @@ from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.intake.view_store import ViewStore
 from streaming import processor
 from zk_source.watcher.generation_fencing import Generations
-from zk_source.watcher.readiness import Readiness, Ready, Wait
-from zk_source.watcher.reading import Purpose, Reading
+from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
+from zk_source.watcher.tree_reader import Purpose, TreeReader
 from zk_source.wire.inbox import Inbox, Item, Notification
 from zk_source.wire.operations import ZnodeData
 
@@ -137,12 +137,12 @@ def generation_reused() -> AbstractContextManager[None]:
 
 
 def digest_of_the_scan() -> AbstractContextManager[None]:
-    """An audit states the digest of what its walk read, not of what was published by then."""
+    """A reconciliation states the digest of what its walk read, not of what was published by then."""
     scan: dict[str, int] = {}
-    real_read, real_tell = Reading._on_value, Recorder.reconciled
+    real_read, real_tell = TreeReader._on_value, Recorder.reconciled
 
-    def on_value(self: Reading, read: Any, result: Any, *args: Any, live: bool) -> str | None:
-        if self.walk is not None and not live and self.doing(Purpose.AUDIT):
+    def on_value(self: TreeReader, read: Any, result: Any, *args: Any, live: bool) -> str | None:
+        if self.walk is not None and not live and self.doing(Purpose.RECONCILIATION):
             scan.pop(read[1], None)
             if isinstance(result, ZnodeData):
                 scan[read[1]] = result.mzxid
@@ -159,7 +159,7 @@ def digest_of_the_scan() -> AbstractContextManager[None]:
         return told
 
     stack = contextlib.ExitStack()
-    stack.enter_context(_patched(Reading, "_on_value", on_value))
+    stack.enter_context(_patched(TreeReader, "_on_value", on_value))
     stack.enter_context(_patched(Recorder, "reconciled", reconciled))
     return _closing(stack)
 
@@ -172,13 +172,13 @@ def _closing(stack: contextlib.ExitStack) -> Iterator[None]:
 
 def lagging_follower_believed() -> AbstractContextManager[None]:
     """A resync begins on whatever server the watcher is on, however far it is."""
-    real = Readiness.judge
+    real = ReadinessCheck.judge
 
-    def judge(self: Readiness, *args: Any) -> Ready | Wait:
+    def judge(self: ReadinessCheck, *args: Any) -> ResyncReadiness | Wait:
         self._needed_zxid = 0
         return real(self, *args)
 
-    return _patched(Readiness, "judge", judge)
+    return _patched(ReadinessCheck, "judge", judge)
 
 
 def tombstone_without_as_of() -> AbstractContextManager[None]:

@@ -64,7 +64,7 @@ def unrest(world: World, since_ms: int, told: Position) -> str | None:
     if len(live) != 1:
         return f"{len(live)} watchers live"
     edge = live[0]
-    reading = edge.watcher.reading
+    reading = edge.watcher.reader
     pending = (reading.walk, edge.watcher.in_flight, len(edge.inbox), edge.waiting, reading.dirty)
     if any(pending):
         return "the watcher is busy"

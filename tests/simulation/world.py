@@ -20,7 +20,7 @@ from tests.simulation.reader import Exporter
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
 from zk_source.watcher.watcher import Intervals
-from zk_source.wire.inbox import View
+from zk_source.wire.inbox import FoldView
 from zk_source.wire.operations import ZnodeData
 
 OLD = 0.3
@@ -67,7 +67,9 @@ class World:
         self.exporter = Exporter(self)
         self.exporter.on_event = self.oracle.on_event
         daily = 10**12 if self.rng.random() < 0.7 else 90_000
-        self.intervals = Intervals(audit_ms=self.rng.choice((1_000, 20_000)), resync_ms=daily)
+        self.intervals = Intervals(
+            reconciliation_ms=self.rng.choice((1_000, 20_000)), resync_ms=daily
+        )
         self.start_watcher()
 
     def hit(self, kind: str) -> None:
@@ -159,7 +161,7 @@ class World:
             if edge.alive and edge.connection is not None and edge.connection.server is server:
                 edge.cut()
 
-    def history(self) -> tuple[int, View | None]:
+    def history(self) -> tuple[int, FoldView | None]:
         """Return what a new watcher reads first: the highest generation, the cluster's view."""
         key = "prod/cluster"
         views = [read_view(r.value) for r in self.views.records if r.key == key and r.value]

@@ -315,7 +315,7 @@ class Play:
         self.carry_out()
         for _ in range(most):
             if not (self.deliver_one() or self.zk.answer_one()):
-                if not self.watcher.in_flight and self.watcher.reading.walk is None:
+                if not self.watcher.in_flight and self.watcher.reader.walk is None:
                     return
                 self.pass_time(5)
         raise AssertionError(f"not settled: {self.watcher.in_flight} requests in flight")

@@ -1,13 +1,13 @@
 """One watcher's place in the election of its cluster's leader: kazoo's lock in one session.
 
-The rule: a win is not remembered, it is proved again and again. A proof is one round trip, sync and
-then exists, that finds our election znode under our session; it counts from the moment at which
-it was asked for. So nothing that a paused process still believes is taken for true: its proof is
-old, and the next one fails. `leadership` says what may be done with a proof.
+The rule: a win is proved again and again. A proof is one round trip, sync and then exists, that
+finds our election znode under our session; it counts from the moment at which it was asked for. So
+a process that was paused has an old proof, and its next one fails. `leader_elector` turns proofs
+into a lease.
 
-A candidacy is one ZooKeeper session. It ends with it, however that ends, and a new one is made:
-kazoo's lock would go on in its next session, where a znode that it failed to delete could stand
-before it for ever. The lock is fair, so whoever leads next has a larger czxid.
+A candidacy is one ZooKeeper session and ends with it; then a new one is made. kazoo's lock would go
+on in its next session, where a znode that it failed to delete could stand before it for ever. The
+lock is fair, so the next leader has a larger czxid.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MOST_RECONNECT_S = 1.0
 """Longest pause between two tries: a standby must not sleep through the end of its leader."""
 
 PROOFS_PER_LEASE = 4
-"""So often is the lead proved while one proof counts: one late answer does not hold the log."""
+"""How often the lease is proved while one proof counts: one late answer does not hold the log."""
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _MS = 1000
 
 
@@ -44,17 +44,17 @@ def now_s() -> float:
 
 
 class Proof(NamedTuple):
-    """The election's word that we lead."""
+    """An answer of ZooKeeper that shows that we lead."""
 
     czxid: int
     """Of our election znode: it grows from leader to leader."""
     asked_at: float
     lease_s: float
-    """So long after it was asked for the session lives, whatever became of us."""
+    """For how long after `asked_at` the session lives, whatever becomes of this process."""
 
 
 class _Connection(Authenticating):
-    """kazoo's connection handler, which tells the session's timeout and why it cannot connect."""
+    """kazoo's connection handler, which keeps the session's timeout and why it cannot connect."""
 
     lease_s = 1.0
     last_error = ""
@@ -66,7 +66,7 @@ class _Connection(Authenticating):
             self.last_error = f"{host}:{port}: {error}"
             raise
         # Two thirds of the timeout that was agreed on, as kazoo waits for a silent server. The
-        # last third is for a follower: it tells its leader only now and then that we are alive.
+        # last third is for a follower: it reports only now and then to its leader that we are alive.
         self.lease_s = read_timeout_ms / _MS
         return read_timeout_ms, connect_timeout_ms
 
@@ -87,22 +87,22 @@ class _Contender(Lock):  # type: ignore[misc]  # kazoo ships no types
 
 
 class Candidacy:
-    """Stands for election in one session, and says whether it leads."""
+    """Stands for election in one session, and proves that it leads."""
 
     def __init__(
         self, settings: WatchSettings, identifier: str, *, on_change: Callable[[], None]
     ) -> None:
-        """Describe it; `on_change` is called, in some thread, when there may be news."""
+        """Describe it; `on_change` is called, in any thread, when the proof or the session changed."""
         there = settings.for_election()
         self.path = f"{there.chroot}{settings.election_path}/{settings.cluster}"
         self.proof: Proof | None = None
         """The newest; None while we do not lead."""
         self.refused = ""
-        """What the ensemble lacks or does not allow us; empty while nothing is known of it."""
+        """What the ensemble lacks or does not allow; empty while there is no such problem."""
         self._chroot = there.chroot
         self._identifier = identifier
         self._on_change = on_change
-        self._doubted_at = 0.0
+        self._invalidated_at = 0.0
         self._down_since = now_s()
         self._connected = threading.Event()
         self._ended = threading.Event()
@@ -119,9 +119,9 @@ class Candidacy:
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
 
     @property
-    def doubted_at(self) -> float:
+    def invalidated_at(self) -> float:
         """Proofs that were asked for before this do not count."""
-        return self._doubted_at
+        return self._invalidated_at
 
     @property
     def ended(self) -> bool:
@@ -148,13 +148,13 @@ class Candidacy:
         self._client.start_async()
         self._thread.start()
 
-    def doubt(self) -> None:
-        """Ask for a proof newer than now: there is a sign that somebody else leads."""
-        self._doubted_at = now_s()
+    def invalidate(self) -> None:
+        """Ask for a proof newer than now: another watcher may lead."""
+        self._invalidated_at = now_s()
         self._wake.set()
 
     def close(self) -> None:
-        """End the session, and with it the lead; waits at most a few seconds."""
+        """End the session, and with it the lease; waits at most a few seconds."""
         self._end()
         stop_client(self._client)
 
@@ -168,7 +168,7 @@ class Candidacy:
         self._on_change()
 
     def _on_state(self, state: str) -> None:
-        """Take in what kazoo says of the session, on kazoo's thread."""
+        """Take in a state of the session, on kazoo's thread."""
         if state == KazooState.CONNECTED:
             self._connected.set()
             self._wake.set()
@@ -176,14 +176,14 @@ class Candidacy:
         if self._connected.is_set():
             self._down_since = now_s()
         self._connected.clear()
-        self._doubted_at = now_s()
+        self._invalidated_at = now_s()
         if state == KazooState.LOST:
             self._end()
 
     def _run(self) -> None:
         try:
             while not self._ended.is_set() and not self._may_stand():
-                self._ended.wait(_LOOK_S)
+                self._ended.wait(_POLL_S)
             self._stand()
         except NoAuthError:
             self.refused = f"to let us create and delete election znodes under {self.path}"
@@ -193,8 +193,8 @@ class Candidacy:
             self._end()
 
     def _may_stand(self) -> bool:
-        """Wait for a connection, and see that the chroot is there: it is not ours to make."""
-        if not self._connected.wait(_LOOK_S):
+        """Wait for a connection, and check that the chroot exists: it is not ours to make."""
+        if not self._connected.wait(_POLL_S):
             return False
         if self._chroot and self._client.exists(self._chroot) is None:
             self.refused = f"the chroot {self._chroot}: it is not there"
@@ -203,7 +203,7 @@ class Candidacy:
         return True
 
     def _stand(self) -> None:
-        """Wait for the lead, and prove it until the session ends."""
+        """Wait until we lead, and prove it until the session ends."""
         self._lock = _Contender(self._client, self.path, self._identifier, self._ended)
         if self._ended.is_set() or not self._lock.acquire():
             return
@@ -213,7 +213,7 @@ class Candidacy:
             self._wake.clear()
 
     def _prove(self, node: str) -> bool:
-        """Ask whether we lead; False when we do not. Without an answer nothing is known."""
+        """Ask whether we lead; False when we do not. Without an answer the proof grows old."""
         if not self._connected.is_set():
             return True
         asked_at = now_s()

@@ -47,7 +47,7 @@ class Limits(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What became of the changes since the last look. After a failure the producer is done for."""
+    """What became of changes since the last poll. After a failure the producer cannot be used."""
 
     delivered: int = 0
     failed: int = 0
@@ -55,7 +55,7 @@ class Delivery(NamedTuple):
 
 
 class Publisher:
-    """The log of one cluster, to be appended to."""
+    """Appends to the log of one cluster."""
 
     def __init__(
         self, settings: PipelineSettings, topics: EnsuredTopics, cluster: str, *, limits: Limits
@@ -68,7 +68,7 @@ class Publisher:
             # 0: for ever. Dropping is ours to decide and to count.
             "message.timeout.ms": 0,
             "message.max.bytes": LARGEST_MESSAGE_BYTES,
-            # A topic that is gone is told after this; the topics were there when we started.
+            # A missing topic is reported after this; the topics were there when we started.
             "topic.metadata.propagation.max.ms": 5_000,
             "compression.type": "lz4",
             "socket.nagle.disable": True,
@@ -139,7 +139,7 @@ class Publisher:
             self._bytes_in_flight += len(data)
 
     def overflowing(self) -> bool:
-        """Tell whether more waits than the settings allow."""
+        """Return whether more waits than the settings allow."""
         limits = self._limits
         return self.bytes_held > limits.buffer_bytes or len(self._waiting) > limits.buffer_changes
 
@@ -151,7 +151,7 @@ class Publisher:
         return dropped
 
     def poll(self) -> Delivery:
-        """Take in the producer's reports; return what became of changes since the last call."""
+        """Serve the producer's callbacks; return what became of changes since the last call."""
         self._producer.poll(0)
         delivery, self._delivery = self._delivery, Delivery()
         return delivery
@@ -163,7 +163,7 @@ class Publisher:
         self._producer.flush(0)
 
     def close(self, timeout_s: float) -> bool:
-        """Send all that waits; tell whether Kafka acknowledged everything in time."""
+        """Send all that waits; return whether Kafka acknowledged everything in time."""
         self.pump()
         self._producer.flush(timeout_s)
         clean = self.idle

@@ -20,7 +20,7 @@ from controller_model.records.views import ClusterView, decode_view
 from pipeline.runtime import Backoff
 from pipeline.settings import PipelineSettings
 from pipeline.topics import EnsuredTopics, client_properties
-from zk_source.wire.inbox import Inbox, OtherWatcher, View
+from zk_source.wire.inbox import FoldView, Inbox, OtherWatcher
 
 FIRST_LOOK_BACK = 200
 """Messages read from the end at first; ten times as many while our cluster was not among them."""
@@ -37,7 +37,7 @@ class History(NamedTuple):
 
     generation: int
     """The highest of our cluster; 0 when it is new."""
-    view: View | None
+    view: FoldView | None
 
 
 class _Origin(msgspec.Struct, frozen=True):
@@ -167,7 +167,7 @@ class Readback:
         self._consumer.unassign()
         return messages
 
-    def _last_view(self, messages: list[Message]) -> View | None:
+    def _last_view(self, messages: list[Message]) -> FoldView | None:
         for message in reversed(messages):
             view = self._view(message)
             if view is not None:
@@ -178,7 +178,7 @@ class Readback:
         origins = [origin for origin in map(self._origin, messages) if origin is not None]
         return max((origin.generation for origin in origins), default=None)
 
-    def _view(self, message: Message) -> View | None:
+    def _view(self, message: Message) -> FoldView | None:
         value = message.value()
         if message.key() != self._view_key or value is None:
             return None
@@ -189,7 +189,7 @@ class Readback:
         if not isinstance(view, ClusterView) or view.cluster != self._cluster:
             return None
         wanted = view.resync_wanted
-        return View(
+        return FoldView(
             lineage=view.as_of.lineage,
             generation=view.as_of.generation,
             seq=view.as_of.seq,

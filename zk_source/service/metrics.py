@@ -15,11 +15,11 @@ _DELAY_BUCKETS_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
     *(10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
 )
-"""From milliseconds to half an hour: a quantile is never told above the last finite one."""
+"""From milliseconds to half an hour: a quantile never exceeds the last finite one."""
 
 
 class WatcherMetrics:
-    """What one cluster's watcher tells of itself."""
+    """The metrics of one cluster's watcher."""
 
     def __init__(self, registry: CollectorRegistry, cluster: str) -> None:
         self._registry = registry
@@ -30,29 +30,30 @@ class WatcherMetrics:
         self._gauges: dict[str, Gauge] = {}
         state = Gauge(
             "kcm_watcher_session_state",
-            "1 for the state that the ZooKeeper session is in; CONNECTED in health, else nothing "
-            "of the cluster is seen.",
+            "1 for the state of the watcher's ZooKeeper session, 0 for the others; CONNECTED in "
+            "health.",
             ["cluster", "state"],
             registry=registry,
         )
         self._states = {name: state.labels(cluster, name.value) for name in SessionState}
         changes = Counter(
             "kcm_watcher_changes",
-            "Changes written to the log, by kind.",
+            "Changes that the watcher appended to the log, by kind.",
             ["cluster", "kind"],
             registry=registry,
         )
         self._changes = {kind: changes.labels(cluster, kind.value) for kind in ChangeKind}
         self._leader = Gauge(
             "kcm_watcher_leader",
-            "1 if this watcher may write the log now, 0 if it stands by or cannot prove its lead; "
-            "over all watchers of a cluster 1 in health.",
+            "1 while this watcher may write the log, 0 while it stands by or its lease is unproven; "
+            "the sum over a cluster's watchers is 1 in health.",
             ["cluster"],
             registry=registry,
         ).labels(cluster)
         self._delay = Histogram(
             "kcm_watcher_change_delay_seconds",
-            "From a znode's change, by ZooKeeper's clock, to its way to the log, resyncs apart.",
+            "Seconds from a znode's change, by ZooKeeper's clock, until the watcher appends it to the "
+            "log, without resyncs.",
             ["cluster"],
             buckets=_DELAY_BUCKETS_S,
             registry=registry,
@@ -68,7 +69,7 @@ class WatcherMetrics:
         self._leader.set(leads)
 
     def standby(self, dropped: int) -> None:
-        """Show a watcher that sees nothing; whoever counts next begins at 0, with these dropped."""
+        """Show a watcher without a session; its next counts begin at 0, with these dropped."""
         self.leads(leads=False)
         self.session(SessionState.LOST)
         for gauge in self._gauges.values():

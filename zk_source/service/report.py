@@ -1,6 +1,6 @@
-"""From the watcher's and the publisher's own counts to metrics, each with its help text.
+"""The watcher's metrics, each with its HELP text and where its value is read.
 
-The rule: one entry for each figure, from which it is shown and documented.
+The rule: one entry for each metric, from which it is served and documented.
 """
 
 from __future__ import annotations
@@ -13,97 +13,111 @@ from zk_source.service.metrics import WatcherMetrics
 from zk_source.watcher.watcher import Watcher
 
 
-class Counted(NamedTuple):
-    """What keeps the counts."""
+class Sources(NamedTuple):
+    """Where the values are read."""
 
     watcher: Watcher
     publisher: Publisher
     queue_length: int
 
 
-class Figure(NamedTuple):
+class WatcherMetric(NamedTuple):
     """One metric: kcm_watcher_<name>, with _total behind it if it only grows."""
 
     name: str
     help: str
-    read: Callable[[Counted], float]
+    read: Callable[[Sources], float]
 
 
 GAUGES = (
-    Figure(
+    WatcherMetric(
         "znodes",
-        "Znodes that the log says exist.",
-        lambda counted: len(counted.watcher.recorder.published),
+        "Znodes that exist according to the log.",
+        lambda sources: len(sources.watcher.recorder.published),
     ),
-    Figure(
+    WatcherMetric(
         "denied_paths",
-        "Paths that the watcher may not read; 0 in health.",
-        lambda counted: len(counted.watcher.recorder.denied),
+        "Znodes that ZooKeeper's ACLs do not let the watcher read; 0 in health.",
+        lambda sources: len(sources.watcher.recorder.denied),
     ),
-    Figure(
+    WatcherMetric(
         "queue_length",
-        "Notifications and replies that wait to be looked at; near 0 in health.",
-        lambda counted: counted.queue_length,
+        "Notifications and replies from ZooKeeper that wait to be handled; near 0 in health.",
+        lambda sources: sources.queue_length,
     ),
-    Figure(
+    WatcherMetric(
         "dirty_paths",
-        "Changed paths that wait to be read.",
-        lambda counted: len(counted.watcher.reading.dirty),
+        "Znodes that changed and are not yet read again; near 0 in health.",
+        lambda sources: len(sources.watcher.reader.dirty),
     ),
-    Figure(
+    WatcherMetric(
         "buffer_changes",
-        "Changes that wait for the pipeline's Kafka.",
-        lambda counted: counted.publisher.waiting,
+        "Changes that wait to be sent to the pipeline's Kafka; near 0 in health.",
+        lambda sources: sources.publisher.waiting,
     ),
-    Figure(
+    WatcherMetric(
         "buffer_bytes",
-        "Bytes of changes that the pipeline's Kafka has not acknowledged.",
-        lambda counted: counted.publisher.bytes_held,
+        "Bytes of changes that the pipeline's Kafka has not acknowledged yet.",
+        lambda sources: sources.publisher.bytes_held,
     ),
 )
 
 TOTALS = (
-    Figure(
-        "events", "Notifications from ZooKeeper.", lambda counted: counted.watcher.figures.events
+    WatcherMetric(
+        "events",
+        "Notifications received from ZooKeeper.",
+        lambda sources: sources.watcher.counts.events,
     ),
-    Figure("reads", "Znodes read.", lambda counted: counted.watcher.reading.figures.reads),
-    Figure("resyncs", "Resyncs begun.", lambda counted: counted.watcher.figures.resyncs),
-    Figure("audits", "Audits ended.", lambda counted: counted.watcher.figures.audits),
-    Figure(
+    WatcherMetric(
+        "reads",
+        "Reads of znodes answered by ZooKeeper.",
+        lambda sources: sources.watcher.reader.counts.reads,
+    ),
+    WatcherMetric(
+        "resyncs",
+        "Resyncs that began: each publishes every znode again.",
+        lambda sources: sources.watcher.counts.resyncs,
+    ),
+    WatcherMetric(
+        "audits",
+        "Reconciliations that ended: each compares the whole tree with the log.",
+        lambda sources: sources.watcher.counts.reconciliations,
+    ),
+    WatcherMetric(
         "audit_differences",
-        "Values that an audit found and no notification had told; 0 in health.",
-        lambda counted: counted.watcher.reading.figures.audit_differences,
+        "Changes that only a reconciliation found, without a notification; 0 in health.",
+        lambda sources: sources.watcher.reader.counts.reconciliation_differences,
     ),
-    Figure(
+    WatcherMetric(
         "dropped_notifications",
-        "Notifications dropped for want of memory; each time a resync follows.",
-        lambda counted: counted.watcher.figures.overflows,
+        "Notifications dropped because too many waited; a resync follows each time.",
+        lambda sources: sources.watcher.counts.overflows,
     ),
-    Figure(
+    WatcherMetric(
         "dropped_changes",
-        "Changes dropped because the pipeline's Kafka was away; a resync follows.",
-        lambda counted: counted.watcher.recorder.dropped,
+        "Changes dropped because the pipeline's Kafka did not take them in time; a resync follows.",
+        lambda sources: sources.watcher.recorder.dropped,
     ),
-    Figure(
+    WatcherMetric(
         "omitted_data",
-        "Changes too large for the log that went without data.",
-        lambda counted: counted.publisher.omitted,
+        "Changes published without their data because they were too large for the log.",
+        lambda sources: sources.publisher.omitted,
     ),
-    Figure(
+    WatcherMetric(
         "published_bytes",
-        "Bytes that the pipeline's Kafka took.",
-        lambda counted: counted.publisher.bytes_published,
+        "Bytes of changes that the pipeline's Kafka acknowledged.",
+        lambda sources: sources.publisher.bytes_published,
     ),
 )
 
 
-def report_figures(
+def report_metrics(
     metrics: WatcherMetrics, watcher: Watcher, publisher: Publisher, queue_length: int
 ) -> None:
     """Bring the metrics up to date."""
-    counted = Counted(watcher, publisher, queue_length)
-    metrics.session(watcher.sight.state)
-    for figure in GAUGES:
-        metrics.gauge(figure.name, figure.help, figure.read(counted))
-    for figure in TOTALS:
-        metrics.total(figure.name, figure.help, figure.read(counted))
+    sources = Sources(watcher, publisher, queue_length)
+    metrics.session(watcher.session.state)
+    for metric in GAUGES:
+        metrics.gauge(metric.name, metric.help, metric.read(sources))
+    for metric in TOTALS:
+        metrics.total(metric.name, metric.help, metric.read(sources))

@@ -1,9 +1,9 @@
-"""The watcher at work: carries out what the decisions say, and tells them what happened.
+"""The watcher at work: passes what happens to the decisions, and carries their commands out.
 
 The rule: one thread takes from the inbox, lets `watcher` decide, sends, publishes. Everything that
 blocks for long happens before the loop (the pipeline's Kafka) or in other threads (sockets). It
-ends when `stop` is set, or by raising the one line that the user must hear. Whether anything may
-leave is asked of the lead each time anew: without it changes wait (`leadership`).
+ends when `stop` is set, or by raising the error that the user must see. The lease is checked each
+time before anything is published: without a valid one changes wait (`leader_elector`).
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from pipeline.runtime import (
 )
 from pipeline.topics import EnsuredTopics, ensure_topics
 from zk_source.config import WatchSettings
-from zk_source.election.leadership import Lead, Standing, find_office
+from zk_source.election.leader_elector import Lease, LeaseStatus, make_elector
 from zk_source.log.publisher import Limits, Publisher
 from zk_source.log.readback import Readback
 from zk_source.service.metrics import WatcherMetrics
-from zk_source.service.report import report_figures
+from zk_source.service.report import report_metrics
 from zk_source.watcher.commands import (
     Command,
     GiveUp,
+    GiveUpReason,
     NoBrokers,
     ReplaceClient,
     Send,
-    Trouble,
     Warn,
 )
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
 from zk_source.wire.inbox import (
+    FoldView,
     Inbox,
     Item,
     Notification,
@@ -49,7 +50,6 @@ from zk_source.wire.inbox import (
     Overflow,
     Reply,
     SessionChanged,
-    View,
 )
 from zk_source.wire.jute import BadReplyError, decode
 from zk_source.wire.operations import Err, Result
@@ -57,7 +57,7 @@ from zk_source.zookeeper.ensemble import WatchedEnsemble
 from zk_source.zookeeper.server_health import watched_health
 
 MOST_ITEMS_AT_ONCE = 500
-"""Inbox items between two looks at everything else: some milliseconds of work."""
+"""Inbox items taken before everything else gets its turn: some milliseconds of work."""
 
 _MS = 1000
 
@@ -69,7 +69,7 @@ METRICS_EVERY_S = 0.5
 
 
 def run(settings: WatchSettings, stop: threading.Event) -> None:
-    """Watch one cluster until `stop` is set; raises a KcmError for what the user must hear."""
+    """Watch one cluster until `stop` is set; raises a KcmError for what the user must mend."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, settings.cluster)
     server = start_metrics_server(registry, settings.metrics_host, settings.watcher_metrics_port)
@@ -77,23 +77,23 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
     log.info("metrics are served", host=settings.metrics_host, port=server.port)
     pause = Backoff(first_s=1.0, most_s=30.0)
     dropped = 0
-    # The fold adds up what was dropped by name: whoever goes on counting keeps it.
+    # The fold adds up dropped changes by watcher name: a name is kept with its count.
     name = secrets.token_hex(3)
-    office = find_office(settings)
+    elector = make_elector(settings)
     try:
         while not stop.is_set():
             ensure_topics(settings, stop=stop)
             metrics.standby(dropped)
-            lead = office.wait(stop)
-            if lead is None:
+            lease = elector.wait(stop)
+            if lease is None:
                 break
-            # A standby may have waited for weeks: the topics are looked at once more.
+            # A standby may have waited for weeks: the topics are checked again.
             topics = ensure_topics(settings, stop=stop)
-            service = WatcherService(settings, topics, metrics, lead, name=name, dropped=dropped)
+            service = WatcherService(settings, topics, metrics, lease, name=name, dropped=dropped)
             try:
                 service.run(stop)
-            except LeadLostError:
-                log.warning("the lead is lost: nothing more is published, standing by")
+            except LeaseLostError:
+                log.warning("the lease is lost: nothing more is published, standing by")
                 name, dropped = secrets.token_hex(3), 0
             except LogLostError as error:
                 dropped = error.dropped
@@ -104,7 +104,7 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
         if not stop.is_set():
             raise
     finally:
-        office.close()
+        elector.close()
         server.close()
 
 
@@ -116,7 +116,7 @@ class LogLostError(Exception):
         self.dropped = dropped
 
 
-class LeadLostError(Exception):
+class LeaseLostError(Exception):
     """Another watcher leads, or soon will."""
 
 
@@ -128,15 +128,15 @@ class WatcherService:
         settings: WatchSettings,
         topics: EnsuredTopics,
         metrics: WatcherMetrics,
-        lead: Lead,
+        lease: Lease,
         *,
         name: str,
         dropped: int = 0,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._lead = lead
-        self._held = False
+        self._lease = lease
+        self._unproven = False
         self._name = name
         self._log = get_logger("watcher").bind(cluster=settings.cluster, watcher=self._name)
         self._inbox = Inbox()
@@ -146,14 +146,14 @@ class WatcherService:
             _now_ms(),
             intervals=_intervals(settings),
             watches=Watches(settings.zk_watches),
-            elected=lead.czxid,
+            elected=lease.czxid,
         )
         self._watcher.recorder.dropped = dropped
         limits = Limits(int(settings.buffer_mib * 1024 * 1024), settings.buffer_changes)
         self._publisher = Publisher(settings, topics, settings.cluster, limits=limits)
         self._readback = Readback(settings, topics, settings.cluster, self._name)
         self._ensemble = WatchedEnsemble(settings, self._inbox, self._log)
-        self._doubted_generation = 0
+        self._contested_generation = 0
         self._muted = False
         self._in_resync = False
         self._metrics_at = 0.0
@@ -180,14 +180,14 @@ class WatcherService:
             self._close()
 
     def _server(self) -> str:
-        """Return the server that may be asked how it is: not by TLS, not without a session."""
-        sight = self._watcher.sight
-        return sight.server if sight.connected and not self._settings.zk_tls else ""
+        """Return the server whose health may be asked for; empty with TLS or without a session."""
+        session = self._watcher.session
+        return session.server if session.connected and not self._settings.zk_tls else ""
 
     def _close(self) -> None:
         self._ensemble.close()
         self._readback.close()
-        if self._lead.standing is not Standing.LEADING:
+        if self._lease.status is not LeaseStatus.VALID:
             self._publisher.abandon()
         elif not self._publisher.close(GOODBYE_S):
             self._log.warning(
@@ -209,13 +209,13 @@ class WatcherService:
             item = self._inbox.take(0) if taken < MOST_ITEMS_AT_ONCE else None
         now_ms = _now_ms()
         self._check_delivery(now_ms)
-        if not self._watcher.sight.connected:
-            self._ensemble.check(resynced=bool(self._watcher.figures.resyncs))
-        self._watcher.reading.room = self._publisher.has_room
+        if not self._watcher.session.connected:
+            self._ensemble.check(resynced=bool(self._watcher.counts.resyncs))
+        self._watcher.reader.room = self._publisher.has_room
         self._watcher.recorder.clock_ahead_ms = _clock_ms() - now_ms
         self._watcher.on_tick(now_ms)
         self._carry_out()
-        self._show()
+        self._update_metrics()
 
     def _take_in(self, item: Item, now_ms: int) -> None:
         match item:
@@ -227,11 +227,11 @@ class WatcherService:
                 self._take_in_session(item, now_ms)
             case Overflow(dropped=dropped):
                 self._watcher.on_overflow(dropped, now_ms)
-            case View():
-                self._look_at(item.watcher, item.generation)
+            case FoldView():
+                self._check_writer(item.watcher, item.generation)
                 self._watcher.on_view(item, now_ms)
             case OtherWatcher():
-                self._look_at(item.watcher, item.generation)
+                self._check_writer(item.watcher, item.generation)
                 self._watcher.on_other_watcher(item, now_ms)
 
     def _take_in_reply(self, reply: Reply, now_ms: int) -> None:
@@ -251,15 +251,15 @@ class WatcherService:
     def _take_in_session(self, change: SessionChanged, now_ms: int) -> None:
         state = SessionState(change.state)
         self._watcher.on_session(state, change.server, now_ms)
-        tell = self._log.info if state is SessionState.CONNECTED else self._log.warning
-        tell("ZooKeeper session", state=state.value, zookeeper=change.server)
+        log = self._log.info if state is SessionState.CONNECTED else self._log.warning
+        log("ZooKeeper session", state=state.value, zookeeper=change.server)
 
-    def _look_at(self, watcher: str, generation: int) -> None:
-        """Hold the log at the sight of a rival: it may be the leader that came after us."""
+    def _check_writer(self, watcher: str, generation: int) -> None:
+        """Invalidate the lease when another watcher writes: it may be the leader that came after us."""
         generations = self._watcher.generations
-        if generation > self._doubted_generation and generations.is_rival(watcher, generation):
-            self._doubted_generation = generation
-            self._lead.doubt()
+        if generation > self._contested_generation and generations.competes(watcher, generation):
+            self._contested_generation = generation
+            self._lease.invalidate()
 
     # --- acting -----------------------------------------------------------------------------
 
@@ -273,27 +273,27 @@ class WatcherService:
             self._muted = True
             dropped = self._publisher.drop_waiting()
             reason = (
-                "the lead could not be proved"
-                if self._held
+                "the lease could not be proved"
+                if self._unproven
                 else "the pipeline's Kafka did not take changes"
             )
             self._watcher.on_dropped(dropped, f"{reason} in time", _now_ms())
 
     def _may_publish(self) -> bool:
-        """Say whether the lead allows it now; raises LeadLostError when it is gone."""
-        standing = self._lead.standing
-        if standing is Standing.LOST:
-            raise LeadLostError
-        held = standing is Standing.HELD
-        if held is not self._held:
-            self._held = held
-            self._metrics.leads(leads=not held)
+        """Return whether the lease is valid; raises LeaseLostError when it has ended."""
+        status = self._lease.status
+        if status is LeaseStatus.LOST:
+            raise LeaseLostError
+        unproven = status is LeaseStatus.UNPROVEN
+        if unproven is not self._unproven:
+            self._unproven = unproven
+            self._metrics.leads(leads=not unproven)
             self._log.warning(
-                "the lead is not sure: changes wait"
-                if held
-                else "the lead is sure again: changes go on"
+                "the lease is unproven: changes wait"
+                if unproven
+                else "the lease is proved again: changes are published"
             )
-        return not held
+        return not unproven
 
     def _do(self, command: Command) -> None:
         match command:
@@ -306,8 +306,8 @@ class WatcherService:
                 self._log.warning("new ZooKeeper client", reason=reason)
                 self._ensemble.connect()
             case NoBrokers():
-                self._ensemble.tell_no_brokers()
-            case GiveUp(trouble=Trouble.OTHER_WATCHER, message=message):
+                self._ensemble.report_no_brokers()
+            case GiveUp(reason=GiveUpReason.OTHER_WATCHER, message=message):
                 raise ConflictError(message)
             case GiveUp(message=message):
                 raise EnvironmentProblemError(message)
@@ -328,26 +328,26 @@ class WatcherService:
         if delivery.failed:
             lost = delivery.failed + self._publisher.drop_waiting()
             raise LogLostError(delivery.error, self._watcher.recorder.dropped + lost)
-        if self._muted and self._publisher.idle and not self._held:
+        if self._muted and self._publisher.idle and not self._unproven:
             self._muted = False
             self._log.info("the pipeline's Kafka takes changes again")
             self._watcher.on_pipeline_back(now_ms)
 
-    def _show(self) -> None:
+    def _update_metrics(self) -> None:
         now = time.monotonic()
         if now >= self._metrics_at:
             self._metrics_at = now + METRICS_EVERY_S
-            report_figures(self._metrics, self._watcher, self._publisher, len(self._inbox))
+            report_metrics(self._metrics, self._watcher, self._publisher, len(self._inbox))
 
 
 def _intervals(settings: WatchSettings) -> Intervals:
     """Return the intervals and limits that the watcher's decisions depend on."""
     return Intervals(
         heartbeat_ms=int(settings.heartbeat_s * _MS),
-        audit_ms=int(settings.audit_s * _MS),
+        reconciliation_ms=int(settings.audit_s * _MS),
         resync_ms=int(settings.full_resync_s * _MS),
         resync_reads_per_s=settings.resync_reads_per_s,
-        audit_reads_per_s=settings.audit_reads_per_s,
+        reconciliation_reads_per_s=settings.audit_reads_per_s,
         new_client_ms=settings.most_silent_ms,
     )
 
@@ -361,5 +361,5 @@ _STEADY_FROM_MS = _clock_ms() - time.monotonic_ns() // 1_000_000
 
 
 def _now_ms() -> int:
-    """Return a time that began as the machine's and that nobody sets: deadlines stand on it."""
+    """Return a time that began as the machine's and is never set: deadlines depend on it."""
     return _STEADY_FROM_MS + time.monotonic_ns() // 1_000_000

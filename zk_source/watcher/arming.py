@@ -1,7 +1,7 @@
-"""Which way of watching a connection uses, and its watches' way onto the server.
+"""Which way of watching a connection uses, and setting its watches on the server.
 
-The rule: recursive watches are tried first, one request at a time, and whatever refuses one is
-answered by one-shot watches for as long as this watcher runs, told once. A server before 3.6 answers
+The rule: recursive watches are tried first, one request at a time; after a refusal one-shot watches
+are used for as long as this watcher runs, logged once. A server before 3.6 answers
 that it does not know the request and then closes the connection; the session lives on, and the
 next connection needs nothing armed. Should that answer be lost, `MOST_CLOSINGS` connections in a
 row that end at the question are answer enough, so that nothing goes round in circles.
@@ -10,7 +10,7 @@ row that end at the question are answer enough, so that nothing goes round in ci
 from __future__ import annotations
 
 from controller_model.records.changes import SessionState
-from zk_source.watcher.commands import GiveUp, Outbox, Trouble
+from zk_source.watcher.commands import GiveUp, GiveUpReason, Outbox
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Subscription, Watches
 from zk_source.wire.operations import AddWatch, Err
 
@@ -69,7 +69,7 @@ class Arming:
             f"ZooKeeper at {self._server} refuses a persistent recursive watch on {path} ({why}): "
             "set zk_watches to auto or one-shot"
         )
-        self._outbox.add(GiveUp(Trouble.OLD_SERVER, message))
+        self._outbox.add(GiveUp(GiveUpReason.OLD_SERVER, message))
 
     def _ask(self) -> None:
         if self._to_arm:

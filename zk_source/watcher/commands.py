@@ -35,7 +35,7 @@ class NoBrokers(NamedTuple):
     root: tuple[str, ...] | None
 
 
-class Trouble(enum.Enum):
+class GiveUpReason(enum.Enum):
     """Why the watcher cannot go on at all."""
 
     OTHER_WATCHER = "other watcher"
@@ -45,7 +45,7 @@ class Trouble(enum.Enum):
 class GiveUp(NamedTuple):
     """End with one line for the user."""
 
-    trouble: Trouble
+    reason: GiveUpReason
     message: str
 
 

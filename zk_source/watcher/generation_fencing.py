@@ -1,15 +1,15 @@
 """Which generation is ours, and what to do when another watcher writes under our cluster's name.
 
-The rule: of two live watchers of one cluster exactly one goes on, without a vote. One that is new
-gives way to any live one that answers it; one that has long been there answers a newcomer by
-taking the next generation. If both have long been there (one was paused and is back), each
-answers once; then the one whose name sorts last gives way. A predecessor that crashed never
-answers, so a restart goes on at once. Records from before our start prove nothing about life.
+The rule: of two live watchers of one cluster exactly one goes on, without a vote. One that has just
+started gives way to any live one that answers it; one that has run for long answers a newcomer by
+taking the next generation. If both have run for long (one was paused and is back), each answers
+once; then the one whose name sorts last gives way. A predecessor that crashed never answers, so a
+restart goes on at once. Records from before our start do not show that their watcher still runs.
 
-A watcher that was elected never gives way: whoever writes beside it was deposed, or does not take
+A watcher that was elected never gives way: another one that writes was deposed, or does not take
 part in the election. Its generations are at least the czxid of its election znode, and these grow
 from leader to leader. It answers with a new generation, at most once in `CONTEST_MS`; before that
-is published, the election confirms once more that it leads (`leadership`).
+is published, its lease must be proved again (`leader_elector`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONTEST_MS = 60_000
 """Answers that lie further apart than this are two contests."""
 
 
-class Verdict(enum.Enum):
+class FencingDecision(enum.Enum):
     """What a record of another watcher means for us."""
 
     IGNORE = "ignore"
@@ -35,7 +35,7 @@ class Verdict(enum.Enum):
 
 
 class Generations:
-    """Our place in the log, and the highest generation that anybody was seen with."""
+    """Our place in the log, and the highest generation seen of any watcher."""
 
     def __init__(self, name: str, *, elected: int | None = None) -> None:
         """Begin without a place; `elected` is the election znode's czxid, None without election."""
@@ -70,27 +70,27 @@ class Generations:
         self.seq += 1
         return self.seq
 
-    def is_rival(self, watcher: str, generation: int) -> bool:
-        """Tell whether this is another watcher that readers may follow instead of us."""
+    def competes(self, watcher: str, generation: int) -> bool:
+        """Return whether this is another watcher that readers may follow instead of us."""
         ours = watcher in {"", self.name} or not self.generation
         return not ours and generation >= self.generation
 
-    def judge_view(self, watcher: str, generation: int, now_ms: int) -> Verdict:
-        """Judge whom the fold follows; a view tells of the log's past, never of life."""
+    def judge_view(self, watcher: str, generation: int, now_ms: int) -> FencingDecision:
+        """Judge whom the fold follows; a view shows the log's past, not who runs now."""
         self.saw(generation)
-        if not self.is_rival(watcher, generation):
-            return Verdict.IGNORE
+        if not self.competes(watcher, generation):
+            return FencingDecision.IGNORE
         if self.elected:
             return self._answer(generation, now_ms)
-        return Verdict.TAKE_NEW_GENERATION
+        return FencingDecision.TAKE_NEW_GENERATION
 
-    def judge_record(self, watcher: str, generation: int, now_ms: int) -> Verdict:
+    def judge_record(self, watcher: str, generation: int, now_ms: int) -> FencingDecision:
         """Judge a record that another watcher wrote after our start."""
         self.saw(generation)
-        if not self.is_rival(watcher, generation) or generation <= self._answered_generation:
-            return Verdict.IGNORE
+        if not self.competes(watcher, generation) or generation <= self._answered_generation:
+            return FencingDecision.IGNORE
         if not self.elected and self._gives_way(watcher, generation, now_ms):
-            return Verdict.GIVE_WAY
+            return FencingDecision.GIVE_WAY
         return self._answer(generation, now_ms)
 
     def _gives_way(self, watcher: str, generation: int, now_ms: int) -> bool:
@@ -102,9 +102,9 @@ class Generations:
     def _contested(self, now_ms: int) -> bool:
         return self._answered_ms is not None and now_ms - self._answered_ms < CONTEST_MS
 
-    def _answer(self, generation: int, now_ms: int) -> Verdict:
+    def _answer(self, generation: int, now_ms: int) -> FencingDecision:
         if self.elected and self._contested(now_ms):
-            return Verdict.IGNORE  # one that never gives way must not race a rival either
+            return FencingDecision.IGNORE  # one that never gives way must not race another either
         self._answered_ms = now_ms
         self._answered_generation = generation
-        return Verdict.TAKE_NEW_GENERATION
+        return FencingDecision.TAKE_NEW_GENERATION

@@ -1,8 +1,8 @@
-"""What the log says exists: the znodes published in this generation, and their digest.
+"""What exists according to the log: the znodes published in this generation, and their digest.
 
 The rule: whoever publishes a `set` or a `deleted` notes it here in the same step, so that count
-and digest always stand for exactly what readers of the log were told. Bounded by the number of
-znodes published: about 200 bytes each.
+and digest are always those of the log up to its last change. Bounded by the number of znodes
+published: about 200 bytes each.
 """
 
 from __future__ import annotations

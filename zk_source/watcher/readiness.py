@@ -2,9 +2,9 @@
 
 The rule: a resync must not start from less than the fold knows, or a lagging follower would undo
 what is known. sync("/") makes a server catch up with its leader; if its zxid stays below for
-`PATIENCE_MS` after that, or /cluster/id is another, the ensemble was restored or built anew, and
-the resync is a rebase. Without /brokers there is nothing to watch yet: wrong chroot, or a cluster
-that is still to come.
+`MOST_LAG_MS` after that, or /cluster/id is another, the ensemble was restored or built anew, and
+the resync is a rebase. Without /brokers there is nothing to watch yet: the chroot is wrong, or the
+cluster has not started.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import NOWHERE, Position
 from controller_model.znodes.znode_kinds import decode_cluster_id
-from zk_source.wire.inbox import View
+from zk_source.wire.inbox import FoldView
 from zk_source.wire.operations import Children, Err, Op, Read, Refused, Result, ZnodeData
 
 PROBE: tuple[Read, ...] = (
@@ -25,7 +25,7 @@ PROBE: tuple[Read, ...] = (
 )
 """What is read before a resync."""
 
-PATIENCE_MS = 10_000
+MOST_LAG_MS = 10_000
 """A partitioned leader may answer with an old zxid until its peers have left it: some ticks."""
 
 FIRST_RETRY_MS = 250
@@ -33,7 +33,7 @@ MOST_RETRY_MS = 5_000
 """Pauses between tries double between these."""
 
 
-class Ready(NamedTuple):
+class ResyncReadiness(NamedTuple):
     """The resync may begin."""
 
     rebase: bool
@@ -47,8 +47,8 @@ class Wait(NamedTuple):
     root: tuple[str, ...] | None = None
 
 
-class Readiness:
-    """What the fold and we have seen of this ensemble, and the check against it."""
+class ReadinessCheck:
+    """Compares a server with what the fold and this watcher have seen of its ensemble."""
 
     def __init__(self) -> None:
         self.unanswered: int | None = None
@@ -70,8 +70,8 @@ class Readiness:
         """Note the zxid of a reply."""
         self._highest_zxid = max(self._highest_zxid, zxid)
 
-    def on_view(self, view: View) -> None:
-        """Note how far the fold is and what it asks for."""
+    def on_view(self, view: FoldView) -> None:
+        """Note how far the fold is and which resync it requests."""
         if Position(view.generation, view.seq) >= self._rebased_at:
             self._view_zxid = view.read_zxid
             self._cluster_id = self._cluster_id or view.cluster_id
@@ -88,7 +88,7 @@ class Readiness:
         return number
 
     def rebased_at(self, position: Position) -> None:
-        """Note a rebase: views from before it tell of another history."""
+        """Note a rebase: views from before it are of another history."""
         self._rebased_at = position
         self._view_zxid = 0
         self._highest_zxid = self._synced_zxid
@@ -108,11 +108,11 @@ class Readiness:
         self._retry_at_ms = 0
 
     def on_sync(self, zxid: int) -> None:
-        """Note how far the server has caught up; 0 when it did not say."""
+        """Note the zxid that the server caught up to; 0 when it did not answer."""
         self._synced_zxid = zxid
 
-    def judge(self, results: Sequence[Result], now_ms: int) -> Ready | Wait:
-        """Say whether the resync may begin, from the probe's results (after `on_sync`)."""
+    def judge(self, results: Sequence[Result], now_ms: int) -> ResyncReadiness | Wait:
+        """Return whether the resync may begin, from the probe's results (after `on_sync`)."""
         self._under_way = False
         brokers, cluster_id, root = results
         if brokers == Refused(Err.NO_NODE):
@@ -122,14 +122,14 @@ class Readiness:
         if not rebase and self._synced_zxid < self._needed_zxid:
             since_ms = self._behind_since_ms if self._behind_since_ms is not None else now_ms
             self._behind_since_ms = since_ms
-            if now_ms - since_ms < PATIENCE_MS or not self._synced_zxid:
+            if now_ms - since_ms < MOST_LAG_MS or not self._synced_zxid:
                 why = f"the server is at zxid {self._synced_zxid}, below {self._needed_zxid}"
                 return self._wait(Wait(f"{why} that was seen before"), now_ms)
             rebase = True
         self._behind_since_ms = None
         self._retry_ms = FIRST_RETRY_MS
         self._retry_at_ms = 0
-        return Ready(rebase)
+        return ResyncReadiness(rebase)
 
     def _wait(self, wait: Wait, now_ms: int) -> Wait:
         self._retry_at_ms = now_ms + self._retry_ms

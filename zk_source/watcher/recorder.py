@@ -1,8 +1,8 @@
 """What was read from ZooKeeper becomes changes of the log.
 
 The rule: every change gets its seq here and is noted in `published` in the same step. A value that
-readers were told already (same path, same mzxid, same generation) is not told again; a resync
-begins by forgetting what they were told. No clock: times come in.
+was published already (same path, same mzxid, same generation) is not published again; a resync
+begins by forgetting what was published. No clock: times come in.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from zk_source.watcher.published import Published
 from zk_source.wire.operations import ZnodeData
 
 MOST_DENIED_PATHS = 100
-"""Paths named as unreadable; a closed subtree of thousands is told by its first ones."""
-
+"""Paths named as unreadable; of a closed subtree of thousands the first ones are named."""
 
 _REDUCED = "/config/"
 """Payloads below this are reduced to what the model needs; the others leave as they are."""
@@ -42,7 +41,7 @@ class Recorder:
         """Changes that could not be buffered, since the watcher started."""
         self.clock_ahead_ms = 0
         """By how much this machine's clock has been set forward since the watcher started: decisions
-        run on a steady clock, the log tells the machine's."""
+        run on a steady clock, the log carries the machine's."""
 
     def value(self, path: str, znode: ZnodeData, zxid: int, now_ms: int) -> ZnodeChange | None:
         """Return a `set`; None when readers know it already."""
@@ -79,7 +78,7 @@ class Recorder:
         return self._change(ChangeKind.DELETED, now_ms, path=path, read_zxid=zxid)
 
     def deny(self, path: str) -> bool:
-        """Note a path that we may not read; tell whether that is new."""
+        """Note a path that we may not read; return whether that is new."""
         if path in self.denied or len(self.denied) >= MOST_DENIED_PATHS:
             return False
         self.denied[path] = None
@@ -88,7 +87,7 @@ class Recorder:
     def resync_started(
         self, now_ms: int, *, reason: str, answers: int | None, rebase: bool
     ) -> ZnodeChange:
-        """Return the first mark of a resync; from here on readers know nothing for certain."""
+        """Return the start of a resync; from here on readers know nothing for certain."""
         self._resync += 1
         self.published = Published()
         self.denied.clear()
@@ -102,19 +101,19 @@ class Recorder:
         )
 
     def resync_finished(self, now_ms: int) -> ZnodeChange:
-        """Return the second mark: how much was published since the first, and its digest."""
+        """Return the end of a resync: how much was published since its start, and the digest."""
         return self._change(
             ChangeKind.RESYNC_FINISHED, now_ms, resync=self._resync, **self._totals()
         )
 
     def reconciled(self, now_ms: int) -> ZnodeChange:
-        """Return the end of an audit: what the log stands for up to here."""
+        """Return the end of a reconciliation: number and digest of what the log holds here."""
         return self._change(ChangeKind.RECONCILED, now_ms, **self._totals())
 
     def heartbeat(
         self, now_ms: int, *, session: SessionState, since_ms: int, server: str
     ) -> ZnodeChange:
-        """Return a sign of life."""
+        """Return a heartbeat."""
         return self._change(
             ChangeKind.HEARTBEAT,
             now_ms,

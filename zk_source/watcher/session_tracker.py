@@ -1,8 +1,8 @@
-"""Whether what the log says can be believed now: the session, as readers are told of it.
+"""The session's state as heartbeats report it: whether the log follows the cluster now.
 
-The rule: a session counts as CONNECTED for readers from the moment a resync has begun on it, not
-from the moment kazoo has a socket. In between, and while we missed events on a live connection,
-it stays in the last state in which nothing was seen.
+The rule: a session counts as CONNECTED for readers from the start of a resync on it, not from the
+moment kazoo has a socket. Before that, and after watches were lost on a live connection, it stays
+in the last state in which no event was taken in.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from controller_model.records.changes import SessionState
 
 
-class Sight:
-    """The connection's state and since when readers are told which session state."""
+class SessionTracker:
+    """The connection's state, and the session state that is reported with its time."""
 
     def __init__(self, now_ms: int) -> None:
         self.connected = False
@@ -21,12 +21,12 @@ class Sight:
         self._down_since_ms = now_ms
 
     @property
-    def seeing(self) -> bool:
+    def watching(self) -> bool:
         """Events are being read and published."""
         return self.state is SessionState.CONNECTED
 
     def connection_up(self, server: str) -> None:
-        """Note a connection: nothing is seen yet."""
+        """Note a connection: no event is taken in yet."""
         self.connected = True
         self.server = server
 
@@ -37,12 +37,12 @@ class Sight:
         self.connected = False
         self._set(state, now_ms)
 
-    def lost_sight(self, now_ms: int) -> None:
-        """Note that events were missed although the connection is there."""
-        if self.seeing:
+    def watches_lost(self, now_ms: int) -> None:
+        """Note that events were missed on a live connection."""
+        if self.watching:
             self._set(SessionState.SUSPENDED, now_ms)
 
-    def regained(self, now_ms: int) -> None:
+    def resync_began(self, now_ms: int) -> None:
         """Note that a resync has begun."""
         self._set(SessionState.CONNECTED, now_ms)
 

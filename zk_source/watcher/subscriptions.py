@@ -1,8 +1,8 @@
-"""How the watcher comes to hear of changes: what to ask for, what an event means, what to read.
+"""How the watcher learns of changes: what to ask for, what an event means, what to read.
 
-The rule: a way of subscribing knows no socket and no clock. It says which requests arm it on a new
-connection, which reads an event makes worth doing, and which reads follow from an answer. There are
-two ways, and both make every change that lasts end in a read that was sent after it:
+The rule: a way of subscribing knows no socket and no clock. It decides which requests arm it on a
+new connection, which reads follow from an event, and which from an answer. There are two ways, and
+both make every change that lasts end in a read that was sent after it:
 
 - **Recursive.** Servers from 3.6 on keep one persistent recursive watch for each subtree: created,
   deleted and changed znodes each bring an event of their own, so nothing has to be armed again.
@@ -55,7 +55,7 @@ class Watches(enum.StrEnum):
 
 
 class Subscription(Protocol):
-    """A way to hear of changes under the watched subtrees, and to read them."""
+    """A way to learn of changes under the watched subtrees, and to read them."""
 
     most_reads: int
     """Reads in one request."""
@@ -68,7 +68,7 @@ class Subscription(Protocol):
         """Return the paths to put a recursive watch on when a connection has come up."""
 
     def to_read(self, type_: int, path: str) -> Sequence[Read]:
-        """Return the reads that an event makes worth doing; empty for none."""
+        """Return the reads that follow from an event; empty for none."""
 
     def request(self, reads: Sequence[Read]) -> ReadRequest:
         """Return the request for some reads, at most `most_reads`."""
@@ -178,8 +178,8 @@ class OneShotWatches:
     def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:
         """Return what follows, known or not.
 
-        An audit notes nothing: what it meets first is to be found by events all the same, or
-        nobody could tell what they missed.
+        A reconciliation notes nothing: what it meets first must be found by events all the same,
+        or missed events would stay unnoticed.
         """
         more = self._next(read, result)
         if resync:
@@ -226,7 +226,7 @@ class OneShotWatches:
 
 
 def is_partition_directory(path: str) -> bool:
-    """Tell whether this is a partition's directory, whose only child is `state`."""
+    """Return whether this is a partition's directory, whose only child is `state`."""
     parent, _, name = path.rpartition("/")
     return (
         name.isdecimal()
@@ -238,7 +238,7 @@ def is_partition_directory(path: str) -> bool:
 
 
 def is_container(path: str) -> bool:
-    """Tell whether a znode that is published may lie below this path.
+    """Return whether a znode that is published may lie below this path.
 
     >>> is_container("/brokers/topics/t"), is_container("/brokers/ids/0")
     (True, False)

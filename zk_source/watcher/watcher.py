@@ -5,8 +5,8 @@ the time; what to do comes out of `commands()`, in order. So a simulation drives
 that a real ensemble does.
 
 A connection's life: watches are armed (`arming`), the server is asked to catch up (`readiness`), a
-resync begins, the tree is walked while changed paths are read beside it (`reading`), the resync
-ends, audits follow.
+resync begins, the tree is walked while changed paths are read beside it (`tree_reader`), the resync
+ends, reconciliations follow.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from zk_source.watcher.arming import Arming
 from zk_source.watcher.commands import (
     Command,
     GiveUp,
+    GiveUpReason,
     NoBrokers,
     Outbox,
     ReplaceClient,
     Sent,
-    Trouble,
 )
-from zk_source.watcher.generation_fencing import Generations, Verdict
-from zk_source.watcher.readiness import PROBE, Readiness, Ready, Wait
-from zk_source.watcher.reading import Purpose, Reading
+from zk_source.watcher.generation_fencing import FencingDecision, Generations
+from zk_source.watcher.readiness import PROBE, ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
-from zk_source.watcher.session_tracker import Sight
+from zk_source.watcher.session_tracker import SessionTracker
 from zk_source.watcher.subscriptions import Watches
-from zk_source.wire.inbox import OtherWatcher, View
+from zk_source.watcher.tree_reader import Purpose, TreeReader
+from zk_source.wire.inbox import FoldView, OtherWatcher
 from zk_source.wire.operations import (
     AddWatch,
     Err,
@@ -48,27 +48,27 @@ from zk_source.wire.operations import (
 RETRY_MS = 1_000
 """The pause after a server refused a read, before the tree is read again."""
 
-_LOOK_MS = 200
-"""The longest wait between two looks at what is due."""
+_POLL_MS = 200
+"""The longest wait between two checks of what is due."""
 
-_WALK_LOOK_MS = 5
+_WALK_POLL_MS = 5
 """The longest wait while a walk's allowance of reads is used up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """How often, how fast, how patient."""
+    """How often, how fast, and how long to wait."""
 
     heartbeat_ms: int = 10_000
-    audit_ms: int = 300_000
+    reconciliation_ms: int = 300_000
     resync_ms: int = 86_400_000
     resync_reads_per_s: float = 50_000
-    audit_reads_per_s: float = 5_000
+    reconciliation_reads_per_s: float = 5_000
     new_client_ms: int = 15_000
     """Without a connection for this long, the session is given up for a new one."""
 
 
-class _Want(NamedTuple):
+class _ResyncRequest(NamedTuple):
     """A resync that is to come."""
 
     reason: str
@@ -77,12 +77,12 @@ class _Want(NamedTuple):
 
 
 @dataclass(slots=True)
-class Figures:
-    """What is counted here, since the watcher started."""
+class WatcherCounts:
+    """Counts since the watcher started."""
 
     events: int = 0
     resyncs: int = 0
-    audits: int = 0
+    reconciliations: int = 0
     overflows: int = 0
 
 
@@ -103,17 +103,17 @@ class Watcher:
         self._intervals = intervals or Intervals()
         self._out = Outbox()
         self._arming = Arming(watches, self._out)
-        self._readiness = Readiness()
+        self._readiness = ReadinessCheck()
         self.generations = Generations(name, elected=elected)
         self.recorder = Recorder(cluster, self.generations)
-        self.reading = Reading(self.recorder, self._out, self._arming)
-        self.sight = Sight(now_ms)
-        self.figures = Figures()
+        self.reader = TreeReader(self.recorder, self._out, self._arming)
+        self.session = SessionTracker(now_ms)
+        self.counts = WatcherCounts()
         self._probed: list[Result] = []
-        self._want: _Want | None = None
+        self._requested: _ResyncRequest | None = None
         self._muted = False
         self._heartbeat_at = now_ms
-        self._audit_at: int | None = None
+        self._reconcile_at: int | None = None
         self._resync_at: int | None = None
 
     def commands(self) -> list[Command]:
@@ -131,9 +131,9 @@ class Watcher:
 
     def wait_ms(self, now_ms: int) -> int:
         """Return how long nothing needs doing, if nothing happens."""
-        if self.reading.walk is not None:
-            return _WALK_LOOK_MS
-        return max(0, min(self._heartbeat_at - now_ms, _LOOK_MS))
+        if self.reader.walk is not None:
+            return _WALK_POLL_MS
+        return max(0, min(self._heartbeat_at - now_ms, _POLL_MS))
 
     # --- what happened ----------------------------------------------------------------------
 
@@ -143,22 +143,24 @@ class Watcher:
         self._stop_reading()
         self._arming.on_session(state, server, now_ms)
         if state is not SessionState.CONNECTED:
-            self.sight.connection_down(state, now_ms)
+            self.session.connection_down(state, now_ms)
             self._heartbeat(now_ms)
             return
-        self.sight.connection_up(server)
-        self._ask(_Want("connected again" if self.generations.generation else "start"))
+        self.session.connection_up(server)
+        self._request_resync(
+            _ResyncRequest("connected again" if self.generations.generation else "start")
+        )
 
     def on_event(self, type_: int, path: str, now_ms: int) -> None:
-        """Take in a notification; what it says is learned by reading."""
-        self.figures.events += 1
-        if not self.sight.seeing:
+        """Take in a notification; the path's value is read afterwards."""
+        self.counts.events += 1
+        if not self.session.watching:
             return  # before a resync: its walk reads the path
         for read in self._arming.subscription.to_read(type_, path):
-            if self.reading.dirty.full:
+            if self.reader.dirty.full:
                 self.on_overflow(1, now_ms)
                 return
-            self.reading.dirty.mark(read)
+            self.reader.dirty.mark(read)
 
     def on_reply(
         self, token: int, zxid: int, err: int, results: Sequence[Result], now_ms: int
@@ -166,7 +168,7 @@ class Watcher:
         """Take in the answer to a request; one of an earlier connection is ignored."""
         sent = self._out.answered(token)
         if sent is None or err == Err.CONNECTION_LOSS:
-            return  # the session's change of state says the rest
+            return  # the session's change of state follows
         match sent.request:
             case AddWatch(path=path):
                 self._arming.on_answer(path, err)
@@ -183,28 +185,28 @@ class Watcher:
         """Do what is due: called after everything else that happened, and when time passes."""
         self._check_connection(now_ms)
         self._start_what_is_due(now_ms)
-        self.reading.ask_for_changed()
-        ended = self.reading.walk_on(now_ms)
+        self.reader.ask_for_changed()
+        ended = self.reader.walk_on(now_ms)
         if ended is not None:
             self._on_walk_ended(ended, now_ms)
         if now_ms >= self._heartbeat_at:
             self._heartbeat(now_ms)
 
-    def on_view(self, view: View, now_ms: int) -> None:
-        """Take in what the fold says: how far it is, whom it follows, what it asks for."""
+    def on_view(self, view: FoldView, now_ms: int) -> None:
+        """Take in the fold's view: how far it is, whom it follows, which resync it requests."""
         self._readiness.on_view(view)
-        verdict = self.generations.judge_view(view.watcher, view.generation, now_ms)
-        if verdict is not Verdict.IGNORE:
+        decision = self.generations.judge_view(view.watcher, view.generation, now_ms)
+        if decision is not FencingDecision.IGNORE:
             self._take_new_generation(view.watcher, view.generation, now_ms)
         if self._readiness.unanswered is not None and self.generations.generation:
-            self._ask(_Want(f"asked for: {view.wanted_reason}", now_ms))
+            self._request_resync(_ResyncRequest(f"asked for: {view.wanted_reason}", now_ms))
 
     def on_other_watcher(self, other: OtherWatcher, now_ms: int) -> None:
         """Take in a record that another watcher wrote under our cluster's name."""
         match self.generations.judge_record(other.watcher, other.generation, now_ms):
-            case Verdict.TAKE_NEW_GENERATION:
+            case FencingDecision.TAKE_NEW_GENERATION:
                 self._take_new_generation(other.watcher, other.generation, now_ms)
-            case Verdict.GIVE_WAY:
+            case FencingDecision.GIVE_WAY:
                 clock_ms = now_ms + self.recorder.clock_ahead_ms
                 age_s = max(0, clock_ms - other.observed_at) / 1000
                 message = (
@@ -212,20 +214,20 @@ class Watcher:
                     f"to the log {age_s:.1f} s ago: stop one of the two, let an election choose "
                     "(election_path), or give this cluster another name"
                 )
-                self._out.add(GiveUp(Trouble.OTHER_WATCHER, message))
-            case Verdict.IGNORE:
+                self._out.add(GiveUp(GiveUpReason.OTHER_WATCHER, message))
+            case FencingDecision.IGNORE:
                 pass
 
     def on_overflow(self, dropped: int, now_ms: int) -> None:
         """Take in that notifications were dropped here."""
-        self.figures.overflows += dropped
-        self._lose_sight("more notifications than the memory allows", now_ms)
+        self.counts.overflows += dropped
+        self._on_watches_lost("more notifications than the memory allows", now_ms)
 
     def on_dropped(self, changes: int, reason: str, now_ms: int) -> None:
         """Take in that changes were thrown away; nothing more is published for now."""
         self.recorder.dropped += changes
         self._muted = True
-        self._lose_sight(f"{reason}: {changes} changes dropped", now_ms)
+        self._on_watches_lost(f"{reason}: {changes} changes dropped", now_ms)
 
     def on_pipeline_back(self, now_ms: int) -> None:
         """Take in that the pipeline's Kafka takes changes again."""
@@ -233,50 +235,56 @@ class Watcher:
         self._heartbeat_at = now_ms
 
     def on_stop(self, now_ms: int) -> None:
-        """Say goodbye: readers learn at once that nothing is seen."""
-        self.sight.connection_down(SessionState.LOST, now_ms)
+        """Publish a last heartbeat: readers learn at once that the session has ended."""
+        self.session.connection_down(SessionState.LOST, now_ms)
         self._heartbeat(now_ms)
 
     # --- towards a resync -------------------------------------------------------------------
 
     def _start_what_is_due(self, now_ms: int) -> None:
-        resyncing = self.reading.doing(Purpose.RESYNC)
-        if not self.sight.connected or not self._arming.done or self._muted or resyncing:
+        resyncing = self.reader.doing(Purpose.RESYNC)
+        if not self.session.connected or not self._arming.done or self._muted or resyncing:
             return
-        if self._want is None:
+        if self._requested is None:
             if self._resync_at is not None and now_ms >= self._resync_at:
-                self._ask(_Want("the daily one"))
-            elif self._audit_at is not None and now_ms >= self._audit_at:
-                self._audit_at = None
-                self.reading.start_walk(Purpose.AUDIT, self._intervals.audit_reads_per_s)
-        due = self._want is not None and now_ms >= self._want.not_before_ms
+                self._request_resync(_ResyncRequest("the daily one"))
+            elif self._reconcile_at is not None and now_ms >= self._reconcile_at:
+                self._reconcile_at = None
+                self.reader.start_walk(
+                    Purpose.RECONCILIATION, self._intervals.reconciliation_reads_per_s
+                )
+        due = self._requested is not None and now_ms >= self._requested.not_before_ms
         if due and self._readiness.start(now_ms):
-            self._probed.clear()
-            self._out.send(Sync("/"))
-            most = self._arming.subscription.most_reads
-            for begin in range(0, len(PROBE), most):
-                request = self._arming.subscription.request(PROBE[begin : begin + most])
-                self._out.send(request, walk=PROBE)
+            self._probe()
+
+    def _probe(self) -> None:
+        """Let the server catch up, and read what decides whether a resync may begin."""
+        self._probed.clear()
+        self._out.send(Sync("/"))
+        most = self._arming.subscription.most_reads
+        for begin in range(0, len(PROBE), most):
+            request = self._arming.subscription.request(PROBE[begin : begin + most])
+            self._out.send(request, walk=PROBE)
 
     def _on_reads(
         self, sent: Sent, zxid: int, err: int, results: Sequence[Result], now_ms: int
     ) -> None:
         reads = sent.request.reads if isinstance(sent.request, ReadRequest) else ()
         if err != Err.OK:
-            trouble: str | None = f"reading {reads[0][1]} failed with error {err}"
+            problem: str | None = f"reading {reads[0][1]} failed with error {err}"
         elif sent.walk is PROBE:
             self._probed += results
             if len(self._probed) == len(PROBE):
                 self._on_probe(self._probed, now_ms)
             return
         else:
-            trouble = self.reading.on_values(sent, reads, results, zxid, now_ms)
-        if trouble is not None:
-            self._lose_sight(trouble, now_ms, pause_ms=RETRY_MS)
+            problem = self.reader.on_values(sent, reads, results, zxid, now_ms)
+        if problem is not None:
+            self._on_watches_lost(problem, now_ms, pause_ms=RETRY_MS)
 
     def _on_probe(self, results: Sequence[Result], now_ms: int) -> None:
         match self._readiness.judge(results, now_ms):
-            case Ready(rebase=rebase):
+            case ResyncReadiness(rebase=rebase):
                 self._start_resync(now_ms, rebase=rebase)
             case Wait(no_brokers=True, root=root):
                 self._out.add(NoBrokers(root))
@@ -284,21 +292,23 @@ class Watcher:
                 self._out.warn("waiting before the resync", reason=why)
 
     def _start_resync(self, now_ms: int, *, rebase: bool) -> None:
-        want = self._want or _Want("asked for")
-        self._want = None
-        if want.new_generation or not self.generations.generation:
+        request = self._requested or _ResyncRequest("asked for")
+        self._requested = None
+        if request.new_generation or not self.generations.generation:
             self.generations.take_new(now_ms)
-        self.figures.resyncs += 1
+        self.counts.resyncs += 1
         answers = self._readiness.answer()
         self._out.add(
-            self.recorder.resync_started(now_ms, reason=want.reason, answers=answers, rebase=rebase)
+            self.recorder.resync_started(
+                now_ms, reason=request.reason, answers=answers, rebase=rebase
+            )
         )
         if rebase:
             self._readiness.rebased_at(self.generations.position)
             self._out.warn("ZooKeeper's history was replaced: the resync is a rebase")
-        self.sight.regained(now_ms)
+        self.session.resync_began(now_ms)
         self._heartbeat(now_ms)
-        self.reading.start_walk(Purpose.RESYNC, self._intervals.resync_reads_per_s)
+        self.reader.start_walk(Purpose.RESYNC, self._intervals.resync_reads_per_s)
 
     def _on_walk_ended(self, purpose: Purpose, now_ms: int) -> None:
         if purpose is Purpose.RESYNC:
@@ -306,44 +316,44 @@ class Watcher:
             self._resync_at = now_ms + self._intervals.resync_ms
         else:
             self._out.add(self.recorder.reconciled(now_ms))
-            self.figures.audits += 1
-        self._audit_at = now_ms + self._intervals.audit_ms
+            self.counts.reconciliations += 1
+        self._reconcile_at = now_ms + self._intervals.reconciliation_ms
 
-    def _ask(self, want: _Want) -> None:
-        """Note that a resync is to come; of several, the first one's reason stays."""
-        held = self._want or want
-        self._want = held._replace(
-            not_before_ms=max(held.not_before_ms, want.not_before_ms),
-            new_generation=held.new_generation or want.new_generation,
+    def _request_resync(self, request: _ResyncRequest) -> None:
+        """Note that a resync is to come; of several requests, the first one's reason stays."""
+        first = self._requested or request
+        self._requested = first._replace(
+            not_before_ms=max(first.not_before_ms, request.not_before_ms),
+            new_generation=first.new_generation or request.new_generation,
         )
 
-    # --- losing sight -----------------------------------------------------------------------
+    # --- when something was missed ----------------------------------------------------------
 
     def _check_connection(self, now_ms: int) -> None:
-        down_ms = self.sight.down_ms(now_ms)
+        down_ms = self.session.down_ms(now_ms)
         if down_ms < self._intervals.new_client_ms:
             return
-        self.sight.down_again(now_ms)
-        if self.sight.state is not SessionState.LOST:
-            self.sight.connection_down(SessionState.LOST, now_ms)
+        self.session.down_again(now_ms)
+        if self.session.state is not SessionState.LOST:
+            self.session.connection_down(SessionState.LOST, now_ms)
             self._heartbeat(now_ms)
         self._out.add(ReplaceClient(f"no connection for {down_ms / 1000:.0f} s"))
 
-    def _lose_sight(self, reason: str, now_ms: int, *, pause_ms: int = 0) -> None:
-        """Events or values were missed on a live connection: stop publishing, and resync."""
+    def _on_watches_lost(self, reason: str, now_ms: int, *, pause_ms: int = 0) -> None:
+        """Stop publishing and request a resync: events or values were missed on a live connection."""
         self._stop_reading()
-        self.sight.lost_sight(now_ms)
+        self.session.watches_lost(now_ms)
         self._heartbeat(now_ms)
-        self._ask(_Want(reason, now_ms + pause_ms))
+        self._request_resync(_ResyncRequest(reason, now_ms + pause_ms))
         self._out.warn("a resync is needed", reason=reason)
 
     def _take_new_generation(self, other: str, generation: int, now_ms: int) -> None:
-        if self._want is not None and self._want.new_generation:
+        if self._requested is not None and self._requested.new_generation:
             return  # it is on its way
         self._stop_reading()
-        self.sight.lost_sight(now_ms)
+        self.session.watches_lost(now_ms)
         reason = f"watcher {other} wrote generation {generation}"
-        self._ask(_Want(reason, now_ms, new_generation=True))
+        self._request_resync(_ResyncRequest(reason, now_ms, new_generation=True))
         self._out.warn(
             "another watcher writes under this cluster's name: taking a new generation",
             other_watcher=other,
@@ -351,7 +361,7 @@ class Watcher:
         )
 
     def _stop_reading(self) -> None:
-        self.reading.forget()
+        self.reader.forget()
         self._readiness.stop()
 
     def _heartbeat(self, now_ms: int) -> None:
@@ -360,8 +370,8 @@ class Watcher:
             self._out.add(
                 self.recorder.heartbeat(
                     now_ms,
-                    session=self.sight.state,
-                    since_ms=self.sight.since_ms,
-                    server=self.sight.server,
+                    session=self.session.state,
+                    since_ms=self.session.since_ms,
+                    server=self.session.server,
                 )
             )

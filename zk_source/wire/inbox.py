@@ -1,8 +1,8 @@
 """The watcher's one queue: notifications, replies and session states in socket order.
 
 The rule: one thread puts what the socket brings, in the order it came, and one thread takes it.
-Bounded: at most `most_events` notifications wait. Beyond that they are dropped, counted, and told
-by one `Overflow`, which sits where the gap is; the watcher answers it with a resync. Replies are
+Bounded: at most `most_events` notifications wait. Beyond that they are dropped and counted, and
+one `Overflow` stands in their place; the watcher answers it with a resync. Replies are
 bounded by the reads that the watcher has in flight.
 """
 
@@ -34,7 +34,7 @@ class Reply(NamedTuple):
 
 
 class SessionChanged(NamedTuple):
-    """kazoo says CONNECTED, SUSPENDED or LOST; `client` numbers the client that says so."""
+    """A client's session is CONNECTED, SUSPENDED or LOST now; clients are numbered."""
 
     client: int
     state: str
@@ -47,8 +47,8 @@ class Overflow(NamedTuple):
     dropped: int
 
 
-class View(NamedTuple):
-    """What the fold says of this cluster in its view."""
+class FoldView(NamedTuple):
+    """The parts of the fold's view of this cluster that the watcher needs."""
 
     lineage: str
     generation: int
@@ -68,7 +68,7 @@ class OtherWatcher(NamedTuple):
     observed_at: int
 
 
-Item = Notification | Reply | SessionChanged | Overflow | View | OtherWatcher
+Item = Notification | Reply | SessionChanged | Overflow | FoldView | OtherWatcher
 
 
 class Inbox:

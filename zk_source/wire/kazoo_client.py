@@ -1,8 +1,8 @@
 # ruff: noqa: SLF001 -- kazoo has no public hook for its connection handler
-"""Making a kazoo client as ours all are: its connection handler our own, its lines told by us.
+"""Makes every kazoo client of ours: with our connection handler, and without kazoo's own log.
 
-The rule: whatever connects to ZooKeeper connects by the settings' hosts, credentials and
-certificates, checks host names, and comes back by itself; chroots are put before paths by us.
+The rule: whatever connects to ZooKeeper takes hosts, credentials and certificates from the settings,
+checks host names, and reconnects by itself. A kazoo client here knows no chroot.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ HandlerT = TypeVar("HandlerT", bound=ConnectionHandler)
 
 
 class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
-    """kazoo's connection handler, to which every refusal of SASL credentials is one.
+    """kazoo's connection handler, with one error for every refusal of SASL credentials.
 
-    A server that insists on SASL has an error of its own for it. kazoo's thread would end by that
-    one, and nobody would be told that it was the credentials.
+    A server that insists on SASL has an error of its own, which would end kazoo's thread without a
+    word about the credentials.
     """
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
@@ -95,7 +95,7 @@ def _stop(client: KazooClient) -> None:
 
 
 def _quiet_logger() -> logging.Logger:
-    """Return a logger that nobody reads: kazoo's lines are told in our own words."""
+    """Return a logger without output: we log what happens in our own words."""
     logger = logging.getLogger("zk_source.kazoo")
     logger.propagate = False
     logger.setLevel(logging.CRITICAL)

@@ -1,6 +1,6 @@
-"""The watched ensemble: one client after the other, and what the user must hear of it.
+"""The watched ensemble: one client after the other, and the warnings about it.
 
-The rule: trouble is told at once, then ever more rarely; with `fail_fast` it ends the watcher.
+The rule: a problem is logged at once, then ever more rarely; with `fail_fast` it ends the watcher.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from zk_source.wire.connection import ZooKeeperClient
 from zk_source.wire.inbox import Inbox, SessionChanged
 from zk_source.wire.operations import Request
 
-FIRST_WORD_S = 2.0
-MOST_SILENCE_S = 60.0
-"""An unreachable ZooKeeper is told after the first, then ever more rarely up to the second."""
+FIRST_WARNING_S = 2.0
+MOST_WARNING_PAUSE_S = 60.0
+"""An unreachable ZooKeeper is logged after the first, then ever more rarely up to the second."""
 
 
 class WatchedEnsemble:
@@ -30,8 +30,8 @@ class WatchedEnsemble:
         self._client: ZooKeeperClient | None = None
         self._clients = 0
         self._down_since = time.monotonic()
-        self._next_word_s = FIRST_WORD_S
-        self._no_brokers_word_at = 0.0
+        self._next_warning_s = FIRST_WARNING_S
+        self._no_brokers_warning_at = 0.0
 
     def connect(self) -> None:
         """Give up the client that there is, and make a new one."""
@@ -51,15 +51,15 @@ class WatchedEnsemble:
             self._client.send(token, request)
 
     def is_own(self, change: SessionChanged) -> bool:
-        """Note a change of the session; False when it tells of a client that was given up."""
+        """Note a change of the session; False when it is of a client that was given up."""
         if change.client != self._clients:
             return False
         self._down_since = time.monotonic()
-        self._next_word_s = FIRST_WORD_S
+        self._next_warning_s = FIRST_WARNING_S
         return True
 
     def check(self, *, resynced: bool) -> None:
-        """Look after a client that is not connected; raises the KcmError that ends the watcher."""
+        """Warn of a client that is not connected, or replace it; raises what ends the watcher."""
         client = self._client
         if client is None:
             return
@@ -72,19 +72,19 @@ class WatchedEnsemble:
         all_tried = client.failures >= len(self._settings.hosts.split(","))
         if self._settings.fail_fast and all_tried and not resynced:
             raise self._unreachable(client, waited_s)
-        if waited_s >= self._next_word_s and client.last_error:
-            self._next_word_s = min(waited_s * 2, waited_s + MOST_SILENCE_S)
+        if waited_s >= self._next_warning_s and client.last_error:
+            self._next_warning_s = min(waited_s * 2, waited_s + MOST_WARNING_PAUSE_S)
             self._log.warning(str(self._unreachable(client, waited_s)))
         if client.ended:
             self._log.warning("new ZooKeeper client", reason="the old one ended by itself")
             self.connect()
 
-    def tell_no_brokers(self) -> None:
-        """Say that there is no Kafka under the chroot; with fail_fast raise it (UsageError)."""
+    def report_no_brokers(self) -> None:
+        """Log that there is no Kafka under the chroot; with fail_fast raise a UsageError."""
         now = time.monotonic()
-        if now < self._no_brokers_word_at:
+        if now < self._no_brokers_warning_at:
             return
-        self._no_brokers_word_at = now + MOST_SILENCE_S
+        self._no_brokers_warning_at = now + MOST_WARNING_PAUSE_S
         error = UsageError(self._describe_root())
         if self._settings.fail_fast:
             raise error

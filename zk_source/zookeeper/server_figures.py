@@ -1,6 +1,6 @@
-"""A ZooKeeper server's answers to administrators' words, as figures.
+"""A ZooKeeper server's answers to `mntr` and `srvr`, as figures.
 
-The rule: what a server does not tell is None, never 0; an answer in another form is no answer.
+The rule: what a server does not report is None, never 0; an answer in another form is no answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerFigures:
-    """What a server told; None where it did not."""
+    """What a server reported; None where it did not."""
 
     server: str
     role: str
@@ -31,18 +31,18 @@ def read_mntr(server: str, answer: str) -> ServerFigures | None:
     >>> read_mntr("zk1:2181", "zk_version\t3.8.4-x, built\nzk_server_state\tfollower\n").role
     'follower'
     """
-    told = dict(line.split("\t", 1) for line in answer.splitlines() if "\t" in line)
-    if "zk_server_state" not in told:
+    fields = dict(line.split("\t", 1) for line in answer.splitlines() if "\t" in line)
+    if "zk_server_state" not in fields:
         return None
     return ServerFigures(
         server=server,
-        role=told["zk_server_state"],
-        version=_version(told.get("zk_version", "")),
-        latency_avg_ms=_number(told.get("zk_avg_latency")),
-        latency_max_ms=_number(told.get("zk_max_latency")),
-        connections=_number(told.get("zk_num_alive_connections")),
-        sessions=_number(told.get("zk_global_sessions")),
-        outstanding=_number(told.get("zk_outstanding_requests")),
+        role=fields["zk_server_state"],
+        version=_version(fields.get("zk_version", "")),
+        latency_avg_ms=_number(fields.get("zk_avg_latency")),
+        latency_max_ms=_number(fields.get("zk_max_latency")),
+        connections=_number(fields.get("zk_num_alive_connections")),
+        sessions=_number(fields.get("zk_global_sessions")),
+        outstanding=_number(fields.get("zk_outstanding_requests")),
     )
 
 
@@ -52,19 +52,19 @@ def read_srvr(server: str, answer: str) -> ServerFigures | None:
     >>> read_srvr("zk1:2181", "Latency min/avg/max: 0/0.5/20\nMode: leader\n").latency_max_ms
     20.0
     """
-    told = dict(line.split(": ", 1) for line in answer.splitlines() if ": " in line)
-    if "Mode" not in told:
+    fields = dict(line.split(": ", 1) for line in answer.splitlines() if ": " in line)
+    if "Mode" not in fields:
         return None
-    latency = told.get("Latency min/avg/max", "").split("/")
+    latency = fields.get("Latency min/avg/max", "").split("/")
     _, average, most = latency if len(latency) == len(("min", "avg", "max")) else ("", "", "")
     return ServerFigures(
         server=server,
-        role=told["Mode"],
-        version=_version(told.get("Zookeeper version", "")),
+        role=fields["Mode"],
+        version=_version(fields.get("Zookeeper version", "")),
         latency_avg_ms=_number(average),
         latency_max_ms=_number(most),
-        connections=_number(told.get("Connections")),
-        outstanding=_number(told.get("Outstanding")),
+        connections=_number(fields.get("Connections")),
+        outstanding=_number(fields.get("Outstanding")),
     )
 
 

@@ -1,8 +1,8 @@
-"""What the ZooKeeper server that our session is on tells of itself: its role, latency, sessions.
+"""The health of the ZooKeeper server that our session is on: its role, latency and sessions.
 
-The rule: it is asked rarely, by a thread of its own, with the two administrators' words that change
-nothing (`mntr`, and `srvr` where that is refused, as it is by default since 3.5). What it does not
-tell, or told too long ago, is absent: a refused word is no figure. The watching never waits for it.
+The rule: the server is asked rarely, by a thread of its own, with four-letter words that change
+nothing (`mntr`, or `srvr` where that is refused, as it is by default since 3.5). What it does not
+report, or reported too long ago, has no sample. The watching never waits for it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from zk_source.zookeeper.server_figures import ServerFigures, read_mntr, read_sr
 ASK_EVERY_S = 15.0
 """A usual scrape interval; the server logs a line for each of these connections."""
 
-LOOK_EVERY_S = 1.0
+CHECK_EVERY_S = 1.0
 """How soon it is noticed that the session is on another server, or on none."""
 
 STALE_S = 3 * ASK_EVERY_S
-"""Two answers may be missed; after that nobody knows."""
+"""Two answers may be missed; after that nothing is known."""
 
 REFUSED_FOR_S = 600.0
 """How long `mntr` is not asked again after a refusal, which the server logs, too."""
@@ -55,7 +55,7 @@ class ServerMetrics(Collector):
         registry.register(self)
 
     def show(self, figures: ServerFigures | None) -> None:
-        """Hold what a server told; None: it told nothing, and nothing is known."""
+        """Hold what a server reported; None when it reported nothing."""
         self._held = None if figures is None else (self._now_s(), figures)
 
     def describe(self) -> Iterator[Metric]:
@@ -71,8 +71,8 @@ class ServerMetrics(Collector):
     def _families(self, figures: ServerFigures | None) -> Iterator[Metric]:
         info = GaugeMetricFamily(
             "kcm_watcher_zookeeper_info",
-            "The ZooKeeper server that the session is on, its role (leader, follower, standalone, "
-            "observer) and release; absent where it does not tell.",
+            "1 for the ZooKeeper server that the session is on, with its role (leader, follower, "
+            "standalone, observer) and release; absent where the server does not report them.",
             labels=["cluster", "zookeeper", "role", "version"],
         )
         if figures is not None:
@@ -90,29 +90,29 @@ class ServerMetrics(Collector):
 _GAUGES: tuple[tuple[str, str, Callable[[ServerFigures], float | None]], ...] = (
     (
         "answer_seconds",
-        "How long that server took to answer an administrator's word; milliseconds in health.",
-        lambda told: told.answered_s,
+        "Seconds that server took to answer a four-letter word; milliseconds in health.",
+        lambda figures: figures.answered_s,
     ),
     (
         "latency_average_seconds",
-        "Average latency of requests as that server tells it, since its start or the last srst.",
-        lambda told: _in_seconds(told.latency_avg_ms),
+        "Average latency of requests that server reports, since its start or the last srst.",
+        lambda figures: _in_seconds(figures.latency_avg_ms),
     ),
     (
         "latency_highest_seconds",
-        "Highest latency of a request as that server tells it, since its start or the last srst.",
-        lambda told: _in_seconds(told.latency_max_ms),
+        "Highest latency of a request that server reports, since its start or the last srst.",
+        lambda figures: _in_seconds(figures.latency_max_ms),
     ),
-    ("connections", "Connections of that server.", lambda told: told.connections),
+    ("connections", "Client connections of that server.", lambda figures: figures.connections),
     (
         "sessions",
         "Sessions of the ensemble; absent where mntr is not allowed, or before ZooKeeper 3.6.",
-        lambda told: told.sessions,
+        lambda figures: figures.sessions,
     ),
     (
         "outstanding_requests",
-        "Requests that wait in that server; near 0 in health.",
-        lambda told: told.outstanding,
+        "Requests that wait in that server's queue; near 0 in health.",
+        lambda figures: figures.outstanding,
     ),
 )
 
@@ -122,7 +122,7 @@ def watched_health(server: Callable[[], str], metrics: ServerMetrics) -> Iterato
     """Ask the server that `server` names, now and then, while the context lasts; empty: none."""
     stop = threading.Event()
     thread = threading.Thread(
-        target=_ask_on, args=(server, metrics, stop), name="server-health", daemon=True
+        target=_ask_regularly, args=(server, metrics, stop), name="server-health", daemon=True
     )
     thread.start()
     try:
@@ -133,7 +133,9 @@ def watched_health(server: Callable[[], str], metrics: ServerMetrics) -> Iterato
         metrics.show(None)
 
 
-def _ask_on(server: Callable[[], str], metrics: ServerMetrics, stop: threading.Event) -> None:
+def _ask_regularly(
+    server: Callable[[], str], metrics: ServerMetrics, stop: threading.Event
+) -> None:
     refused: dict[str, float] = {}
     asked, next_at = "", 0.0
     while not stop.is_set():
@@ -144,15 +146,15 @@ def _ask_on(server: Callable[[], str], metrics: ServerMetrics, stop: threading.E
             metrics.show(ask_server(name, refused))
             next_at = now + ASK_EVERY_S
         asked = name
-        stop.wait(LOOK_EVERY_S)
+        stop.wait(CHECK_EVERY_S)
 
 
 def ask_server(server: str, refused: dict[str, float]) -> ServerFigures | None:
-    """Return what a server tells, None for nothing; `refused` remembers who refuses `mntr`."""
+    """Return what a server reports, None for nothing; `refused` remembers who refuses `mntr`."""
     began = time.monotonic()
     if refused.get(server, -math.inf) + REFUSED_FOR_S < began:
-        if (told := _read_word(server, "mntr", read_mntr)) is not None:
-            return told
+        if (figures := _read_word(server, "mntr", read_mntr)) is not None:
+            return figures
         refused[server] = began
     return _read_word(server, "srvr", read_srvr)
 

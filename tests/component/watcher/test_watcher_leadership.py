@@ -138,7 +138,7 @@ def test_a_leader_paused_past_its_session_wakes_up_and_harms_nothing(scene: Scen
     print(f"\ntake-over after SIGSTOP: {(started.observed_at - paused_ms) / 1000:.2f} s")  # noqa: T201 -- the same
     scene.change(7)
     paused.signal(signal.SIGCONT)
-    paused.wait_for_line("the lead is lost")
+    paused.wait_for_line("the lease is lost")
     paused.wait_for_line("standing by")
     wait_until(lambda: paused.metric("kcm_watcher_leader"), lambda value: value == 0)
     assert standby.metric("kcm_watcher_leader") == 1
@@ -182,7 +182,7 @@ def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> Non
     first = min(nodes, key=lambda node: scene.client.exists(f"{election}/{node}").czxid)
     scene.client.delete(f"{election}/{first}")
     started = scene.wait_for_take_over(deadline_s=SESSION_S + SLACK_S)
-    leader.wait_for_line("the lead is lost")
+    leader.wait_for_line("the lease is lost")
     leader.wait_for_line("standing by")
     late = [c for c in scene.log.read() if c.generation < started.generation]
     assert late[-1].observed_at <= started.observed_at + SESSION_S * 1000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from zk_source.watcher.dirty import DirtyPaths
-from zk_source.watcher.resync import MOST_REQUEST_BYTES, Pace, TreeWalk, take_reads
+from zk_source.watcher.dirty_paths import DirtyPaths
 from zk_source.watcher.subscriptions import MOST_READS
+from zk_source.watcher.tree_walk import MOST_REQUEST_BYTES, ReadPace, TreeWalk, take_reads
 from zk_source.wire.inbox import Inbox, Notification, Overflow
 from zk_source.wire.operations import Op
 
@@ -70,7 +70,7 @@ def test_a_walk_is_over_when_every_read_is_answered() -> None:
 
 def test_a_pace_never_allows_more_than_its_burst_at_once() -> None:
     """An hour's pause does not save up an hour's reads."""
-    pace = Pace(reads_per_s=1000, burst=100)
+    pace = ReadPace(reads_per_s=1000, burst=100)
     assert pace.allowed(0) == 100
     pace.spend(100)
     assert pace.allowed(3_600_000) == 100

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from zk_source.watcher.generation_fencing import CONTEST_MS, PROBATION_MS, Generations, Verdict
+from zk_source.watcher.generation_fencing import (
+    CONTEST_MS,
+    PROBATION_MS,
+    FencingDecision,
+    Generations,
+)
 
-NEW, GIVE_WAY, IGNORE = Verdict.TAKE_NEW_GENERATION, Verdict.GIVE_WAY, Verdict.IGNORE
+NEW, GIVE_WAY, IGNORE = (
+    FencingDecision.TAKE_NEW_GENERATION,
+    FencingDecision.GIVE_WAY,
+    FencingDecision.IGNORE,
+)
 LATER = PROBATION_MS + 1
 
 
@@ -44,7 +53,7 @@ def test_a_new_generation_is_above_all_that_was_seen() -> None:
     ],
 )
 def test_the_verdict_on_a_record(
-    watcher: str, generation: int, now_ms: int, verdict: Verdict
+    watcher: str, generation: int, now_ms: int, verdict: FencingDecision
 ) -> None:
     """Who is new gives way; who has long been there answers."""
     assert begun().judge_record(watcher, generation, now_ms) is verdict
@@ -58,7 +67,7 @@ def test_records_of_a_contest_already_answered_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("m", GIVE_WAY), ("A", NEW)])
-def test_two_of_long_standing_settle_it_by_name(name: str, verdict: Verdict) -> None:
+def test_two_of_long_standing_settle_it_by_name(name: str, verdict: FencingDecision) -> None:
     """A watcher that was paused and is back: after one answer each, the last name gives way."""
     generations = begun(name)
     assert generations.judge_record("a", 6, LATER) is NEW
@@ -150,5 +159,5 @@ def test_a_rival_is_who_readers_may_follow_instead_of_us(
     watcher: str, generation: int, rival: bool
 ) -> None:
     """Another name with our generation or a higher one; before our first there is none."""
-    assert elected(900).is_rival(watcher, generation) is rival
-    assert not Generations("m", elected=900).is_rival(watcher, generation)
+    assert elected(900).competes(watcher, generation) is rival
+    assert not Generations("m", elected=900).competes(watcher, generation)

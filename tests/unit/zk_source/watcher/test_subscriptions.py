@@ -27,7 +27,7 @@ def names(path: str) -> tuple[Op, str]:
 
 def one_shot() -> Play:
     """Return a play on a small cluster, watched by one-shot watches, after its resync."""
-    play = Play(Intervals(audit_ms=30_000, resync_ms=10**12), watches=Watches.ONE_SHOT)
+    play = Play(Intervals(reconciliation_ms=30_000, resync_ms=10**12), watches=Watches.ONE_SHOT)
     for path in ("/brokers/ids/0", "/brokers/topics/t", STATE, "/controller"):
         play.zk.put(path)
     play.connect()
@@ -129,7 +129,7 @@ def test_an_audit_that_meets_news_first_has_found_nothing() -> None:
         play.deliver_one()
     play.settle()
     assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
-    assert play.watcher.reading.figures.audit_differences == 0
+    assert play.watcher.reader.counts.reconciliation_differences == 0
 
 
 def test_an_old_server_is_watched_by_one_shot_watches_and_told_once() -> None:

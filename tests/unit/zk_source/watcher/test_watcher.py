@@ -6,10 +6,10 @@ import pytest
 
 from controller_model.records.changes import ChangeKind, SessionState
 from tests.support.ensemble import Ensemble, Play
-from zk_source.watcher.commands import GiveUp, NoBrokers, ReplaceClient, Trouble
+from zk_source.watcher.commands import GiveUp, GiveUpReason, NoBrokers, ReplaceClient
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals
-from zk_source.wire.inbox import OtherWatcher, View
+from zk_source.wire.inbox import FoldView, OtherWatcher
 from zk_source.wire.operations import Err, ReadRequest, Refused
 
 STATE = "/brokers/topics/t/partitions/0/state"
@@ -35,7 +35,7 @@ def play(request: pytest.FixtureRequest) -> Play:
     return play
 
 
-def view(**fields: object) -> View:
+def view(**fields: object) -> FoldView:
     """Return a view of the first generation, with some fields of one's own."""
     values: dict[str, object] = {
         "lineage": "l",
@@ -47,7 +47,7 @@ def view(**fields: object) -> View:
         "wanted_number": None,
         "wanted_reason": "",
     }
-    return View(**(values | fields))  # type: ignore[arg-type]  # fields are the caller's
+    return FoldView(**(values | fields))  # type: ignore[arg-type]  # fields are the caller's
 
 
 def test_a_resync_publishes_every_znode_once_between_its_marks(play: Play) -> None:
@@ -183,7 +183,7 @@ def test_an_audit_without_differences_only_confirms(play: Play) -> None:
     play.pass_time(300_000)
     play.settle()
     assert play.kinds()[-2:] == [FINISHED, RECONCILED]
-    assert play.watcher.reading.figures.audit_differences == 0
+    assert play.watcher.reader.counts.reconciliation_differences == 0
 
 
 def test_an_audit_finds_what_no_event_told(play: Play) -> None:
@@ -197,7 +197,7 @@ def test_an_audit_finds_what_no_event_told(play: Play) -> None:
     play.settle()
     assert play.kinds()[-1] is RECONCILED
     assert play.reader.mzxids == play.expected((*PUBLISHED, "/brokers/ids/5"))
-    assert play.watcher.reading.figures.audit_differences == 4
+    assert play.watcher.reader.counts.reconciliation_differences == 4
 
 
 def test_a_full_resync_comes_daily(play: Play) -> None:
@@ -319,7 +319,7 @@ def test_recursive_watches_that_must_be_are_missed_in_one_line() -> None:
     play.deliver_one()
     (command,) = play.other_commands
     assert isinstance(command, GiveUp)
-    assert command.trouble is Trouble.OLD_SERVER
+    assert command.reason is GiveUpReason.OLD_SERVER
     assert "zk:2181" in command.message
     assert "zk_watches" in command.message
 
@@ -400,7 +400,7 @@ def test_a_newcomer_gives_way_to_a_live_watcher(play: Play) -> None:
     play.carry_out()
     (command,) = play.other_commands
     assert isinstance(command, GiveUp)
-    assert command.trouble is Trouble.OTHER_WATCHER
+    assert command.reason is GiveUpReason.OTHER_WATCHER
     assert "bbbbbb" in command.message
 
 
@@ -419,12 +419,12 @@ def test_the_walk_waits_while_the_publisher_has_no_room() -> None:
     """A resync sends no reads while its changes would only pile up."""
     play = Play()
     fill(play.zk)
-    play.watcher.reading.room = False
+    play.watcher.reader.room = False
     play.connect()
     while play.deliver_one() or play.zk.answer_one():
         pass
     assert play.kinds() == [STARTED]
-    play.watcher.reading.room = True
+    play.watcher.reader.room = True
     play.settle()
     assert play.kinds()[-1] is FINISHED
 

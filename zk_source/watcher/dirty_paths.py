@@ -1,4 +1,4 @@
-"""What changed since it was read last: znodes, and the names of their children.
+"""Paths that changed since they were read: znodes, and the names of their children.
 
 The rule: one read in flight for each. An event that comes while a path is being read makes it be
 read once more, however many events come, so a burst costs two reads and the last value is never
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zk_source.watcher.resync import take_reads
+from zk_source.watcher.tree_walk import take_reads
 from zk_source.wire.operations import Op, Read
 
 MOST_WAITING = 200_000
@@ -36,7 +36,7 @@ class DirtyPaths:
         return len(self._waiting) >= self._most_waiting
 
     def leads_to(self, path: str) -> bool:
-        """Tell whether a read that is to come tells this path's value, or first its existence."""
+        """Return whether a coming read shows this path's value, or first its existence."""
         if (Op.GET_DATA, path) in self:
             return True
         above = path

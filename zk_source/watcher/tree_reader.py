@@ -1,9 +1,9 @@
 """Reading the tree: changed paths at once, the whole of it in walks; values become changes.
 
-The rule: everything is read on one connection and taken in in the order of the replies, so the
-newest reply about a path is right, whoever asked for it. A changed path goes before a walk. Bounds:
-the requests in flight that the way of watching allows, and the changed paths that may wait; an
-audit remembers the paths it has met.
+The rule: everything is read on one connection and handled in the order of the replies, so the
+newest reply about a path is right, whatever asked for it. A changed path goes before a walk.
+Bounds: the requests in flight that the way of watching allows, and the changed paths that may wait;
+a reconciliation remembers the paths that it has met.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from controller_model.records.changes import ZnodeChange
 from zk_source.watcher.arming import Arming
 from zk_source.watcher.commands import Outbox, Sent
-from zk_source.watcher.dirty import DirtyPaths
+from zk_source.watcher.dirty_paths import DirtyPaths
 from zk_source.watcher.recorder import Recorder
-from zk_source.watcher.resync import Pace, TreeWalk
 from zk_source.watcher.subscriptions import MOST_READS
+from zk_source.watcher.tree_walk import ReadPace, TreeWalk
 from zk_source.wire.operations import (
     AddWatch,
     Err,
@@ -38,34 +38,34 @@ class Purpose(enum.Enum):
     """Why the tree is walked."""
 
     RESYNC = "resync"
-    AUDIT = "audit"
+    RECONCILIATION = "reconciliation"
 
 
 class Walk:
-    """A walk under way, and for an audit what it has met."""
+    """A walk under way, and for a reconciliation the paths that it has met."""
 
     def __init__(self, purpose: Purpose, first: Sequence[Read], reads_per_s: float) -> None:
         self.purpose = purpose
         self.tree = TreeWalk(first)
-        self.pace = Pace(
+        self.pace = ReadPace(
             reads_per_s=reads_per_s, burst=max(MOST_READS, int(reads_per_s / _BURST_PER_S))
         )
         self.met: set[str] = set()
         self.unmet: set[str] | None = None
-        """Paths that readers know and an audit did not meet, while they are read once more; None
+        """Paths in the log that a reconciliation did not meet, while they are read once more; None
         until its walk is over."""
 
 
 @dataclass(slots=True)
-class ReadFigures:
-    """What is counted here, since the watcher started."""
+class ReadCounts:
+    """Counts since the watcher started."""
 
     reads: int = 0
-    audit_differences: int = 0
+    reconciliation_differences: int = 0
 
 
-class Reading:
-    """What is being read, and for what."""
+class TreeReader:
+    """Reads changed paths and walks the tree."""
 
     def __init__(self, recorder: Recorder, outbox: Outbox, arming: Arming) -> None:
         self._arming = arming
@@ -73,12 +73,12 @@ class Reading:
         self._outbox = outbox
         self.dirty = DirtyPaths()
         self.walk: Walk | None = None
-        self.figures = ReadFigures()
+        self.counts = ReadCounts()
         self.room = True
         """Whether the publisher has room for a walk's changes."""
 
     def doing(self, purpose: Purpose) -> bool:
-        """Tell whether a walk for this purpose is under way."""
+        """Return whether a walk for this purpose is under way."""
         return self.walk is not None and self.walk.purpose is purpose
 
     def start_walk(self, purpose: Purpose, reads_per_s: float) -> None:
@@ -118,37 +118,43 @@ class Reading:
             in_flight += 1
         if not walk.tree.finished:
             return None
-        if walk.purpose is Purpose.AUDIT and walk.unmet is None:
-            missing = self._recorder.published.missing_from(walk.met)
-            walk.unmet = {path for path in missing if (Op.GET_DATA, path) not in self.dirty}
-            walk.met.clear()
-            for path in walk.unmet:
-                self.dirty.mark((Op.GET_DATA, path))
+        if walk.purpose is Purpose.RECONCILIATION and walk.unmet is None:
+            self._read_unmet(walk)
         if walk.unmet:
             return None
         self.walk = None
         return walk.purpose
 
+    def _read_unmet(self, walk: Walk) -> None:
+        """Read once more what the log holds and the walk did not meet."""
+        missing = self._recorder.published.missing_from(walk.met)
+        walk.unmet = {path for path in missing if (Op.GET_DATA, path) not in self.dirty}
+        walk.met.clear()
+        for path in walk.unmet:
+            self.dirty.mark((Op.GET_DATA, path))
+
     def on_values(
         self, sent: Sent, reads: Sequence[Read], results: Sequence[Result], zxid: int, now_ms: int
     ) -> str | None:
         """Take in a reply; return what went wrong, None when nothing did."""
-        self.figures.reads += len(reads)
+        self.counts.reads += len(reads)
         live = _is_live(sent)
         if live:
             self.dirty.answered(reads)
-        trouble = None
+        problem = None
         for read, result in zip(reads, results, strict=True):
-            trouble = self._on_value(read, result, zxid, now_ms, live=live) or trouble
+            problem = self._on_value(read, result, zxid, now_ms, live=live) or problem
             if live:
-                trouble = self._after_live_value(read, result) or trouble
+                problem = self._after_live_value(read, result) or problem
             elif isinstance(sent.walk, Walk):
-                resync = sent.walk.purpose is Purpose.RESYNC
-                more = self._arming.subscription.walk_on(read, result, resync=resync)
-                sent.walk.tree.learn(more)
-                if not resync:
-                    sent.walk.met.add(read[1])
-        return trouble
+                self._after_walk_value(sent.walk, read, result)
+        return problem
+
+    def _after_walk_value(self, walk: Walk, read: Read, result: Result) -> None:
+        resync = walk.purpose is Purpose.RESYNC
+        walk.tree.learn(self._arming.subscription.walk_on(read, result, resync=resync))
+        if not resync:
+            walk.met.add(read[1])
 
     def _after_live_value(self, read: Read, result: Result) -> str | None:
         if self.walk is not None and self.walk.unmet and read[0] is Op.GET_DATA:
@@ -180,13 +186,13 @@ class Reading:
         if change is not None:
             self._outbox.add(change)
             if self._was_missed(path, live=live):
-                self.figures.audit_differences += 1
+                self.counts.reconciliation_differences += 1
         return None
 
     def _was_missed(self, path: str, *, live: bool) -> bool:
-        """Tell whether only the audit found this: an event would have come before the value."""
+        """Return whether only the reconciliation found this: an event comes before its value."""
         walk = self.walk
-        if walk is None or walk.purpose is not Purpose.AUDIT:
+        if walk is None or walk.purpose is not Purpose.RECONCILIATION:
             return False
         if live:
             return walk.unmet is not None and path in walk.unmet

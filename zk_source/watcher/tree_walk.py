@@ -1,9 +1,9 @@
 """The walk of the whole tree: which reads, in which order, how fast.
 
-The rule: a walk only keeps what is to be read next; what that is, the way of watching says, and
-publishing is the watcher's. Depth first, so that it is bounded by the widest level it has listed
-and not yet read. Watches are armed before a walk begins, or by its own reads, so what appears
-behind its back brings an event.
+The rule: a walk only keeps what is to be read next; the way of watching decides what that is, and
+`tree_reader` publishes. Depth first, so that it is bounded by the widest level it has listed and
+not yet read. Watches are armed before a walk begins, or by its own reads, so a znode that appears
+in a part already read brings an event.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class TreeWalk:
         self._frontier.extend(reversed(more))
 
 
-class Pace:
+class ReadPace:
     """A cap on reads per second; unused allowance of at most a moment is kept.
 
-    >>> pace = Pace(reads_per_s=1000, burst=100)
+    >>> pace = ReadPace(reads_per_s=1000, burst=100)
     >>> pace.allowed(0), pace.spend(100), pace.allowed(0), pace.allowed(50)
     (100, None, 0, 50)
     """
