@@ -7,7 +7,7 @@ over what-if clusters in tests. What ZooKeeper does not hold stands in a field t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -15,9 +15,6 @@ from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
 from controller_model.kafka.min_isr import min_isr_blocks, min_isr_of
 from controller_model.kafka.replica_assignment import has_preferred_leader
 from controller_model.records.views import BrokerView, ClusterView, TopicView
-
-EXAMPLES_SHOWN = 3
-"""Partitions named in a sentence; the number of all stands beside."""
 
 
 class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -187,22 +184,3 @@ def partitions_in(view: TopicView) -> Iterator[PartitionFacts]:
             unclean=view.unclean,
             deleting=view.deleting,
         )
-
-
-def named(partitions: Sequence[TopicPartition]) -> str:
-    """Return a few partitions as text, in Kafka's spelling.
-
-    >>> named([TopicPartition("t", n) for n in range(5)])
-    't-0, t-1, t-2, ...'
-    """
-    shown = [f"{topic}-{partition}" for topic, partition in partitions[:EXAMPLES_SHOWN]]
-    return ", ".join([*shown, "..."] if len(partitions) > EXAMPLES_SHOWN else shown)
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "partition"), counted(2, "partition")
-    ('1 partition', '2 partitions')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

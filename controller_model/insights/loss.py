@@ -16,7 +16,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts, counted, named
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.insights.wording import counted, named
 from controller_model.kafka.elections import elect
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
 

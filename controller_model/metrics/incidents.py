@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller_model.insights.wording import duration
 from controller_model.metrics.metric import (
     Metric,
     Sample,
@@ -17,7 +18,6 @@ from controller_model.metrics.metric import (
     labelled,
     seconds,
 )
-from controller_model.records.incidents import duration
 from controller_model.records.recommendations import Outcome
 from controller_model.records.views import ClusterView
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from controller_model.insights.incident_sentence import sentence
+from controller_model.insights.wording import counted
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
@@ -35,8 +37,6 @@ from controller_model.records.incidents import (
     IncidentEnd,
     IncidentsSummary,
     LastIncident,
-    counted,
-    sentence,
 )
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState

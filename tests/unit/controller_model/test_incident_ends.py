@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller_model.insights.incident_sentence import sentence
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import IncidentClosed
@@ -12,7 +13,6 @@ from controller_model.records.incidents import (
     QUIET_MS,
     STANDING_MS,
     IncidentEnd,
-    sentence,
 )
 from tests.support.failing import BEAT_MS, beat, begun, closed, opened, quiet
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from controller_model.insights.incident_sentence import sentence
 from controller_model.records.changes import SessionState
 from controller_model.records.events import IncidentClosed, IncidentOpened
 from controller_model.records.incidents import (
     STANDING_MS,
     Incident,
     IncidentEnd,
-    sentence,
 )
 from controller_model.tracking import incident_tracker
 from tests.support.failing import BEAT_MS, beat, begun, closed, opened, quiet

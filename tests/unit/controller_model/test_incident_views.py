@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from controller_model.insights.incident_sentence import sentence
 from controller_model.kafka.ids import Position
 from controller_model.metrics import incidents
-from controller_model.records.incidents import INCIDENTS_KEPT, Incident, IncidentEnd, sentence
+from controller_model.records.incidents import INCIDENTS_KEPT, Incident, IncidentEnd
 from controller_model.records.views import IncidentsView
 from tests.support.failing import beat, begun, closed, opened, quiet
 from tests.support.histories import kinds

@@ -9,10 +9,9 @@ import pytest
 from controller_model.insights.cluster_facts import (
     PartitionFacts,
     cluster_facts,
-    counted,
-    named,
     partitions_in,
 )
+from controller_model.insights.wording import counted, named
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 from tests.support.histories import Fold, small_cluster
 from tests.support.partition_facts import ALL, T0, T1, T2, part, up

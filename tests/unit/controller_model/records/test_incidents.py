@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from controller_model.insights.incident_sentence import sentence
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.events import IncidentOpened, LeaderElectionKind, LeadersElected
-from controller_model.records.incidents import QUIET_MS, IncidentEnd, sentence
+from controller_model.records.incidents import QUIET_MS, IncidentEnd
 from controller_model.tracking import incident_tracker
 from tests.support.failing import beat, begun, closed, opened, quiet
 from tests.support.histories import Fold, History, only, small_cluster
