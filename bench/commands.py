@@ -56,7 +56,6 @@ COMMANDS = (
     ("recommend",),
     ("what-if",),
     ("what-if", "--lose-broker", "3"),
-    ("maintenance", "status"),
 )
 
 

@@ -35,8 +35,8 @@ _EVERYWHERE = {"help", "install_completion", "show_completion"}
 def commands_page() -> str:
     """Return the page."""
     blocks = [ABOUT, _contents()]
-    for words, command in commands().items():
-        blocks += _command(words, command)
+    for verb in VERBS:
+        blocks += _command(verb)
     return page("Commands", *blocks, "## Exit codes", exit_codes())
 
 
@@ -64,50 +64,31 @@ def _told_constants() -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
-def commands() -> dict[str, Any]:
-    """Return every command by its words, such as `maintenance start`, in the order of the help."""
-    found = {}
-    for verb in VERBS:
-        command = command_of(verb)
-        found[verb] = command
-        found |= {f"{verb} {name}": each for name, each in subcommands(command).items()}
-    return found
-
-
-def subcommands(command: Any) -> dict[str, Any]:
-    """Return the commands of a verb that has some; empty for a verb that does something itself."""
-    held: dict[str, Any] = getattr(command, "commands", {})
-    return held
-
-
 @functools.cache
 def command_of(verb: str) -> Any:
     """Return a verb as the command line has it."""
     module, _, function = VERBS[verb].partition(":")
-    found = getattr(importlib.import_module(module), function)
-    if isinstance(found, typer.Typer):
-        return typer.main.get_command(found)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=verb)(found)
+    app.command(name=verb)(getattr(importlib.import_module(module), function))
     return typer.main.get_command(app)
 
 
 def _contents() -> str:
     rows = (
-        (f"[`kcm {words}`](#kcm-{words.replace(' ', '-')})", plain(_paragraphs(command)[0]))
-        for words, command in commands().items()
+        (f"[`kcm {verb}`](#kcm-{verb})", plain(_paragraphs(command_of(verb))[0])) for verb in VERBS
     )
     return table(("Command", "Does"), rows)
 
 
-def _command(words: str, command: Any) -> Iterator[str]:
-    yield f"## kcm {words}"
+def _command(verb: str) -> Iterator[str]:
+    command = command_of(verb)
+    yield f"## kcm {verb}"
     for paragraph in _paragraphs(command):
         if _EXAMPLES.match(paragraph):
             yield shell(*_NEXT_EXAMPLE.split(_EXAMPLES.sub("", paragraph)))
         else:
             yield plain(paragraph)
-    context = typer.Context(command, info_name=f"kcm {words}")
+    context = typer.Context(command, info_name=f"kcm {verb}")
     parameters = [each for each in command.get_params(context) if each.name not in _EVERYWHERE]
     settings = [each for each in parameters if each.help == _told_as_settings().get(each.name)]
     own = [each for each in parameters if each not in settings]

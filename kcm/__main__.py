@@ -27,7 +27,6 @@ VERBS = {
     "recommend": "kcm.queries.recommend:recommend",
     "what-if": "kcm.queries.what_if:what_if",
     "elect": "kcm.elect.elect:elect",
-    "maintenance": "kcm.maintenance.maintenance:app",
     "doctor": "kcm.doctor.doctor:doctor",
     "watch": "kcm.parts.watch:watch",
     "stream": "kcm.parts.stream:stream",
@@ -75,11 +74,7 @@ def _app(given: Sequence[str]) -> typer.Typer:
     if words and words[0] in VERBS:
         verb = words[0]
         module, _, function = VERBS[verb].partition(":")
-        found = getattr(importlib.import_module(module), function)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=verb)
-        else:
-            app.command(name=verb)(found)
+        app.command(name=verb)(getattr(importlib.import_module(module), function))
         return app
     for verb in VERBS:
         app.command(name=verb, help=summary(verb))(_listed)

@@ -63,8 +63,7 @@ class PipelineSettings(BaseSettings):
     topic_prefix: str = Field(
         "kcm",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="The topics are <prefix>.changes, <prefix>.views and <prefix>.events, and "
-        "<prefix>.maintenance for planned work.",
+        description="The topics are <prefix>.changes, <prefix>.views and <prefix>.events.",
     )
     partitions: int = Field(
         1,

@@ -85,8 +85,6 @@ class Moment:
     behind_ms: Mapping[Stage, int]
     vacant_ms: int | None
     """For how long nobody has held /controller, 0 when somebody holds it; None: it is not known."""
-    planned_until: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """When the work that is planned on a broker ends, by broker; those without are absent."""
     worst: WorstTopics = dataclasses.field(default_factory=WorstTopics)
     next_rebalance_at: int | None = None
     """When the controller checks the balance next, at the earliest; None where it is not known."""

@@ -226,23 +226,4 @@ NOW: tuple[Metric[Moment], ...] = (
         "no controller.",
         lambda moment: seconds(moment.next_rebalance_at),
     ),
-    Metric(
-        name="kcm_broker_maintenance",
-        type=MetricType.GAUGE,
-        help="1 while work that somebody planned on the broker lasts (kcm maintenance); absent "
-        "else. Alerts about that broker are muted by it.",
-        labels=("cluster", "broker"),
-        unit="",
-        read=lambda moment: [((str(broker),), 1) for broker in moment.planned_until],
-    ),
-    Metric(
-        name="kcm_broker_maintenance_end_timestamp_seconds",
-        type=MetricType.GAUGE,
-        help="When the planned work on the broker ends by itself; absent when there is none.",
-        labels=("cluster", "broker"),
-        unit="seconds",
-        read=lambda moment: [
-            ((str(broker),), until / 1000) for broker, until in moment.planned_until.items()
-        ],
-    ),
 )

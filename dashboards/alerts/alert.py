@@ -3,7 +3,7 @@
 The rule: an alert names a signal and a condition, and tells its meaning, its likely causes, the
 first thing to do and the command for it. It has no labels but the signal's own and a severity, so
 it stays one alert when an exporter moves. A short gap in the scrapes does not end it: it is kept
-firing over one. Planned work mutes what it brings about, never what clients feel.
+firing over one. No rule is silent during a restart: silences are Alertmanager's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-from dashboards.signals.planned import Mute
 from dashboards.signals.signal import Signal
 
 KEEP_FIRING_FOR = "2m"
@@ -46,15 +45,12 @@ class Alert:
     cause: str
     action: str
     command: str
-    mute: Mute | None = None
-    """The planned work that keeps it silent; None: nothing does."""
 
     @property
     def expr(self) -> str:
         """The rule's expression."""
         signal = self.signal.in_rules()
-        told = f"({signal}) {self.condition}" if self.condition else signal
-        return told if self.mute is None else f"({told}) {self.mute.clause()}"
+        return f"({signal}) {self.condition}" if self.condition else signal
 
     def rule(self) -> dict[str, object]:
         """Return the rule as Prometheus reads it."""

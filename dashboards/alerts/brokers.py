@@ -1,14 +1,13 @@
 """Alerts about single brokers: who comes and goes, falls behind, or does not lead its share.
 
-The rule: each names the broker, so that the person who is called knows where to look. Work that is
-planned on the broker mutes them; but for a failed disk, which no restart brings about.
+The rule: each names the broker, so that the person who is called knows where to look, and so that
+Alertmanager can silence one broker for the time of its restart.
 """
 
 from __future__ import annotations
 
 from dashboards.alerts.alert import Alert, Severity
 from dashboards.signals import brokers as signals
-from dashboards.signals.planned import Mute
 from dashboards.signals.thresholds import BOUNCES, RESTLESS_MINUTES, SKEW_RATIO
 
 ALERTS: tuple[Alert, ...] = (
@@ -28,7 +27,6 @@ ALERTS: tuple[Alert, ...] = (
         action="Look at the end of its server.log before each restart; if it cannot be healed now, "
         "leave it down until it can.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",
-        mute=Mute(),
     ),
     Alert(
         name="KafkaIsrFlapping",
@@ -45,7 +43,6 @@ ALERTS: tuple[Alert, ...] = (
         "leader or the network is the cause.",
         action="Compare disk latency, network and GC of this broker with those of its peers.",
         command="kcm events --cluster {{ $labels.cluster }} --since 30m --kind IsrShrunk",
-        mute=Mute(),
     ),
     Alert(
         name="KafkaLogDirFailed",
@@ -79,7 +76,6 @@ ALERTS: tuple[Alert, ...] = (
         command="kcm recommend --cluster {{ $labels.cluster }} --broker {{ $labels.broker }} --json "
         "> election.json && kafka-leader-election --bootstrap-server BROKER:9092 "
         "--election-type preferred --path-to-json-file election.json",
-        mute=Mute(),
     ),
     Alert(
         name="KafkaLeadersCannotReturn",
@@ -98,7 +94,6 @@ ALERTS: tuple[Alert, ...] = (
         "replicas are in sync; if it will not come back, reassign its replicas.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1d --kind BrokerStopped "
         "--kind BrokerStarted",
-        mute=Mute(),
     ),
     Alert(
         name="KafkaLeadersSkewed",
@@ -120,6 +115,5 @@ ALERTS: tuple[Alert, ...] = (
         "plan that --generate proposes: that moves data.",
         command="kafka-reassign-partitions --bootstrap-server BROKER:9092 "
         "--reassignment-json-file reordered.json --execute",
-        mute=Mute(),
     ),
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dashboards.alerts.alert import Alert, Severity
 from dashboards.signals import controller as signals
-from dashboards.signals.planned import Mute
 from dashboards.signals.thresholds import (
     FLAPPING_ELECTIONS,
     FLAPPING_LONG_ELECTIONS,
@@ -44,12 +43,10 @@ ALERTS: tuple[Alert, ...] = (
         "partitions whose leader is gone wait for it meanwhile.",
         cause="The controllers' ZooKeeper sessions expire (long GC pauses, full disks or CPUs, "
         "zookeeper.session.timeout.ms too short), ZooKeeper is slow, or brokers are being "
-        "restarted quickly one after the other: that is planned work (kcm maintenance).",
+        "restarted quickly one after the other: a rolling restart may move the controller with each.",
         action="See on the board Controller whether one broker or several lose the office; look in "
         "its server.log for expired sessions and in its GC log for pauses at those times.",
         command="kcm events --cluster {{ $labels.cluster }} --since 15m",
-        # A rolling restart may move the controller once with each broker.
-        mute=Mute(of_cluster=True),
     ),
     Alert(
         name="KafkaControllerFlappingSlowly",
@@ -62,12 +59,11 @@ ALERTS: tuple[Alert, ...] = (
         meaning="The controller is lost again and again, with long pauses between: no single "
         "change looks bad, all together do.",
         cause="The same job or load hits the controller now and then (backups, log cleaning, a "
-        "neighbour on the machine, a leak that ends in GC), or somebody restarts brokers "
-        "all the time without saying so (kcm maintenance).",
+        "neighbour on the machine, a leak that ends in GC), or brokers are restarted again and "
+        "again.",
         action="Put the times of the elections beside the GC log, the disks and the planned jobs "
         "of the brokers that lost the office.",
         command="kcm events --cluster {{ $labels.cluster }} --since 6h",
-        mute=Mute(of_cluster=True),
     ),
     Alert(
         name="KafkaControllerGhost",

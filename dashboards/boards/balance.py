@@ -9,7 +9,6 @@ from dashboards.boards.rows import YES_IS_GOOD, Row, trust
 from dashboards.signals import brokers as signals
 from dashboards.signals import incidents
 from dashboards.signals.partitions import BROKERS_DOWN, IMBALANCE, PARTITIONS
-from dashboards.signals.planned import PLANNED_CAUGHT_UP, PLANNED_LEFT
 from dashboards.signals.thresholds import ABOVE_THRESHOLD, SKEW_RATIO
 
 _BLUE = ((None, "blue"),)
@@ -134,8 +133,6 @@ def _stopping() -> Row:
                     signal=signals.BROKER_UNDER_MIN_IF_LOST,
                     steps=panels.ZERO_IS_BEST,
                 ),
-                Column(title="Work planned for", signal=PLANNED_LEFT),
-                Column(title="Caught up", signal=PLANNED_CAUGHT_UP),
                 Column(title="Leaders", signal=signals.BROKER_LEADERS),
                 Column(title="Replicas", signal=signals.BROKER_REPLICAS),
                 Column(title="In sync", signal=signals.BROKER_IN_SYNC),

@@ -21,7 +21,6 @@ from dashboards.signals.brokers import BROKER_SINCE
 from dashboards.signals.controller import CONTROLLER_ELECTED_AT
 from dashboards.signals.incidents import INCIDENT_ABNORMAL, INCIDENT_LAST
 from dashboards.signals.partitions import UNCLEAN_MINUTE
-from dashboards.signals.planned import PLANNED
 
 TAG = "kafka-controller-monitor"
 """By it the boards find each other."""
@@ -159,7 +158,6 @@ _ANNOTATIONS = (
     ("Controller elected", CONTROLLER_ELECTED_AT, "blue", True),
     ("Broker came or went", BROKER_SINCE, "orange", True),
     ("Unclean election", UNCLEAN_MINUTE, "red", False),
-    ("Work planned", PLANNED, "purple", False),
     ("Incident", INCIDENT_ABNORMAL, "dark-red", False),
     ("Incident over", INCIDENT_LAST, "dark-red", True),
 )

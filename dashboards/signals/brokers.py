@@ -5,7 +5,6 @@ The rule: one series per broker, kept under the label `broker` alone.
 
 from __future__ import annotations
 
-from dashboards.signals.planned import PLANNED_COUNTS_NOT, changes_unplanned, grown_unplanned
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, grown, highest, newest
 
 BOUNCE_WINDOW = "1h"
@@ -160,11 +159,10 @@ BROKER_ISR_LEAVES_HOUR = Signal(
 )
 BROKER_ISR_RESTLESS = Signal(
     name="broker_isr_restless",
-    expr=changes_unplanned("kafka_broker_isr_leaves_total", RESTLESS_WINDOW, "broker"),
+    expr=f"changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])",
     unit="none",
     description=f"In how many minutes of {RESTLESS_WINDOW} replicas of each broker left an ISR; "
-    "a restart makes one or two, a replica that falls behind again and again many. The minutes in "
-    "which work on the broker was planned (kcm maintenance) count as one.",
+    "a restart makes one or two, a replica that falls behind again and again many.",
     legend="broker {{broker}}",
     moved_by=DrillStep.RESTLESS,
 )
@@ -189,10 +187,10 @@ BROKER_LED_SHORT = Signal(
 )
 BROKER_REGISTRATIONS_HOUR = Signal(
     name="broker_registrations_hour",
-    expr=grown_unplanned("kafka_broker_registrations_total", BOUNCE_WINDOW, "broker"),
+    expr=grown("kafka_broker_registrations_total", BOUNCE_WINDOW, "broker"),
     unit="none",
     description=f"Registrations of each broker within {BOUNCE_WINDOW}: restarts and lost "
-    f"ZooKeeper sessions; 0 in a healthy cluster. {PLANNED_COUNTS_NOT}",
+    "ZooKeeper sessions; 0 in a healthy cluster.",
     legend="broker {{broker}}",
     moved_by=DemoStep.BRING_BACK,
 )

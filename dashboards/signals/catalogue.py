@@ -10,7 +10,6 @@ from dashboards.signals import (
     incidents,
     partitions,
     pipeline,
-    planned,
     topics,
     zookeeper,
 )
@@ -22,7 +21,6 @@ _HOMES = (
     partitions,
     topics,
     brokers,
-    planned,
     incidents,
     pipeline,
     delay,

@@ -6,14 +6,10 @@ no series and is never shown as 0.
 
 from __future__ import annotations
 
-from dashboards.signals.planned import PLANNED_COUNTS_NOT, grown_unplanned
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, newest
 
 FLAPPING_WINDOW = "10m"
 """Long enough to hold several elections of a flapping controller, short enough to end with them."""
-
-_LONG_LOOK = "5m"
-"""Between two looks at what stood under a mark, within the long window: to look often costs time."""
 
 FLAPPING_LONG_WINDOW = "6h"
 """Holds the elections of a controller that is lost every half hour, and of one night."""
@@ -48,11 +44,11 @@ CONTROLLER_AGE = Signal(
 )
 ELECTIONS_RECENT = Signal(
     name="elections_recent",
-    expr=grown_unplanned("kafka_controller_epoch", FLAPPING_WINDOW),
+    expr=grown("kafka_controller_epoch", FLAPPING_WINDOW),
     unit="none",
     description=f"Controller elections within {FLAPPING_WINDOW}, counted by the epoch, so none is "
     "lost between scrapes; 0 in a healthy cluster, 1 after the controller's broker restarted. "
-    f"More again and again: the controller flaps. {PLANNED_COUNTS_NOT}",
+    "More again and again: the controller flaps.",
     legend="elections",
     moved_by=DemoStep.DEPOSE,
 )
@@ -149,11 +145,11 @@ LEADER_WRITES_DUE = Signal(
 )
 ELECTIONS_LONG = Signal(
     name="elections_long",
-    expr=grown_unplanned("kafka_controller_epoch", FLAPPING_LONG_WINDOW, look=_LONG_LOOK),
+    expr=grown("kafka_controller_epoch", FLAPPING_LONG_WINDOW),
     unit="none",
     description=f"Controller elections within {FLAPPING_LONG_WINDOW}, counted by the epoch; the "
     "number of restarts of the controller's broker in a healthy cluster. A controller that is "
-    f"lost every half hour shows only here. {PLANNED_COUNTS_NOT}",
+    "lost every half hour shows only here.",
     legend="elections",
     moved_by=DemoStep.DEPOSE,
 )

@@ -49,7 +49,6 @@ class DrillStep(enum.StrEnum):
     FLAP = "/controller is deleted six times in a row"
     BOUNCE = "a broker loses its session three times"
     RESTLESS = "a follower falls behind twice"
-    PLAN = "work on a broker is planned, and the broker restarts"
     HOLD_UP = "a broker hangs while its replicas are moved and deleted"
     UNCLEAN = "the last in-sync replica dies and an older one takes over"
     GHOST = "the controller hangs while a broker dies"

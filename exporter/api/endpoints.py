@@ -43,7 +43,6 @@ from exporter.core.parameters import Query, refuse, whole_number
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.core.status import ReadingStatus
 from exporter.intake.event_store import EventStore
-from exporter.intake.maintenance import planned_answer
 from exporter.partitions.conditions import Condition
 from exporter.partitions.partition_pages import (
     Page,
@@ -131,11 +130,8 @@ class ApiPages:
         snapshot = self._snapshot(request)
         after = _whole_cursor(query.text("after"))
         shown, next_ = _page(list(snapshot.brokers.values()), query, lambda b: b.id, after)
-        planned = self._planned(snapshot)
         brokers = [
-            cluster_answers.broker_answer(b)
-            | {"safe_to_stop": safe_to_stop(b), "maintenance": planned.get(b.id)}
-            for b in shown
+            cluster_answers.broker_answer(b) | {"safe_to_stop": safe_to_stop(b)} for b in shown
         ]
         next_id = None if next_ is None else str(next_.id)
         return self._about(snapshot) | {"brokers": brokers, "next": next_id}
@@ -200,15 +196,6 @@ class ApiPages:
             snapshot.incidents, state=query.text("state"), limit=query.whole("limit") or 1
         )
 
-    async def maintenance(self, request: Request, _query: Query) -> Json:
-        """List the work that is planned on brokers."""
-        snapshot = self._snapshot(request)
-        written_to = self._reader.collector.planned.written_to
-        return self._about(snapshot) | {
-            "planned": list(self._planned(snapshot).values()),
-            "written_to": None if written_to is None else written_to._asdict(),
-        }
-
     async def recommendations(self, request: Request, query: Query) -> Json | Aged:
         """Tell which preferred elections to run."""
         snapshot = self._snapshot(request)
@@ -262,13 +249,6 @@ class ApiPages:
         )
         loss = told.result | {"racks": sorted(set(racks))}
         return self._as_of(snapshot, told.as_of, losses_answer([loss]))
-
-    def _planned(self, snapshot: ClusterSnapshot) -> dict[int, Json]:
-        lasting = self._reader.collector.planned.lasting(snapshot.name, self._clock())
-        return {
-            broker: planned_answer(work, snapshot.brokers.get(broker))
-            for broker, work in lasting.items()
-        }
 
     async def _paged(self, of: str, request: Request, page_of: PageOf, wanted: Wanted) -> Json:
         snapshot = self._snapshot(request)

@@ -23,7 +23,6 @@ from controller_model.records.recommendations import Recommended
 from controller_model.records.views import BrokerView, ClusterView
 from exporter.api.operations import OPERATIONS, Operation
 from exporter.core.parameters import Parameter
-from exporter.intake.maintenance import Progress
 from exporter.partitions.conditions import Condition
 
 Json = dict[str, Any]
@@ -151,12 +150,6 @@ def _schemas() -> dict[str, Json]:
             ),
         ),
         "Incidents": _object(**_ABOUT, total=_WHOLE, incidents=_list(_ref("Incident"))),
-        "Maintenance": _object(
-            **_ABOUT,
-            planned=_list(_ref("PlannedWork")),
-            written_to=_maybe(_object(bootstrap_servers=_TEXT, topic=_TEXT)),
-        ),
-        "PlannedWork": _planned_work(),
         "Recommendations": _recommendations(),
         "WhatIf": _object(
             **_ABOUT,
@@ -197,20 +190,6 @@ def _partition() -> Json:
         partition_epoch=_maybe(_WHOLE),
         min_isr=_WHOLE,
         conditions=_list({"type": "string", "enum": list(Condition)}),
-    )
-
-
-def _planned_work() -> Json:
-    return _object(
-        broker=_WHOLE,
-        started_at=_WHOLE,
-        until=_WHOLE,
-        reason=_maybe(_TEXT),
-        epoch=_maybe(_LONG),
-        progress=_maybe({"type": "string", "enum": list(Progress)}),
-        since=_maybe(_WHOLE),
-        in_isr=_maybe(_WHOLE),
-        replicas=_maybe(_WHOLE),
     )
 
 
@@ -340,8 +319,7 @@ def _reword_views(schemas: dict[str, Json]) -> None:
         schemas["Grade"]["properties"][name] = _EXAMPLES
     schemas.pop("AsOf", None)
     safety = _object(safe=_maybe(_YES_NO), why=_maybe(_TEXT), offline=_WHOLE, under_min_isr=_WHOLE)
-    planned = _maybe(_ref("PlannedWork"))
-    with_safety = {**broker["properties"], "safe_to_stop": safety, "maintenance": planned}
+    with_safety = {**broker["properties"], "safe_to_stop": safety}
     for name, schema in (
         ("Cluster", cluster),
         ("Broker", broker),

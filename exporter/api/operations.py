@@ -122,12 +122,6 @@ OPERATIONS = (
         ),
     ),
     Operation(
-        f"{CLUSTER}/maintenance",
-        "maintenance",
-        "The work that is planned on brokers now (kcm maintenance), and how far it has come.",
-        "Maintenance",
-    ),
-    Operation(
         f"{CLUSTER}/recommendations",
         "recommendations",
         "Which preferred elections to run now, in chunks that kafka-leader-election takes.",

@@ -18,6 +18,8 @@ class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     stage: str = "waiting for the pipeline's Kafka and its topics"
     """What the reader does, for people."""
+    bootstrap_servers: str | None = None
+    """The pipeline's Kafka that is read: `kcm up` starts one on a port that nobody could know."""
     read_to_end_once: bool = False
     """Both topics were read to the ends that they had at the start."""
     records_left: int | None = None

@@ -15,7 +15,6 @@ from starlette.exceptions import HTTPException
 
 from exporter.api.endpoints import Facts
 from exporter.intake.event_store import EventStore
-from exporter.intake.maintenance import planned_answer
 from exporter.live.messages import ClusterMessages, Message
 from exporter.live.picture import fleet_rows, trust
 from exporter.live.viewer import Viewer
@@ -168,16 +167,10 @@ class LiveFeed:
             "viewers": len(self._viewers),
             "reasons": self._reasons(),
             "trust": None,
-            "maintenance": [],
         }
         if held is not None:
             verdict = collector.completeness(held.snapshot, now)
             body["trust"] = trust(held.snapshot, verdict, collector.reading(held.snapshot))
-            planned = collector.planned.lasting(held.snapshot.name, now)
-            body["maintenance"] = [
-                planned_answer(work, held.snapshot.brokers.get(broker))
-                for broker, work in planned.items()
-            ]
         return body
 
 

@@ -18,9 +18,7 @@ from controller_model.records.completeness import Completeness, Reading, assess,
 from controller_model.records.views import BrokerView, ClusterView
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines
-from exporter.intake.maintenance import PlannedWorkStore
 from exporter.partitions.worst_topics import WorstTopicsStore
-from pipeline.maintenance import PlannedWork
 
 Families = tuple[Lines, ...]
 """One Lines per metric, in the order of the catalogue."""
@@ -47,7 +45,6 @@ def moment(
     view: ClusterView,
     reading: Reading,
     now: int,
-    planned: Mapping[int, PlannedWork],
     worst: WorstTopics,
 ) -> Moment:
     """Return what depends on now."""
@@ -57,7 +54,6 @@ def moment(
         completeness=assess(view, reading, now),
         behind_ms=behind_ms(view, reading, now),
         vacant_ms=None if view.log.is_denied("/controller") else max(0, now - (since or now)),
-        planned_until={broker: work.until for broker, work in planned.items()},
         worst=worst,
         next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
     )
@@ -100,7 +96,6 @@ class Collector:
     """The rendered clusters. One thread calls `update`, any thread may call the others."""
 
     def __init__(self, reading_of: Callable[[ClusterSnapshot], Reading]) -> None:
-        self.planned = PlannedWorkStore()
         self.worst_topics = WorstTopicsStore()
         self._reading_of = reading_of
         self._rendered: Mapping[str, RenderedCluster] = {}
@@ -149,9 +144,8 @@ class Collector:
         return b"".join(parts)
 
     def _moment(self, snapshot: ClusterSnapshot, now: int) -> Moment:
-        planned = self.planned.lasting(snapshot.name, now)
         worst = self.worst_topics.of(snapshot.name)
-        return moment(snapshot.view, self._reading_of(snapshot), now, planned, worst)
+        return moment(snapshot.view, self._reading_of(snapshot), now, worst)
 
     def _cached_lines(self, format_: Format) -> bytes:
         # The version is read first: a change meanwhile makes the next scrape join again.

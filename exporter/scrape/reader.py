@@ -47,7 +47,7 @@ class TopicReader:
         metrics: ExporterMetrics,
         clock: Callable[[], int],
     ) -> None:
-        self.status = ReadingStatus()
+        self.status = ReadingStatus(bootstrap_servers=settings.bootstrap_servers)
         self.failure: BaseException | None = None
         self._settings = settings
         self._views = views

@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
 from exporter.intake.event_store import EventStore
-from exporter.intake.maintenance import MaintenanceReader
 from exporter.intake.view_store import ViewStore
 from exporter.partitions.worst_topics import WorstTopicsThread
 from exporter.scrape.reader import TopicReader
@@ -40,17 +39,15 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
         kafka_gone_s=settings.kafka_gone_s,
         partition_metrics=settings.partition_metrics,
     )
-    marks = MaintenanceReader(settings, reader.collector.planned, metrics)
     collector = reader.collector
     worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, _now_ms)
-    with HttpServer(make_app(pages, metrics), settings.host, settings.port) as server, marks, worst:
+    with HttpServer(make_app(pages, metrics), settings.host, settings.port) as server, worst:
         log.info("serving", url=server.url, kafka=settings.bootstrap_servers)
         reader.start()
         try:
             while not stop.wait(_LOOK_EVERY_S):
                 _check(reader, server)
         finally:
-            marks.stop()  # so that the two of them end at once
             reader.close()
     log.info("stopped")
 

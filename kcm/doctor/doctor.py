@@ -20,13 +20,13 @@ import typer
 from kcm.cli.exits import NOT_SO
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import STREAM, WATCH, AllSettings, load_all
-from kcm.doctor.exporter import ANSWER_S, check_exporter
+from kcm.doctor.exporter import ANSWER_S, ask_ready, check_exporter
 from kcm.doctor.findings import Check, Finding, Level, run_checks, unknown
 from kcm.doctor.kafka import look_at_kafka, same_cluster, shown_cluster
 from kcm.doctor.machine import check_machine
 from kcm.queries.api_client import ExporterApi, cluster_path
 from kcm.queries.asking import DEFAULT_URL, AsJson, Exporter, print_json, printing
-from pipeline.runtime import KcmError
+from pipeline.runtime import KcmError, UnreachableError
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
@@ -198,10 +198,7 @@ def _with_known_address(api: ExporterApi, settings: AllSettings) -> Any:
     if "bootstrap_servers" in export.model_fields_set:
         return export
     try:
-        name = api.cluster_names()[0]
-        written_to = api.get(cluster_path(name, "/maintenance"))["written_to"]
-    except (KcmError, IndexError):
+        servers = ask_ready(api).body["reading"].get("bootstrap_servers")
+    except UnreachableError:
         return export
-    if written_to is None:
-        return export
-    return export.model_copy(update={"bootstrap_servers": written_to["bootstrap_servers"]})
+    return export if servers is None else export.model_copy(update={"bootstrap_servers": servers})

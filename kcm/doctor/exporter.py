@@ -25,7 +25,7 @@ from pipeline.runtime import KcmError, UnreachableError
 ANSWER_S = 5.0
 """An exporter answers within milliseconds; one that is silent for longer is not well."""
 SKEW_MS = 2_000
-"""Clocks that differ by more make delays, ages and ends of planned work look wrong."""
+"""Clocks that differ by more make delays and ages look wrong."""
 PROVEN_MS = 15 * 60 * 1000
 """Audits come every 5 minutes; after three the proof is overdue."""
 _DATE_STEP_MS = 1_000

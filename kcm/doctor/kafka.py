@@ -15,7 +15,6 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kcm.cli.kafka_errors import kafka_text
 from kcm.cli.written import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
-from pipeline.maintenance import maintenance_topic
 from pipeline.settings import PipelineSettings
 from pipeline.topics import client_properties, topic_names, topic_settings
 
@@ -65,16 +64,14 @@ def look_at_kafka(settings: PipelineSettings) -> KafkaSeen:
 def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Finding]:
     """Tell of each topic whether it is there, whole, and set as the parts want it."""
     names = topic_names(settings.topic_prefix)
-    marks = maintenance_topic(settings.topic_prefix)
-    found = _describe(admin, [*names, marks])
-    wanted = topic_settings(names) | {marks: {"cleanup.policy": "compact"}}
+    found = _describe(admin, list(names))
+    wanted = topic_settings(names)
     actual = _settings_of(admin, list(found))
     counts = {len(found[name].partitions) for name in names if name in found}
-    for name in (*names, marks):
+    for name in names:
         if name not in found:
-            maker = "the exporter makes it" if name == marks else "the first part that starts does"
-            todo = f"{maker}; check topic_prefix"
-            yield (warn if name == marks else fail)(name, "there is no such topic", todo)
+            todo = "the first part that starts makes it; check topic_prefix"
+            yield fail(name, "there is no such topic", todo)
         else:
             yield _topic(name, found[name], actual.get(name), wanted[name])
     if len(counts) > 1:

@@ -170,18 +170,6 @@ def read_since(text: str, now_ms: int) -> int:
     return read_milliseconds("--since", text)
 
 
-def read_duration(option: str, text: str) -> int:
-    """Return a length of time in milliseconds; raises UsageError.
-
-    >>> read_duration("--for", "30m")
-    1800000
-    """
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise UsageError(f"option {option}: {text!r} is no length of time; write 90s, 30m, 2h")
-    return int(match[1]) * _UNIT_MS[match[2]]
-
-
 def ago(since_ms: int | None, now_ms: int) -> str:
     """Return how long ago something was.
 

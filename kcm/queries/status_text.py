@@ -178,7 +178,7 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
     for broker in order[:MOST_BROKERS]:
         table.add(
             f"{broker['id']} {printable(broker['host'] or '')}",
-            _live(broker),
+            "yes" if broker["live"] else "NO",
             ago(broker["since"], now_ms),
             printable(broker["rack"] or "-"),
             str(broker["leaders"]),
@@ -186,17 +186,11 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
             str(broker["preferred_not_led"]),
             f"{broker['imbalance_ratio']:.0%}",
             _safety(broker),
-            style="" if broker["live"] or broker["maintenance"] else _BAD,
+            style="" if broker["live"] else _BAD,
         )
     if len(order) > MOST_BROKERS:
         table.add("...", f"{len(order) - MOST_BROKERS} more")
     return table
-
-
-def _live(broker: Json) -> str:
-    """Return whether a broker is there, and whether somebody works on it (kcm maintenance)."""
-    there = "yes" if broker["live"] else "NO"
-    return f"{there}, planned work" if broker["maintenance"] else there
 
 
 def _safety(broker: Json) -> Text:

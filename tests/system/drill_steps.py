@@ -7,8 +7,6 @@ ends the failure again; the next begins with a cluster that is well.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,7 +16,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
 from dashboards.signals.signal import DrillStep
 from tests.support.waiting import wait_until
-from tests.system.drill import CLUSTER_NAME, DEADLINE_S, TWO_DISKS, Drill, disks
+from tests.system.drill import DEADLINE_S, TWO_DISKS, Drill, disks
 
 CHANGES = "kcm.changes"
 GHOST_DEADLINE_S = 120.0
@@ -151,22 +149,6 @@ def idle(drill: Drill) -> None:
     drill.depose()
 
 
-def plan(drill: Drill) -> None:
-    """Plan work on broker 2, restart it cleanly, and end the work."""
-    url = drill.pipeline.exporter_url
-    kcm = [sys.executable, "-P", "-m", "kcm", "maintenance"]
-    one = ["--exporter", url, "--cluster", CLUSTER_NAME, "--broker", "2"]
-    subprocess.run([*kcm, "start", *one, "--for", "10m"], check=True, timeout=DEADLINE_S)
-    drill.await_true('kcm_broker_maintenance{broker="2"} == 1')
-    drill.brokers[2].stop()
-    drill.await_true('max_over_time(kafka_broker_live{broker="2"}[5s]) == 0')
-    drill.brokers[2].start()
-    drill.settle()
-    drill.await_true('kafka_broker_imbalance_ratio{broker="2"} == 0')
-    subprocess.run([*kcm, "end", *one], check=True, timeout=DEADLINE_S)
-    drill.await_true('absent(kcm_broker_maintenance{broker="2"})')
-
-
 def lose_disk(drill: Drill) -> None:
     """Take one of two log directories away from a broker that runs."""
     broker = drill.brokers[TWO_DISKS]
@@ -296,7 +278,6 @@ STEPS = (
         ("KafkaBrokerBouncing", "KafkaLeadersCannotReturn", "KafkaLeadersImbalanced"),
     ),
     Step(DrillStep.RESTLESS, fall_behind, ("KafkaIsrFlapping", "KafkaPartitionsUnderMinIsr")),
-    Step(DrillStep.PLAN, plan),
     Step(DrillStep.HOLD_UP, hold_up, ("KafkaReassignmentStuck", "KafkaTopicDeletionStuck")),
     Step(DrillStep.UNCLEAN, lose_records, ("KafkaUncleanLeaderElection",)),
     Step(DrillStep.GHOST, haunt, ("KafkaControllerGhost", "KafkaPartitionsOffline")),

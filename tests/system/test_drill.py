@@ -13,7 +13,6 @@ from typing import NamedTuple
 import pytest
 
 from dashboards.alerts.rules import ALERTS
-from dashboards.signals.brokers import BROKER_UNMENDABLE
 from dashboards.signals.catalogue import SIGNALS
 from dashboards.signals.signal import DrillStep, Signal
 from kcm.jars.jars import Jars
@@ -35,9 +34,6 @@ MOVED = [signal for signal in SIGNALS if isinstance(signal.moved_by, DrillStep)]
 FIRED = [(alert, step.title) for step in STEPS for alert in step.fires]
 FORGOTTEN_S = 180.0
 """The hasty window, and what a busy machine takes to become well."""
-
-SETTLED = 8
-"""Scrapes with the mark, of twelve: what fired before it has ended by then."""
 
 _FILL = chosen(CLUSTER_NAME)
 
@@ -103,19 +99,6 @@ def test_a_signal_moves_in_the_step_of_the_drill_that_it_names(done: Done, signa
 def test_an_alert_fires_on_its_real_failure(done: Done, alert: str, title: DrillStep) -> None:
     """While the failure lasts, or as soon as it is counted, the alert fires."""
     assert done.told.fired(alert, title)
-
-
-def test_planned_work_keeps_the_rules_about_its_broker_silent(done: Done) -> None:
-    """The broker is down and its leaders cannot return, as everybody sees, and nobody is called."""
-    shown = _FILL(BROKER_UNMENDABLE.on_board())
-    seen = done.told.answers(shown, DrillStep.PLAN)
-    assert any('"broker": "2"' in labels for series in seen.values() for labels in series)
-    marked = (
-        "on (cluster, broker) kcm_broker_maintenance "
-        f"and on (cluster, broker) count_over_time(kcm_broker_maintenance[6s]) >= {SETTLED}"
-    )
-    called = f'ALERTS{{broker="2", alertstate="firing"}} and {marked}'
-    assert not any(done.told.answers(called, DrillStep.PLAN).values())
 
 
 def test_every_alert_ends_after_its_failure(done: Done) -> None:

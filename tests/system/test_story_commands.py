@@ -1,4 +1,4 @@
-"""`kcm maintenance`, `kcm doctor` and `kcm elect` on the story's cluster, its pipeline and brokers."""
+"""`kcm doctor` and `kcm elect` on the story's cluster, its pipeline and brokers."""
 
 from __future__ import annotations
 
@@ -31,25 +31,15 @@ class Moved:
         self.broker = next(b for b in (2, 1) if b != self.told()["controller"]["id"])
         self.topic = f"elect-{uuid.uuid4().hex[:6]}"
         scene.cluster.create_topic(self.topic, partitions=PARTITIONS, replication_factor=3)
-        url = scene.pipeline.exporter_url
-        marked = ("--broker", str(self.broker), "--for", "30m", "--exporter", url)
-        assert main(["maintenance", "start", *marked]) == 0
-        self.progress = [self.planned()]
         server = scene.cluster.brokers[self.broker]
         server.stop()
         wait_until(
             lambda: self.told()["brokers_live"], lambda live: self.broker not in live, deadline_s=60
         )
-        self.progress.append(self.planned())
         server.start()
         self.wanted = wait_until(
             self.electable, lambda n: n >= PARTITIONS // 3, deadline_s=BACK_IN_SYNC_S
         )
-
-    def planned(self) -> str:
-        """Return how far the restart that was marked has come."""
-        (mark,) = self.api.get(f"{CLUSTER}/maintenance")["planned"]
-        return str(mark["progress"])
 
     def told(self) -> Any:
         """Return the cluster as the monitor shows it."""
@@ -80,14 +70,6 @@ def moved(scene: Scene, outcomes: list[Outcome]) -> Moved:
     """A cluster in which one broker leads less than it should."""
     assert outcomes
     return Moved(scene)
-
-
-def test_planned_work_follows_the_restart(moved: Moved) -> None:
-    """Marked without an address of Kafka, the broker is told as down, and as done once it is in sync."""
-    assert moved.progress == ["waiting", "down"]
-    wait_until(moved.planned, lambda progress: progress == "caught_up", deadline_s=BACK_IN_SYNC_S)
-    url = moved.scene.pipeline.exporter_url
-    assert main(["maintenance", "end", "--exporter", url]) == 0
 
 
 def test_the_doctor_finds_nothing_that_fails(

@@ -1,7 +1,7 @@
 // The brokers: who leads how much, who leads too little, and who may be stopped.
 
 import { $, el, setText, since, Table } from "./dom.js";
-import { clock, count, number, percent, words } from "./format.js";
+import { count, number, percent } from "./format.js";
 
 let table = null;
 
@@ -28,23 +28,12 @@ function name(broker) {
 }
 
 function state(broker) {
-  const planned = broker.maintenance
-    ? el(
-        "span",
-        { class: "tag", title: broker.maintenance.reason ?? "" },
-        `planned work until ${clock(broker.maintenance.until)}: ${words(broker.maintenance.progress ?? "marked")}`,
-      )
-    : null;
-  if (broker.live)
-    return [broker.since === null ? "registered" : since(broker.since, "up "), planned].filter(
-      Boolean,
-    );
+  if (broker.live) return [broker.since === null ? "registered" : since(broker.since, "up ")];
   if (!broker.replicas) return [el("span", { class: "muted" }, "gone, and holds nothing")];
   return [
     el("strong", {}, "✖ gone"),
     broker.since === null ? "" : since(broker.since, " for "),
-    planned,
-  ].filter(Boolean);
+  ];
 }
 
 function leaders(broker) {
@@ -95,7 +84,7 @@ function strong(text) {
   return el("strong", { class: "warning" }, text);
 }
 
-export function showBrokers(told, planned, doubt) {
+export function showBrokers(told, doubt) {
   table ??= new Table(
     $("broker-table"),
     "Brokers: who leads how much, and who may be stopped",
@@ -118,7 +107,6 @@ export function showBrokers(told, planned, doubt) {
       ...broker,
       key: broker.id,
       share: Math.round((broker.leaders / most) * 100),
-      maintenance: planned.find((work) => work.broker === broker.id),
       isController: broker.id === told.controller.id,
       isAbove: broker.imbalance_ratio > threshold,
       class: broker.live || !broker.replicas ? "" : "is-critical",

@@ -136,7 +136,7 @@ function showCluster(told, beat) {
     showTrust(told, beat);
     showPipeline(told, beat.trust);
   }
-  showBrokers(told, beat.maintenance, doubt());
+  showBrokers(told, doubt());
   if (told === seen.shown) return;
   seen.shown = told;
   showController(told);

@@ -135,7 +135,6 @@ def test_all_is_well_and_nothing_is_changed(
     assert "3.8.4, standalone" in found.of("zookeeper ")["text"]
     assert "2 brokers (1, 2), registration version 5" in found.of("cluster")["text"]
     assert "not the cluster that is watched" in found.of("apart")["text"]
-    assert f"{settings.topic_prefix}.maintenance" in found.levels()
     assert "live, in lineage L1" in found.of("figures of prod")["text"]
     assert "within 2 s" in found.of("clock, here")["text"]
 
@@ -147,9 +146,8 @@ def _show(exporter: Exporter) -> None:
     exporter.write(
         fresh_cluster(log=log_view(heartbeat_at=now, last_change_at=now, verified_at=now))
     )
-    path = "/api/v1/clusters/prod/maintenance"
+    path = "/api/v1/clusters/prod"
     wait_until(lambda: exporter.get(path).status, lambda status: status == 200)
-    wait_until(lambda: exporter.get(path).json()["written_to"], deadline_s=20)
 
 
 def test_a_path_that_may_not_be_read_is_named(

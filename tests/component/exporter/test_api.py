@@ -22,13 +22,10 @@ from controller_model.records.views import ControllerView, Counts, Failover
 from exporter.api import cluster_answers
 from exporter.api.openapi import document
 from exporter.api.operations import EVENT_KINDS, OPERATIONS, Operation
-from exporter.intake.maintenance import WrittenTo
 from exporter.serve.server import HttpServer
-from pipeline.maintenance import PlannedWork
 from tests.support.api_server import Served
 from tests.support.json_schema import errors
 from tests.support.samples import (
-    T0,
     broker_view,
     cluster_view,
     elected,
@@ -99,11 +96,6 @@ def server() -> Iterator[Server]:
             leader_elections={"preferred": 3},
         ),
     )
-    planned = PlannedWork(
-        v=1, cluster="prod", broker=1, started_at=T0, until=T0 + 1000, reason="3.9.1", epoch=2**60
-    )
-    served.collector.planned.show({("prod", 1): planned})
-    served.collector.planned.written_to = WrittenTo("kafka:9092", "kcm.maintenance")
     served.tell(elected(1))
     with HttpServer(served.app, "127.0.0.1", 0) as http:
         yield Server(http.url, served)

@@ -11,7 +11,6 @@ from playwright.sync_api import Page, expect
 
 from controller_model.records.changes import SessionState
 from controller_model.records.views import Counts
-from pipeline.maintenance import PlannedWork
 from tests.component.page.live_desk import Desk, row_of, texts
 from tests.support.api_server import Served
 from tests.support.live_story import QUIET_HOUR, LiveStory, served
@@ -233,19 +232,6 @@ def test_where_no_broker_is_left_none_may_be_stopped(desk: Desk) -> None:
     exporter.write(*gone, cluster_view(brokers_live=(), brokers_known=(0, 1, 2)))
     page = desk.page(desk.serve(exporter).url).open()
     expect(page.locator("#brokers-lead")).to_have_text("0 brokers registered, 3 gone.")
-
-
-def test_planned_work_is_shown_with_its_broker(desk: Desk) -> None:
-    """Until when, and how far it has come; it goes when it has ended."""
-    exporter = Served()
-    exporter.write(broker_view(0), broker_view(1), cluster_view())
-    work = PlannedWork(v=1, cluster="prod", broker=1, started_at=T0, until=T0 + 60_000)
-    exporter.collector.planned.show({("prod", 1): work})
-    page = desk.page(desk.serve(exporter).url).open()
-    tag = page.locator("#broker-table .tag", has_text="planned work")
-    expect(tag).to_have_text("planned work until 08:46:08: caught up")
-    exporter.now += 60_000
-    expect(tag).to_have_count(0)
 
 
 def test_text_from_the_cluster_stays_text(desk: Desk) -> None:

@@ -30,7 +30,6 @@ from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import Format
 from exporter.scrape.collector import Collector
-from pipeline.maintenance import PlannedWork
 from streaming.metrics import FoldMetrics
 from streaming.progress import BatchReport
 from tests.support.samples import (
@@ -49,9 +48,6 @@ INTERVAL_S = 15
 WELL_S = 1800
 ILL_S = 4500
 """Longer than an hour, in which a reassignment must not proceed to be called stalled."""
-
-_UNPLANNED_S = 300
-"""Of it, before work is planned: what happens under a mark is not counted."""
 
 _WELL_COUNTS = Counts(topics=2, partitions=40)
 _ILL_COUNTS = Counts(
@@ -220,13 +216,10 @@ def _snapshot(
     )
 
 
-def samples(clusters: dict[str, ClusterSnapshot], *, is_planned: bool = False) -> list[str]:
+def samples(clusters: dict[str, ClusterSnapshot]) -> list[str]:
     """Return the lines that the exporter serves about these clusters, and the parts about us."""
     is_ill = "other" in clusters
     collector = Collector(lambda _snapshot: Reading(read_at=T0 + 5000))
-    if is_planned:
-        work = PlannedWork(v=1, cluster="prod", broker=0, started_at=T0, until=T0 + 600_000)
-        collector.planned.show({("prod", 0): work})
     collector.update(clusters, clusters)
     collector.worst_topics.look(collector.snapshots(), T0 + 4000 if is_ill else T0)
     text = collector.scrape(Format.TEXT, T0 + 5000).decode()
@@ -294,8 +287,7 @@ HISTOGRAMS = {
 
 
 HISTORY = (
-    (well(), False, 0, WELL_S),
-    (ill(), False, WELL_S, WELL_S + _UNPLANNED_S),
-    (ill(), True, WELL_S + _UNPLANNED_S, WELL_S + ILL_S),
+    (well(), 0, WELL_S),
+    (ill(), WELL_S, WELL_S + ILL_S),
 )
-"""How it was, whether work was planned, and from when to when."""
+"""How it was, and from when to when."""

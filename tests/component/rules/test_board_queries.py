@@ -93,8 +93,8 @@ def asked(supervisor: Supervisor, tmp_path_factory: pytest.TempPathFactory) -> I
     began = int(time.time()) - WELL_S - ILL_S
     history = folder / "history.txt"
     with history.open("w") as file:
-        for state, is_planned, start, end in HISTORY:
-            for line in samples(state, is_planned=is_planned):
+        for state, start, end in HISTORY:
+            for line in samples(state):
                 if line.partition("_bucket")[0] in HISTOGRAMS:
                     continue
                 file.writelines(f"{line} {began + at}\n" for at in range(start, end, INTERVAL_S))
@@ -194,10 +194,6 @@ def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
 
 def test_all_that_is_asked_for_is_served() -> None:
     """The exporter's own rendering of the two states holds every metric that a signal names."""
-    served = {
-        re.split("[{ ]", line)[0]
-        for state, is_planned, _, _ in HISTORY
-        for line in samples(state, is_planned=is_planned)
-    }
+    served = {re.split("[{ ]", line)[0] for state, _, _ in HISTORY for line in samples(state)}
     asked_for = {name for s in SIGNALS for name in re.findall(r"\b(?:kafka|kcm)_\w+", s.expr)}
     assert asked_for <= served

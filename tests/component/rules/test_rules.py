@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ import yaml
 from controller_model.metrics.catalogue import CATALOGUE
 from controller_model.metrics.metric import MetricType
 from dashboards.__main__ import FOLDER
-from dashboards.alerts.alert import Severity
 from dashboards.alerts.recordings import RECORDED
 from dashboards.alerts.rules import ALERTS
 from dashboards.signals.catalogue import SIGNALS
@@ -26,7 +24,7 @@ from tests.component.rules import (
     rule_stories_monitor,
     rule_stories_partitions,
 )
-from tests.component.rules.rule_stories import EXPORTER, INTERVAL_S, Proves, Story, one
+from tests.component.rules.rule_stories import INTERVAL_S, Proves, Story
 
 PROMTOOL = shutil.which("promtool")
 RULES = FOLDER / "rules" / "kafka-controller-monitor.yaml"
@@ -48,51 +46,6 @@ STORIES = (
 
 _ALERTS = {alert.name: alert for alert in ALERTS}
 
-_BROKER = "1"
-_LONGEST = 6000
-"""Scrapes: longer than any story."""
-
-
-def _with_work_on(story: Story, *brokers: str) -> Story:
-    """Return the story with planned work on these brokers from its beginning to its end."""
-    marks = {
-        f'kcm_broker_maintenance{{{EXPORTER}, broker="{broker}"}}': f"1x{_LONGEST}"
-        for broker in brokers
-    }
-    told = f"{story.told}, with work planned on broker {' and '.join(brokers)}"
-    return dataclasses.replace(story, told=told, series={**story.series, **marks})
-
-
-def _silent(story: Story) -> Story:
-    return dataclasses.replace(story, moments=dict.fromkeys(story.moments))
-
-
-def _planned() -> Iterator[Story]:
-    """Yield each story of a failure with planned work beside it, and what must come of it."""
-    for story in (each for each in STORIES if each.proves is Proves.FIRES):
-        mute = _ALERTS[story.alert].mute
-        mine, another = story.labels.get("broker", _BROKER), "77"
-        if mute is None:
-            yield _with_work_on(story, mine, another)
-        elif mute.of_cluster:
-            yield _silent(_with_work_on(story, another))
-        else:
-            yield _silent(_with_work_on(story, mine))
-            yield _with_work_on(story, another)
-
-
-PLANNED = tuple(_planned())
-NEVER_MUTED = {
-    "KafkaControllerMissing",
-    "KafkaControllerGhost",
-    "KafkaPartitionsOffline",
-    "KafkaPartitionsUnderMinIsr",
-    "KafkaUncleanLeaderElection",
-    "KafkaLogDirFailed",
-    "KcmBlind",
-    "KcmBehind",
-}
-"""What clients feel, what loses data, and what makes the silence of the others worthless."""
 _COUNTERS = {metric.name for metric in CATALOGUE if metric.type is MetricType.COUNTER}
 _TOTALS = frozenset(_COUNTERS)
 _COUNTERS |= {"kafka_controller_epoch"}  # counts elections, and starts again with an ensemble
@@ -194,119 +147,6 @@ def test_an_alert_fires_when_it_should_and_only_then(story: Story, tmp_path: Pat
     """At each moment of the story the alert fires, with its texts filled in, or it is silent."""
     done = _played(tmp_path, story)
     assert done.returncode == 0, f"{story.told}\n{done.stdout}{done.stderr}"
-
-
-@pytest.mark.parametrize("name", _ALERTS)
-def test_planned_work_mutes_its_own_broker_and_nothing_else(name: str, tmp_path: Path) -> None:
-    """A marked broker is silent, its peers are not, and what clients feel is told all the same."""
-    stories = [story for story in PLANNED if story.alert == name]
-    assert stories
-    done = _played(tmp_path, *stories)
-    told = "\n".join(story.told for story in stories)
-    assert done.returncode == 0, f"{told}\n{done.stdout}{done.stderr}"
-
-
-def test_what_clients_feel_is_never_muted() -> None:
-    """No mark keeps these silent, and every rule that one does is a warning."""
-    muted = {alert.name for alert in ALERTS if alert.mute is not None}
-    assert not muted & NEVER_MUTED
-    assert all(_ALERTS[name].severity is Severity.WARNING for name in muted)
-
-
-def test_a_broker_whose_work_is_over_is_told_of_again(tmp_path: Path) -> None:
-    """With the end of the mark the rule begins to wait anew, and then fires."""
-    over = Story(
-        alert="KafkaLeadersCannotReturn",
-        told="fires 30 min after the end of the work",
-        proves=Proves.FIRES,
-        series={
-            **one("kafka_broker_imbalance_ratio", (0.5, 200), broker="2"),
-            **one("kafka_broker_preferred_electable", (0, 200), broker="2"),
-            **one("kafka_cluster_imbalance_threshold_ratio", (0.1, 200)),
-            **one("kcm_broker_maintenance", (1, 40), ("stale", 1), broker="2"),
-        },
-        moments={1800: None, 2385: None, 2400: 0.5},
-        labels={"broker": "2"},
-    )
-    done = _played(tmp_path, over)
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
-
-
-_LOST = ((7, 4), (8, 4), (9, 4), (10, 4), (11, 4), (12, 4), (13, 4))
-_OF_BROKER = {"broker": "2"}
-
-AFTER = (
-    Story(
-        alert="KafkaBrokerBouncing",
-        told="is silent about restarts under a mark, and fires on a crash loop right after it",
-        proves=Proves.FIRES,
-        series={
-            **one(
-                "kafka_broker_registrations_total",
-                *((1, 4), (2, 4), (3, 4), (4, 8), (5, 4), (6, 4), (7, 272)),
-                broker="2",
-            ),
-            **one("kcm_broker_maintenance", (1, 20), ("stale", 1), broker="2"),
-        },
-        moments={285: None, 300: None, 375: None, 420: 3, 3870: 3, 4200: None},
-        labels=_OF_BROKER,
-    ),
-    Story(
-        alert="KafkaBrokerBouncing",
-        told="fires after a mark although the counter started again",
-        proves=Proves.RESET,
-        series={
-            **one(
-                "kafka_broker_registrations_total",
-                *((90, 20), (1, 4), (2, 4), (3, 4), (4, 40)),
-                broker="2",
-            ),
-            **one("kcm_broker_maintenance", (1, 16), ("stale", 1), broker="2"),
-        },
-        moments={285: None, 465: None, 480: 3},
-        labels=_OF_BROKER,
-    ),
-    Story(
-        alert="KafkaIsrFlapping",
-        told="is silent about minutes under a mark, and counts those after it",
-        proves=Proves.FIRES,
-        series={
-            **one(
-                "kafka_broker_isr_leaves_total", *((n, 4) for n in range(13)), (13, 140), broker="2"
-            ),
-            **one("kcm_broker_maintenance", (1, 29), ("stale", 1), broker="2"),
-        },
-        moments={420: None, 480: None, 765: None, 780: 5, 2220: 5, 2640: None},
-        labels=_OF_BROKER,
-    ),
-    Story(
-        alert="KafkaControllerFlapping",
-        told="is silent about elections under a mark, and fires on those right after it",
-        proves=Proves.FIRES,
-        series={
-            **one("kafka_controller_epoch", *_LOST, (13, 60)),
-            **one("kcm_broker_maintenance", (1, 13), ("stale", 1), broker="7"),
-        },
-        moments={180: None, 225: None, 345: None, 360: 3, 780: 3, 1200: None},
-    ),
-    Story(
-        alert="KafkaControllerFlappingSlowly",
-        told="is silent about a rolling restart under marks, and for six hours if all is well",
-        proves=Proves.SILENT,
-        series={
-            **one("kafka_controller_epoch", *((7 + n, 40) for n in range(9)), (15, 1200)),
-            **one("kcm_broker_maintenance", (1, 361), ("stale", 1), broker="7"),
-        },
-        moments={3600: None, 5400: None, 5430: None, 10000: None, 23000: None},
-    ),
-)
-
-
-@pytest.mark.parametrize("story", AFTER, ids=lambda story: f"{story.alert} {story.told}")
-def test_what_happens_after_planned_work_counts_at_once(story: Story, tmp_path: Path) -> None:
-    """What a mark covered is not told after it, and what it did not cover is."""
-    done = _played(tmp_path, story)
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("name", _ALERTS)

@@ -13,7 +13,7 @@ import yaml
 from controller_model.metrics.catalogue import CATALOGUE
 from docs.__main__ import PAGES as MADE
 from docs.__main__ import main
-from docs.commands_page import command_of, exit_codes, subcommands
+from docs.commands_page import command_of, exit_codes
 from docs.http_page import CLUSTER_NAME, HOST
 from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS
@@ -67,8 +67,6 @@ def assert_taken(arguments: list[str], shown: str) -> None:
     verb, *rest = arguments
     assert verb in VERBS, shown
     command: Any = command_of(verb)
-    if rest and rest[0] in subcommands(command):
-        command = subcommands(command)[rest.pop(0)]
     if rest == ["--help"]:
         return
     values = [PLACEHOLDERS.get(each, each) for each in rest if each != "..."]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kcm.cli.event_text import event_words
-from kcm.maintenance.words import unsafe_line
 from kcm.queries.api_client import Answer, ExporterApi
 from kcm.queries.asking import console, doubt, looks
 from kcm.queries.recommend import command
@@ -53,16 +52,6 @@ def test_figures_that_are_not_live_are_told_as_such() -> None:
     line = doubt(told(True, status="blind"), 15 * HOUR_MS)
     assert line is not None
     assert line.startswith("the figures of prod are blind for 15 h, by the watcher: ")
-
-
-def test_a_broker_whose_safety_is_not_known_is_told_with_the_reason() -> None:
-    """Null is not "safe"; of a broker that is not there, there is nothing to tell."""
-    broker = {"id": 3, "live": True, "safe_to_stop": {"safe": None, "why": "leaders are owed"}}
-    line = unsafe_line(broker)
-    assert line is not None
-    assert "not known now: leaders are owed" in line
-    assert unsafe_line({**broker, "live": False}) is None
-    assert "not known now;" in str(unsafe_line({**broker, "safe_to_stop": {"safe": None}}))
 
 
 def test_an_exporter_that_goes_away_is_waited_for_and_told_once() -> None:

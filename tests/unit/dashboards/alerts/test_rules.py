@@ -82,13 +82,6 @@ def test_an_alert_has_a_page(alert: Alert) -> None:
     assert len(lines) <= _MOST_LINES
 
 
-@_each_alert
-def test_a_page_says_whether_planned_work_mutes_its_alert(alert: Alert) -> None:
-    """Who planned the work knows from the page what stays silent, and what does not."""
-    page = (ROOT / RUNBOOKS / f"{alert.name}.md").read_text()
-    assert ("`kcm maintenance`" in page) == (alert.mute is not None)
-
-
 _PROGRAM = re.compile(
     r"(?:kcm|kafka-[a-z-]+|zookeeper-shell|curl|echo|grep|jstack|jmap|df|dmesg|mount|iostat|ip) "
 )

@@ -20,7 +20,6 @@ from controller_model.records.views import AnyView, ControllerView, Counts
 from exporter.core.render import Format
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector, render_cluster
-from pipeline.maintenance import PlannedWork
 from tests.support.samples import (
     T0,
     as_of,
@@ -200,8 +199,6 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
     )
     collector = collector_of(ViewStore(), broker_view(0, leader_skew=0.5), lost, full)
     collector.worst_topics.look(collector.snapshots(), T0)
-    planned = PlannedWork(v=1, cluster="prod", broker=0, started_at=T0, until=T0 + 1)
-    collector.planned.show({("prod", 0): planned})
     found = families(collector, Format.TEXT)
     served = {sample.name for family in found.values() for sample in family.samples}
     assert served == {metric.name for metric in CATALOGUE}

@@ -1,1 +1,0 @@
-"""`kcm maintenance`: planned work."""
