@@ -2,7 +2,7 @@
 
 The rule: the controller is taken at its word. A partition whose leader is lost gets the leader
 that Kafka's offline election chooses (`elections`), lost members leave the ISR, and what is left
-is judged by the same definitions as today. Brokers that stop cleanly and brokers that die end
+is judged by the same definitions as before the loss. Brokers that stop cleanly and brokers that die end
 alike: a controlled shutdown chooses among the same replicas in the same order, only earlier, so
 one answer serves both (KafkaController.doControlledShutdown, onReplicasBecomeOffline).
 """
@@ -12,13 +12,13 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.insights.wording import counted, named
-from controller_model.kafka.elections import elect
+from controller_model.kafka.elections import LeaderAndIsr, leader_for_offline
 from controller_model.kafka.ids import NO_LEADER, TopicPartition
 
 K = TypeVar("K", bound=Hashable)
@@ -74,35 +74,40 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
     """What will happen, safe or not."""
 
 
-class _Losing:
-    """The account of one loss while partitions are walked through."""
+class Effect(NamedTuple):
+    """What a loss does to one partition."""
+
+    leader: int | None
+    """Who leads instead; None where the leader stays, and where nobody leads or led."""
+    risks: tuple[StopRisk, ...]
+
+
+class _Account:
+    """What one loss does, added up partition by partition."""
 
     def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
         self.brokers = tuple(sorted(brokers))
         self.rest = cluster.live.difference(brokers)
-        self.found: dict[StopRisk, list[TopicPartition]] = {risk: [] for risk in StopRisk}
-        self.moved: Counter[int] = Counter()
+        self._found: dict[StopRisk, list[TopicPartition]] = {risk: [] for risk in StopRisk}
+        self._moved: Counter[int] = Counter()
 
-    def take(
-        self, partition: PartitionFacts, leader: int | None, risks: tuple[StopRisk, ...]
-    ) -> None:
-        """Count what becomes of a partition (`outcome`)."""
-        for risk in risks:
-            self.found[risk].append(partition.id)
-        if leader is not None:
-            self.moved[leader] += 1
+    def add(self, partition: TopicPartition, effect: Effect) -> None:
+        """Add what the loss does to a partition."""
+        for risk in effect.risks:
+            self._found[risk].append(partition)
+        if effect.leader is not None:
+            self._moved[effect.leader] += 1
 
-    def ended(self, leaders: Counter[int]) -> Loss:
-        """Return the loss; `leaders` tells what each broker leads now."""
-        after = Counter(leaders)
-        after.update(self.moved)
+    def loss(self, leaders: Counter[int]) -> Loss:
+        """Return the sum; `leaders` says how many partitions each broker leads now."""
+        after = leaders + self._moved
         return Loss(
             brokers=self.brokers,
-            offline=tuple(self.found[StopRisk.OFFLINE]),
-            stranded=tuple(self.found[StopRisk.STRANDED]),
-            under_min_isr=tuple(self.found[StopRisk.UNDER_MIN_ISR]),
-            unclean=tuple(self.found[StopRisk.UNCLEAN]),
-            moved=dict(sorted(self.moved.items())),
+            offline=tuple(self._found[StopRisk.OFFLINE]),
+            stranded=tuple(self._found[StopRisk.STRANDED]),
+            under_min_isr=tuple(self._found[StopRisk.UNDER_MIN_ISR]),
+            unclean=tuple(self._found[StopRisk.UNCLEAN]),
+            moved=dict(sorted(self._moved.items())),
             leaders_after={b: n for b, n in sorted(after.items()) if b not in self.brokers},
         )
 
@@ -110,11 +115,11 @@ class _Losing:
 class ByKind(Generic[V]):
     """What is the same for all partitions with the same brokers, leader and settings.
 
-    A cluster has few such kinds, since assignments repeat: each is thought about once.
+    A cluster has few such kinds, since assignments repeat: each is computed once.
     """
 
-    def __init__(self, think: Callable[[PartitionFacts], V]) -> None:
-        self._think = think
+    def __init__(self, compute: Callable[[PartitionFacts], V]) -> None:
+        self._compute = compute
         self._known: dict[Hashable, V] = {}
 
     def of(self, partition: PartitionFacts) -> V:
@@ -133,30 +138,25 @@ class ByKind(Generic[V]):
         if known is None:
             if len(self._known) >= KINDS_KEPT:
                 self._known.clear()
-            known = self._known[kind] = self._think(partition)
+            known = self._known[kind] = self._compute(partition)
         return known
 
 
-def outcome(
-    partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[int]
-) -> tuple[int | None, tuple[StopRisk, ...]]:
-    """Return who leads a counted partition instead once only `rest` live, and what breaks.
-
-    The leader is None where it stays, and where nobody leads or led.
-    """
+def outcome(partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[int]) -> Effect:
+    """Return what becomes of a counted partition once only `rest` live."""
     leader, isr, unclean = settled(partition, cluster, rest)
     led_now = partition.leader in cluster.live
     if leader == NO_LEADER:
         if led_now:
-            return None, (StopRisk.OFFLINE,)
+            return Effect(None, (StopRisk.OFFLINE,))
         could = settled(partition, cluster, cluster.live)[0] != NO_LEADER
-        return None, (StopRisk.STRANDED,) if could else ()
+        return Effect(None, (StopRisk.STRANDED,) if could else ())
     if not led_now:
-        return None, ()
+        return Effect(None, ())
     too_few = len(isr) < cluster.min_isr_of(partition, leader)
     falls = too_few and not cluster.is_under_min_isr(partition)
     risks = ((StopRisk.UNCLEAN,) if unclean else ()) + ((StopRisk.UNDER_MIN_ISR,) if falls else ())
-    return None if leader == partition.leader else leader, risks
+    return Effect(None if leader == partition.leader else leader, risks)
 
 
 def settled(
@@ -170,19 +170,13 @@ def settled(
     if leader in live:
         # ReplicaStateMachine, OfflineReplica: dead members leave the ISR.
         return leader, tuple(replica for replica in partition.isr if replica in live), False
-    election = elect(
-        "offline",
-        replicas=partition.replicas,
-        isr=partition.isr,
-        leader=leader,
-        leader_epoch=partition.leader_epoch,
-        controller_epoch=partition.controller_epoch,
-        live=live,
-        adding=partition.adding,
-        removing=partition.removing,
+    election = leader_for_offline(
+        LeaderAndIsr(leader, partition.isr),
+        partition.replicas,
+        live,
         unclean=cluster.unclean_of(partition),
     )
-    if election.leader_and_isr is None:
+    if election is None:
         return NO_LEADER, partition.isr, False
     return election.leader_and_isr.leader, election.leader_and_isr.isr, election.unclean
 
@@ -208,38 +202,37 @@ def lose_groups(
 
     A broker may be in several groups, or in none.
     """
-    each = {
-        name: _Losing(cluster.live.intersection(brokers), cluster)
+    accounts = {
+        name: _Account(cluster.live.intersection(brokers), cluster)
         for name, brokers in groups.items()
     }
-    groups_of: dict[int, list[_Losing]] = {}
-    for losing in each.values():
-        for broker in losing.brokers:
-            groups_of.setdefault(broker, []).append(losing)
-
-    def effects_on(partition: PartitionFacts) -> list[_Effect]:
-        met = {
-            losing
-            for broker in involved(partition, cluster)
-            for losing in groups_of.get(broker, ())
-        }
-        judged = ((losing, *outcome(partition, cluster, losing.rest)) for losing in met)
-        return [each for each in judged if each[1] is not None or each[2]]
-
-    effects = ByKind(effects_on)
+    accounts_of: dict[int, list[_Account]] = {}
+    for account in accounts.values():
+        for broker in account.brokers:
+            accounts_of.setdefault(broker, []).append(account)
+    effects = ByKind(lambda partition: _effects(partition, cluster, accounts_of))
     leaders: Counter[int] = Counter()
     for partition in partitions:
         if not partition.counts:
             continue
         if partition.leader in cluster.live:
             leaders[partition.leader] += 1
-        for losing, leader, risks in effects.of(partition):
-            losing.take(partition, leader, risks)
-    return {name: losing.ended(leaders) for name, losing in each.items()}
+        for account, effect in effects.of(partition):
+            account.add(partition.id, effect)
+    return {name: account.loss(leaders) for name, account in accounts.items()}
 
 
-_Effect = tuple[_Losing, int | None, tuple[StopRisk, ...]]
-"""Which loss it is of, and what `outcome` says."""
+def _effects(
+    partition: PartitionFacts, cluster: ClusterFacts, accounts_of: Mapping[int, list[_Account]]
+) -> list[tuple[_Account, Effect]]:
+    """Return the losses that do something to a partition, and what."""
+    brokers = involved(partition, cluster)
+    accounts = {account for broker in brokers for account in accounts_of.get(broker, ())}
+    each = [(account, outcome(partition, cluster, account.rest)) for account in accounts]
+    return [(account, effect) for account, effect in each if effect != _NOTHING]
+
+
+_NOTHING = Effect(leader=None, risks=())
 
 
 def involved(partition: PartitionFacts, cluster: ClusterFacts) -> set[int]:

@@ -48,7 +48,7 @@ def lose_pairs(
     Args:
         walk: yields all partitions, and is called twice.
         cluster: its brokers.
-        most: how many pairs are told; all are counted.
+        most: how many pairs are listed; all are counted.
     """
     beyond = _beyond(walk(), cluster)
     worst = nsmallest(
@@ -87,12 +87,12 @@ def _of_kind(partition: PartitionFacts, cluster: ClusterFacts) -> list[tuple[Pai
     alone: dict[int, tuple[StopRisk, ...]] = {}
     found = []
     for pair in combinations(sorted(members & involved(partition, cluster)), 2):
-        _, risks = outcome(partition, cluster, members.difference(pair))
+        risks = outcome(partition, cluster, members.difference(pair)).risks
         if not risks:
             continue
         for broker in pair:
             if broker not in alone:
-                alone[broker] = outcome(partition, cluster, members - {broker})[1]
+                alone[broker] = outcome(partition, cluster, members - {broker}).risks
         known = alone[pair[0]] + alone[pair[1]]
         new = [risk for risk in risks if risk not in known]
         if new:

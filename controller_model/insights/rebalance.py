@@ -1,7 +1,7 @@
 """Leaders that are not where they should be: the next auto-rebalance, and what to elect by hand.
 
 The rule: imbalance and candidates are those of KafkaController.checkAndTriggerAutoLeaderRebalance
-(3.9), ratio and strict threshold included; only what `elections` can elect is ever recommended.
+(3.9), ratio and strict threshold included; only what a preferred election can elect is ever recommended.
 The settings are the controller's own and not in ZooKeeper: they are options of ours, assumed.
 """
 
@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
-from controller_model.kafka.elections import elect
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import TopicPartition
 
@@ -158,7 +157,8 @@ def blocked_by(
 ) -> Blocked | None:
     """Return why its preferred replica cannot be elected now; None when it can.
 
-    KafkaController.canPreferredReplicaBeLeader and the candidate filter around it.
+    KafkaController.canPreferredReplicaBeLeader and the candidate filter around it, and the check of
+    the state's epoch in ZkPartitionStateMachine.doElectLeaderForPartitions.
     """
     if partition.deleting:
         return Blocked.TOPIC_BEING_DELETED
@@ -168,23 +168,10 @@ def blocked_by(
         return Blocked.NOT_LIVE
     if partition.preferred not in partition.isr:
         return Blocked.NOT_IN_ISR
-    controller_epoch = cluster.controller_epoch
-    if controller_epoch is None:
-        controller_epoch = partition.controller_epoch
-    election = elect(
-        "preferred",
-        replicas=partition.replicas,
-        isr=partition.isr,
-        leader=partition.written_leader,
-        leader_epoch=partition.leader_epoch,
-        controller_epoch=controller_epoch,
-        live=cluster.live,
-        adding=partition.adding,
-        removing=partition.removing,
-        state_exists=partition.leader is not None,
-        state_controller_epoch=partition.controller_epoch,
-    )
-    return None if election.error is None else Blocked.NEWER_CONTROLLER_EPOCH
+    epoch = cluster.controller_epoch
+    if epoch is not None and partition.controller_epoch > epoch:
+        return Blocked.NEWER_CONTROLLER_EPOCH
+    return None
 
 
 def next_rebalance(

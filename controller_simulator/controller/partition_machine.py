@@ -16,7 +16,10 @@ from controller_model.kafka.elections import (
     Election,
     LeaderAndIsr,
     Strategy,
-    elect,
+    leader_for_controlled_shutdown,
+    leader_for_offline,
+    leader_for_preferred_replica,
+    leader_for_reassign,
 )
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import TopicPartition
@@ -218,7 +221,7 @@ class PartitionStateMachine:
         election = self._election(
             partition, standing.leader_and_isr, strategy, allow_unclean=allow_unclean
         )
-        if election.leader_and_isr is None:
+        if election is None:
             name = _STRATEGY_NAMES[strategy]
             name += f"({str(allow_unclean).lower()})" if strategy is Strategy.OFFLINE else ""
             return self._fail(
@@ -246,27 +249,32 @@ class PartitionStateMachine:
         strategy: Strategy,
         *,
         allow_unclean: bool,
-    ) -> Election:
-        context = self._context
+    ) -> Election | None:
+        context, work = self._context, self._work
         assignment = context.assignment_of(partition)
-        return elect(
-            strategy,
-            replicas=assignment.replicas,
-            isr=standing.isr,
-            leader=standing.leader,
-            leader_epoch=standing.leader_epoch,
-            controller_epoch=context.epoch,
-            live=context.live_broker_epochs,
-            shutting_down=context.shutting_down,
-            offline_dirs=context.offline_dirs_of(partition, context.live_broker_epochs),
-            adding=assignment.adding,
-            removing=assignment.removing,
-            unclean=strategy is Strategy.OFFLINE
-            and self._work.reader.unclean_leader_election(partition.topic),
-            admin_unclean=allow_unclean,
-            leader_recovery_state=standing.leader_recovery_state,
-            leader_recovery_supported=self._work.leader_recovery_supported,
-        )
+        replicas = assignment.replicas
+        online = {
+            broker
+            for broker in (*replicas, *standing.isr)
+            if context.is_replica_online(broker, partition)
+        }
+        match strategy:
+            case Strategy.OFFLINE:
+                return leader_for_offline(
+                    standing,
+                    replicas,
+                    online,
+                    unclean=work.reader.unclean_leader_election(partition.topic) or allow_unclean,
+                    recovery_supported=work.leader_recovery_supported,
+                )
+            case Strategy.REASSIGN:
+                return leader_for_reassign(standing, assignment.target_replicas, online)
+            case Strategy.PREFERRED:
+                return leader_for_preferred_replica(standing, replicas, online)
+            case Strategy.CONTROLLED_SHUTDOWN:
+                return leader_for_controlled_shutdown(
+                    standing, replicas, online, context.shutting_down
+                )
 
     def _recipients(self, partition: TopicPartition, strategy: Strategy) -> Sequence[int]:
         """Return who is told of a new leader (ElectionResult.liveReplicas, whatever its name)."""

@@ -1,480 +1,339 @@
-"""The account of controller elections, vacancies and failover work, by written-out histories."""
+"""Leader elections, against Kafka's own test cases and against rules written down a second time."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
 import pytest
 
-from controller_model.handlers.controller import account
-from controller_model.records.changes import SessionState
-from controller_model.records.events import ControllerElected, ElectionCause, FailoverWork
-from controller_model.records.views import Failover
-from tests.support.histories import (
-    Fold,
-    History,
-    controller_payload,
-    kinds,
-    only,
-    replaced,
-    small_cluster,
+from controller_model.kafka.elections import (
+    RECOVERED,
+    RECOVERING,
+    STATE_CHANGE_FAILED,
+    Election,
+    LeaderAndIsr,
+    Strategy,
+    is_election_needed,
+    leader_for_controlled_shutdown,
+    leader_for_offline,
+    leader_for_preferred_replica,
+    leader_for_reassign,
 )
+from controller_model.kafka.errors import ModelError
+
+FAILED = None
 
 
-def test_an_election_is_told_with_epoch_vacancy_and_cause() -> None:
-    """A controller whose session ends: vacated, elected with the next epoch, cause known."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.broker_gone(0)
-    history.elect(1)
-    told = only(fold.follow(history), ControllerElected)
-    assert (told.from_broker, told.to_broker, told.epoch) == (0, 1, 2)
-    assert (told.vacancy_ms, told.missed_elections) == (10, 0)
-    assert (told.vacancy_min_ms, told.vacancy_max_ms) == (10, 10)
-    assert told.cause is ElectionCause.SESSION_LOST
+def held(
+    strategy: str = "offline",
+    *,
+    replicas: Sequence[int] = (2, 4),
+    isr: tuple[int, ...] = (2, 4),
+    leader: int = 2,
+    live: Collection[int] = (2, 4),
+    shutting_down: Collection[int] = (),
+    offline_dirs: Collection[int] = (),
+    target: Sequence[int] | None = None,
+    recovery_state: int = RECOVERED,
+    **more: Any,
+) -> Election | None:
+    """Elect in a partition of brokers 2 and 4 that broker 2 leads, with what a case changes."""
+    standing = LeaderAndIsr(leader, isr, 6, recovery_state)
+    able = set(live) - set(offline_dirs)
+    serving = able - set(shutting_down)
+    match Strategy(strategy):
+        case Strategy.OFFLINE:
+            return leader_for_offline(standing, replicas, serving, **more)
+        case Strategy.REASSIGN:
+            goal = replicas if target is None else target
+            return leader_for_reassign(standing, goal, serving, **more)
+        case Strategy.PREFERRED:
+            return leader_for_preferred_replica(standing, replicas, serving, **more)
+        case Strategy.CONTROLLED_SHUTDOWN:
+            return leader_for_controlled_shutdown(standing, replicas, able, shutting_down, **more)
 
 
-def test_a_deleted_controller_is_told_from_a_lost_one() -> None:
-    """/controller deleted while its broker stays registered: the cause is the deletion."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.delete("/controller")
-    history.elect(0)
-    assert only(fold.follow(history), ControllerElected).cause is ElectionCause.DELETED
-    assert fold.state.control.controller.id_changes == 0
+def won(leader: int, *isr: int, recovery: int = RECOVERED, unclean: bool = False) -> Election:
+    """Return an election that was won over the state that `held` begins with."""
+    return Election(LeaderAndIsr(leader, isr, 7, recovery), unclean=unclean)
 
 
-def test_elections_in_a_row_that_one_read_shows_are_missed_ones() -> None:
-    """Three elections merged into one read count three, two of them missed."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    for broker in (1, 2):
-        history.delete("/controller", seen=False)
-        history.elect(broker, seen=False)
-    history.delete("/controller", seen=False)
-    history.elect(0)
-    told = only(fold.follow(history), ControllerElected)
-    ledger = fold.state.control.controller
-    assert (ledger.elections, ledger.missed, told.missed_elections, told.epoch) == (4, 2, 2, 4)
-    assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) != (None, 0)
-    assert ledger.vacancy_last_min_ms == 0
+# Kafka's PartitionLeaderElectionAlgorithmsTest, case by case and in its order.
+KAFKAS_OWN_CASES = {
+    "OfflinePartitionLeaderElection": (held(live={4}), won(4, 4)),
+    "LastIsrOfflineUncleanLeaderElectionDisabled": (held(isr=(2,), live={4}), FAILED),
+    "LastIsrOfflineUncleanLeaderElectionEnabled": (
+        held(isr=(2,), live={4}, unclean=True),
+        won(4, 4, recovery=RECOVERING, unclean=True),
+    ),
+    "ReassignPartitionLeaderElection": (held("reassign", live={4}), won(4, 2, 4)),
+    "ReassignPartitionLeaderElectionWithNoLiveIsr": (held("reassign", isr=(2,), live=()), FAILED),
+    "ReassignPartitionLeaderElectionWithEmptyIsr": (held("reassign", isr=(), live={2}), FAILED),
+    "PreferredReplicaPartitionLeaderElection": (held("preferred"), won(2, 2, 4)),
+    "PreferredReplicaInIsrNotLive": (held("preferred", isr=(2,), live=()), FAILED),
+    "PreferredReplicaNotInIsrLive": (held("preferred", isr=(4,)), FAILED),
+    "PreferredReplicaNotInIsrNotLive": (held("preferred", isr=(), live=()), FAILED),
+    "ControlledShutdownPartitionLeaderElection": (
+        held("controlled_shutdown", shutting_down={2}),
+        won(4, 4),
+    ),
+    "ControlledShutdownLastIsrShuttingDown": (
+        held("controlled_shutdown", isr=(2,), shutting_down={2}),
+        FAILED,
+    ),
+    "ControlledShutdownAllIsrSimultaneouslyShutdown": (
+        held("controlled_shutdown", shutting_down={2, 4}),
+        FAILED,
+    ),
+}
 
 
-def test_an_election_is_not_told_with_a_later_ones_epoch() -> None:
-    """/controller read at one election and the epoch at the third: the first has no epoch told."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.delete("/controller", seen=False)
-    history.elect(1, epoch_seen=False)
-    for broker in (2, 0):
-        history.delete("/controller", seen=False)
-        history.elect(broker, seen=False)
-    history.tell("/controller_epoch")
-    assert only(fold.follow(history), ControllerElected).epoch is None
-    history.tell("/controller")
-    last = only(fold.follow(history), ControllerElected)
-    assert (last.epoch, last.missed_elections) == (4, 1)
+@pytest.mark.parametrize("case", KAFKAS_OWN_CASES)
+def test_kafkas_own_cases_end_as_in_kafka(case: str) -> None:
+    """Every case of Kafka's own unit test gives here what it gives there."""
+    got, expected = KAFKAS_OWN_CASES[case]
+    assert got == expected
 
 
-def test_the_epoch_may_be_read_first() -> None:
-    """The order of the two reads of one transaction changes no count."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.delete("/controller")
-    history.elect(1, seen=False)
-    history.tell("/controller_epoch")
-    assert "ControllerElected" not in kinds(fold.follow(history))
-    history.tell("/controller")
-    assert only(fold.follow(history), ControllerElected).epoch == 2
-    assert fold.state.control.controller.elections == 2
+OTHER_CASES = {
+    "a broker in controlled shutdown leads no more": (held(shutting_down={2}), won(4, 4)),
+    "the ISR keeps its own order": (held(isr=(4, 2)), won(2, 4, 2)),
+    "a failed log directory is as good as a dead broker": (held(offline_dirs={2}), won(4, 4)),
+    "unclean is not needed while a member of the ISR lives": (
+        held(live={4}, unclean=True),
+        won(4, 4),
+    ),
+    "below 3.2 an unclean leader is not marked": (
+        held(isr=(2,), live={4}, unclean=True, recovery_supported=False),
+        won(4, 4, unclean=True),
+    ),
+    "below 3.2 a mark stays as it was": (
+        held(
+            isr=(2,),
+            live={4},
+            unclean=True,
+            recovery_supported=False,
+            recovery_state=RECOVERING,
+        ),
+        won(4, 4, recovery=RECOVERING, unclean=True),
+    ),
+    "a clean election leaves the mark": (
+        held(live={4}, recovery_state=RECOVERING),
+        won(4, 4, recovery=RECOVERING),
+    ),
+    "unclean, and nobody lives": (held(isr=(2,), live=(), unclean=True), FAILED),
+    "unclean, the first live replica leads": (
+        held(replicas=(2, 4, 5), isr=(2,), live={5, 4}, unclean=True),
+        won(4, 4, recovery=RECOVERING, unclean=True),
+    ),
+    "no unclean one while an unassigned broker of the ISR lives": (
+        held(isr=(9,), live={2, 4, 9}, unclean=True),
+        FAILED,
+    ),
+    "nobody is assigned": (held(replicas=()), FAILED),
+    "preferred, nobody is assigned": (held("preferred", replicas=()), FAILED),
+    "preferred never tries the second": (held("preferred", live={4}), FAILED),
+    "preferred, in shutdown": (held("preferred", shutting_down={2}), FAILED),
+    "preferred, failed log directory": (held("preferred", offline_dirs={2}), FAILED),
+    "preferred may lead already": (held("preferred", leader=2), won(2, 2, 4)),
+    "preferred keeps a dead member in the ISR": (held("preferred", live={2}), won(2, 2, 4)),
+    "reassign leaves removed replicas out": (
+        held("reassign", replicas=(2, 4, 5), target=(4, 5)),
+        won(4, 2, 4),
+    ),
+    "reassign takes an added replica that is in sync": (
+        held("reassign", replicas=(5, 2, 4), isr=(2, 4, 5), live={2, 4, 5}),
+        won(5, 2, 4, 5),
+    ),
+    "reassign passes over an added replica that is not": (
+        held("reassign", replicas=(5, 2, 4), live={2, 4, 5}),
+        won(2, 2, 4),
+    ),
+    "reassign follows the target's order": (held("reassign", target=(4, 2)), won(4, 2, 4)),
+    "reassign to an empty target": (held("reassign", target=()), FAILED),
+    "reassign, the target is in shutdown": (
+        held("reassign", target=(4,), shutting_down={4}),
+        FAILED,
+    ),
+    "reassign, failed log directory": (held("reassign", offline_dirs={2}), won(4, 2, 4)),
+    "controlled shutdown leaves a dead member in the ISR": (
+        held(
+            "controlled_shutdown",
+            replicas=(2, 4, 5),
+            isr=(2, 4, 5),
+            live={2, 5},
+            shutting_down={2},
+        ),
+        won(5, 4, 5),
+    ),
+    "controlled shutdown takes all that shut down out": (
+        held(
+            "controlled_shutdown",
+            replicas=(2, 4, 5),
+            isr=(4, 5, 2),
+            live={2, 4, 5},
+            shutting_down={2, 4},
+        ),
+        won(5, 5),
+    ),
+    "controlled shutdown, failed log directory": (
+        held("controlled_shutdown", shutting_down={2}, offline_dirs={4}),
+        FAILED,
+    ),
+    "controlled shutdown, a dead successor": (
+        held("controlled_shutdown", live={2}, shutting_down={2}),
+        FAILED,
+    ),
+    "the leader that was -1 makes no difference": (held(leader=-1), won(2, 2, 4)),
+}
 
 
-def test_before_2_1_the_epoch_follows() -> None:
-    """/controller first, its epoch in a later transaction: one election, told with its epoch."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.delete("/controller")
-    history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
-    assert "ControllerElected" not in kinds(fold.follow(history))
-    assert fold.state.control.controller.elections == 2
-    history.set("/controller_epoch", "2")
-    assert only(fold.follow(history), ControllerElected).epoch == 2
-    assert fold.state.control.controller.elections == 2
+@pytest.mark.parametrize("case", OTHER_CASES)
+def test_what_kafkas_cases_leave_out(case: str) -> None:
+    """The rest of the rules, each by the smallest case that tells it from its neighbours."""
+    got, expected = OTHER_CASES[case]
+    assert got == expected
 
 
-def test_an_election_without_a_readable_epoch_is_told_at_a_heartbeat() -> None:
-    """An epoch that cannot be read delays the news by seconds, not for ever."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.delete("/controller")
-    history.set("/controller", controller_payload(2))
-    history.set("/controller_epoch", "?")
-    history.heartbeat()
-    assert only(fold.follow(history), ControllerElected).epoch is None
+def test_the_numbers_and_names_are_kafkas() -> None:
+    """What stands in znodes and answers: LeaderRecoveryState's numbers, the names in Errors."""
+    assert (RECOVERED, RECOVERING) == (0, 1)
+    assert LeaderAndIsr(1, (1,)) == LeaderAndIsr(1, (1,), 0, 0)
+    assert STATE_CHANGE_FAILED == "StateChangeFailedException"
 
 
-def test_a_smaller_epoch_lets_no_counter_fall() -> None:
-    """An ensemble built anew starts at epoch 1: what was counted stands, counting goes on."""
-    history = small_cluster()
-    for broker in (1, 2):
-        history.delete("/controller")
-        history.elect(broker)
-    fold = Fold()
-    fold.follow(history)
-    history.epoch = 0
-    history.delete("/controller", seen=False)
-    history.elect(1, seen=False)
-    history.resync(rebase=True)
-    fold.follow(history)
-    assert fold.state.control.controller.elections == 4
-    history.delete("/controller")
-    history.elect(0)
-    fold.follow(history)
-    assert (fold.state.control.controller.elections, fold.state.control.controller.epoch) == (5, 2)
+def test_outcomes_cannot_be_changed() -> None:
+    """Elections and states are values: they can be keys, and nobody alters them."""
+    assert len({won(2, 2, 4), won(2, 2, 4), won(4, 4)}) == 2
+    with pytest.raises(AttributeError):
+        won(2, 2, 4).unclean = True  # type: ignore[misc] # that is the test
 
 
-def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
-    """A migration to KRaft writes KRaft's own epoch: a jump that stands for one election."""
-    for epoch_first in (True, False):
-        history = small_cluster()
-        fold = Fold()
-        fold.follow(history)
-        history.delete("/controller", seen=False)
-        with history.transaction():
-            history.set("/controller", controller_payload(3000, kraft_epoch=50), seen=False)
-            history.set("/controller_epoch", "50", seen=False)
-        order = ["/controller_epoch", "/controller"]
-        for path in order if epoch_first else reversed(order):
-            history.tell(path)
-        history.heartbeat()
-        fold.follow(history)
-        ledger = fold.state.control.controller
-        assert (ledger.elections, ledger.missed, ledger.migrating) == (2, 0, True)
-
-
-def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None:
-    """The dead controller's broker is swept last: until then nothing says why it went."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.heartbeat()
-    history.broker_gone(0, seen=False)
-    history.elect(1, seen=False)
-    history.resync()
-    told = only(fold.follow(history), ControllerElected)
-    assert told.cause is ElectionCause.UNKNOWN
-    assert told.vacancy_ms is None
-    assert fold.state.control.controller.failover is Failover.UNDER_WAY
-
-
-def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
-    """Vacated unseen, elected live: at least since it was found, at most since it was held."""
-    history = small_cluster()
-    history.heartbeat(session=SessionState.CONNECTED)
-    held_at = history.now
-    history.now += 5_000
-    history.delete("/controller", seen=False)
-    history.resync()
-    found_at = history.now
-    history.now += 1_000
-    history.elect(1)
-    fold = Fold()
-    fold.follow(history)
-    ledger = fold.state.control.controller
-    told = only(fold.events, ControllerElected)
-    assert (told.vacancy_min_ms, told.vacancy_max_ms) == (
-        history.now - found_at,
-        history.now - held_at,
+def test_a_new_epoch_changes_nothing_else() -> None:
+    """LeaderAndIsr.newEpoch: the leader epoch grows by one, all else stays."""
+    assert LeaderAndIsr(1, (2, 1), 4, RECOVERING).new_epoch() == LeaderAndIsr(
+        1, (2, 1), 5, RECOVERING
     )
-    assert told.vacancy_ms is None
-    assert ledger.vacancy_last_min_ms == history.now - found_at
-    assert ledger.vacancy_last_max_ms == history.now - held_at
 
 
-def test_an_unreadable_end_keeps_the_last_holder() -> None:
-    """A damaged /controller that goes again tells no second vacancy."""
-    history = small_cluster()
-    history.delete("/controller")
-    history.set("/controller", "{")
-    history.delete("/controller")
-    fold = Fold()
-    told = fold.follow(history)
-    assert kinds(told).count("ControllerVacated") == 1
-    assert fold.state.control.controller.last_id == 0
+# --- every small cluster ---------------------------------------------------------------------
 
 
-def test_failover_is_not_needed_when_no_leader_is_gone() -> None:
-    """/controller deleted by hand: nothing is due, and that is told."""
-    history = small_cluster()
-    history.delete("/controller")
-    history.elect(1)
-    fold = Fold()
-    fold.follow(history)
-    assert fold.state.control.controller.failover is Failover.NOT_NEEDED
+def subsets(brokers: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Return all subsets, in the order given."""
+    for size in range(len(brokers) + 1):
+        yield from itertools.combinations(brokers, size)
 
 
-def test_failover_work_ends_at_the_write_that_was_last_due() -> None:
-    """In one batch or in many: the same end, to the millisecond."""
-    took = []
-    for one_by_one in (True, False):
-        history = small_cluster(t={0: (0, 1, 2), 1: (0, 2, 1)})
-        history.broker_gone(0)
-        history.elect(1)
-        history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
-        under_way = Fold()
-        under_way.follow(history)
-        assert under_way.state.control.controller.failover is Failover.UNDER_WAY
-        history.state("t", 1, leader=2, isr=[2, 1], leader_epoch=1)
-        history.broker_gone(2)
-        fold = Fold()
-        for change in history.changes if one_by_one else []:
-            fold.feed([change])
-        fold.feed([] if one_by_one else history.changes)
-        work = only(fold.events, FailoverWork)
-        assert (work.partitions, work.took_ms) == (2, 20)
-        took.append(work)
-    assert took[0] == took[1]
-
-
-def test_failover_work_ends_when_the_leader_comes_back() -> None:
-    """A broker that returns before the controller wrote anything leaves nothing to do."""
-    history = small_cluster()
-    history.broker_gone(0)
-    history.elect(1)
-    history.broker(0)
-    fold = Fold()
-    fold.follow(history)
-    assert fold.state.control.controller.failover is Failover.DONE
-
-
-def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
-    """/controller read only when held again, then the old holder's end: a lost session."""
-    history = small_cluster()
-    history.broker_gone(0, seen=False)
-    history.elect(1, seen=False)
-    for path in ("/controller", "/brokers/ids/0", "/controller_epoch"):
-        history.tell(path)
-    fold = Fold()
-    told = only(fold.follow(history), ControllerElected)
-    assert told.cause is ElectionCause.SESSION_LOST
-    assert fold.state.control.controller.failover is Failover.UNDER_WAY
-
-
-def test_an_end_before_the_baseline_is_no_vacancy_of_ours() -> None:
-    """/controller goes while the first resync is under way: nobody was watching yet."""
-    history = small_cluster()
-    history.changes.clear()
-    history.seq = 0
-    history.start_resync()
-    for path in history.znodes:
-        history.tell(path)
-    history.delete("/controller")
-    history.finish_resync()
-    fold = Fold()
-    assert "ControllerVacated" not in kinds(fold.follow(history))
-    ledger = fold.state.control.controller
-    assert (ledger.id, ledger.elections, ledger.vacancy_total_max_ms) == (-1, 0, 0)
-    assert ledger.vacant_since == history.changes[-1].observed_at
-
-
-def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
-    """Epoch read, then an election, then /controller read: the baseline stands for it already."""
-    history = small_cluster()
-    history.changes.clear()
-    history.seq = 0
-    history.start_resync()
-    history.tell("/controller_epoch")
-    history.delete("/controller", seen=False)
-    history.elect(1, seen=False)
-    for path in history.znodes:
-        if path != "/controller_epoch":
-            history.tell(path)
-    history.finish_resync()
-    fold = Fold()
-    fold.follow(history)
-    ledger = fold.state.control.controller
-    assert (ledger.id, ledger.epoch, ledger.elections) == (1, 1, 1)
-    history.tell("/controller_epoch")
-    history.heartbeat()
-    fold.follow(history)
-    assert (ledger.epoch, ledger.elections, ledger.missed) == (2, 1, 0)
-
-
-def test_a_registration_after_the_election_is_not_the_one_that_was_elected() -> None:
-    """The holder bounced and /controller still stands: when it goes, a session was lost."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    elected_with = fold.state.control.controller.last_holder_epoch
-    history.delete("/brokers/ids/0")
-    history.broker(0)
-    fold.follow(history)
-    assert fold.state.control.controller.last_holder_epoch == elected_with
-    history.delete("/controller")
-    history.elect(1)
-    assert only(fold.follow(history), ControllerElected).cause is ElectionCause.SESSION_LOST
-
-
-def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
-    """A merged election while another broker's leaders are due; then the old holder's end."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.broker_gone(1)
-    history.broker_gone(0, seen=False)
-    history.elect(2, seen=False)
-    history.tell("/controller")
-    fold.follow(history)
-    ledger = fold.state.control.controller
-    since, partitions = ledger.failover_since, ledger.failover_partitions
-    assert (ledger.failover, partitions) == (Failover.UNDER_WAY, 1)
-    history.tell("/brokers/ids/0")
-    fold.follow(history)
-    assert (ledger.failover_since, ledger.failover_partitions) == (since, partitions)
-
-
-def test_a_write_that_makes_more_work_is_no_work() -> None:
-    """A state with a leader that is gone, written during a failover, prolongs it."""
-    history = small_cluster()
-    fold = Fold()
-    fold.follow(history)
-    history.broker_gone(0)
-    history.elect(1)
-    history.state("t", 1, leader=0, isr=[0], leader_epoch=1)
-    fold.follow(history)
-    ledger = fold.state.control.controller
-    assert (ledger.failover_due, ledger.failover_last_write_at) == (2, None)
-    history.state("t", 0, leader=1, isr=[1], leader_epoch=1)
-    history.state("t", 1, leader=1, isr=[1], leader_epoch=2)
-    assert only(fold.follow(history), FailoverWork).partitions == 1
-    assert ledger.failover_last_write_at == history.now + 1
-
-
-def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
-    """Nothing to skip, nothing to count by: the election that was seen counts."""
-    history = small_cluster()
-    history.set("/controller_epoch", "?", seen=False)
-    history.changes.clear()
-    history.seq = 0
-    history.resync()
-    fold = Fold()
-    fold.follow(history)
-    taken = history.set("/controller", controller_payload(3000, kraft_epoch=1))
-    assert taken is not None
-    fold.feed([replaced(taken, czxid=0)])
-    ledger = fold.state.control.controller
-    assert (ledger.epoch, ledger.elections, ledger.migrating) == (None, 2, True)
-
-
-@pytest.mark.parametrize(
-    ("epochs", "elections", "missed"),
-    [((2,), 2, 1), ((3,), 3, 2), ((2, 3), 3, 2), ((2, 2), 2, 1), ((1,), 1, 0), ((4, 5), 5, 4)],
-)
-def test_a_log_that_ends_with_an_epoch_has_missed_the_elections_it_tells_of(
-    epochs: tuple[int, ...], elections: int, missed: int
-) -> None:
-    """Whether the epoch came in one step or in several, no creation of /controller was seen."""
-    history, fold = small_cluster(), Fold()
-    for epoch in epochs:
-        history.set("/controller_epoch", str(epoch))
-    fold.follow(history)
-    ledger = fold.state.control.controller
-    assert account(ledger) == (elections, missed)
-    history.heartbeat()
-    fold.follow(history)
-    assert (ledger.elections, ledger.missed) == account(ledger) == (elections, missed)
-
-
-def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
-    """/controller, then an epoch two higher than its own, then the next election: two missed."""
-    history, fold = small_cluster(), Fold()
-    history.delete("/controller")
-    history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
-    history.set("/controller_epoch", "4")
-    history.delete("/controller")
-    history.set("/controller", {"version": 1, "brokerid": 1, "timestamp": "2"})
-    history.set("/controller_epoch", "5")
-    missed = []
-    for change in history.changes:
-        fold.feed([change])
-        missed.append(account(fold.state.control.controller)[1])
-    assert missed[-6:] == [0, 0, 2, 2, 2, 2]
-    assert fold.state.control.controller.elections == 5
-
-
-def vacant_from_the_start(*, epoch: str | None) -> tuple[History, Fold]:
-    """Return a cluster that nobody controls when it is read first, and a fold that has read it."""
-    history = small_cluster()
-    history.delete("/controller", seen=False)
-    if epoch is None:
-        history.delete("/controller_epoch", seen=False)
+def brute(
+    strategy: str,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    brokers: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]],
+    *,
+    unclean: bool,
+) -> tuple[int, tuple[int, ...], bool] | None:
+    """Tell leader, ISR and unclean by the rules as sentences, over lists of candidates."""
+    live, shutting, offline = brokers
+    serving = [b for b in live if b not in shutting and b not in offline]
+    if strategy == "controlled_shutdown":
+        able = [b for b in live if b not in offline and b not in shutting]
+        new_isr = tuple(member for member in isr if member not in shutting)
     else:
-        history.set("/controller_epoch", epoch, seen=False)
-    history.changes.clear()
-    history.seq = 0
-    history.resync()
-    fold = Fold()
-    fold.follow(history)
-    return history, fold
+        able = serving
+        new_isr = isr
+    if strategy == "offline":
+        new_isr = tuple(member for member in isr if member in serving)
+    asked = replicas[:1] if strategy == "preferred" else replicas
+    candidates = [b for b in asked if b in able and b in isr]
+    is_unclean = False
+    if strategy == "offline" and unclean and not new_isr:
+        candidates = [b for b in replicas if b in serving]
+        new_isr = tuple(candidates[:1])
+        is_unclean = True
+    return (candidates[0], new_isr, is_unclean) if candidates else None
 
 
-def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
-    """What was seen of it is the least, and all that the sums count; its cause is unknown."""
-    history, fold = vacant_from_the_start(epoch="3")
-    history.epoch = 3
-    history.now += 51_000 - 10
-    history.elect(1)
-    told = only(fold.follow(history), ControllerElected)
-    assert (told.vacancy_ms, told.vacancy_min_ms, told.vacancy_max_ms) == (None, 51_000, None)
-    assert (told.from_broker, told.cause) == (-1, ElectionCause.UNKNOWN)
-    ledger = fold.state.control.controller
-    assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) == (51_000, None)
-    assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (51_000, 51_000)
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_every_small_cluster_elects_by_the_rules(strategy: Strategy) -> None:
+    """Three brokers, all assignments, ISRs, live, stopping and failing sets: as told by hand."""
+    brokers = (0, 1, 2)
+    assignments = [p for size in range(4) for p in itertools.permutations(brokers, size)]
+    isrs = [(), (0,), (1,), (2, 0), (1, 2), (2, 1, 0)]
+    seen = 0
+    for replicas, isr, live, shutting, offline, unclean in itertools.product(
+        assignments,
+        isrs,
+        subsets(brokers),
+        [(), (0,), (1, 2)],
+        [(), (1,)],
+        (False, True),
+    ):
+        more: dict[str, Any] = {"unclean": unclean} if strategy is Strategy.OFFLINE else {}
+        got = held(
+            strategy,
+            replicas=replicas,
+            isr=isr,
+            leader=0,
+            live=live,
+            shutting_down=shutting,
+            offline_dirs=offline,
+            **more,
+        )
+        expected = brute(strategy, replicas, isr, (live, shutting, offline), unclean=unclean)
+        if expected is None:
+            assert got == FAILED
+            continue
+        leader, new_isr, is_unclean = expected
+        recovery = RECOVERING if is_unclean else RECOVERED
+        assert got == Election(LeaderAndIsr(leader, new_isr, 7, recovery), unclean=is_unclean)
+        assert is_unclean or leader in isr
+        seen += 1
+    assert seen > 100
 
 
-def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
-    """Nobody saw the election: of the time that is watched all may have been without a controller."""
-    history, fold = vacant_from_the_start(epoch="3")
-    history.epoch = 3
-    history.elect(1, seen=False)
-    history.now += 7_000
-    history.resync()
-    told = only(fold.follow(history), ControllerElected)
-    assert (told.vacancy_ms, told.vacancy_min_ms, told.vacancy_max_ms) == (None, 0, None)
-    ledger = fold.state.control.controller
-    assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (0, 7_010)
+# --- what is asked for -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("epoch", "cause"),
-    [
-        (None, ElectionCause.FIRST),
-        ("0", ElectionCause.FIRST),
-        ("1", ElectionCause.UNKNOWN),
-        ("?", ElectionCause.UNKNOWN),
-    ],
-)
-@pytest.mark.parametrize("epoch_first", [False, True])
-def test_only_an_election_under_the_first_epoch_is_the_first(
-    epoch: str | None, cause: ElectionCause, epoch_first: bool
-) -> None:
-    """Kafka makes /controller_epoch with 0, or with its first election; either is read first."""
-    history, fold = vacant_from_the_start(epoch=epoch)
-    history.epoch = int(epoch or 0) if epoch != "?" else 8
-    history.elect(1, seen=False)
-    for path in sorted(("/controller", "/controller_epoch"), reverse=epoch_first):
-        history.tell(path)
-    assert only(fold.follow(history), ControllerElected).cause is cause
+def test_a_preferred_election_is_needed_while_another_leads() -> None:
+    """Only the leader of the first replica counts, dead or alive, in the ISR or not."""
+    for leader, needed in ((2, False), (4, True), (-1, True)):
+        assert (
+            is_election_needed(Strategy.PREFERRED, replicas=(2, 4), leader=leader, live={2, 4})
+            is needed
+        )
 
 
-def test_a_log_that_begins_with_an_election_does_not_call_it_the_first() -> None:
-    """Before a first resync has ended nobody knows who was there."""
-    history, fold = History(), Fold()
-    fold.state.control.log.baseline = True
-    history.elect(1)
-    assert only(fold.follow(history), ControllerElected).cause is ElectionCause.UNKNOWN
+def test_an_unclean_election_is_needed_without_a_live_leader() -> None:
+    """A leader of -1, one that is dead, and one that is shutting down: then it is needed."""
+
+    def needed(leader: int, *shutting: int) -> bool:
+        return is_election_needed(
+            Strategy.OFFLINE, replicas=(2, 4), leader=leader, live={2}, shutting_down=shutting
+        )
+
+    assert [needed(2), needed(4), needed(-1), needed(2, 2)] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("strategy", [Strategy.REASSIGN, Strategy.CONTROLLED_SHUTDOWN])
+def test_nobody_asks_for_other_elections(strategy: Strategy) -> None:
+    """The admin API knows preferred and unclean elections only."""
+    with pytest.raises(ModelError, match=f"of kind '{strategy}'"):
+        is_election_needed(strategy, replicas=(2,), leader=2, live={2})
+
+
+def test_nobody_is_elected_uncleanly_unless_it_is_allowed() -> None:
+    """Without a word about it, a partition whose ISR is dead stays without a leader."""
+    standing = LeaderAndIsr(1, (1,), 3)
+    assert leader_for_offline(standing, [1, 2], {2}) is None
+    allowed = leader_for_offline(standing, [1, 2], {2}, unclean=True)
+    assert allowed == Election(LeaderAndIsr(2, (2,), 4, RECOVERING), unclean=True)
+
+
+def test_a_reassignment_elects_in_its_targets_order() -> None:
+    """Its first target that is in sync leads; members that are to be removed stay in the ISR."""
+    standing = LeaderAndIsr(1, (1, 2, 3, 4), 3)
+    elected = leader_for_reassign(standing, [4, 3], {1, 2, 3, 4})
+    assert elected == Election(LeaderAndIsr(4, (1, 2, 3, 4), 4))

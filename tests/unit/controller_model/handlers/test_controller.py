@@ -1,0 +1,480 @@
+"""The account of controller elections, vacancies and failover work, by written-out histories."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.handlers.controller import account
+from controller_model.records.changes import SessionState
+from controller_model.records.events import ControllerElected, ElectionCause, FailoverWork
+from controller_model.records.views import Failover
+from tests.support.histories import (
+    Fold,
+    History,
+    controller_payload,
+    kinds,
+    only,
+    replaced,
+    small_cluster,
+)
+
+
+def test_an_election_is_told_with_epoch_vacancy_and_cause() -> None:
+    """A controller whose session ends: vacated, elected with the next epoch, cause known."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.broker_gone(0)
+    history.elect(1)
+    told = only(fold.follow(history), ControllerElected)
+    assert (told.from_broker, told.to_broker, told.epoch) == (0, 1, 2)
+    assert (told.vacancy_ms, told.missed_elections) == (10, 0)
+    assert (told.vacancy_min_ms, told.vacancy_max_ms) == (10, 10)
+    assert told.cause is ElectionCause.SESSION_LOST
+
+
+def test_a_deleted_controller_is_told_from_a_lost_one() -> None:
+    """/controller deleted while its broker stays registered: the cause is the deletion."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.delete("/controller")
+    history.elect(0)
+    assert only(fold.follow(history), ControllerElected).cause is ElectionCause.DELETED
+    assert fold.state.control.controller.id_changes == 0
+
+
+def test_elections_in_a_row_that_one_read_shows_are_missed_ones() -> None:
+    """Three elections merged into one read count three, two of them missed."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    for broker in (1, 2):
+        history.delete("/controller", seen=False)
+        history.elect(broker, seen=False)
+    history.delete("/controller", seen=False)
+    history.elect(0)
+    told = only(fold.follow(history), ControllerElected)
+    ledger = fold.state.control.controller
+    assert (ledger.elections, ledger.missed, told.missed_elections, told.epoch) == (4, 2, 2, 4)
+    assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) != (None, 0)
+    assert ledger.vacancy_last_min_ms == 0
+
+
+def test_an_election_is_not_told_with_a_later_ones_epoch() -> None:
+    """/controller read at one election and the epoch at the third: the first has no epoch told."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.delete("/controller", seen=False)
+    history.elect(1, epoch_seen=False)
+    for broker in (2, 0):
+        history.delete("/controller", seen=False)
+        history.elect(broker, seen=False)
+    history.tell("/controller_epoch")
+    assert only(fold.follow(history), ControllerElected).epoch is None
+    history.tell("/controller")
+    last = only(fold.follow(history), ControllerElected)
+    assert (last.epoch, last.missed_elections) == (4, 1)
+
+
+def test_the_epoch_may_be_read_first() -> None:
+    """The order of the two reads of one transaction changes no count."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.delete("/controller")
+    history.elect(1, seen=False)
+    history.tell("/controller_epoch")
+    assert "ControllerElected" not in kinds(fold.follow(history))
+    history.tell("/controller")
+    assert only(fold.follow(history), ControllerElected).epoch == 2
+    assert fold.state.control.controller.elections == 2
+
+
+def test_before_2_1_the_epoch_follows() -> None:
+    """/controller first, its epoch in a later transaction: one election, told with its epoch."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.delete("/controller")
+    history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
+    assert "ControllerElected" not in kinds(fold.follow(history))
+    assert fold.state.control.controller.elections == 2
+    history.set("/controller_epoch", "2")
+    assert only(fold.follow(history), ControllerElected).epoch == 2
+    assert fold.state.control.controller.elections == 2
+
+
+def test_an_election_without_a_readable_epoch_is_told_at_a_heartbeat() -> None:
+    """An epoch that cannot be read delays the news by seconds, not for ever."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.delete("/controller")
+    history.set("/controller", controller_payload(2))
+    history.set("/controller_epoch", "?")
+    history.heartbeat()
+    assert only(fold.follow(history), ControllerElected).epoch is None
+
+
+def test_a_smaller_epoch_lets_no_counter_fall() -> None:
+    """An ensemble built anew starts at epoch 1: what was counted stands, counting goes on."""
+    history = small_cluster()
+    for broker in (1, 2):
+        history.delete("/controller")
+        history.elect(broker)
+    fold = Fold()
+    fold.follow(history)
+    history.epoch = 0
+    history.delete("/controller", seen=False)
+    history.elect(1, seen=False)
+    history.resync(rebase=True)
+    fold.follow(history)
+    assert fold.state.control.controller.elections == 4
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    assert (fold.state.control.controller.elections, fold.state.control.controller.epoch) == (5, 2)
+
+
+def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
+    """A migration to KRaft writes KRaft's own epoch: a jump that stands for one election."""
+    for epoch_first in (True, False):
+        history = small_cluster()
+        fold = Fold()
+        fold.follow(history)
+        history.delete("/controller", seen=False)
+        with history.transaction():
+            history.set("/controller", controller_payload(3000, kraft_epoch=50), seen=False)
+            history.set("/controller_epoch", "50", seen=False)
+        order = ["/controller_epoch", "/controller"]
+        for path in order if epoch_first else reversed(order):
+            history.tell(path)
+        history.heartbeat()
+        fold.follow(history)
+        ledger = fold.state.control.controller
+        assert (ledger.elections, ledger.missed, ledger.migrating) == (2, 0, True)
+
+
+def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None:
+    """The dead controller's broker is swept last: until then nothing says why it went."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.heartbeat()
+    history.broker_gone(0, seen=False)
+    history.elect(1, seen=False)
+    history.resync()
+    told = only(fold.follow(history), ControllerElected)
+    assert told.cause is ElectionCause.UNKNOWN
+    assert told.vacancy_ms is None
+    assert fold.state.control.controller.failover is Failover.UNDER_WAY
+
+
+def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
+    """Vacated unseen, elected live: at least since it was found, at most since it was held."""
+    history = small_cluster()
+    history.heartbeat(session=SessionState.CONNECTED)
+    held_at = history.now
+    history.now += 5_000
+    history.delete("/controller", seen=False)
+    history.resync()
+    found_at = history.now
+    history.now += 1_000
+    history.elect(1)
+    fold = Fold()
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    told = only(fold.events, ControllerElected)
+    assert (told.vacancy_min_ms, told.vacancy_max_ms) == (
+        history.now - found_at,
+        history.now - held_at,
+    )
+    assert told.vacancy_ms is None
+    assert ledger.vacancy_last_min_ms == history.now - found_at
+    assert ledger.vacancy_last_max_ms == history.now - held_at
+
+
+def test_an_unreadable_end_keeps_the_last_holder() -> None:
+    """A damaged /controller that goes again tells no second vacancy."""
+    history = small_cluster()
+    history.delete("/controller")
+    history.set("/controller", "{")
+    history.delete("/controller")
+    fold = Fold()
+    told = fold.follow(history)
+    assert kinds(told).count("ControllerVacated") == 1
+    assert fold.state.control.controller.last_id == 0
+
+
+def test_failover_is_not_needed_when_no_leader_is_gone() -> None:
+    """/controller deleted by hand: nothing is due, and that is told."""
+    history = small_cluster()
+    history.delete("/controller")
+    history.elect(1)
+    fold = Fold()
+    fold.follow(history)
+    assert fold.state.control.controller.failover is Failover.NOT_NEEDED
+
+
+def test_failover_work_ends_at_the_write_that_was_last_due() -> None:
+    """In one batch or in many: the same end, to the millisecond."""
+    took = []
+    for one_by_one in (True, False):
+        history = small_cluster(t={0: (0, 1, 2), 1: (0, 2, 1)})
+        history.broker_gone(0)
+        history.elect(1)
+        history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+        under_way = Fold()
+        under_way.follow(history)
+        assert under_way.state.control.controller.failover is Failover.UNDER_WAY
+        history.state("t", 1, leader=2, isr=[2, 1], leader_epoch=1)
+        history.broker_gone(2)
+        fold = Fold()
+        for change in history.changes if one_by_one else []:
+            fold.feed([change])
+        fold.feed([] if one_by_one else history.changes)
+        work = only(fold.events, FailoverWork)
+        assert (work.partitions, work.took_ms) == (2, 20)
+        took.append(work)
+    assert took[0] == took[1]
+
+
+def test_failover_work_ends_when_the_leader_comes_back() -> None:
+    """A broker that returns before the controller wrote anything leaves nothing to do."""
+    history = small_cluster()
+    history.broker_gone(0)
+    history.elect(1)
+    history.broker(0)
+    fold = Fold()
+    fold.follow(history)
+    assert fold.state.control.controller.failover is Failover.DONE
+
+
+def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
+    """/controller read only when held again, then the old holder's end: a lost session."""
+    history = small_cluster()
+    history.broker_gone(0, seen=False)
+    history.elect(1, seen=False)
+    for path in ("/controller", "/brokers/ids/0", "/controller_epoch"):
+        history.tell(path)
+    fold = Fold()
+    told = only(fold.follow(history), ControllerElected)
+    assert told.cause is ElectionCause.SESSION_LOST
+    assert fold.state.control.controller.failover is Failover.UNDER_WAY
+
+
+def test_an_end_before_the_baseline_is_no_vacancy_of_ours() -> None:
+    """/controller goes while the first resync is under way: nobody was watching yet."""
+    history = small_cluster()
+    history.changes.clear()
+    history.seq = 0
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.delete("/controller")
+    history.finish_resync()
+    fold = Fold()
+    assert "ControllerVacated" not in kinds(fold.follow(history))
+    ledger = fold.state.control.controller
+    assert (ledger.id, ledger.elections, ledger.vacancy_total_max_ms) == (-1, 0, 0)
+    assert ledger.vacant_since == history.changes[-1].observed_at
+
+
+def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
+    """Epoch read, then an election, then /controller read: the baseline stands for it already."""
+    history = small_cluster()
+    history.changes.clear()
+    history.seq = 0
+    history.start_resync()
+    history.tell("/controller_epoch")
+    history.delete("/controller", seen=False)
+    history.elect(1, seen=False)
+    for path in history.znodes:
+        if path != "/controller_epoch":
+            history.tell(path)
+    history.finish_resync()
+    fold = Fold()
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    assert (ledger.id, ledger.epoch, ledger.elections) == (1, 1, 1)
+    history.tell("/controller_epoch")
+    history.heartbeat()
+    fold.follow(history)
+    assert (ledger.epoch, ledger.elections, ledger.missed) == (2, 1, 0)
+
+
+def test_a_registration_after_the_election_is_not_the_one_that_was_elected() -> None:
+    """The holder bounced and /controller still stands: when it goes, a session was lost."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    elected_with = fold.state.control.controller.last_holder_epoch
+    history.delete("/brokers/ids/0")
+    history.broker(0)
+    fold.follow(history)
+    assert fold.state.control.controller.last_holder_epoch == elected_with
+    history.delete("/controller")
+    history.elect(1)
+    assert only(fold.follow(history), ControllerElected).cause is ElectionCause.SESSION_LOST
+
+
+def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
+    """A merged election while another broker's leaders are due; then the old holder's end."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.broker_gone(1)
+    history.broker_gone(0, seen=False)
+    history.elect(2, seen=False)
+    history.tell("/controller")
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    since, partitions = ledger.failover_since, ledger.failover_partitions
+    assert (ledger.failover, partitions) == (Failover.UNDER_WAY, 1)
+    history.tell("/brokers/ids/0")
+    fold.follow(history)
+    assert (ledger.failover_since, ledger.failover_partitions) == (since, partitions)
+
+
+def test_a_write_that_makes_more_work_is_no_work() -> None:
+    """A state with a leader that is gone, written during a failover, prolongs it."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.broker_gone(0)
+    history.elect(1)
+    history.state("t", 1, leader=0, isr=[0], leader_epoch=1)
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    assert (ledger.failover_due, ledger.failover_last_write_at) == (2, None)
+    history.state("t", 0, leader=1, isr=[1], leader_epoch=1)
+    history.state("t", 1, leader=1, isr=[1], leader_epoch=2)
+    assert only(fold.follow(history), FailoverWork).partitions == 1
+    assert ledger.failover_last_write_at == history.now + 1
+
+
+def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
+    """Nothing to skip, nothing to count by: the election that was seen counts."""
+    history = small_cluster()
+    history.set("/controller_epoch", "?", seen=False)
+    history.changes.clear()
+    history.seq = 0
+    history.resync()
+    fold = Fold()
+    fold.follow(history)
+    taken = history.set("/controller", controller_payload(3000, kraft_epoch=1))
+    assert taken is not None
+    fold.feed([replaced(taken, czxid=0)])
+    ledger = fold.state.control.controller
+    assert (ledger.epoch, ledger.elections, ledger.migrating) == (None, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "elections", "missed"),
+    [((2,), 2, 1), ((3,), 3, 2), ((2, 3), 3, 2), ((2, 2), 2, 1), ((1,), 1, 0), ((4, 5), 5, 4)],
+)
+def test_a_log_that_ends_with_an_epoch_has_missed_the_elections_it_tells_of(
+    epochs: tuple[int, ...], elections: int, missed: int
+) -> None:
+    """Whether the epoch came in one step or in several, no creation of /controller was seen."""
+    history, fold = small_cluster(), Fold()
+    for epoch in epochs:
+        history.set("/controller_epoch", str(epoch))
+    fold.follow(history)
+    ledger = fold.state.control.controller
+    assert account(ledger) == (elections, missed)
+    history.heartbeat()
+    fold.follow(history)
+    assert (ledger.elections, ledger.missed) == account(ledger) == (elections, missed)
+
+
+def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
+    """/controller, then an epoch two higher than its own, then the next election: two missed."""
+    history, fold = small_cluster(), Fold()
+    history.delete("/controller")
+    history.set("/controller", {"version": 1, "brokerid": 2, "timestamp": "1"})
+    history.set("/controller_epoch", "4")
+    history.delete("/controller")
+    history.set("/controller", {"version": 1, "brokerid": 1, "timestamp": "2"})
+    history.set("/controller_epoch", "5")
+    missed = []
+    for change in history.changes:
+        fold.feed([change])
+        missed.append(account(fold.state.control.controller)[1])
+    assert missed[-6:] == [0, 0, 2, 2, 2, 2]
+    assert fold.state.control.controller.elections == 5
+
+
+def vacant_from_the_start(*, epoch: str | None) -> tuple[History, Fold]:
+    """Return a cluster that nobody controls when it is read first, and a fold that has read it."""
+    history = small_cluster()
+    history.delete("/controller", seen=False)
+    if epoch is None:
+        history.delete("/controller_epoch", seen=False)
+    else:
+        history.set("/controller_epoch", epoch, seen=False)
+    history.changes.clear()
+    history.seq = 0
+    history.resync()
+    fold = Fold()
+    fold.follow(history)
+    return history, fold
+
+
+def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
+    """What was seen of it is the least, and all that the sums count; its cause is unknown."""
+    history, fold = vacant_from_the_start(epoch="3")
+    history.epoch = 3
+    history.now += 51_000 - 10
+    history.elect(1)
+    told = only(fold.follow(history), ControllerElected)
+    assert (told.vacancy_ms, told.vacancy_min_ms, told.vacancy_max_ms) == (None, 51_000, None)
+    assert (told.from_broker, told.cause) == (-1, ElectionCause.UNKNOWN)
+    ledger = fold.state.control.controller
+    assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) == (51_000, None)
+    assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (51_000, 51_000)
+
+
+def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
+    """Nobody saw the election: of the time that is watched all may have been without a controller."""
+    history, fold = vacant_from_the_start(epoch="3")
+    history.epoch = 3
+    history.elect(1, seen=False)
+    history.now += 7_000
+    history.resync()
+    told = only(fold.follow(history), ControllerElected)
+    assert (told.vacancy_ms, told.vacancy_min_ms, told.vacancy_max_ms) == (None, 0, None)
+    ledger = fold.state.control.controller
+    assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (0, 7_010)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "cause"),
+    [
+        (None, ElectionCause.FIRST),
+        ("0", ElectionCause.FIRST),
+        ("1", ElectionCause.UNKNOWN),
+        ("?", ElectionCause.UNKNOWN),
+    ],
+)
+@pytest.mark.parametrize("epoch_first", [False, True])
+def test_only_an_election_under_the_first_epoch_is_the_first(
+    epoch: str | None, cause: ElectionCause, epoch_first: bool
+) -> None:
+    """Kafka makes /controller_epoch with 0, or with its first election; either is read first."""
+    history, fold = vacant_from_the_start(epoch=epoch)
+    history.epoch = int(epoch or 0) if epoch != "?" else 8
+    history.elect(1, seen=False)
+    for path in sorted(("/controller", "/controller_epoch"), reverse=epoch_first):
+        history.tell(path)
+    assert only(fold.follow(history), ControllerElected).cause is cause
+
+
+def test_a_log_that_begins_with_an_election_does_not_call_it_the_first() -> None:
+    """Before a first resync has ended nobody knows who was there."""
+    history, fold = History(), Fold()
+    fold.state.control.log.baseline = True
+    history.elect(1)
+    assert only(fold.follow(history), ControllerElected).cause is ElectionCause.UNKNOWN
