@@ -32,13 +32,13 @@ from controller_model.records.views import (
     view_key,
 )
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.records import Record
 from exporter.core.status import ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
+from pipeline.topic_records import Record
 
 SUMMARY = "kcm --help, status, events, recommend, what-if: seconds from start to end"
 

@@ -25,13 +25,13 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.packed_topics import PackedTopicStore
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.records import Record
 from exporter.core.status import ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
+from pipeline.topic_records import Record
 
 SUMMARY = "a scrape of /metrics and of /metrics/partitions, at 10,000 and 200,000 partitions"
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from types import FrameType
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -24,7 +24,7 @@ LogFormat = Literal["auto", "console", "json"]
 class KcmError(Exception):
     """Trouble that the user must hear of: one line, and the exit code of its kind."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
 
 class UsageError(KcmError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from pipeline.kafka_errors import ReadTrouble, reason_of, trouble_of
 from pipeline.runtime import Backoff, UnreachableError, UsageError, get_logger
 from pipeline.settings import PipelineSettings
 
@@ -30,9 +31,6 @@ JSON and base64 grow it, and an operator may have raised jute.maxbuffer."""
 _DAY_MS = 24 * 3600 * 1000
 _REQUEST_TIMEOUT_S = 5.0
 _METADATA_LAG_S = 0.05
-# confluent-kafka names its local error codes with an underscore.
-_CONFIGURATION_CODES = {KafkaError._INVALID_ARG, KafkaError._AUTHENTICATION}  # noqa: SLF001  # see above
-_ALL_DOWN_CODE = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # see above
 _CHANGES_KEPT_MS = 7 * _DAY_MS
 _EVENTS_KEPT_MS = 30 * _DAY_MS
 
@@ -116,10 +114,10 @@ def ensure_topics(
             with _admin(settings, heard) as admin:
                 return _ensure_once(admin, names, settings)
         except KafkaException as error:
-            reason = _reason(error, heard)
+            reason = reason_of(error, heard)
             waited_s = clock() - began
             where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
-            if _is_configuration(error, heard):
+            if trouble_of(error.args[0], heard) is ReadTrouble.SETTINGS:
                 raise UsageError(f"{where}: {reason}; check kafka_properties") from None
             late = deadline_s is not None and waited_s >= deadline_s
             if settings.fail_fast or late or stop.is_set():
@@ -212,7 +210,7 @@ def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
             if code == KafkaError.TOPIC_ALREADY_EXISTS:
                 continue  # another part was faster
             if code in {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION}:
-                raise UsageError(f"cannot create topic {name}: {_reason(error)}") from None
+                raise UsageError(f"cannot create topic {name}: {reason_of(error)}") from None
             raise
 
 
@@ -252,15 +250,3 @@ def _check(
                 value=actual.get(key),
                 ours=value,
             )
-
-
-def _is_configuration(error: KafkaException, heard: list[KafkaError]) -> bool:
-    codes = {each.code() for each in (error.args[0], *heard)}
-    return not codes.isdisjoint(_CONFIGURATION_CODES)
-
-
-def _reason(error: KafkaException, heard: Sequence[KafkaError] = ()) -> str:
-    """Return what went wrong; what was heard of one server tells more than a time-out."""
-    telling = [each for each in heard if each.code() != _ALL_DOWN_CODE]
-    first = telling[-1] if telling else error.args[0]
-    return str(first.str() if isinstance(first, KafkaError) else first)

@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import KafkaException
 from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline.java import find_java
+from pipeline.kafka_errors import TopicReadError
 from pipeline.runtime import (
     Backoff,
     EnvironmentProblemError,
@@ -29,19 +29,19 @@ from pipeline.runtime import (
     get_logger,
     start_metrics_server,
 )
+from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, ensure_topics
 from streaming import failures
 from streaming.config import StreamSettings
 from streaming.failures import Failure, FailureKind
 from streaming.lineage import Lineage, Lineages, topics_changed
-from streaming.lost_tail import lost_tail
 from streaming.metrics import FoldMetrics
 from streaming.processor import now_ms
 from streaming.progress import read_progress
+from streaming.published_lineage import published_lineage
 from streaming.query import TALLY, failure_text, start_query
 from streaming.session import Session
-from streaming.told_lineage import told_lineage
-from streaming.topic_watch import TopicWatch
+from streaming.truncated_log import truncated_log
 from streaming.workspace import Workspace, disk_problem
 
 POLL_S = 0.5
@@ -123,8 +123,8 @@ class _Fold:
         """Run one query to its end; return why it failed, None when it should go on or stop."""
         try:
             lineage = self._lineage(topics)
-        except KafkaException as error:
-            return Failure(FailureKind.KAFKA, error.args[0].str())
+        except TopicReadError as error:
+            return Failure(FailureKind.KAFKA, error.reason)
         query: StreamingQuery | None = None
         try:
             spark = self._spark()
@@ -134,14 +134,19 @@ class _Fold:
             query = start_query(spark, self._settings, topics, lineage, checkpoint)
             self._log.info("the query runs", lineage=lineage.name)
             self._metrics.up.set(1)
-            interval_s = self._settings.topic_check_interval_s
-            with TopicWatch(
+            probe = TopicProbe(
                 self._settings,
                 topics,
-                interval_s=interval_s,
-                tell_log_end=self._metrics.measure_lag,
-            ) as watch:
-                return self._follow(query, lineage, watch)
+                every_s=self._settings.topic_check_interval_s,
+                ends_of=[topics.names.changes],
+            )
+            probe.thread.start()
+            try:
+                return self._follow(query, lineage, probe)
+            finally:
+                # It may be in the middle of a request to a dead broker: a stop does not wait for it.
+                probe.thread.close(0)
+                self._metrics.measure_lag(None)
         except (Py4JError, OSError) as error:
             if self._session is not None and self._session.alive:
                 return failures.describe(str(error))
@@ -151,12 +156,12 @@ class _Fold:
             self._end(query)
 
     def _lineage(self, topics: EnsuredTopics) -> Lineage:
-        told = told_lineage(self._settings, topics)
+        told = published_lineage(self._settings, topics)
         try:
             lineage, because = self._lineages.open(topics, told=told)
             if because is None:
                 checkpoint = self._lineages.checkpoint(lineage)
-                because = lost_tail(self._settings, topics, checkpoint)
+                because = truncated_log(self._settings, topics, checkpoint)
                 if because is not None:
                     lineage = self._lineages.begin_anew(topics)
         except OSError as error:
@@ -177,16 +182,19 @@ class _Fold:
             self._session = Session(self._settings, self._workspace, self._java)
         return self._session.spark
 
-    def _follow(self, query: StreamingQuery, lineage: Lineage, watch: TopicWatch) -> Failure | None:
+    def _follow(self, query: StreamingQuery, lineage: Lineage, probe: TopicProbe) -> Failure | None:
         """Watch a running query; return why it failed, None when it is to be ended."""
         self._batch = -1
         while not self._stop.wait(POLL_S):
             active = query.isActive
             self._count(query, lineage)
-            self._tell_away(watch.away_because)
+            probe.thread.check()
+            answer = probe.answer
+            self._tell_away(probe.failure)
+            self._metrics.measure_lag(_log_end(probe))
             if not active:
                 return failures.describe(failure_text(query))
-            changed = topics_changed(lineage, watch.ids)
+            changed = None if answer is None else topics_changed(lineage, answer.ids)
             if changed is not None:
                 self._log.warning("the topics changed", what=changed)
                 self._metrics.restarts.labels("topics").inc()
@@ -264,6 +272,13 @@ class _Fold:
             self._session.close()
             self._session = None
             self._log.info("Spark has ended", took_s=round(time.monotonic() - began, 1))
+
+
+def _log_end(probe: TopicProbe) -> int | None:
+    """Return the end offsets summed over the log's partitions; None while they are not known."""
+    if probe.failure is not None or probe.answer is None or not probe.answer.ends:
+        return None
+    return sum(probe.answer.ends.values())
 
 
 def _check_jars(settings: StreamSettings) -> None:

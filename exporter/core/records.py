@@ -1,4 +1,4 @@
-"""The nouns of the exporter: a raw record, a topic kept as bytes, a cluster as it is shown.
+"""The nouns of the exporter: a topic kept as bytes, a cluster as it is shown.
 
 The rule: what a request sees never changes under it. A snapshot is immutable and replaced as a
 whole when a batch is complete, so a scrape needs no lock and never shows half a batch.
@@ -7,7 +7,6 @@ whole when a batch is complete, so a scrape needs no lock and never shows half a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -20,18 +19,6 @@ from controller_model.records.views import (
     TopicView,
     decode_view,
 )
-
-
-class Record(NamedTuple):
-    """A record of kcm.views or kcm.events as it came from Kafka."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    """When it was produced, in milliseconds since 1970; 0 when Kafka does not say."""
 
 
 class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):

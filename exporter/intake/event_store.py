@@ -19,7 +19,7 @@ import msgspec
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import AsOf
 from controller_model.records.event_records import EventId, EventRecord, as_of, decode_event
-from exporter.core.records import Record
+from pipeline.topic_records import Record
 
 MAX_RING_BYTES = 32 * 1024 * 1024
 """Of the events of one cluster: a single event may list 10,000 partitions."""

@@ -29,8 +29,9 @@ from controller_model.records.views import (
     decode_view,
     view_key,
 )
-from exporter.core.records import ClusterSnapshot, Entry, Record, TopicEntry
+from exporter.core.records import ClusterSnapshot, Entry, TopicEntry
 from exporter.intake.batch_merge import Batch, next_snapshot
+from pipeline.topic_records import Record
 
 UNPROVEN_AT_MOST_MS = 600_000
 """How long, by the log's clock, a new lineage's first proof is waited for when it has come as far:

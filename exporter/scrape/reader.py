@@ -18,18 +18,23 @@ from controller_model.records.completeness import Reading as ClusterReading
 from controller_model.records.completeness import sign_of_life
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.records import ClusterSnapshot, Record
+from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingStatus, reading_of_cluster
-from exporter.intake.consumer import Notice, Reading, ViewConsumer
 from exporter.intake.event_store import EventStore
-from exporter.intake.probe import Answer, Place, Probe
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
+from pipeline.kafka_errors import ReadTrouble
 from pipeline.runtime import get_logger
+from pipeline.topic_probe import TopicProbe, TopicsAnswer
+from pipeline.topic_reader import RecordReader
+from pipeline.topic_records import Place, ReadBatch, Record
 from pipeline.topics import EnsuredTopics, ensure_topics
 
 _READ_TIMEOUT_S = 0.1
 """How long a reading waits for a first record: also how soon a stop and an answer are noticed."""
+
+_PROBE_EVERY_S = 2.0
+"""Often enough to notice a dead Kafka within seconds, rare enough to cost nothing."""
 
 _CLOSE_TIMEOUT_S = 6.0
 """A probe's question may be under way for 5 s."""
@@ -60,7 +65,7 @@ class TopicReader:
         self._unshown: set[str] = set()
         self._unreadable: dict[str, int] = {}
         self._signs: dict[int, int] = {}
-        self._last_answer: Answer | None = None
+        self._last_answer: TopicsAnswer | None = None
         self._ids: dict[str, str] = {}
         self._forget_at_s: float | None = None
         self._stop = threading.Event()
@@ -98,20 +103,29 @@ class TopicReader:
         read = (topics.names.views, topics.names.events)
         places = [(topic, p) for topic in read for p in range(topics.partitions)]
         self._set_status(stage="reading the topics to their ends")
-        probe = Probe(self._settings, topics, self._clock)
-        consumer = ViewConsumer(self._settings, places)
-        probe.start()
+        probe = TopicProbe(
+            self._settings,
+            topics,
+            every_s=_PROBE_EVERY_S,
+            ends_of=read,
+            newest_of=[topics.names.changes],
+            clock=self._clock,
+        )
+        consumer = RecordReader(self._settings, f"{self._settings.topic_prefix}.exporter")
+        consumer.follow(places)
+        probe.thread.start()
         try:
             while not self._stop.is_set():
-                reading = consumer.read(_READ_TIMEOUT_S)
-                if reading.records:
-                    self._take_in(reading.records, *read)
-                if reading.notices or reading.records:
-                    self._note(reading, consumer, places)
+                batch = consumer.poll(_READ_TIMEOUT_S)
+                if batch.records:
+                    self._take_in(batch.records, *read)
+                if any(batch):
+                    self._note(batch, consumer, places)
+                probe.thread.check()
                 self._consider(probe, consumer, places, topics.names.views)
         finally:
             consumer.close()
-            probe.close()
+            probe.thread.close(_CLOSE_TIMEOUT_S)
 
     def _take_in(self, records: list[Record], views_topic: str, events_topic: str) -> None:
         """Apply records and show the clusters whose batches are complete."""
@@ -167,24 +181,23 @@ class TopicReader:
         if seen_at is not None and old is not None and old.view.log.last_change_at != seen_at:
             self._metrics.change_delay.observe(max(0, now - seen_at) / 1000)
 
-    def _note(self, reading: Reading, consumer: ViewConsumer, places: list[Place]) -> None:
-        self._at_end -= {(record.topic, record.partition) for record in reading.records}
-        cut = []
-        for notice, place, reason in reading.notices:
-            if notice is Notice.AT_END:
-                self._at_end.add(place)
-            elif notice is Notice.CUT:
-                cut.append(place)
+    def _note(self, batch: ReadBatch, consumer: RecordReader, places: list[Place]) -> None:
+        self._at_end -= {(record.topic, record.partition) for record in batch.records}
+        self._at_end |= set(batch.at_end)
+        cut = set()
+        for trouble, place, reason in batch.notices:
+            if trouble is ReadTrouble.CUT and place is not None:
+                cut.add(place[0])
             else:
-                self._log.debug("trouble while reading", topic=place[0], reason=reason)
+                self._log.debug("trouble while reading", place=place, reason=reason)
         if cut:
-            self._reread(consumer, {topic for topic, _ in cut}, "lost records", places)
-        if self._at_end >= set(places):
+            self._reread(consumer, cut, "lost records", places)
+        if (batch.records or batch.at_end) and self._at_end >= set(places):
             self._set_status(read_at=self._clock(), records_left=0)
             self._ready()
 
     def _reread(
-        self, consumer: ViewConsumer, topics: set[str], why: str, places: list[Place]
+        self, consumer: RecordReader, topics: set[str], why: str, places: list[Place]
     ) -> None:
         for topic in sorted(topics):
             self._metrics.resets.labels(topic).inc()
@@ -194,7 +207,7 @@ class TopicReader:
         consumer.reopen(from_beginning=again)
 
     def _consider(
-        self, probe: Probe, consumer: ViewConsumer, places: list[Place], views_topic: str
+        self, probe: TopicProbe, consumer: RecordReader, places: list[Place], views_topic: str
     ) -> None:
         """Draw the conclusions from the probe's last answer."""
         if probe.failure != self.status.kafka_failure:
@@ -218,7 +231,7 @@ class TopicReader:
                 self._views.begin_reread()
                 self._forget_at_s = time.monotonic() + self._settings.forget_after_s
 
-    def _note_answer(self, answer: Answer, consumer: ViewConsumer) -> None:
+    def _note_answer(self, answer: TopicsAnswer, consumer: RecordReader) -> None:
         left = {
             place: max(0, end - max(0, consumer.next_offset.get(place, 0)))
             for place, end in answer.ends.items()
@@ -233,7 +246,7 @@ class TopicReader:
         self._set_status(
             kafka_answered_at=answer.asked_at,
             topics_gone=gone,
-            log_written_at=answer.log_written_at,
+            log_written_at={p: at for (_, p), at in answer.written_at.items()},
             records_left=sum(left.values()),
         )
         if not gone and not any(left.values()):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from kcm.cli.kafka_errors import kafka_text
 from kcm.cli.written import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
+from pipeline.kafka_errors import reason_of
 from pipeline.settings import PipelineSettings
 from pipeline.topics import client_properties, topic_names, topic_settings
 
@@ -41,12 +41,12 @@ def look_at_kafka(settings: PipelineSettings) -> KafkaSeen:
         properties: dict[str, Any] = {**client_properties(settings), "error_cb": heard.append}
         admin = AdminClient(properties, logger=None)
     except KafkaException as error:
-        return KafkaSeen([fail(ABOUT, kafka_text(error), "check kafka_properties")], None)
+        return KafkaSeen([fail(ABOUT, reason_of(error), "check kafka_properties")], None)
     try:
         cluster = admin.describe_cluster(request_timeout=ANSWER_S).result()
     except KafkaException as error:
         admin.poll(0)  # hands over what was heard
-        why = heard[-1].str() if heard else kafka_text(error)
+        why = reason_of(error, heard)
         todo = "start it, or correct bootstrap_servers"
         return KafkaSeen([fail(ABOUT, f"{where} does not answer: {why}", todo)], None)
     brokers = [node.id for node in cluster.nodes]
@@ -56,7 +56,7 @@ def look_at_kafka(settings: PipelineSettings) -> KafkaSeen:
         topics = list(check_topics(admin, settings))
     except KafkaException as error:
         topics = [
-            fail("topics", f"cannot be described: {kafka_text(error)}", "check our permissions")
+            fail("topics", f"cannot be described: {reason_of(error)}", "check our permissions")
         ]
     return KafkaSeen([ok(ABOUT, told), *topics], str(cluster.cluster_id))
 

@@ -15,7 +15,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
 
 from controller_model.kafka.ids import TopicPartition
-from kcm.cli.kafka_errors import kafka_text
+from pipeline.kafka_errors import reason_of
 from pipeline.runtime import UnreachableError, UsageError
 from pipeline.settings import check_hosts
 
@@ -66,7 +66,7 @@ class Elections:
         try:
             self._admin = AdminClient(properties, logger=None)
         except (ck.KafkaException, TypeError, ValueError) as error:
-            why = without_values(kafka_text(error), more)
+            why = without_values(reason_of(error), more)
             raise UsageError(f"option --command-config: {why}") from None
 
     def cluster_id(self) -> str:
@@ -76,7 +76,7 @@ class Elections:
             return str(future.result().cluster_id)
         except ck.KafkaException as error:
             self._admin.poll(0)  # hands over what was heard
-            why = self._heard[-1].str() if self._heard else kafka_text(error)
+            why = self._heard[-1].str() if self._heard else reason_of(error)
             raise UnreachableError(
                 f"Kafka at {self.servers} does not answer: {why}; check --bootstrap-servers"
             ) from None
@@ -92,7 +92,7 @@ class Elections:
             # Releases of the library differ in whether they wrap an error.
             answer: dict[Any, ck.KafkaException | ck.KafkaError | None] = future.result()
         except ck.KafkaException as error:
-            raise ElectionRefusedError(kafka_text(error)) from None
+            raise ElectionRefusedError(reason_of(error)) from None
         return {
             TopicPartition(each.topic, each.partition): None if error is None else error_name(error)
             for each, error in answer.items()

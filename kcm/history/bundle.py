@@ -28,7 +28,8 @@ from kcm.history.bundle_log import IncidentLog
 from kcm.history.replay_input import Line
 from kcm.history.replay_run import Run
 from kcm.history.replay_settings import NAMES, TITLE, ReplaySettings, load_replay
-from kcm.history.topic_lines import TopicReading
+from kcm.history.topic_lines import open_topic
+from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import UsageError
 from pipeline.topics import TopicNames, topic_names
 
@@ -116,9 +117,9 @@ def _check_output(output: Path | None) -> None:
 def _read_log(request: _Request, log: IncidentLog) -> tuple[Position, ZnodeChange]:
     """Read the topic into the log; return where it begins, and its last change."""
     topic = request.names.changes
-    with TopicReading(request.settings, topic, cluster=request.cluster) as reading:
-        for record in reading.records():
-            log.take(record.value)
+    with open_topic(request.settings, topic, cluster=request.cluster) as lines:
+        for line in lines:
+            log.take(line.data)
             if log.is_over and request.cluster is not None:
                 break
     names = log.replay.clusters
@@ -201,13 +202,14 @@ def _events(request: _Request, cluster: str) -> tuple[list[bytes], list[str]]:
     topic = request.names.events
     events = IncidentEvents(cluster, from_ms=request.from_ms, to_ms=request.to_ms)
     try:
-        reading = TopicReading(request.settings, topic, cluster=cluster)
-    except UsageError as error:
+        with open_topic(request.settings, topic, cluster=cluster) as lines:
+            for line in lines:
+                events.take(line.data)
+            return events.kept, events.missing(topic, is_cut=lines.is_cut)
+    except TopicReadError as error:
+        if error.trouble is not ReadTrouble.MISSING:
+            raise
         return [], [str(error)]
-    with reading:
-        for record in reading.records():
-            events.take(record.value)
-        return events.kept, events.missing(topic, is_cut=reading.begins_late)
 
 
 def _file_time(milliseconds: int) -> str:

@@ -154,13 +154,12 @@ def _points(
 
 
 def _topic_lines(settings: ReplaySettings, cluster: str | None) -> Iterator[Line]:
-    from kcm.history.topic_lines import TopicReading  # noqa: PLC0415  # a replay of files needs no Kafka client
+    from kcm.history.topic_lines import open_topic  # noqa: PLC0415  # a replay of files needs no Kafka client
     from pipeline.topics import topic_names  # noqa: PLC0415  # the same
 
     names = topic_names(settings.topic_prefix)
-    with TopicReading(settings, names.changes, cluster=cluster) as reading:
-        for record in reading.records():
-            yield Line(record.place, record.value)
+    with open_topic(settings, names.changes, cluster=cluster) as lines:
+        yield from lines
 
 
 class EventPrinter:

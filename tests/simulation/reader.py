@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from controller_model.records.event_records import EventRecord
-from exporter.core.records import ClusterSnapshot, Record
+from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
+from pipeline.topic_records import Record
 from tests.simulation.edge import CLUSTER
 from tests.simulation.topic import Stored, Topic
 

@@ -29,7 +29,8 @@ from controller_model.records.views import (
     encode_view,
     view_key,
 )
-from exporter.core.records import Record, TopicEntry
+from exporter.core.records import TopicEntry
+from pipeline.topic_records import Record
 
 T0 = 1_795_250_708_000
 """A moment to count from, in milliseconds."""

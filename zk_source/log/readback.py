@@ -1,26 +1,32 @@
 """What the pipeline says back: the fold's view of our cluster, and other watchers of it.
 
 The rule: one thread follows the cluster's partition of the views and of the log. It starts near
-their ends, goes further back only until it has met our cluster, and tells when it has read up to
-where the ends were at its start; what comes after that is live. Only our cluster's records are
-decoded. Garbage is passed over: the fold counts it.
+their ends, and goes further back only until it has met our cluster; what comes after the ends that
+they had at its start is live. Only our cluster's records are decoded. Garbage is passed over: the
+fold counts it.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import partition_of
 from controller_model.records.views import ClusterView, decode_view
-from pipeline.runtime import Backoff
+from pipeline.kafka_errors import ReadTrouble, TopicReadError
+from pipeline.runtime import Backoff, get_logger
 from pipeline.settings import PipelineSettings
-from pipeline.topics import EnsuredTopics, client_properties
+from pipeline.supervised_thread import SupervisedThread
+from pipeline.topic_reader import RecordReader
+from pipeline.topic_records import Place, Record
+from pipeline.topics import EnsuredTopics
 from zk_source.wire.inbox import FoldView, Inbox, OtherWatcher
+
+FoundT = TypeVar("FoundT")
 
 FIRST_LOOK_BACK = 200
 """Messages read from the end at first; ten times as many while our cluster was not among them."""
@@ -53,7 +59,7 @@ _origins = msgspec.json.Decoder(list[_Origin])
 
 
 class Readback:
-    """Follows the views and the log of one cluster."""
+    """Follows the views and the log of one cluster; `check` raises what ended the thread."""
 
     def __init__(
         self, settings: PipelineSettings, topics: EnsuredTopics, cluster: str, watcher: str
@@ -62,31 +68,24 @@ class Readback:
         self._key = cluster.encode()
         self._view_key = f"{cluster}/cluster".encode()
         self._watcher = watcher
-        self._topics = topics
-        self._partition = partition_of(cluster, topics.partitions)
-        self._positions: dict[str, int] = {}
-        properties: dict[str, Any] = {
-            **client_properties(settings),
-            # Nothing is committed; the client insists on a name.
-            "group.id": f"kcm-watcher-{cluster}",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "fetch.error.backoff.ms": 100,
-            # A newly elected watcher waits for one fetch: by default that may take 500 ms.
-            "fetch.wait.max.ms": 100,
-        }
-        self._consumer = Consumer(properties)
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        partition = partition_of(cluster, topics.partitions)
+        self._views: Place = (topics.names.views, partition)
+        self._log: Place = (topics.names.changes, partition)
+        self._next_offset: dict[Place, int] = {}
+        self._reader = RecordReader(settings, f"kcm-watcher-{cluster}")
+        self._thread: SupervisedThread | None = None
+        self._trouble: ReadTrouble | None = None
+        self._logger = get_logger("readback").bind(cluster=cluster)
 
     def history(self, stop: threading.Event) -> History:
         """Read the ends of both topics; tries until it succeeds or `stop` is set."""
         pause = Backoff()
         while not stop.is_set():
             try:
-                view = self._look_back(self._topics.names.views, self._last_view)
-                generation = self._look_back(self._topics.names.changes, self._last_generation)
-            except KafkaException:
+                view = self._look_back(self._views, self._last_view)
+                generation = self._look_back(self._log, self._last_generation)
+            except TopicReadError as error:
+                self._note(error.trouble, error.reason)
                 stop.wait(pause.next_s())
                 continue
             return History(max(generation or 0, view.generation if view else 0), view)
@@ -94,96 +93,78 @@ class Readback:
 
     def follow(self, inbox: Inbox) -> None:
         """Start the thread that puts what comes from now on into the inbox."""
-        names = self._topics.names
-        self._consumer.assign(
-            [
-                TopicPartition(topic, self._partition, self._positions[topic])
-                for topic in (names.views, names.changes)
-            ]
-        )
-        self._thread = threading.Thread(
-            target=self._follow, args=(inbox,), name="readback", daemon=True
-        )
+        self._reader.follow(self._next_offset, self._next_offset)
+        self._thread = SupervisedThread("readback", lambda: self._turn(inbox))
         self._thread.start()
+
+    def check(self) -> None:
+        """Raise what ended the thread, or that it stands still; return while it works."""
+        if self._thread is not None:
+            self._thread.check()
 
     def close(self) -> None:
         """Stop the thread and leave Kafka."""
-        self._stop.set()
         if self._thread is not None:
-            self._thread.join()
-        self._consumer.close()
+            self._thread.close(_TIMEOUT_S)
+        self._reader.close()
 
-    def _follow(self, inbox: Inbox) -> None:
-        while not self._stop.is_set():
-            message = self._consumer.poll(_POLL_S)
-            if message is None or message.error() is not None:
-                continue
-            if message.topic() == self._topics.names.views:
-                view = self._view(message)
+    def _turn(self, inbox: Inbox) -> None:
+        batch = self._reader.poll(_POLL_S)
+        for record in batch.records:
+            if record.topic == self._views[0]:
+                view = self._view(record)
                 if view is not None:
                     inbox.put(view)
                 continue
-            origin = self._origin(message)
+            origin = self._origin(record)
             if origin is not None and origin.watcher != self._watcher:
                 inbox.put(OtherWatcher(origin.watcher, origin.generation, origin.observed_at))
+        if batch.records or batch.at_end:
+            self._trouble = None
+        for notice in batch.notices:
+            self._note(notice.trouble, notice.reason)
+            if notice.trouble is ReadTrouble.CUT and notice.place is not None:
+                self._reader.reopen(from_beginning=[notice.place])
 
-    def _look_back(self, topic: str, pick: Any) -> Any:
+    def _note(self, trouble: ReadTrouble, reason: str) -> None:
+        """Log a trouble once, until records come again."""
+        if trouble is not self._trouble:
+            self._trouble = trouble
+            self._logger.warning(
+                "the pipeline's topics cannot be read back", trouble=trouble.name, reason=reason
+            )
+
+    def _look_back(
+        self, place: Place, pick: Callable[[Sequence[Record]], FoundT | None]
+    ) -> FoundT | None:
         """Return what `pick` makes of the last messages; None when our cluster is not there."""
-        low, high = self._consumer.get_watermark_offsets(
-            TopicPartition(topic, self._partition), timeout=_TIMEOUT_S
-        )
-        self._positions[topic] = high
+        (extent,) = self._reader.extents([place], timeout_s=_TIMEOUT_S)
+        self._next_offset[place] = extent.high
         look_back = FIRST_LOOK_BACK
         while True:
-            start = max(low, high - look_back)
-            found = pick(self._read(topic, start, high))
-            if found is not None or start == low or look_back >= MOST_LOOK_BACK:
+            tail = extent.tail(look_back)
+            records = self._reader.read([tail], silent_s=_TIMEOUT_S)
+            found = pick([each for each in records if each.key in {self._key, self._view_key}])
+            if found is not None or tail == extent or look_back >= MOST_LOOK_BACK:
                 return found
             look_back *= 10
 
-    def _read(self, topic: str, start: int, end: int) -> list[Message]:
-        partition = TopicPartition(topic, self._partition, start)
-        self._consumer.assign([partition])
-        keys = {self._key, self._view_key}
-        messages = []
-        silent = 0
-        while start < end:
-            message = self._consumer.poll(_POLL_S)
-            if message is not None and message.error() is None:
-                silent = 0
-                offset = message.offset() or 0
-                if offset < end and message.key() in keys:
-                    messages.append(message)
-                if offset >= end - 1:
-                    break
-                continue
-            # Compaction and markers may leave nothing at the end: the position tells.
-            position = self._consumer.position([partition])[0].offset
-            if position >= end:
-                break
-            silent += 1
-            if silent * _POLL_S > _TIMEOUT_S:
-                raise KafkaException(f"{topic}: no answer")
-        self._consumer.unassign()
-        return messages
-
-    def _last_view(self, messages: list[Message]) -> FoldView | None:
-        for message in reversed(messages):
-            view = self._view(message)
+    def _last_view(self, records: Sequence[Record]) -> FoldView | None:
+        for record in reversed(records):
+            view = self._view(record)
             if view is not None:
                 return view
         return None
 
-    def _last_generation(self, messages: list[Message]) -> int | None:
-        origins = [origin for origin in map(self._origin, messages) if origin is not None]
+    def _last_generation(self, records: Sequence[Record]) -> int | None:
+        origins = [origin for origin in map(self._origin, records) if origin is not None]
         return max((origin.generation for origin in origins), default=None)
 
-    def _view(self, message: Message) -> FoldView | None:
-        value = message.value()
-        if message.key() != self._view_key or value is None:
+    def _view(self, record: Record) -> FoldView | None:
+        if record.key != self._view_key or record.value is None:
             return None
         try:
-            view = decode_view(value)
+            view = decode_view(record.value)
         except UnreadableRecordError:
             return None
         if not isinstance(view, ClusterView) or view.cluster != self._cluster:
@@ -200,12 +181,11 @@ class Readback:
             wanted_reason=wanted.reason if wanted else "",
         )
 
-    def _origin(self, message: Message) -> _Origin | None:
-        value = message.value()
-        if message.key() != self._key or value is None:
+    def _origin(self, record: Record) -> _Origin | None:
+        if record.key != self._key or record.value is None:
             return None
         try:
-            origins = _origins.decode(value)
+            origins = _origins.decode(record.value)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
         ours = [origin for origin in origins if origin.cluster == self._cluster]

@@ -209,6 +209,7 @@ class WatcherService:
             item = self._inbox.take(0) if taken < MOST_ITEMS_AT_ONCE else None
         now_ms = _now_ms()
         self._check_delivery(now_ms)
+        self._readback.check()
         if not self._watcher.session.connected:
             self._ensemble.check(resynced=bool(self._watcher.counts.resyncs))
         self._watcher.reader.room = self._publisher.has_room

@@ -31,7 +31,7 @@ from pipeline.settings import load
 from pipeline.topics import ensure_topics
 from streaming.config import StreamSettings
 from streaming.lineage import Lineage
-from streaming.told_lineage import told_lineage
+from streaming.published_lineage import published_lineage
 from tests.component.fold.folding import FOLD_DEADLINE_S, Outcome
 from tests.component.fold.releases import (
     NEXT,
@@ -405,10 +405,10 @@ def test_the_end_of_the_views_tells_who_wrote_them(line: Line) -> None:
         topic_prefix=line.stream.prefix,
     )
     topics = ensure_topics(settings, stop=threading.Event())
-    assert told_lineage(settings, topics) == line.lineage.name
+    assert published_lineage(settings, topics) == line.lineage.name
     garbage = (None, b"\xff", b"[]", b'{"as_of":{"lineage":"zzz"}}')
     producer = Producer({"bootstrap.servers": line.stream.bootstrap_servers, "log_level": 2})
     for value in garbage:
         producer.produce(line.stream.names.views, value=value, key=b"lasting/topic/x/0")
     assert producer.flush(20) == 0
-    assert told_lineage(settings, topics) == line.lineage.name
+    assert published_lineage(settings, topics) == line.lineage.name

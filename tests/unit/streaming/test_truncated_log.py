@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.lost_tail import folded_to
+from streaming.truncated_log import folded_to
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795296813809,"conf":{"a":"b"}}'
 

@@ -1,0 +1,44 @@
+"""The machine's time as the records carry it: milliseconds since 1970; read from text, and written.
+
+The rule: times are read and written here and nowhere else, so every option, parameter and record
+means the same moment. A time without a zone is not guessed at.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import time
+
+_MILLISECONDS = re.compile(r"[0-9]{1,17}")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def now_ms() -> int:
+    """Return the machine's time: it may be set forward or back at any moment."""
+    return time.time_ns() // 1_000_000
+
+
+_STEADY_FROM_MS = now_ms() - time.monotonic_ns() // 1_000_000
+
+
+def steady_ms() -> int:
+    """Return a time that began as the machine's and that nobody sets: deadlines stand on it."""
+    return _STEADY_FROM_MS + time.monotonic_ns() // 1_000_000
+
+
+def parse_time(text: str) -> int | None:
+    """Return a time in milliseconds since 1970; None when it is none, or has no zone.
+
+    >>> parse_time("1795251600000") == parse_time("2026-11-21T09:00:00Z")
+    True
+    >>> parse_time("2026-11-21T09:00:00") is None
+    True
+    """
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
+    try:
+        parsed = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if parsed.tzinfo is None else (parsed - _EPOCH) // dt.timedelta(milliseconds=1)

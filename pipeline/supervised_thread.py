@@ -1,0 +1,74 @@
+"""A thread that works in turns, and whose owner learns when it died or stands still.
+
+The rule: the owner calls `check` from its own loop, and what ended the thread is raised there. A
+turn takes seconds at most, so `close` waits for the one under way, and no longer than it says.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from pipeline.runtime import KcmError
+
+STANDSTILL_S = 60.0
+"""A turn asks Kafka with time-outs of some seconds, one after the other."""
+
+_MOST_BETWEEN_CHECKS_S = 5.0
+"""What counts of the time between two checks: a process that was paused was not watching either."""
+
+
+class StandstillError(KcmError):
+    """A thread does nothing any more."""
+
+
+class SupervisedThread:
+    """Calls `turn` again and again, with at least `every_s` from one beginning to the next."""
+
+    def __init__(self, name: str, turn: Callable[[], None], *, every_s: float = 0.0) -> None:
+        self._name = name
+        self._turn = turn
+        self._every_s = every_s
+        self._failure: BaseException | None = None
+        self.turns = 0
+        """How many have ended."""
+        self._turns_seen = 0
+        self._checked_at = time.monotonic()
+        self._still_s = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin the first turn."""
+        self._thread.start()
+
+    def check(self, now_s: float | None = None) -> None:
+        """Raise what ended the thread, or StandstillError; return while it works."""
+        if self._failure is not None:
+            raise self._failure
+        now_s = time.monotonic() if now_s is None else now_s
+        passed_s, self._checked_at = now_s - self._checked_at, now_s
+        moved = self.turns != self._turns_seen
+        self._turns_seen = self.turns
+        self._still_s = 0.0 if moved else self._still_s + min(passed_s, _MOST_BETWEEN_CHECKS_S)
+        if self._still_s > STANDSTILL_S + self._every_s:
+            raise StandstillError(
+                f"the thread {self._name} has stood still for {STANDSTILL_S:.0f} s"
+            )
+
+    def close(self, wait_s: float) -> None:
+        """Ask for the end, and wait for the turn under way; 0 does not wait."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(wait_s)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                began_at = time.monotonic()
+                self._turn()
+                self.turns += 1
+                self._stop.wait(max(0.0, self._every_s - (time.monotonic() - began_at)))
+        except BaseException as error:  # noqa: BLE001  # the owner raises it
+            self._failure = error

@@ -1,0 +1,96 @@
+"""Ask the pipeline's Kafka, again and again: is it there, are the topics the same, where do they end.
+
+A quiet topic and a dead broker look the same to a consumer, and a topic that was made anew looks
+like one that was cut. So a thread of its own asks: `answer` is the last answer, `failure` is why
+there is none since. Both are replaced as a whole, so any thread may read them.
+
+The rule: asking never blocks its owner, and never ends because Kafka is away. Every request has a
+deadline; what else ends the thread is raised where its owner checks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from pipeline.clock import now_ms
+from pipeline.kafka_errors import reason_of
+from pipeline.settings import PipelineSettings
+from pipeline.supervised_thread import SupervisedThread
+from pipeline.topic_reader import REQUEST_TIMEOUT_S
+from pipeline.topic_records import Place
+from pipeline.topics import EnsuredTopics, client_properties, topic_ids
+
+
+class TopicsAnswer(NamedTuple):
+    """What Kafka answered; times are milliseconds since 1970 on our clock."""
+
+    asked_at: int
+    """When the question went out: the answer is true as of then, or later."""
+    ids: Mapping[str, str]
+    """Topic ids; a topic that is gone has none."""
+    ends: Mapping[Place, int]
+    """The offset of the next record of each place that was asked for; of a topic that is gone, none."""
+    written_at: Mapping[Place, int]
+    """The timestamp of the newest record of each place that was asked for; absent if it is empty."""
+
+
+class TopicProbe:
+    """Asks in `thread`, which the owner starts, checks and closes.
+
+    It wants the ends of the topics `ends_of`, and the newest records of `newest_of`.
+    """
+
+    def __init__(
+        self,
+        settings: PipelineSettings,
+        topics: EnsuredTopics,
+        *,
+        every_s: float,
+        ends_of: Collection[str] = (),
+        newest_of: Collection[str] = (),
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self.answer: TopicsAnswer | None = None
+        self.failure: str | None = None
+        self._topics = topics
+        self._ends_of = ends_of
+        self._newest_of = newest_of
+        self._clock = clock
+        self._admin = AdminClient(client_properties(settings), logger=None)
+        self.thread = SupervisedThread("topic-probe", self._turn, every_s=every_s)
+
+    def _turn(self) -> None:
+        try:
+            self.answer = self._ask()
+            self.failure = None
+        except KafkaException as error:
+            self.failure = reason_of(error)
+
+    def _ask(self) -> TopicsAnswer:
+        asked_at = self._clock()
+        ids = topic_ids(self._admin, self._topics.names)
+        ends = self._offsets(self._ends_of, ids, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the package leaves it untyped
+        newest = self._offsets(self._newest_of, ids, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]  # the same
+        return TopicsAnswer(
+            asked_at=asked_at,
+            ids=ids,
+            ends={place: result.offset for place, result in ends.items()},
+            written_at={place: r.timestamp for place, r in newest.items() if r.timestamp > 0},
+        )
+
+    def _offsets(
+        self, topics: Collection[str], ids: Mapping[str, str], spec: OffsetSpec
+    ) -> dict[Place, Any]:
+        partitions = range(self._topics.partitions)
+        wanted = {TopicPartition(t, p): spec for t in topics if t in ids for p in partitions}
+        if not wanted:
+            return {}
+        futures: dict[TopicPartition, Future[Any]] = self._admin.list_offsets(
+            wanted, request_timeout=REQUEST_TIMEOUT_S
+        )
+        return {(asked.topic, asked.partition): f.result() for asked, f in futures.items()}

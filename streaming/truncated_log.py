@@ -1,0 +1,54 @@
+"""Whether the log still reaches as far as a checkpoint has folded it.
+
+The rule: Spark waits in silence until a log that was restored from an older copy has grown past
+the place that it knows, and what is written until then is never folded. So before a fold goes on it
+holds the two against each other; a log that lost its end is another store.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from pipeline.settings import PipelineSettings
+from pipeline.topic_reader import RecordReader
+from pipeline.topics import EnsuredTopics
+from streaming.published_lineage import GROUP
+
+
+def truncated_log(
+    settings: PipelineSettings, topics: EnsuredTopics, checkpoint: Path
+) -> str | None:
+    """Return what the log has lost of what this checkpoint has folded; None: nothing.
+
+    Raises TopicReadError when Kafka does not answer.
+    """
+    log = topics.names.changes
+    folded = folded_to(checkpoint, log)
+    if not folded:
+        return None
+    with RecordReader(settings, GROUP) as reader:
+        extents = reader.extents((log, partition) for partition in sorted(folded))
+    for (_, partition), _, end in extents:
+        if end < folded[partition]:
+            where = f"topic {log}, partition {partition}"
+            return f"{where} ends at {end}, the checkpoint has folded it up to {folded[partition]}"
+    return None
+
+
+def folded_to(checkpoint: Path, topic: str) -> dict[int, int]:
+    """Return up to which offsets a topic was planned to be folded, by partition.
+
+    Empty where the checkpoint has no batch yet, or names them in a way that we do not know.
+    """
+    batches = [path for path in checkpoint.glob("offsets/*") if path.name.isdecimal()]
+    if not batches:
+        return {}
+    lines = max(batches, key=lambda path: int(path.name)).read_bytes().splitlines()
+    for line in reversed(lines):
+        try:
+            return msgspec.json.decode(line, type=dict[str, dict[int, int]])[topic]
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+            continue
+    return {}

@@ -1,0 +1,47 @@
+"""Which kind of trouble an error of Kafka is, and the line that the user reads."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from pipeline.kafka_errors import ReadTrouble, TopicReadError, reason_of, trouble_of
+
+ALL_DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
+REFUSED = KafkaError(KafkaError._TRANSPORT, "Connection refused")
+LOGIN = KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error")
+TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "Local: Timed out")
+
+
+def test_what_was_heard_of_one_server_explains_a_time_out() -> None:
+    """The last specific error wins; that all are down adds nothing."""
+    error = KafkaException(TIMED_OUT)
+    assert reason_of(error) == "Local: Timed out"
+    assert reason_of(error, [REFUSED, ALL_DOWN]) == "Connection refused"
+    assert reason_of(error, [ALL_DOWN]) == "Local: Timed out"
+    assert reason_of(ValueError()) == ""
+
+
+def test_refused_credentials_explain_whatever_else_failed() -> None:
+    """Waiting would not heal it, so it counts before the time-out that it causes."""
+    assert trouble_of(TIMED_OUT) is ReadTrouble.AWAY
+    assert trouble_of(TIMED_OUT, [REFUSED, LOGIN]) is ReadTrouble.SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("trouble", "exit_code"),
+    [
+        (ReadTrouble.AWAY, 3),
+        (ReadTrouble.DENIED, 3),
+        (ReadTrouble.MISSING, 2),
+        (ReadTrouble.CUT, 3),
+        (ReadTrouble.SETTINGS, 2),
+    ],
+)
+def test_each_trouble_is_one_line_with_its_exit_code(trouble: ReadTrouble, exit_code: int) -> None:
+    """The line names where, and what to do or what Kafka says."""
+    error = TopicReadError(trouble, where="Kafka at k:1", topic="kcm.views", reason="why")
+    assert error.exit_code == exit_code
+    assert "Kafka at k:1" in str(error)
+    assert "why" in str(error) or "kcm.views" in str(error)
+    assert error.reason == "why"

@@ -1,0 +1,83 @@
+"""The owner of a thread learns what became of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from pipeline.supervised_thread import STANDSTILL_S, StandstillError, SupervisedThread
+from tests.support.waiting import wait_until
+
+DEADLINE_S = 20.0
+
+
+def test_what_ends_a_thread_is_raised_where_it_is_checked() -> None:
+    """An error of a turn is not lost with its thread, and no further turn begins."""
+    turns: list[int] = []
+
+    def turn() -> None:
+        turns.append(1)
+        raise ValueError("a mistake of ours")
+
+    thread = SupervisedThread("test", turn)
+    thread.check()
+    thread.start()
+    thread.close(DEADLINE_S)
+    with pytest.raises(ValueError, match="a mistake of ours"):
+        thread.check()
+    assert len(turns) == 1
+
+
+def test_turns_keep_their_pace_and_end_with_close() -> None:
+    """A long pause between turns does not hold up the end."""
+    began = threading.Event()
+    thread = SupervisedThread("test", began.set, every_s=3600)
+    thread.start()
+    assert began.wait(DEADLINE_S)
+    closed_at = time.monotonic()
+    thread.close(DEADLINE_S)
+    assert time.monotonic() - closed_at < DEADLINE_S
+    thread.check()
+
+
+def test_a_thread_that_stands_still_is_found_out() -> None:
+    """No turn ends for a minute of checks: that is an error; one that ends begins the time anew."""
+    go_on, done = threading.Event(), threading.Semaphore(0)
+
+    def turn() -> None:
+        go_on.wait(DEADLINE_S)
+        go_on.clear()
+        done.release()
+
+    thread = SupervisedThread("test", turn)
+    thread.start()
+    began_s = time.monotonic()
+
+    def check_until(after_s: float) -> None:
+        for second in range(int(checked_s) + 1, int(after_s) + 1):
+            thread.check(began_s + second)
+
+    checked_s = 0.0
+    check_until(STANDSTILL_S - 1)
+    go_on.set()
+    assert done.acquire(timeout=DEADLINE_S)
+    wait_until(lambda: thread.turns, lambda turns: turns == 1, deadline_s=DEADLINE_S)
+    checked_s = STANDSTILL_S - 1
+    check_until(2 * STANDSTILL_S - 1)
+    checked_s = 2 * STANDSTILL_S - 1
+    with pytest.raises(StandstillError, match="test has stood still"):
+        check_until(2 * STANDSTILL_S + 2)
+    go_on.set()
+    thread.close(DEADLINE_S)
+
+
+def test_a_process_that_was_paused_is_no_standstill() -> None:
+    """Between two checks hours may pass while the whole process is stopped: nobody stood still."""
+    go_on = threading.Event()
+    thread = SupervisedThread("test", lambda: bool(go_on.wait(DEADLINE_S)) or None)
+    thread.start()
+    thread.check(time.monotonic() + 3600)
+    go_on.set()
+    thread.close(DEADLINE_S)

@@ -1,0 +1,299 @@
+"""What a reader does with the client's answers that a healthy broker never gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from pipeline import topic_reader
+from pipeline.kafka_errors import ReadTrouble, TopicReadError
+from pipeline.settings import PipelineSettings, load
+from pipeline.topic_reader import RecordReader
+from pipeline.topic_records import Extent, Notice, Place
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+TOPIC = "kcm.changes"
+PLACE: Place = (TOPIC, 0)
+OTHER: Place = (TOPIC, 1)
+EOF_CODE = KafkaError._PARTITION_EOF
+CUT_CODE = KafkaError._AUTO_OFFSET_RESET
+AWAY_CODE = KafkaError._TRANSPORT
+
+
+class Message:
+    """A record, or an error of a partition, as the client hands it over."""
+
+    def __init__(self, place: Place, offset: int, code: int | None = None) -> None:
+        self._place = place
+        self._offset = offset
+        self._error = None if code is None else KafkaError(code, f"error {code}")
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self._place[0]
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._place[1]
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._offset
+
+    def key(self) -> bytes:
+        """Return the key."""
+        return b"k"
+
+    def value(self) -> bytes:
+        """Return the value: its offset."""
+        return str(self._offset).encode()
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return no timestamp."""
+        return 0, -1
+
+    def error(self) -> KafkaError | None:
+        """Return the error."""
+        return self._error
+
+
+class Client:
+    """Stands for confluent-kafka's Consumer: answers in the order of a script."""
+
+    def __init__(
+        self,
+        *polls: list[Message] | KafkaError,
+        ends: tuple[int | tuple[int, int] | None, ...] = (),
+        partitions: int = 1,
+        metadata_error: int | None = None,
+    ) -> None:
+        self.polls = list(polls)
+        self.ends = list(ends)
+        self.partitions = partitions
+        self.metadata_error = metadata_error
+        self.assigned: list[dict[Place, int]] = []
+        self.closed = 0
+        self.error_cb: Callable[[KafkaError], None] = lambda _: None
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        """Note what is assigned."""
+        self.assigned.append({(each.topic, each.partition): each.offset for each in places})
+
+    def poll(self, _timeout: float) -> Message | None:
+        """Give the first message of the next answer; its rest is consumed at once."""
+        answer = self.polls.pop(0) if self.polls else []
+        if isinstance(answer, KafkaError):
+            self.error_cb(answer)
+            return None
+        self._rest = answer[1:]
+        return answer[0] if answer else None
+
+    def consume(self, _most: int, timeout: float) -> list[Message]:
+        """Give the rest of the answer."""
+        assert timeout == 0
+        return self._rest
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        """Give the metadata of one topic."""
+        assert timeout > 0
+        error = None if self.metadata_error is None else KafkaError(self.metadata_error)
+        found = SimpleNamespace(error=error, partitions=dict.fromkeys(range(self.partitions)))
+        return SimpleNamespace(topics={topic: found})
+
+    def get_watermark_offsets(self, _place: object, timeout: float) -> tuple[int, int] | None:
+        """Give the next answer; the last one again and again."""
+        assert timeout > 0
+        answer = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        if isinstance(answer, int):
+            raise KafkaException(KafkaError(answer))
+        return answer
+
+    def close(self) -> None:
+        """Count it."""
+        self.closed += 1
+
+
+@pytest.fixture
+def open_reader(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], RecordReader]:
+    """Return what makes a reader of a scripted client, with short waits."""
+    monkeypatch.setattr(topic_reader, "_RETRY_S", 0.001)
+
+    def made(client: Client) -> RecordReader:
+        def consumer(properties: dict[str, Any]) -> Client:
+            client.error_cb = properties["error_cb"]
+            return client
+
+        monkeypatch.setattr(topic_reader, "Consumer", consumer)
+        return RecordReader(load(PipelineSettings, bootstrap_servers="kafka:9092"), "test")
+
+    return made
+
+
+Open = Callable[[Client], RecordReader]
+
+
+def offsets(reader: RecordReader, *extents: Extent, silent_s: float = 0.05) -> list[int]:
+    """Return the offsets that a bounded read yields."""
+    return [record.offset for record in reader.read(extents, silent_s=silent_s)]
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
+)
+def test_a_leader_that_moves_is_waited_for(open_reader: Open, code: int) -> None:
+    """The partition is there: its ends come with the next answer."""
+    reader = open_reader(Client(ends=(code, code, (3, 8))))
+    assert reader.extents([PLACE]) == [Extent(PLACE, 3, 8)]
+
+
+def test_a_partition_that_nobody_leads_is_an_error(open_reader: Open) -> None:
+    """A leader that is never found makes Kafka away, with its servers in the line."""
+    reader = open_reader(Client(ends=(KafkaError.NOT_LEADER_FOR_PARTITION,)))
+    with pytest.raises(TopicReadError, match="kafka:9092 does not answer") as caught:
+        reader.extents([PLACE], timeout_s=0.02)
+    assert (caught.value.trouble, caught.value.exit_code) == (ReadTrouble.AWAY, 3)
+
+
+def test_an_end_that_is_not_given_is_an_error(open_reader: Open) -> None:
+    """The client may return nothing at its time-out."""
+    with pytest.raises(TopicReadError, match="no end of the partition"):
+        open_reader(Client(ends=(None,))).extents([PLACE])
+
+
+def test_read_denied_is_an_error(open_reader: Open) -> None:
+    """Asking again would not change it: the line names the topic and what to allow."""
+    reader = open_reader(Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,)))
+    with pytest.raises(
+        TopicReadError, match=f"does not let us read {TOPIC}: .*allow READ"
+    ) as caught:
+        reader.extents([PLACE])
+    assert (caught.value.trouble, caught.value.exit_code) == (ReadTrouble.DENIED, 3)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "error", "trouble"),
+    [
+        (0, None, ReadTrouble.MISSING),
+        (0, KafkaError.UNKNOWN_TOPIC_OR_PART, ReadTrouble.MISSING),
+        (0, KafkaError.TOPIC_AUTHORIZATION_FAILED, ReadTrouble.DENIED),
+    ],
+)
+def test_a_topic_that_cannot_be_described_is_an_error(
+    open_reader: Open, partitions: int, error: int | None, trouble: ReadTrouble
+) -> None:
+    """A topic that is missing and one that may not be seen are two things."""
+    reader = open_reader(Client(partitions=partitions, metadata_error=error))
+    with pytest.raises(TopicReadError) as caught:
+        reader.partitions(TOPIC)
+    assert caught.value.trouble is trouble
+
+
+def test_a_read_ends_at_the_ends_it_was_given(open_reader: Open) -> None:
+    """What is written meanwhile is not read, and a place that is through does not end the others."""
+    client = Client(
+        [Message(PLACE, 4), Message(PLACE, 5), Message(OTHER, 0)],
+        [Message(PLACE, 6), Message(OTHER, 1)],
+    )
+    reader = open_reader(client)
+    assert offsets(reader, Extent(PLACE, 4, 5), Extent(OTHER, 0, 2)) == [4, 0, 1]
+    assert client.assigned == [{PLACE: 4, OTHER: 0}]
+
+
+def test_a_partition_may_end_with_offsets_of_no_record(open_reader: Open) -> None:
+    """Compaction takes records before the end: the notice of the end counts."""
+    client = Client([Message(PLACE, 0)], [Message(PLACE, 9, EOF_CODE)])
+    assert offsets(open_reader(client), Extent(PLACE, 0, 9)) == [0]
+
+
+def test_an_empty_extent_is_not_read(open_reader: Open) -> None:
+    """Nothing is asked of Kafka where there is nothing to read."""
+    client = Client([Message(PLACE, 7)])
+    assert offsets(open_reader(client), Extent(PLACE, 7, 7)) == []
+    assert client.polls
+
+
+def test_silence_is_an_error_with_what_was_heard(open_reader: Open) -> None:
+    """A broker that gives nothing is away, and the client's own words say why."""
+    client = Client([Message(PLACE, 0)], KafkaError(AWAY_CODE, "Connection refused"))
+    with pytest.raises(TopicReadError, match=r"does not answer: .*Connection refused") as caught:
+        offsets(open_reader(client), Extent(PLACE, 0, 2))
+    assert caught.value.trouble is ReadTrouble.AWAY
+
+
+def test_a_read_that_takes_too_long_in_all_is_an_error(open_reader: Open) -> None:
+    """Records that keep coming do not lift the limit of the whole."""
+    client = Client(*([Message(PLACE, offset)] for offset in range(5)))
+    records = open_reader(client).read([Extent(PLACE, 0, 9)], silent_s=60, within_s=0)
+    with pytest.raises(TopicReadError, match="no answer"):
+        list(records)
+
+
+@pytest.mark.parametrize(
+    ("code", "trouble"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, ReadTrouble.DENIED),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, ReadTrouble.MISSING),
+        (KafkaError._AUTHENTICATION, ReadTrouble.SETTINGS),
+    ],
+)
+def test_what_waiting_does_not_heal_ends_a_read_at_once(
+    open_reader: Open, code: int, trouble: ReadTrouble
+) -> None:
+    """Rights that are taken, a topic that is deleted, credentials that are refused."""
+    with pytest.raises(TopicReadError) as caught:
+        offsets(open_reader(Client([Message(PLACE, 0, code)])), Extent(PLACE, 0, 2), silent_s=60)
+    assert caught.value.trouble is trouble
+
+
+def test_records_that_are_cut_away_under_a_read_are_remembered(open_reader: Open) -> None:
+    """The read goes on from what the partition still holds, and says that it lost records."""
+    client = Client([Message(PLACE, 0)], [Message(PLACE, 1, CUT_CODE)], [Message(PLACE, 7)])
+    reader = open_reader(client)
+    assert offsets(reader, Extent(PLACE, 0, 8)) == [0, 7]
+    assert reader.cut == {PLACE}
+    assert (client.closed, client.assigned[-1]) == (1, {PLACE: -2})
+
+
+def test_a_follower_is_told_of_everything(open_reader: Open) -> None:
+    """Records, ends, troubles of a partition and of a broker are one value."""
+    client = Client(
+        [Message(PLACE, 3), Message(OTHER, 8, EOF_CODE), Message(PLACE, 4, CUT_CODE)],
+        KafkaError(AWAY_CODE, "down"),
+    )
+    reader = open_reader(client)
+    reader.follow([PLACE, OTHER], {PLACE: 3})
+    assert client.assigned == [{PLACE: 3, OTHER: -2}]
+    batch = reader.poll(0)
+    assert [record.value for record in batch.records] == [b"3"]
+    assert batch.at_end == [OTHER]
+    assert batch.notices == [Notice(ReadTrouble.CUT, PLACE, f"error {CUT_CODE}")]
+    assert reader.next_offset == {PLACE: 4, OTHER: 8}
+    assert reader.poll(0).notices == [Notice(ReadTrouble.AWAY, None, "down")]
+    reader.reopen(from_beginning=[PLACE])
+    assert client.assigned[-1] == {PLACE: -2, OTHER: 8}
+
+
+def test_an_error_that_the_client_cannot_recover_from_is_raised(
+    open_reader: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever follows must not wait for a client that is of no use any more."""
+    message = Message(PLACE, 0, AWAY_CODE)
+    fatal = KafkaError(KafkaError._FATAL, "fenced", True)  # the library's own order
+    monkeypatch.setattr(message, "_error", fatal)
+    with pytest.raises(TopicReadError, match="fenced"):
+        open_reader(Client([message])).poll(0)
+
+
+def test_a_property_that_the_client_does_not_know_is_a_usage_error() -> None:
+    """The line names the property and the setting to correct."""
+    settings = load(PipelineSettings, kafka_properties={"no.such.property": "1"})
+    with pytest.raises(
+        TopicReadError, match=r"no\.such\.property.*check kafka_properties"
+    ) as caught:
+        RecordReader(settings, "test")
+    assert caught.value.exit_code == 2
