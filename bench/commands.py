@@ -38,6 +38,7 @@ from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
+from pipeline.clock import clock_ms
 from pipeline.topic_records import Record
 
 SUMMARY = "kcm --help, status, events, recommend, what-if: seconds from start to end"
@@ -70,7 +71,7 @@ def measure() -> dict[str, Any]:
 
 
 def _measure(topics: int, brokers: int) -> dict[str, Any]:
-    reader = _Reader(time.time_ns() // 1_000_000, topics, brokers)
+    reader = _Reader(clock_ms(), topics, brokers)
     metrics = ExporterMetrics(CollectorRegistry())
     pages = Pages(
         reader,

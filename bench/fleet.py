@@ -27,6 +27,7 @@ from kcm.local.pipeline_processes import Pipeline
 from kcm.processes.errors import NotReadyError
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
+from pipeline.clock import clock_ms
 
 SUMMARY = "50 clusters, one of which resyncs 200,000 partitions: its time, the others' delay"
 
@@ -73,7 +74,7 @@ def measure() -> dict[str, Any]:
 
 def _run(writer: KazooClient, pipeline: Pipeline) -> dict[str, Any]:
     log = _Log(pipeline.bootstrap_servers)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock_ms()
     small = {f"small-{n}": SMALL for n in range(SMALL_CLUSTERS)}
     loads = {name: LogLoad(name, **size, began_ms=now_ms) for name, size in small.items()}
     for name, load in loads.items():
@@ -88,7 +89,7 @@ def _run(writer: KazooClient, pipeline: Pipeline) -> dict[str, Any]:
     changes = _Changes(writer, stop)
     changes.start()
     time.sleep(QUIET_S)
-    large = LogLoad(LARGE_CLUSTER, **LARGE, began_ms=time.time_ns() // 1_000_000)
+    large = LogLoad(LARGE_CLUSTER, **LARGE, began_ms=clock_ms())
     whole = list(messages(large.resync()))
     began = time.time()
     log.write(LARGE_CLUSTER, whole)
@@ -182,7 +183,7 @@ class _Log:
         for name in _endless(list(loads)):
             if stop.wait(HEARTBEAT_S / len(loads)):
                 return
-            beat = loads[name].heartbeat(time.time_ns() // 1_000_000)
+            beat = loads[name].heartbeat(clock_ms())
             self.write(name, [encode_changes([beat])])
 
 

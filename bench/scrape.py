@@ -31,6 +31,7 @@ from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
+from pipeline.clock import clock_ms
 from pipeline.topic_records import Record
 
 SUMMARY = "a scrape of /metrics and of /metrics/partitions, at 10,000 and 200,000 partitions"
@@ -49,13 +50,13 @@ class _Shown:
 
     def __init__(self) -> None:
         self.views = ViewStore()
-        self.status = ReadingStatus(read_to_end_once=True, read_at=_now_ms())
+        self.status = ReadingStatus(read_to_end_once=True, read_at=clock_ms())
         self.alive = True
-        self.collector = Collector(lambda _snapshot: Reading(read_at=_now_ms()))
+        self.collector = Collector(lambda _snapshot: Reading(read_at=clock_ms()))
 
     def take(self, key: str, value: bytes) -> None:
         """Take a view in, and show what it completes."""
-        name = self.views.apply(Record("kcm.views", 0, 0, key.encode(), value, _now_ms()))
+        name = self.views.apply(Record("kcm.views", 0, 0, key.encode(), value, clock_ms()))
         if name is not None:
             self.collector.update([name], self.views.clusters)
 
@@ -78,7 +79,7 @@ def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
         shown,
         EventStore(kept=1),
         metrics,
-        clock=_now_ms,
+        clock=clock_ms,
         kafka_gone_s=15,
         partition_metrics=True,
     )
@@ -101,7 +102,7 @@ def _fill(shown: _Shown, load: LogLoad) -> None:
             replay(state, change)
     finish_batch(state, at=state.control.now)
     as_of = AsOf(CLUSTER, *state.control.log.position)
-    for key, view in project(state, as_of=as_of, folded_at=_now_ms(), sent={}):
+    for key, view in project(state, as_of=as_of, folded_at=clock_ms(), sent={}):
         if view is not None:
             shown.take(key, encode_view(view))
 
@@ -123,7 +124,3 @@ def _scrape(server: HttpServer, path: str, times: int) -> dict[str, Any]:
         "series": series,
         "bytes": len(body),
     }
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from pipeline.clock import now_ms
+from pipeline.clock import clock_ms
 from pipeline.kafka_errors import reason_of
 from pipeline.settings import PipelineSettings
 from pipeline.supervised_thread import SupervisedThread
@@ -53,7 +53,7 @@ class TopicProbe:
         every_s: float,
         ends_of: Collection[str] = (),
         newest_of: Collection[str] = (),
-        clock: Callable[[], int] = now_ms,
+        clock: Callable[[], int] = clock_ms,
     ) -> None:
         self.answer: TopicsAnswer | None = None
         self.failure: str | None = None

@@ -8,7 +8,6 @@ raises: garbage is counted, and an error of ours costs the one change that met i
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.packing import UnreadableStateError
 from controller_model.tracking.accounts import EventBatch
+from pipeline.clock import clock_ms
 from streaming.cycles import look_for_cycles_rarely
 from streaming.schemas import CONTROL, OUTPUT, TOPIC, TOPIC_KEY
 from streaming.state_codec import Held, StateTopics, read_control, write_control
@@ -82,11 +82,6 @@ _sent: dict[tuple[str, str], _Sent] = {}
 a batch that another worker ran, or that was not committed, shows in `folds`."""
 
 
-def now_ms() -> int:
-    """Return this machine's time."""
-    return time.time_ns() // 1_000_000
-
-
 @dataclass(frozen=True)
 class FoldParameters:
     """What a processor must know besides its rows."""
@@ -101,7 +96,7 @@ class FoldParameters:
 class FoldProcessor(StatefulProcessor):
     """Folds the log of one cluster per key."""
 
-    def __init__(self, parameters: FoldParameters, clock: Callable[[], int] = now_ms) -> None:
+    def __init__(self, parameters: FoldParameters, clock: Callable[[], int] = clock_ms) -> None:
         self._parameters = parameters
         self._clock = clock
 

@@ -19,6 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pipeline.clock import clock_ms
 from pipeline.java import find_java
 from pipeline.kafka_errors import TopicReadError
 from pipeline.runtime import (
@@ -36,7 +37,6 @@ from streaming.config import StreamSettings
 from streaming.failures import Failure, FailureKind
 from streaming.lineage import Lineage, Lineages, topics_changed
 from streaming.metrics import FoldMetrics
-from streaming.processor import now_ms
 from streaming.progress import read_progress
 from streaming.published_lineage import published_lineage
 from streaming.query import TALLY, failure_text, start_query
@@ -91,7 +91,9 @@ class _Fold:
         self._java = java
         self._metrics = metrics
         self._log = get_logger("stream")
-        self._lineages = Lineages(workspace.root, now_ms=now_ms, token=lambda: secrets.token_hex(3))
+        self._lineages = Lineages(
+            workspace.root, now_ms=clock_ms, token=lambda: secrets.token_hex(3)
+        )
         self._session: Session | None = None
         self._strikes = 0
         self._pause = Backoff(first_s=0.5)

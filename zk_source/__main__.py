@@ -4,23 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from pipeline.runtime import KcmError, configure_logging, install_stop_signal
-from pipeline.settings import load
+from pipeline.runtime import main_of_part
 from zk_source.config import WatchSettings
 from zk_source.service.service import run
 
-
-def main() -> int:
-    """Run the watcher; return the exit code."""
-    try:
-        settings = load(WatchSettings)
-        configure_logging(settings.log_level, settings.log_format)
-        run(settings, install_stop_signal())
-    except KcmError as error:
-        sys.stderr.write(f"kcm watch: {error}\n")
-        return error.exit_code
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_of_part("watch", WatchSettings, run))

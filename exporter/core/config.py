@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pipeline.ports import DEFAULT_PORT
+from pipeline.runtime import EXPORTER_PORT
 from pipeline.settings import PipelineSettings
 
 
@@ -21,7 +21,7 @@ class ExportSettings(PipelineSettings):
         "needs no password, so open it only to a network that you trust.",
     )
     port: int = Field(
-        DEFAULT_PORT, ge=0, le=65535, description="Port of the HTTP server; 0 takes a free one."
+        EXPORTER_PORT, ge=0, le=65535, description="Port of the HTTP server; 0 takes a free one."
     )
     partition_metrics: bool = Field(
         default=False,

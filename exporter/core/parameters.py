@@ -6,11 +6,12 @@ filter that was mistyped and ignored would answer another question than the one 
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+
+from pipeline.clock import parse_time
 
 MOST_VALUES = 100
 """Repetitions of one parameter: more than anybody types, few enough to work through."""
@@ -57,14 +58,13 @@ class Parameter(NamedTuple):
             raise _bad(
                 self.name, f"{value!r} is not a whole number from {self.least} to {self.most}"
             )
-        if self.is_time and milliseconds(value) is None:
-            # In a query a bare + is a space.
-            hint = " (a + is to be written as %2B)" if " " in value else ""
-            raise _bad(
-                self.name,
-                f"{value!r} is no time; write milliseconds since 1970, or 2026-11-21T10:00:00Z"
-                f"{hint}",
-            )
+        if self.is_time:
+            try:
+                parse_time(value)
+            except ValueError as error:
+                # In a query a bare + is a space.
+                hint = " (a + is to be written as %2B)" if " " in value else ""
+                raise _bad(self.name, f"{error}{hint}") from None
         return value
 
 
@@ -107,31 +107,12 @@ class Query:
     def time(self, name: str) -> int | None:
         """Return a time in milliseconds since 1970; None when it was not given."""
         value = self.text(name)
-        return None if value is None else milliseconds(value)
+        return None if value is None else parse_time(value)
 
 
 def refuse(name: str, why: str) -> HTTPException:
     """Return the error for a value that only the cluster shows to be wrong."""
     return _bad(name, why)
-
-
-def milliseconds(text: str) -> int | None:
-    """Return a time in milliseconds since 1970; None when it is none, or has no zone.
-
-    >>> milliseconds("1795251600000") == milliseconds("2026-11-21T09:00:00Z")
-    True
-    >>> milliseconds("2026-11-21T09:00:00") is None
-    True
-    """
-    if _is_whole(text, 0, _LARGEST_INTEGER):
-        return int(text)
-    try:
-        time = dt.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if time.tzinfo is None:
-        return None
-    return (time - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
 
 
 def whole_number(text: str) -> int:

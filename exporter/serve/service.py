@@ -7,7 +7,6 @@ The rule: the port is taken first, so that a conflict is told before anything el
 from __future__ import annotations
 
 import threading
-import time
 
 from prometheus_client import CollectorRegistry
 
@@ -19,6 +18,7 @@ from exporter.partitions.worst_topics import WorstTopicsThread
 from exporter.scrape.reader import TopicReader
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
+from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, get_logger
 
 _LOOK_EVERY_S = 0.2
@@ -30,17 +30,19 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
     log = get_logger("exporter")
     metrics = ExporterMetrics(CollectorRegistry())
     events = EventStore(kept=settings.events_kept)
-    reader = TopicReader(settings, views=ViewStore(), events=events, metrics=metrics, clock=_now_ms)
+    reader = TopicReader(
+        settings, views=ViewStore(), events=events, metrics=metrics, clock=clock_ms
+    )
     pages = Pages(
         reader,
         events,
         metrics,
-        clock=_now_ms,
+        clock=clock_ms,
         kafka_gone_s=settings.kafka_gone_s,
         partition_metrics=settings.partition_metrics,
     )
     collector = reader.collector
-    worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, _now_ms)
+    worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, clock_ms)
     with HttpServer(make_app(pages, metrics), settings.host, settings.port) as server, worst:
         log.info("serving", url=server.url, kafka=settings.bootstrap_servers)
         reader.start()
@@ -59,7 +61,3 @@ def _check(reader: TopicReader, server: HttpServer) -> None:
         raise KcmError("exporter: the reading thread has ended without a reason; restart it")
     if not server.alive:
         raise KcmError("exporter: the HTTP server has ended; see the log above, then restart it")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

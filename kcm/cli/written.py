@@ -6,28 +6,17 @@ The rule: light, because every command needs it, those included that answer in a
 from __future__ import annotations
 
 import datetime as dt
-import re
 
+from pipeline.clock import parse_time
 from pipeline.runtime import UsageError
-
-_MILLISECONDS = re.compile(r"[0-9]{1,17}")
 
 
 def read_milliseconds(option: str, text: str) -> int:
     """Return a time in milliseconds since 1970; raises UsageError."""
-    if _MILLISECONDS.fullmatch(text):
-        return int(text)
     try:
-        time = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"option {option}: {text!r} is no time; write it as 2026-11-21T10:00:00Z, "
-            "or as milliseconds since 1970"
-        ) from None
-    if time.tzinfo is None:
-        raise UsageError(f"option {option}: {text!r} has no zone; append Z for UTC, or +01:00")
-    since = time - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    return since // dt.timedelta(milliseconds=1)
+        return parse_time(text)
+    except ValueError as error:
+        raise UsageError(f"option {option}: {error}") from None
 
 
 def time_text(milliseconds: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import email.utils
 import http.client
 import json
-import time
 import urllib.error
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from kcm.cli.written import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
 from kcm.queries.api_client import ExporterApi, cluster_path
 from kcm.queries.asking import ago
+from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, UnreachableError
 
 ANSWER_S = 5.0
@@ -46,7 +46,7 @@ class Ready(NamedTuple):
 
 def ask_ready(api: ExporterApi) -> Ready:
     """Return the answer of /readyz, whatever it says; raises UnreachableError."""
-    began_ms = _now_ms()
+    began_ms = clock_ms()
     try:
         with api.open(f"{api.url}/readyz") as answer:
             body, date = answer.read(), answer.headers.get("date")
@@ -61,7 +61,7 @@ def ask_ready(api: ExporterApi) -> Ready:
         told["ready"], told["clusters"], told["reading"]
     except (ValueError, KeyError, TypeError):
         raise UnreachableError(f"what answers at {api.url} is no exporter of kcm") from None
-    return Ready(told, _ahead(date, began_ms, _now_ms()))
+    return Ready(told, _ahead(date, began_ms, clock_ms()))
 
 
 def check_exporter(api: ExporterApi) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def check_exporter(api: ExporterApi) -> Iterator[Finding]:
         except KcmError as error:
             yield fail(name, str(error), "see the exporter's log")
             continue
-        yield from check_figures(name, told, _now_ms() + _middle(ready.clock_ahead_ms))
+        yield from check_figures(name, told, clock_ms() + _middle(ready.clock_ahead_ms))
 
 
 def check_figures(name: str, told: Json, now: int) -> Iterator[Finding]:
@@ -215,7 +215,3 @@ def _middle(ahead_ms: tuple[int, int] | None) -> int:
 
 def _listed(counts: Json) -> str:
     return ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in counts.items())
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

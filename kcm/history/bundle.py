@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import tempfile
-import time
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -29,6 +28,7 @@ from kcm.history.replay_input import Line
 from kcm.history.replay_run import Run
 from kcm.history.replay_settings import NAMES, TITLE, ReplaySettings, load_replay
 from kcm.history.topic_lines import open_topic
+from pipeline.clock import clock_ms
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import UsageError
 from pipeline.topics import TopicNames, topic_names
@@ -168,7 +168,7 @@ def _pack(
         events=len(events),
         topics=(names.changes, names.events),
         versions=Versions(kcm=importlib.metadata.version(DISTRIBUTION)),
-        made_at=time.time_ns() // 1_000_000,
+        made_at=clock_ms(),
         assumed_min_insync_replicas=request.assumed.min_insync_replicas,
         missing=(*_missing_from(log, last, request.to_ms), *complaints),
     )

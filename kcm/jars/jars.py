@@ -30,7 +30,7 @@ from kcm.processes.process import Process
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kcm.jars.java import Java
+    from pipeline.java import Java
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 FILES_BY_CONF = {"connector": 4, "broker": 56}  # what ivy.xml resolves to; a test counts them

@@ -20,10 +20,9 @@ from typing import Any, NoReturn
 
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import check_cluster_name
-from pipeline.ports import DEFAULT_PORT
-from pipeline.runtime import KcmError, UnreachableError, UsageError
+from pipeline.runtime import EXPORTER_PORT, KcmError, UnreachableError, UsageError
 
-DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
+DEFAULT_URL = f"http://127.0.0.1:{EXPORTER_PORT}"
 ANSWER_WITHIN_S = 30.0
 """Most answers take milliseconds; at 200,000 partitions the first what-if takes seconds."""
 _NOT_FOUND = 404

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from kcm.cli.written import printable, read_milliseconds
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi
+from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, UnreachableError, UsageError
 
 T = TypeVar("T")
@@ -116,7 +117,7 @@ def doubt(told: dict[str, Any], now_ms: int) -> str | None:
 
 def tell_doubt(told: dict[str, Any], *, as_json: bool) -> None:
     """Print the doubt about an answer before it, beside the JSON on standard error."""
-    line = doubt(told, time.time_ns() // 1_000_000)
+    line = doubt(told, clock_ms())
     if line is None:
         return
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -20,6 +19,7 @@ from kcm.queries.asking import (
     read_since,
 )
 from kcm.queries.status_text import event_line
+from pipeline.clock import clock_ms
 
 LOOK_EVERY_S = 0.5
 """How often the exporter is asked while following; an answer without news is a few bytes."""
@@ -61,7 +61,7 @@ def events(
     The exporter keeps the newest events only (its setting events_kept); the topic <prefix>.events has them all.
     """
     api = ExporterApi(exporter)
-    since_ms = None if since is None else read_since(since, time.time_ns() // 1_000_000)
+    since_ms = None if since is None else read_since(since, clock_ms())
     most = limit or (20 if since is None else MOST)
     with printing():
         name = api.choose(cluster)

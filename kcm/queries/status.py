@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +22,7 @@ from kcm.queries.asking import (
     printing,
 )
 from kcm.queries.status_text import MOST_PARTITIONS, fleet, screen
+from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError
 
 LOOK_EVERY_S = 1.0
@@ -54,7 +54,7 @@ def status(
         if as_json:
             print_json(told)
         else:
-            console().print(shown(told, _now_ms()), crop=False)
+            console().print(shown(told, clock_ms()), crop=False)
     return 0
 
 
@@ -105,7 +105,7 @@ def _watch(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
             live.update(line, refresh=True)
 
         for told in looks(lambda: look(api, cluster), every_s=LOOK_EVERY_S, on_away=on_away):
-            live.update(shown(told, _now_ms()), refresh=True)
+            live.update(shown(told, clock_ms()), refresh=True)
 
 
 def _repeat(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
@@ -117,9 +117,5 @@ def _repeat(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
             if as_json:
                 print_json(told, indent=None)
             else:
-                console().print(shown(told, _now_ms()), "", crop=False)
+                console().print(shown(told, clock_ms()), "", crop=False)
             sys.stdout.flush()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

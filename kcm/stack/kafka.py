@@ -11,7 +11,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from kcm.jars.java import find_java
+from kcm.jars.java import find_java, server_command
 from kcm.processes.errors import StackError
 from kcm.processes.ports import HOST, free_port
 from kcm.stack.kafka_probe import ProbeError, ask_brokers
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kcm.jars.jars import Jars
-    from kcm.jars.java import Java
     from kcm.processes.supervisor import Supervisor
+    from pipeline.java import Java
 
 MAIN_CLASS = "kafka.Kafka"
 MIB = 1 << 20
@@ -93,7 +93,8 @@ class Broker(Server):
         config = {**FRUGAL, **self.config(), **self._extra}
         path = self.data_dir / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
-        return self._java.command(
+        return server_command(
+            self._java,
             MAIN_CLASS,
             path,
             classpath=self._jars.broker,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcm.jars.java import find_java
+from kcm.jars.java import find_java, server_command
 from kcm.processes.ports import HOST, free_port
 from kcm.stack.server import LOG_PROPERTIES, Server
 from zk_source.zookeeper.four_letter_words import four_letter_word
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kcm.jars.jars import Jars
-    from kcm.jars.java import Java
     from kcm.processes.supervisor import Supervisor
+    from pipeline.java import Java
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 ANSWER_DEADLINE_S = 1.0  # it is local, and answers in a millisecond
@@ -93,7 +93,8 @@ class ZooKeeper(Server):
             "zookeeper.jmx.log4j.disable": "true",  # 3.4 starts without log4j's own beans only so
             **LOG_PROPERTIES,
         }
-        return self._java.command(
+        return server_command(
+            self._java,
             MAIN_CLASS,
             path,
             classpath=self._classpath,

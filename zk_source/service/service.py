@@ -15,6 +15,7 @@ import time
 from prometheus_client import CollectorRegistry
 
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange
+from pipeline.clock import clock_ms, steady_ms
 from pipeline.runtime import (
     Backoff,
     ConflictError,
@@ -143,7 +144,7 @@ class WatcherService:
         self._watcher = Watcher(
             settings.cluster,
             self._name,
-            _now_ms(),
+            steady_ms(),
             intervals=_intervals(settings),
             watches=Watches(settings.zk_watches),
             elected=lease.czxid,
@@ -167,14 +168,14 @@ class WatcherService:
                 return
             self._watcher.generations.saw(history.generation)
             if history.view is not None:
-                self._watcher.on_view(history.view, _now_ms())
+                self._watcher.on_view(history.view, steady_ms())
             self._readback.follow(self._inbox)
             self._ensemble.connect()
             self._log.info("watching", zookeeper=self._settings.zookeeper)
             with watched_health(self._server, self._metrics.zookeeper):
                 while not stop.is_set():
                     self._turn()
-            self._watcher.on_stop(_now_ms())
+            self._watcher.on_stop(steady_ms())
             self._carry_out()
         finally:
             self._close()
@@ -197,23 +198,23 @@ class WatcherService:
 
     def _turn(self) -> None:
         """Take in what has happened, decide, act."""
-        now_ms = _now_ms()
+        now_ms = steady_ms()
         wait_s = self._watcher.wait_ms(now_ms) / 1000
         if not self._publisher.idle:
             wait_s = min(wait_s, DELIVERY_WAIT_S)
         item = self._inbox.take(wait_s)
         taken = 0
         while item is not None:
-            self._take_in(item, _now_ms())
+            self._take_in(item, steady_ms())
             taken += 1
             item = self._inbox.take(0) if taken < MOST_ITEMS_AT_ONCE else None
-        now_ms = _now_ms()
+        now_ms = steady_ms()
         self._check_delivery(now_ms)
         self._readback.check()
         if not self._watcher.session.connected:
             self._ensemble.check(resynced=bool(self._watcher.counts.resyncs))
         self._watcher.reader.room = self._publisher.has_room
-        self._watcher.recorder.clock_ahead_ms = _clock_ms() - now_ms
+        self._watcher.recorder.clock_ahead_ms = clock_ms() - now_ms
         self._watcher.on_tick(now_ms)
         self._carry_out()
         self._update_metrics()
@@ -278,7 +279,7 @@ class WatcherService:
                 if self._unproven
                 else "the pipeline's Kafka did not take changes"
             )
-            self._watcher.on_dropped(dropped, f"{reason} in time", _now_ms())
+            self._watcher.on_dropped(dropped, f"{reason} in time", steady_ms())
 
     def _may_publish(self) -> bool:
         """Return whether the lease is valid; raises LeaseLostError when it has ended."""
@@ -320,7 +321,7 @@ class WatcherService:
         if change.kind in {ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED}:
             self._in_resync = change.kind is ChangeKind.RESYNC_STARTED
         news = change.kind is ChangeKind.SET and not self._in_resync
-        return _clock_ms() - (change.mtime or 0) if news else None
+        return clock_ms() - (change.mtime or 0) if news else None
 
     # --- what else can go wrong -------------------------------------------------------------
 
@@ -351,16 +352,3 @@ def _intervals(settings: WatchSettings) -> Intervals:
         reconciliation_reads_per_s=settings.audit_reads_per_s,
         new_client_ms=settings.most_silent_ms,
     )
-
-
-def _clock_ms() -> int:
-    """Return the machine's time: it may be set forward or back at any moment."""
-    return time.time_ns() // 1_000_000
-
-
-_STEADY_FROM_MS = _clock_ms() - time.monotonic_ns() // 1_000_000
-
-
-def _now_ms() -> int:
-    """Return a time that began as the machine's and is never set: deadlines depend on it."""
-    return _STEADY_FROM_MS + time.monotonic_ns() // 1_000_000

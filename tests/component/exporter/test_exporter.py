@@ -30,6 +30,7 @@ from kcm.jars.jars import Jars
 from kcm.processes.ports import free_port
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
+from pipeline.clock import clock_ms
 from pipeline.runtime import ConflictError, KcmError, UnreachableError
 from pipeline.topics import client_properties, ensure_topics
 from tests.support.samples import (
@@ -142,7 +143,7 @@ def running(settings: ExportSettings) -> Iterator[Exporter]:
 
 def now_ms() -> int:
     """Return the time as views count it."""
-    return time.time_ns() // 1_000_000
+    return clock_ms()
 
 
 def fresh_cluster(name: str = "prod", at: AsOf | None = None, **fields: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +21,9 @@ from pipeline.runtime import (
     configure_logging,
     get_logger,
     install_stop_signal,
+    main_of_part,
 )
+from pipeline.settings import PipelineSettings
 
 
 @pytest.fixture
@@ -88,3 +91,29 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
     written = capsys.readouterr().err
     assert "it rains" in written
     assert "a detail" not in written
+
+
+@pytest.mark.usefixtures("_signals_as_before", "_logging_as_before", "no_settings_of_the_machine")
+def test_a_part_alone_runs_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes its settings from the environment, and hands over the event that a signal sets."""
+    monkeypatch.setenv("KCM_TOPIC_PREFIX", "other")
+    seen = []
+
+    def run(settings: PipelineSettings, stop: threading.Event) -> None:
+        seen.append(settings.topic_prefix)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.is_set()
+
+    assert main_of_part("watch", PipelineSettings, run) == 0
+    assert seen == ["other"]
+
+
+@pytest.mark.usefixtures("_signals_as_before", "_logging_as_before", "no_settings_of_the_machine")
+def test_a_part_alone_says_its_trouble_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line begins with the verb, and the exit code is that of the trouble."""
+
+    def run(_settings: PipelineSettings, _stop: threading.Event) -> None:
+        raise ConflictError("somebody else has it")
+
+    assert main_of_part("export", PipelineSettings, run) == 4
+    assert capsys.readouterr().err == "kcm export: somebody else has it\n"

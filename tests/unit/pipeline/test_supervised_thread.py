@@ -76,7 +76,11 @@ def test_a_thread_that_stands_still_is_found_out() -> None:
 def test_a_process_that_was_paused_is_no_standstill() -> None:
     """Between two checks hours may pass while the whole process is stopped: nobody stood still."""
     go_on = threading.Event()
-    thread = SupervisedThread("test", lambda: bool(go_on.wait(DEADLINE_S)) or None)
+
+    def turn() -> None:
+        go_on.wait(DEADLINE_S)
+
+    thread = SupervisedThread("test", turn)
     thread.start()
     thread.check(time.monotonic() + 3600)
     go_on.set()

@@ -28,9 +28,9 @@ from kcm.jars.jars import (
     read_jars,
     write_manifest,
 )
-from kcm.jars.java import Java
 from kcm.jars.progress import JarsProgress
 from kcm.processes.errors import JavaError, MissingJarsError
+from pipeline.java import Java
 
 JAVA = Java(Path("/java"), "17")
 UNRESOLVED = "\t\t:: org.apache.kafka#kafka_2.13;3.9.1: not found"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kcm.jars.java import Java, find_java
+from kcm.jars.java import find_java, server_command
 from kcm.processes.errors import JavaError
+from pipeline.java import Java
 
 
 def test_no_java_is_an_error_of_the_stack(tmp_path: Path) -> None:
@@ -18,7 +19,8 @@ def test_no_java_is_an_error_of_the_stack(tmp_path: Path) -> None:
 
 def test_a_command_line_has_all_its_parts_in_order() -> None:
     """Heap and properties come before the main class, its arguments after it."""
-    command = Java(Path("/j/bin/java"), "17").command(
+    command = server_command(
+        Java(Path("/j/bin/java"), "17"),
         "a.Main",
         Path("/x.cfg"),
         classpath=[Path("/a.jar"), Path("/b.jar")],
