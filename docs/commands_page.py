@@ -45,7 +45,11 @@ def exit_codes() -> str:
     kinds = {
         0: "Ended as asked.",
         KcmError.exit_code: "An unexpected error; of `kcm demo`: a figure that differed.",
-        **{kind.exit_code: (kind.__doc__ or "").strip() for kind in KcmError.__subclasses__()},
+        **{
+            kind.exit_code: (kind.__doc__ or "").strip()
+            for kind in KcmError.__subclasses__()
+            if kind.__module__ == KcmError.__module__  # elsewhere they are special cases of these
+        },
         **dict(_told_constants()),
     }
     rows = ((str(number), plain(text)) for number, text in sorted(kinds.items()))
