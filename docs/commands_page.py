@@ -1,7 +1,7 @@
 """The reference of commands: docs/commands.md.
 
 The rule: verbs, options and examples are read from the command line itself; an option that is a
-setting is named here and told in the configuration reference, once.
+setting is named here and described in the configuration reference, once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kcm.cli.options import default_text
 from kcm.cli.parts import PARTS
 from pipeline.runtime import KcmError
 
-ABOUT = """What `kcm --help` and `kcm VERB --help` tell. Commands that ask (`status`, `events`, `recommend`, `what-if` and
+ABOUT = """What `kcm --help` and `kcm VERB --help` print. Commands that ask (`status`, `events`, `recommend`, `what-if` and
 the like) talk to the exporter's [HTTP API](http-api.md) and to nothing else. In a terminal they print tables, in a pipe plain
 text, with `--json` what a program can read. `kcm --install-completion` teaches your shell to complete verbs, options and the names of clusters. Settings are options of the commands that run a part: [configuration](configuration.md)."""
 _EXAMPLES = re.compile(r"^Examples?: ")
@@ -100,7 +100,7 @@ def _command(verb: str) -> Iterator[str]:
         yield table(("Option", "Does"), (_option(each, context) for each in own))
     if settings:
         names = ", ".join(f"`{each.opts[0]}`" for each in settings)
-        yield f"Settings, told in [configuration](configuration.md): {names}."
+        yield f"Settings, described in [configuration](configuration.md): {names}."
 
 
 def _option(parameter: Any, context: typer.Context) -> tuple[str, str]:
@@ -110,7 +110,7 @@ def _option(parameter: Any, context: typer.Context) -> tuple[str, str]:
 
 @functools.cache
 def _told_as_settings() -> dict[str, str]:
-    """Return the help of every setting that a part has; a verb with another default tells it itself."""
+    """Return the help of every setting that a part has; a verb with another default states it itself."""
     fields = {name: field for part in PARTS for name, field in part.settings.model_fields.items()}
     defaults = {name: default_text(field) for name, field in fields.items()}
     return {

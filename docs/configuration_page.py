@@ -1,6 +1,6 @@
 """The reference of settings: docs/configuration.md.
 
-The rule: settings come from the classes that check them, and what a bad value is told comes from
+The rule: settings come from the classes that check them, and the error for a bad value comes from
 giving them one.
 """
 
@@ -39,9 +39,9 @@ OTHERS = """## Other variables
 | `JAVA_HOME` | Java 17 or newer, where `java_home` does not say. |
 | `XDG_STATE_HOME`, `XDG_CACHE_HOME` | Where `kcm up` keeps its data (`~/.local/state`) and jars (`~/.cache`). |
 
-A variable that begins with `KCM_`, is no setting, and looks like one is warned of at start."""
+A variable that begins with `KCM_`, is no setting, and resembles one is warned of at start."""
 
-REFUSED = """## What a bad value is told
+REFUSED = """## Errors for bad values
 
 Every value is checked before anything starts; each bad one is a line on standard error, and the exit code is 2. A line names
 the place that the value came from: the option, the variable or the file. The values of secrets are not repeated. These lines are
@@ -53,7 +53,7 @@ _CANDIDATES = ("often", "", "a b", "no-port", "/brokers")
 
 def configuration_page() -> str:
     """Return the page."""
-    refused = table(("Given", "Told"), _refusals())
+    refused = table(("Given", "Error"), _refusals())
     return page("Configuration", ABOUT, reference(), OTHERS, REFUSED, refused)
 
 
@@ -65,7 +65,7 @@ def _refusals() -> Iterator[tuple[str, str]]:
             for name, field in part.settings.model_fields.items():
                 if (part is PARTS[0]) is (name in shared) or name not in shared:
                     yield from _refusal(part, name, field)
-        yield _told(PARTS[0], "kafka_properties", {"bootstrap.servers": "k1:9092"})
+        yield _error(PARTS[0], "kafka_properties", {"bootstrap.servers": "k1:9092"})
         for variable, value in (("KCM_HEARTBEAT_S", "often"), ("KCM_KAFKA_PROPERTIES", "often")):
             os.environ[variable] = value
             yield code(f"{variable}={value}"), _line_about(PARTS[0], {})
@@ -74,14 +74,14 @@ def _refusals() -> Iterator[tuple[str, str]]:
 
 def _refusal(part: Part, name: str, field: FieldInfo) -> Iterator[tuple[str, str]]:
     for value in _bad_values(field):
-        told = _told(part, name, value)
-        if told[1]:
-            yield told
+        error = _error(part, name, value)
+        if error[1]:
+            yield error
             return
 
 
-def _told(part: Part, name: str, value: Any) -> tuple[str, str]:
-    """Return the option as it was given, and what was told of it."""
+def _error(part: Part, name: str, value: Any) -> tuple[str, str]:
+    """Return the option as it was given, and its error."""
     shown = value or '""'
     if isinstance(value, dict):
         shown = " ".join(f"{key}={item}" for key, item in value.items())
@@ -89,7 +89,7 @@ def _told(part: Part, name: str, value: Any) -> tuple[str, str]:
 
 
 def _line_about(part: Part, options: Options) -> str:
-    """Return what is told when a part is given these options; empty when they are taken."""
+    """Return the error that a part prints when it is given these options; empty when they are valid."""
     try:
         load_part(part, None, options)
     except UsageError as error:

@@ -18,14 +18,14 @@ _WIDTH = 21
 
 
 def with_house(text: str, root: Path = ROOT) -> str:
-    """Return ARCHITECTURE.md's text with the picture between its two marks drawn anew.
+    """Return ARCHITECTURE.md's text with the picture between its two markers drawn anew.
 
-    Raises ValueError where the marks are not there, once each and in order.
+    Raises ValueError where the markers are missing, once each and in order.
     """
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"ARCHITECTURE.md lacks the marks {BEGIN} and {END}")
+        raise ValueError(f"ARCHITECTURE.md lacks the markers {BEGIN} and {END}")
     return f"{before}{BEGIN}\n\n{house(root)}\n\n{END}{after}"
 
 

@@ -43,7 +43,7 @@ def shell(*commands: str) -> str:
 
 
 def page(title: str, *blocks: str) -> str:
-    """Return a made page: its mark, its title, its blocks."""
+    """Return a made page: its comment, its title, its blocks."""
     return "\n\n".join([MADE_BY, f"# {title}", *blocks]) + "\n"
 
 

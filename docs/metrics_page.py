@@ -12,7 +12,7 @@ from docs.markdown import page, plain, table
 from docs.parts_metrics import OwnMetric, exporter_metrics, fold_metrics, watcher_metrics
 
 ABOUT = """What the exporter serves at `/metrics` about each watched cluster. A figure that is not known
-has no sample: it is never 0 instead. What each part tells of itself stands below."""
+has no sample: it is never 0 instead. Each part's metrics about itself follow below."""
 
 _HEAD = ("Metric", "Type", "Labels", "What to expect")
 

@@ -1,6 +1,6 @@
 """The metrics that each part serves about itself, read from the instruments that serve them.
 
-The rule: an instrument tells its own name, type, labels and help, so the page cannot tell others.
+The rule: an instrument states its own name, type, labels and help, so the page cannot state others.
 """
 
 from __future__ import annotations

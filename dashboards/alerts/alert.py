@@ -1,6 +1,6 @@
-"""What an alert is: a signal, a condition, and what a person at night must know.
+"""What an alert is: a signal, a condition, and what an operator at night must know.
 
-The rule: an alert names a signal and a condition, and tells its meaning, its likely causes, the
+The rule: an alert names a signal and a condition, and states its meaning, its likely causes, the
 first thing to do and the command for it. It has no labels but the signal's own and a severity, so
 it stays one alert when an exporter moves. A short gap in the scrapes does not end it: it is kept
 firing over one. No rule is silent during a restart: silences are Alertmanager's.
@@ -23,7 +23,7 @@ place; who loads the file as it is replaces it where the pages are served."""
 
 
 class Severity(enum.StrEnum):
-    """Who is told: somebody now, or somebody during the day."""
+    """Who is notified: somebody now, or somebody during the day."""
 
     CRITICAL = "critical"
     WARNING = "warning"

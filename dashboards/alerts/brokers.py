@@ -1,6 +1,6 @@
 """Alerts about single brokers: who comes and goes, falls behind, or does not lead its share.
 
-The rule: each names the broker, so that the person who is called knows where to look, and so that
+The rule: each names the broker, so that the person who is called knows where to begin, and so that
 Alertmanager can silence one broker for the time of its restart.
 """
 
@@ -23,8 +23,8 @@ ALERTS: tuple[Alert, ...] = (
         "clients reconnect.",
         cause="It crashes and is restarted (out of memory, a full disk), or it loses its "
         "ZooKeeper session (GC pauses, network). On the board Partitions and ISR, how it "
-        "ended tells which.",
-        action="Look at the end of its server.log before each restart; if it cannot be healed now, "
+        "ended shows which.",
+        action="Read the end of its server.log before each restart; if it cannot be healed now, "
         "leave it down until it can.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",
     ),

@@ -1,6 +1,6 @@
 """Alerts about the controller: there is none, it changes, or it does not work.
 
-The rule: what ends by itself within moments wakes nobody; what will not is told at once.
+The rule: what ends by itself within moments wakes nobody; what will not is alerted at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALERTS: tuple[Alert, ...] = (
         "/controller are refused (ACLs, a quota, a read-only server), or something deletes "
         "it. If KcmBlind or KcmBehind fires, too, this is what was true when the cluster "
         "was seen last.",
-        action="Look at /brokers/ids and /controller with zookeeper-shell, then at controller.log "
+        action="Read /brokers/ids and /controller with zookeeper-shell, then controller.log "
         "of a live broker for the reason why it does not take the office.",
         command="zookeeper-shell ZOOKEEPER:2181 ls /brokers/ids",
     ),
@@ -44,7 +44,7 @@ ALERTS: tuple[Alert, ...] = (
         cause="The controllers' ZooKeeper sessions expire (long GC pauses, full disks or CPUs, "
         "zookeeper.session.timeout.ms too short), ZooKeeper is slow, or brokers are being "
         "restarted quickly one after the other: a rolling restart may move the controller with each.",
-        action="See on the board Controller whether one broker or several lose the office; look in "
+        action="See on the board Controller whether one broker or several lose /controller; read "
         "its server.log for expired sessions and in its GC log for pauses at those times.",
         command="kcm events --cluster {{ $labels.cluster }} --since 15m",
     ),
@@ -74,7 +74,7 @@ ALERTS: tuple[Alert, ...] = (
         summary="Kafka cluster {{ $labels.cluster }} has a controller that does not work.",
         meaning="A broker holds /controller, but owes writes (new leaders, states of new "
         "partitions) and has written nothing under its epoch for 45 s and 1 ms per "
-        "partition. Its own metrics look well.",
+        "partition. Its own metrics look healthy.",
         cause="The controller's event thread hangs (a deadlock, a request to a broker that never "
         "ends, endless GC), or its session to ZooKeeper lives while its writes are refused.",
         action="Take a thread dump (jstack PID) of the broker that holds the office, then restart that "

@@ -18,7 +18,7 @@ ALERTS: tuple[Alert, ...] = (
         severity=Severity.CRITICAL,
         summary="Nobody sees what Kafka cluster {{ $labels.cluster }} does now.",
         meaning="The watcher has no ZooKeeper session, or no exporter that serves the cluster is "
-        "scraped. The other alerts of this cluster tell what was true then, and are silent "
+        "scraped. The other alerts of this cluster show what was true then, and are silent "
         "about what happened since.",
         cause="ZooKeeper is down or cannot be reached, the watcher may not log in, the exporter "
         "is down, or its target is missing in Prometheus. A cluster that was taken out and "
@@ -36,11 +36,10 @@ ALERTS: tuple[Alert, ...] = (
         summary="The figures of Kafka cluster {{ $labels.cluster }} are late: no sign of life of "
         "the stage {{ $labels.stage }} for {{ $value | humanizeDuration }}.",
         meaning="The figures are still served, but do not follow any more. The stages are watcher, "
-        "fold and exporter; the first of them that is late is the one to look at.",
+        "fold and exporter; the first of them that is late is the one to investigate.",
         cause="That stage is down, hangs or is overloaded, the pipeline's Kafka does not answer, "
         "the clocks of the machines disagree, or the cluster was taken out and not forgotten.",
-        action="Read the log of that stage; look at the pipeline's Kafka if several stages are "
-        "late.",
+        action="Read the log of that stage; check the pipeline's Kafka if several stages are late.",
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
@@ -55,7 +54,7 @@ ALERTS: tuple[Alert, ...] = (
         cause="Changes were lost on the way (a hole in the log, a full buffer while Kafka was "
         "away), and the resync that was asked for does not end: ZooKeeper is slow or "
         "refuses reads.",
-        action="Look at the board Pipeline: resyncs wanted and under way, paths that may not be "
+        action="Open the board Pipeline: resyncs wanted and under way, paths that may not be "
         "read; then at the watcher's log. Restarting the watcher starts a resync.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h",
     ),

@@ -41,9 +41,9 @@ ALERTS: tuple[Alert, ...] = (
         meaning="Producers with acks=all are refused on these partitions (NotEnoughReplicas); "
         "reading goes on.",
         cause="Brokers with their replicas are down or fall behind. Where ZooKeeper holds no "
-        "min.insync.replicas, the one that the monitor was told to assume counts.",
+        "min.insync.replicas, the value that the monitor is configured to assume counts.",
         action="Start the brokers that are down. If all are live, see on the board Partitions and "
-        "ISR whose replicas left, and look at the disks and the network of that broker.",
+        "ISR whose replicas left, and check the disks and the network of that broker.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --under-min-isr-partitions",
     ),
     Alert(
@@ -54,11 +54,11 @@ ALERTS: tuple[Alert, ...] = (
         severity=Severity.CRITICAL,
         summary="Kafka cluster {{ $labels.cluster }} elected {{ $value }} leaders from outside the "
         f"ISR within {signals.UNCLEAN_WINDOW}.",
-        meaning="The new leaders may lack records that producers were told were safe: those are "
+        meaning="The new leaders may lack records that were acknowledged to producers: those are "
         "lost, and consumers may see offsets go back.",
         cause="unclean.leader.election.enable is on and no in-sync replica was live, or somebody "
         "ran kafka-leader-election with --election-type unclean.",
-        action="Name the partitions, tell their owners, and stop whatever would overwrite the data "
+        action="List the partitions, notify their owners, and stop whatever would overwrite the data "
         "on the brokers that led before: it may be needed.",
         command="kcm events --cluster {{ $labels.cluster }} --since 1h --kind LeadersElected",
     ),

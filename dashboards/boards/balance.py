@@ -82,7 +82,9 @@ def _next() -> Row:
     return Row(
         title="What will the controller do by itself?",
         panels=(
-            figure("Looks at the balance next", incidents.NEXT_REBALANCE, span=6, no_value="-"),
+            figure(
+                "Next automatic rebalance check", incidents.NEXT_REBALANCE, span=6, no_value="-"
+            ),
             figure("Would elect then", incidents.NEXT_ELECTED, span=6),
             lines(
                 "Would elect, over time",

@@ -161,7 +161,7 @@ _ANNOTATIONS = (
     ("Incident", INCIDENT_ABNORMAL, "dark-red", False),
     ("Incident over", INCIDENT_LAST, "dark-red", True),
 )
-"""Name, signal, colour, and whether its value is the time to mark (in ms)."""
+"""Name, signal, colour, and whether its value is the annotation's time (in ms)."""
 
 
 def _annotations() -> dict[str, object]:

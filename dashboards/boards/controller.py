@@ -92,7 +92,7 @@ def _work() -> Row:
     return Row(
         title="Does it do its work?",
         panels=(
-            word("Verdict", signals.VERDICT, span=6),
+            word("Health", signals.VERDICT, span=6),
             figure(
                 "Leader writes due", signals.LEADER_WRITES_DUE, span=6, steps=panels.ZERO_IS_GOOD
             ),
@@ -105,10 +105,10 @@ def _work() -> Row:
                 no_value="none",
             ),
             timeline("Failover work over time", signals.FAILOVER, span=12, texts=_ONLY_COLOUR),
-            timeline("Verdict over time", signals.VERDICT, span=12, texts=_ONLY_COLOUR),
+            timeline("Health over time", signals.VERDICT, span=12, texts=_ONLY_COLOUR),
             lines("Writes due by kind", signals.WRITES_DUE, span=12, decimals=0),
             lines(
-                "Ghost and stale writes",
+                "Zombie controller and stale writes",
                 signals.GHOST,
                 signals.STALE_WRITES_HOUR,
                 span=12,
@@ -156,9 +156,9 @@ def _zookeeper() -> Row:
         panels=(
             word("The server that we are on", zookeeper.SERVER, span=6, no_value="none"),
             figure("Session as it is since", zookeeper.SESSION_AGE, span=6),
-            word("Its role and release", zookeeper.ROLE, span=6, no_value="not told"),
-            figure("Sessions", zookeeper.SESSIONS, span=3, no_value="not told"),
-            figure("Connections", zookeeper.CONNECTIONS, span=3, no_value="not told"),
+            word("Its role and release", zookeeper.ROLE, span=6, no_value="unknown"),
+            figure("Sessions", zookeeper.SESSIONS, span=3, no_value="unknown"),
+            figure("Connections", zookeeper.CONNECTIONS, span=3, no_value="unknown"),
             lines(
                 "How fast it answers",
                 zookeeper.ANSWER,

@@ -269,7 +269,7 @@ def _lettered(columns: tuple[Column, ...]) -> list[tuple[str, Column]]:
 
 
 def _described(signals: tuple[Signal, ...]) -> str:
-    """Return what the signals tell, and which steps of the demo and the drill move them."""
+    """Return the signals' descriptions, and which steps of the demo and the drill move them."""
     said = [signal.description for signal in signals]
     for where, steps in (("demo", DemoStep), ("drill of the system tests", DrillStep)):
         moved = [signal.moved_by for signal in signals if isinstance(signal.moved_by, steps)]

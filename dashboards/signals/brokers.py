@@ -40,7 +40,7 @@ BROKER_IMBALANCE_OF_THRESHOLD = Signal(
     f"{highest('kafka_cluster_imbalance_threshold_ratio')}",
     unit="percentunit",
     description="The same as a share of the threshold, an option of the monitor (Kafka's default: "
-    "10 %): above 100 % the controller rebalances, if it may, and alerts tell of it.",
+    "10 %): above 100 % the controller rebalances, if it may, and an alert fires.",
     legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
@@ -207,7 +207,7 @@ BROKER_LOG_DIRS = Signal(
     name="broker_log_dirs",
     expr=grown("kafka_broker_log_dir_failures_total", "1h", "broker"),
     unit="none",
-    description="Failed log directories that each broker told of within an hour; 0 in a healthy "
+    description="Failed log directories that each broker reported within an hour; 0 in a healthy "
     "cluster.",
     legend="broker {{broker}}",
     moved_by=DrillStep.DISK,

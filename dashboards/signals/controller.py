@@ -157,7 +157,7 @@ MISSED_ELECTIONS_HOUR = Signal(
     name="missed_elections_hour",
     expr=grown("kafka_controller_missed_elections_total", "1h"),
     unit="none",
-    description="The part of them that nobody saw live: only the epoch's jump tells of it. 0 "
+    description="The part of them that nobody saw live: only the epoch's jump shows it. 0 "
     "while the monitor follows.",
     legend="missed",
     moved_by=DrillStep.UNWATCHED,
@@ -167,10 +167,10 @@ VERDICT = Signal(
     expr=f"{highest('kafka_controller_verdict', 'verdict')} == 1",
     unit="none",
     description="What the holder of /controller is worth: not_needed in a quiet cluster, working "
-    "for seconds after a failure; ghost: it owes writes and nobody writes under its epoch.",
+    "for seconds after a failure; ghost, a zombie controller: it owes writes and nobody writes under its epoch.",
     legend="{{verdict}}",
     moved_by=DrillStep.GHOST,
-    appears=True,  # Each verdict has a series of its own.
+    appears=True,  # Each health has a series of its own.
 )
 GHOST = Signal(
     name="ghost",

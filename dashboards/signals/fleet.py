@@ -1,7 +1,7 @@
 """Signals over all clusters: how many there are, and which is worst.
 
 The rule: one number orders the clusters, and its weights are powers of two: a worse trouble always
-outweighs all lesser ones together, and the number tells which ones there are. A cluster that is not
+outweighs all lesser ones together, and the number shows which ones there are. A cluster that is not
 served any more stays in every figure for as long as the alert misses it, as the worst of all.
 """
 

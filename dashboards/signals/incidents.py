@@ -1,6 +1,6 @@
 """Signals about incidents and recommendations: what the monitor sums up, and what it advises.
 
-The rule: both are told by the fold, from the log's own clock, so every board and every replay tells
+The rule: both are reported by the fold, from the log's own clock, so every board and every replay shows
 the same ones.
 """
 
@@ -22,7 +22,7 @@ INCIDENT = Signal(
     expr=f"max by (cluster, number, opened_by) ({selected('kafka_cluster_incident_info')})",
     unit="none",
     description="The incident that is open, by its number and the event that opened it; "
-    "`/api/v1/clusters/CLUSTER/incidents` tells all of it.",
+    "`/api/v1/clusters/CLUSTER/incidents` has all of it.",
     legend="{{number}}: {{opened_by}}",
     moved_by=DemoStep.KILL_FOLLOWER,
     appears=True,  # Each incident has a series of its own.
@@ -100,7 +100,7 @@ NEXT_REBALANCE = Signal(
     name="next_rebalance",
     expr=f"{highest('kafka_cluster_next_rebalance_timestamp_seconds')} - time()",
     unit="dtdurations",
-    description="In how long the controller looks at the balance next at the earliest, if "
+    description="Time until the controller checks the balance next, at the earliest, if "
     "auto.leader.rebalance.enable is on; predicted, empty while there is no controller.",
     legend="at the earliest in",
     moved_by=DemoStep.DEPOSE,
@@ -109,7 +109,7 @@ NEXT_ELECTED = Signal(
     name="next_elected",
     expr=highest("kafka_cluster_rebalance_electable_partitions"),
     unit="none",
-    description="Partitions that this look would give back to brokers above the threshold, as "
+    description="Partitions that this check would give back to brokers above the threshold, as "
     "predicted; 0 in a balanced cluster.",
     legend="elected then",
     moved_by=DemoStep.BRING_BACK,

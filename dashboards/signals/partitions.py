@@ -9,7 +9,7 @@ from __future__ import annotations
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
 
 UNCLEAN_WINDOW = "1h"
-"""For so long an unclean election is told: a person must look for what was lost."""
+"""For so long an unclean election is alerted on: an operator must find out what was lost."""
 
 STALL_WINDOW = "1h"
 """A large partition takes minutes to move; an hour in which none arrived is a standstill."""
@@ -34,7 +34,7 @@ OFFLINE = Signal(
     name="offline",
     expr=highest("kafka_cluster_offline_partitions"),
     unit="none",
-    description="Partitions without a live leader, told during controller outages, too; 0 in a "
+    description="Partitions without a live leader, counted during controller outages, too; 0 in a "
     "healthy cluster: nobody can write to or read from them.",
     legend="offline",
     moved_by=DemoStep.KILL_CONTROLLER,

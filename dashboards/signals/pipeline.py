@@ -1,6 +1,6 @@
 """Signals about the monitor itself: whether its figures follow, and whether they are proven.
 
-The rule: silence is told. A cluster that is not served any more is missed, not forgotten.
+The rule: silence is shown. A cluster that is not served any more is missed, not forgotten.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """What a signal is: one query, and all that a reader must know about its figure.
 
 The rule: boards and alerts take their expressions from signals and nowhere else, so that a panel
-and the alert beside it never disagree. Each selector holds the mark `<cluster>`, and `<broker>`
+and the alert beside it never disagree. Each selector holds the placeholder `<cluster>`, and `<broker>`
 where the metric has brokers: a board puts what its variables choose there, a rule all. Each
 expression aggregates the scrape's own labels away, so an exporter that moves to another pod or
 address goes on with the same series, and two exporters of one cluster make one. What differs
-between the two for a moment is taken from the one that is right: growth is told only of counters
+between the two for a moment is taken from the one that is right: growth is shown only of counters
 that began at the same time, and who the controller is by the exporter that has come furthest.
 """
 
@@ -14,10 +14,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 
-CLUSTER_MARK = "<cluster>"
+CLUSTER_PLACEHOLDER = "<cluster>"
 """Stands in each selector where the cluster is chosen."""
 
-BROKER_MARK = "<broker>"
+BROKER_PLACEHOLDER = "<broker>"
 """Stands in each selector of a metric of brokers where they are chosen."""
 
 
@@ -69,11 +69,11 @@ class Signal:
 
     name: str
     expr: str
-    """PromQL with the marks in each selector."""
+    """PromQL with the placeholders in each selector."""
     unit: str
     """Grafana's name of the unit."""
     description: str
-    """What it tells and what a healthy cluster shows."""
+    """What it means and what a healthy cluster shows."""
     legend: str
     """Grafana's template for the name of a series."""
     moved_by: DemoStep | DrillStep | None
@@ -99,19 +99,19 @@ class Signal:
         return dataclasses.replace(self, of_all=True, legend="{{cluster}}")
 
     def _filled(self, cluster: str, broker: str) -> str:
-        return self.expr.replace(CLUSTER_MARK, cluster).replace(BROKER_MARK, broker)
+        return self.expr.replace(CLUSTER_PLACEHOLDER, cluster).replace(BROKER_PLACEHOLDER, broker)
 
 
 def selected(metric: str, *labels: str, only: str = "") -> str:
-    """Return the metric with the marks that its labels need, and `only` as a further matcher.
+    """Return the metric with the placeholders that its labels need, and `only` as a further matcher.
 
     >>> selected("m")
     'm{<cluster>}'
     >>> selected("m", "broker", only='kind="a"')
     'm{<cluster><broker>, kind="a"}'
     """
-    broker = BROKER_MARK if "broker" in labels else ""
-    return f"{metric}{{{CLUSTER_MARK}{broker}{f', {only}' if only else ''}}}"
+    broker = BROKER_PLACEHOLDER if "broker" in labels else ""
+    return f"{metric}{{{CLUSTER_PLACEHOLDER}{broker}{f', {only}' if only else ''}}}"
 
 
 def by(*labels: str) -> str:
@@ -144,7 +144,7 @@ def newest(metric: str, *labels: str) -> str:
 
 
 def lowest(metric: str, window: str, *labels: str) -> str:
-    """Return the lowest that any exporter told within a window."""
+    """Return the lowest that any exporter served within a window."""
     return f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
 
 

@@ -22,7 +22,7 @@ SKEW_RATIO = 0.5
 """Half as many leaders again as an even share, or half as many: worth a reassignment."""
 
 LATE_SECONDS = LATE_MS // 1000
-"""A stage without a sign of life for so long is called late by the verdict."""
+"""A stage without a sign of life for so long is called late by the cluster's status."""
 
 SLOW_FAILOVER_SECONDS = 60
 """With 10,000 partitions a new controller needs up to 15 s until its first write."""

@@ -1,6 +1,6 @@
 """Signals about ZooKeeper: the server that the watcher is on, and how it is.
 
-The rule: what a server does not tell (mntr is not allowed by default) is empty, never 0. They come
+The rule: what a server does not answer (mntr is not allowed by default) is empty, never 0. They come
 from the watcher's own metrics: its port must be scraped, too.
 """
 
@@ -34,7 +34,7 @@ ROLE = Signal(
     name="zookeeper_role",
     expr=f"max by (cluster, role, version) ({selected('kcm_watcher_zookeeper_info')})",
     unit="none",
-    description=f"That server's role in the ensemble and its release; empty where it tells neither "
+    description=f"That server's role in the ensemble and its release; empty where it answers neither "
     f"mntr nor srvr. {_SCRAPED}",
     legend="{{role}} {{version}}",
     moved_by=DrillStep.BLIND,
@@ -52,20 +52,20 @@ LATENCY = Signal(
     name="zookeeper_latency",
     expr=highest("kcm_watcher_zookeeper_latency_average_seconds"),
     unit="s",
-    description="Average latency of its requests as it tells it, since its start; milliseconds in "
+    description="Average latency of its requests as it reports it, since its start; milliseconds in "
     "health.",
-    legend="average, as it tells",
+    legend="average, as reported",
     moved_by=DrillStep.GHOST,
 )
 LATENCY_MOST = Signal(
     name="zookeeper_latency_most",
     expr=highest("kcm_watcher_zookeeper_latency_highest_seconds"),
     unit="s",
-    description="Highest latency of a request as it tells it, since its start: near the session "
+    description="Highest latency of a request as it reports it, since its start: near the session "
     "timeout, sessions expire.",
-    legend="highest, as it tells",
+    legend="highest, as reported",
     moved_by=DrillStep.BLIND,
-    appears=True,  # A server that is down tells none, and the next one may tell the same.
+    appears=True,  # A server that is down reports none, and the next one may report the same.
 )
 SESSIONS = Signal(
     name="zookeeper_sessions",

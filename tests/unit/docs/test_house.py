@@ -48,7 +48,7 @@ def test_no_folder_holds_more_than_twenty_modules() -> None:
 
 
 def test_a_page_keeps_what_stands_around_the_picture() -> None:
-    """Only what is between the two marks is drawn anew, and drawing twice changes nothing."""
+    """Only what is between the two markers is drawn anew, and drawing twice changes nothing."""
     drawn = with_house(f"before\n{BEGIN}\nSTALE\n{END}\nafter\n")
     assert drawn.startswith(f"before\n{BEGIN}\n\nFrom top to bottom")
     assert drawn.endswith(f"{END}\nafter\n")
@@ -56,9 +56,9 @@ def test_a_page_keeps_what_stands_around_the_picture() -> None:
     assert with_house(drawn) == drawn
 
 
-def test_a_page_without_marks_is_refused() -> None:
+def test_a_page_without_markers_is_refused() -> None:
     """A picture that has no place is our mistake, and said to be one."""
-    with pytest.raises(ValueError, match="lacks the marks"):
+    with pytest.raises(ValueError, match="lacks the markers"):
         with_house("# Architecture\n")
 
 

@@ -203,14 +203,14 @@ def test_pages_are_written_and_then_in_step(
     assert capsys.readouterr().err == "docs/commands.md is out of step; run `make generate`\n"
 
 
-def test_the_configuration_page_shows_what_a_bad_value_is_told(
+def test_the_configuration_page_shows_errors_for_bad_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every bounded setting is refused on the page, whatever this machine's variables say."""
     before = MADE["configuration.md"]()
     monkeypatch.setenv("KCM_HEARTBEAT_S", "11")
     assert MADE["configuration.md"]() == before
-    refused = before.partition("## What a bad value is told")[2]
+    refused = before.partition("## Errors for bad values")[2]
     for option in ("--heartbeat-s 0", "--port -1", "--election-path often"):
         assert f"`{option}` | option {option.split()[0]}: " in refused
     assert "KCM_HEARTBEAT_S=often` | environment variable KCM_HEARTBEAT_S: " in refused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,7 +19,7 @@ from dashboards.boards.boards import BOARDS
 from kcm.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[4]
-SECTIONS = ["## Look", "## Mend", "## Leave it alone when"]
+SECTIONS = ["## Diagnose", "## Mend", "## Leave it alone when"]
 _MOST_LINES = 40
 """A page that is read at three in the morning fits on a screen."""
 
@@ -156,3 +157,30 @@ def test_a_command_of_ours_that_an_alert_names_exists(
         assert main([verb, "--help"]) == 0, verb
         options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
         assert set(re.findall(r"--[a-z-]+", rest)) <= options, f"kcm {verb}{rest}"
+
+
+def test_the_silences_that_the_guide_shows_match_alerts() -> None:
+    """Each matcher of an amtool line names a label that alerts have, and alerts that exist."""
+    guide = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    lines = [line for line in guide.splitlines() if line.startswith("amtool silence add ")]
+    assert len(lines) >= 4
+    for line in lines:
+        matchers = [word for word in shlex.split(line)[3:] if not word.startswith("--")]
+        names = {matcher.partition("=")[0] for matcher in matchers}
+        assert names
+        assert names <= {"cluster", "broker", "alertname"}
+        for matcher in matchers:
+            if matcher.startswith("alertname=~"):
+                named = set(matcher.removeprefix("alertname=~").split("|"))
+                assert named <= {alert.name for alert in ALERTS}
+
+
+@_each_alert
+def test_an_alert_carries_its_cluster_and_its_broker(alert: Alert) -> None:
+    """A silence by cluster or by broker finds it: the expression groups by those labels."""
+    groups = re.findall(r"by \(([a-z_, ]+)\)", alert.expr)
+    assert groups
+    assert all("cluster" in group.split(", ") for group in groups)
+    about_a_broker = "kafka_broker_" in alert.expr.partition(" and ")[0]
+    assert about_a_broker == ("broker" in groups[0].split(", "))
+    assert about_a_broker == ("$labels.broker" in alert.summary)

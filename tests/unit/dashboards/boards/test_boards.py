@@ -17,7 +17,7 @@ from dashboards.boards.panels import figure
 from dashboards.signals import thresholds
 from dashboards.signals.catalogue import SIGNALS
 from dashboards.signals.controller import CONTROLLER_ID
-from dashboards.signals.signal import BROKER_MARK, CLUSTER_MARK, DemoStep, DrillStep
+from dashboards.signals.signal import BROKER_PLACEHOLDER, CLUSTER_PLACEHOLDER, DemoStep, DrillStep
 from kcm.demo.steps import STORY
 
 _GRID_COLUMNS = 24
@@ -108,8 +108,8 @@ def test_every_query_asks_the_chosen_source_for_what_is_chosen(
             assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
             of_all_clusters = re.search(r"\bkcm_(fold|exporter)_", target["expr"]) is not None
             assert (chosen in target["expr"]) != of_all_clusters
-            assert CLUSTER_MARK not in target["expr"]
-            assert BROKER_MARK not in target["expr"]
+            assert CLUSTER_PLACEHOLDER not in target["expr"]
+            assert BROKER_PLACEHOLDER not in target["expr"]
             if made.of_all:
                 assert "$broker" not in target["expr"]
                 assert 'cluster="$cluster"' not in target["expr"]
@@ -236,7 +236,7 @@ def test_elections_are_drawn_over_the_graphs(made: Board, board: dict[str, Any])
     for mark in marks:
         assert mark["datasource"]["uid"] == "${datasource}"
         assert 'cluster="$cluster"' in mark["expr"]
-        assert CLUSTER_MARK not in mark["expr"]
+        assert CLUSTER_PLACEHOLDER not in mark["expr"]
 
 
 def test_a_board_of_a_cluster_ends_with_whether_it_can_be_trusted(

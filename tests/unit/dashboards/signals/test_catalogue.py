@@ -16,8 +16,8 @@ from dashboards.alerts.rules import ALERTS
 from dashboards.boards.boards import BOARDS, render
 from dashboards.signals.catalogue import SIGNALS
 from dashboards.signals.signal import (
-    BROKER_MARK,
-    CLUSTER_MARK,
+    BROKER_PLACEHOLDER,
+    CLUSTER_PLACEHOLDER,
     COUNTERS_SINCE,
     FOLDED,
     Signal,
@@ -74,8 +74,8 @@ def test_each_selector_of_a_signal_chooses_cluster_and_brokers(signal: Signal) -
     selectors = re.findall(r"(\w+)\{(.*?)\}", signal.expr)
     assert len(selectors) == len(_METRIC.findall(signal.expr))
     for metric, selector in selectors:
-        assert selector.startswith(CLUSTER_MARK) == ("cluster" in _LABELS[metric])
-        assert (BROKER_MARK in selector) == ("broker" in _LABELS[metric])
+        assert selector.startswith(CLUSTER_PLACEHOLDER) == ("cluster" in _LABELS[metric])
+        assert (BROKER_PLACEHOLDER in selector) == ("broker" in _LABELS[metric])
 
 
 @_each_signal
@@ -86,7 +86,9 @@ def test_a_signal_aggregates_the_scrapes_own_labels_away(signal: Signal) -> None
     """
     grouped = _GROUPED.findall(signal.expr)
     of_all = [name for name in _METRIC.findall(signal.expr) if not _LABELS[name]]
-    furthest = signal.expr.count(f" ({FOLDED}{{{CLUSTER_MARK}}} == on (cluster) group_left () max")
+    furthest = signal.expr.count(
+        f" ({FOLDED}{{{CLUSTER_PLACEHOLDER}}} == on (cluster) group_left () max"
+    )
     assert len(grouped) == len(_METRIC.findall(signal.expr)) - len(of_all) - furthest
     for name in of_all:
         assert f"max({name}{{}})" in signal.expr
@@ -149,19 +151,19 @@ def test_the_generated_files_name_metrics_of_the_catalogue_only() -> None:
 
 def test_what_only_grows_is_compared_with_its_lowest() -> None:
     """Growth is exact, per broker where it is asked for, and only of counters of one start."""
-    since = f"{COUNTERS_SINCE}{{{CLUSTER_MARK}}}"
+    since = f"{COUNTERS_SINCE}{{{CLUSTER_PLACEHOLDER}}}"
     assert grown("a_total", "5m", "broker") == (
-        f"max by (cluster, broker) (a_total{{{CLUSTER_MARK}{BROKER_MARK}}}) - "
-        f"min by (cluster, broker) (min_over_time(a_total{{{CLUSTER_MARK}{BROKER_MARK}}}[5m])) "
+        f"max by (cluster, broker) (a_total{{{CLUSTER_PLACEHOLDER}{BROKER_PLACEHOLDER}}}) - "
+        f"min by (cluster, broker) (min_over_time(a_total{{{CLUSTER_PLACEHOLDER}{BROKER_PLACEHOLDER}}}[5m])) "
         f"unless on (cluster) (max by (cluster) ({since}) > min by (cluster) ({since}))"
     )
 
 
 def test_the_newest_is_told_by_the_exporter_that_has_come_furthest() -> None:
     """Where the metric has labels of its own, they do not keep it from its exporter's time."""
-    folded = f"{FOLDED}{{{CLUSTER_MARK}}}"
+    folded = f"{FOLDED}{{{CLUSTER_PLACEHOLDER}}}"
     assert newest("m", "broker") == (
-        f"max by (cluster, broker) (m{{{CLUSTER_MARK}{BROKER_MARK}}} and ignoring (broker) "
+        f"max by (cluster, broker) (m{{{CLUSTER_PLACEHOLDER}{BROKER_PLACEHOLDER}}} and ignoring (broker) "
         f"({folded} == on (cluster) group_left () max by (cluster) ({folded})))"
     )
 
