@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from kcm.cli.exits import INTERRUPTED, tell, traced
+from kcm.cli.exits import INTERRUPTED, print_error, traced
 
 DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
@@ -28,9 +28,9 @@ VERBS = {
     "what-if": "kcm.queries.what_if:what_if",
     "elect": "kcm.elect.elect:elect",
     "doctor": "kcm.doctor.doctor:doctor",
-    "watch": "kcm.parts.watch:watch",
-    "stream": "kcm.parts.stream:stream",
-    "export": "kcm.parts.export:export",
+    "watch": "kcm.parts.run:watch",
+    "stream": "kcm.parts.run:stream",
+    "export": "kcm.parts.run:export",
     "config": "kcm.parts.config:config",
     "replay": "kcm.history.replay:replay",
     "bundle": "kcm.history.bundle:bundle",
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001  # the last place where an error can be told in one line
-        return tell(error)
+        return print_error(error)
     return code if isinstance(code, int) else 0
 
 

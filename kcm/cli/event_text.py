@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-NOT_TOLD = {
+NOT_SHOWN = {
     "kind",
     "at",
     "position",
@@ -27,7 +27,7 @@ def event_time(event: Mapping[str, Any]) -> str:
     return f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{milliseconds // 100}"
 
 
-def event_words(event: Mapping[str, Any]) -> str:
+def event_text(event: Mapping[str, Any]) -> str:
     """Return what an event says.
 
     >>> event_words({"kind": "ControllerElected", "from_broker": 0, "to_broker": 1, "epoch": 2})
@@ -40,7 +40,7 @@ def event_words(event: Mapping[str, Any]) -> str:
     summed_up = _SUMMED_UP.get(str(event.get("kind")))
     if summed_up is not None:
         return summed_up(event)
-    facts = {name: value for name, value in event.items() if name not in NOT_TOLD}
+    facts = {name: value for name, value in event.items() if name not in NOT_SHOWN}
     move = _move(facts.pop("from_broker", None), facts.pop("to_broker", None))
     words = [f"{event.get('kind', '?')}{move}"]
     words += [f"{name.replace('_', ' ')} {_value(value)}" for name, value in facts.items()]

@@ -25,7 +25,7 @@ STOPPED = 8
 """A command stopped before all was done, and told what was and what was not."""
 INTERRUPTED = 130
 """What a shell reports of a program that Ctrl-C ended."""
-_TRACED = "the trace was printed"
+_TRACE_PRINTED = "the trace was printed"
 
 
 @contextmanager
@@ -36,14 +36,16 @@ def traced(*, wanted: bool) -> Iterator[None]:
     except (KcmError, KeyboardInterrupt):
         raise
     except Exception as error:
-        is_told = hasattr(error, "format_message") or _TRACED in getattr(error, "__notes__", ())
-        if wanted and not is_told:
+        is_reported = hasattr(error, "format_message") or _TRACE_PRINTED in getattr(
+            error, "__notes__", ()
+        )
+        if wanted and not is_reported:
             traceback.print_exc()
-            error.add_note(_TRACED)
+            error.add_note(_TRACE_PRINTED)
         raise
 
 
-def tell(error: Exception) -> int:
+def print_error(error: Exception) -> int:
     """Print what went wrong, and return the exit code."""
     text, code = describe(error)
     lines = text.splitlines() or [type(error).__name__]

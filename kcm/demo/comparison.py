@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Protocol
 from kcm.demo.truth import agree, differences
 
 if TYPE_CHECKING:
-    from kcm.demo.sightings import Sighting, Sightings
-    from kcm.demo.truth import Figures
+    from kcm.demo.observations import Observation, Observations
+    from kcm.demo.truth import TrueFigures
 
 POLL_S = 0.01  # how often both sides are looked at
 KAFKA_POLL_S = 0.1  # how often Kafka is asked again whether it agrees with ZooKeeper
 LIVE = "live"  # the monitor's own word for figures that it stands for
 
-Expectation = Callable[["Figures"], bool]
+Expectation = Callable[["TrueFigures"], bool]
 
 
 class Shows(Protocol):
     """Somebody who shows figures: ZooKeeper's truth, or the monitor."""
 
     @property
-    def sightings(self) -> Sightings:
+    def observations(self) -> Observations:
         """What is seen there."""
 
 
@@ -41,21 +41,21 @@ class ShowsStatus(Shows, Protocol):
         """`live`, or what is wrong."""
 
 
-class Tells(Protocol):
+class ReadsFigures(Protocol):
     """Kafka's brokers, who can be asked."""
 
-    def read(self) -> Figures | None:
+    def read(self) -> TrueFigures | None:
         """Return what they tell; None when none answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """What one step came to."""
 
     done: str
     """What was done to the cluster."""
-    truth: Figures | None = None
-    shown: Figures | None = None
+    truth: TrueFigures | None = None
+    shown: TrueFigures | None = None
     delay_ms: float | None = None
     """From the truth coming to these figures to the monitor showing them; None: not measured."""
     problem: str = ""
@@ -73,7 +73,7 @@ class Comparison:
     def __init__(
         self,
         truth: Shows,
-        kafka: Tells,
+        kafka: ReadsFigures,
         monitor: ShowsStatus,
         *,
         quiet_s: float,
@@ -95,7 +95,7 @@ class Comparison:
         *,
         quiet_s: float | None = None,
         ask_kafka: bool = True,
-    ) -> Outcome:
+    ) -> StepOutcome:
         """Wait until all is quiet and equal, and return what it came to, equal or not.
 
         None for `quiet_s` takes the usual time. `ask_kafka=False` is for a moment at which a broker
@@ -106,13 +106,13 @@ class Comparison:
         next_question = 0.0
         while True:
             self._check()
-            truth, shown = self._truth.sightings.latest, self._monitor.sightings.latest
+            truth, shown = self._truth.observations.latest, self._monitor.observations.latest
             problem = self._problem(truth, shown, expected, quiet_s)
             now = time.monotonic()
             if not problem and ask_kafka and now >= next_question:
                 problem = self._kafka_problem(truth)
                 next_question = now + KAFKA_POLL_S
-                still = (self._truth.sightings.latest, self._monitor.sightings.latest)
+                still = (self._truth.observations.latest, self._monitor.observations.latest)
                 if not problem and still == (truth, shown):
                     return self._outcome(done, truth, shown, "")
             elif not problem and not ask_kafka:
@@ -125,8 +125,8 @@ class Comparison:
 
     def _problem(
         self,
-        truth: Sighting | None,
-        shown: Sighting | None,
+        truth: Observation | None,
+        shown: Observation | None,
         expected: Expectation,
         quiet_s: float,
     ) -> str:
@@ -144,7 +144,7 @@ class Comparison:
         changed = max(truth.at, shown.at)
         return "" if time.monotonic() - changed >= quiet_s else "the cluster did not become quiet"
 
-    def _kafka_problem(self, truth: Sighting | None) -> str:
+    def _kafka_problem(self, truth: Observation | None) -> str:
         """Return how Kafka's brokers contradict ZooKeeper; empty when they do not."""
         kafka = self._kafka.read()
         if kafka is None or truth is None:
@@ -156,15 +156,15 @@ class Comparison:
         )
 
     def _outcome(
-        self, done: str, truth: Sighting | None, shown: Sighting | None, problem: str
-    ) -> Outcome:
+        self, done: str, truth: Observation | None, shown: Observation | None, problem: str
+    ) -> StepOutcome:
         delay_ms = None
         if truth is not None and shown is not None and not problem:
             # The truth may have left these figures and come back since (an ISR that flaps), without
             # the monitor having changed: what it showed was the truth's earlier arrival at them.
-            became = self._truth.sightings.became(shown.figures, before=shown.at)
+            became = self._truth.observations.became(shown.figures, before=shown.at)
             delay_ms = 0.0 if became is None else (shown.at - became) * 1000
-        return Outcome(
+        return StepOutcome(
             done=done,
             truth=truth.figures if truth else None,
             shown=shown.figures if shown else None,

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from kcm.demo.board import Board
 from kcm.demo.scene import Scene
 from kcm.demo.screen import LiveScreen, PlainScreen
+from kcm.demo.story_state import StoryState
+from kcm.demo.storyteller import FAST, UNHURRIED, Storyteller
 from kcm.demo.table import ending, outcome_table
-from kcm.demo.teller import FAST, UNHURRIED, Teller
 from kcm.jars.jars import ensure_jars
 from kcm.processes.errors import StackError
 from kcm.processes.supervisor import Supervisor
@@ -77,19 +77,19 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
 def _tell(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool) -> int:
     """Start everything, tell the story, print the table; return the exit code."""
     jars = ensure_jars(progress=True)
-    board = Board()
+    story = StoryState()
     with ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor(folder, kill_on_exit=True))
         stack.callback(_ignore_interrupts)  # the end takes a second: let it come to its end
-        scene = stack.enter_context(Scene(supervisor, jars, folder / "data", board))
-        screen: Screen = PlainScreen(console, board) if plain else LiveScreen(console, board)
+        scene = stack.enter_context(Scene(supervisor, jars, folder / "data", story))
+        screen: Screen = PlainScreen(console, story) if plain else LiveScreen(console, story)
         with screen:
             scene.start(prometheus=keep and find_prometheus() is not None)
-            teller = Teller(scene, board, screen, FAST if fast else UNHURRIED)
-            teller.tell()
-        console.print(outcome_table(board.outcomes, width=console.width))
-        line = ending(board.outcomes, steps=board.steps)
-        ok = len(board.outcomes) == board.steps and all(outcome.ok for outcome in board.outcomes)
+            storyteller = Storyteller(scene, story, screen, FAST if fast else UNHURRIED)
+            storyteller.tell()
+        console.print(outcome_table(story.outcomes, width=console.width))
+        line = ending(story.outcomes, steps=story.steps)
+        ok = len(story.outcomes) == story.steps and all(outcome.ok for outcome in story.outcomes)
         console.print(line, style="bold green" if ok else "bold red", markup=False, soft_wrap=True)
         if keep:
             _stay(console, scene, plain=plain)

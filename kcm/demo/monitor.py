@@ -12,8 +12,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from kcm.demo.sightings import Sightings
-from kcm.demo.truth import Counts, Figures
+from kcm.demo.observations import Observations
+from kcm.demo.truth import Counts, TrueFigures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ def parse_scrape(body: str, cluster: str) -> Scrape:
     return scrape
 
 
-def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> Figures | None:
+def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> TrueFigures | None:
     """Return the figures as they are served; None while the cluster is not served at all.
 
     `base_elections` is where the counter stood when the story began; None when it has not begun.
@@ -86,7 +86,7 @@ def figures_of_scrape(scrape: Scrape, *, base_elections: int | None = None) -> F
     epoch = scrape.get((OF_THE_CLUSTER["epoch"], ""))
     elections = scrape.get((OF_THE_CLUSTER["elections"], ""), -1)
     live = _by_broker(scrape, OF_EACH_BROKER["live"])
-    return Figures(
+    return TrueFigures(
         **cluster,
         epoch=None if epoch is None else int(epoch),
         elections=None if base_elections is None else int(elections) - base_elections,
@@ -114,7 +114,7 @@ class Monitor:
     def __init__(self, url: str, cluster: str) -> None:
         """Describe the reader; `url` is where the exporter serves."""
         self.url = url
-        self.sightings = Sightings()
+        self.observations = Observations()
         self.scrape: Scrape = {}
         self.events: list[Mapping[str, Any]] = []
         """The newest first."""
@@ -162,7 +162,7 @@ class Monitor:
             if figures is None:
                 self.trouble = f"cluster {self._cluster} is not shown yet"
             else:
-                self.sightings.add(now, figures)
+                self.observations.add(now, figures)
         reader.close()
 
     def _poll_events(self) -> None:

@@ -19,7 +19,7 @@ from kcm.stack.prometheus import Prometheus
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kcm.demo.board import Board, Component
+    from kcm.demo.story_state import Component, StoryState
     from kcm.jars.jars import Jars
     from kcm.processes.process import HealthCheck, Process
     from kcm.processes.supervisor import Supervisor
@@ -33,7 +33,9 @@ WATCH_OVER_S = 1.0  # how often, after the story, it is checked that all still r
 class Scene:
     """The cluster and the pipeline of one demo; leaving the context closes our own clients."""
 
-    def __init__(self, supervisor: Supervisor, jars: Jars, data_dir: Path, board: Board) -> None:
+    def __init__(
+        self, supervisor: Supervisor, jars: Jars, data_dir: Path, story: StoryState
+    ) -> None:
         """Describe everything; nothing is started yet."""
         self.supervisor = supervisor
         self.cluster = WatchedCluster(supervisor, jars, data_dir)
@@ -47,7 +49,7 @@ class Scene:
         self.monitor = Monitor(self.pipeline.exporter_url, CLUSTER_NAME)
         self.prometheus: Prometheus | None = None
         self._data_dir = data_dir
-        self._board = board
+        self._story = story
         self._waiting: list[tuple[Component, Process, HealthCheck]] = []
 
     def __enter__(self) -> Self:
@@ -64,8 +66,8 @@ class Scene:
 
         Raises StackError when something does not start.
         """
-        board, cluster = self._board, self.cluster
-        zookeeper = board.starting("ZooKeeper 3.8")
+        story, cluster = self._story, self.cluster
+        zookeeper = story.starting("ZooKeeper 3.8")
         cluster.zookeeper.start()
         zookeeper.ready_s = time.monotonic() - zookeeper.began
         for broker in cluster.brokers.values():
@@ -82,7 +84,7 @@ class Scene:
             self._starting("Prometheus", self.prometheus.process, self.prometheus.seen)
         cluster.truth.start()
         self.monitor.start()
-        board.cluster, board.monitor = cluster, self.monitor
+        story.cluster, story.monitor = cluster, self.monitor
         self._await_all()
 
     def check(self) -> None:
@@ -108,7 +110,7 @@ class Scene:
             time.sleep(WATCH_OVER_S)
 
     def _starting(self, name: str, process: Process, seen: HealthCheck) -> None:
-        self._waiting.append((self._board.starting(name), process, seen))
+        self._waiting.append((self._story.starting(name), process, seen))
 
     def _monitor_seen(self) -> str | None:
         """Return None when the monitor shows the cluster, proven and live, else what it says."""

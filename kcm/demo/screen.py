@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from kcm.demo.board import Board
-    from kcm.demo.comparison import Outcome
-    from kcm.demo.truth import Figures
+    from kcm.demo.comparison import StepOutcome
+    from kcm.demo.story_state import StoryState
+    from kcm.demo.truth import TrueFigures
 
 LIVE_REFRESHES_PER_S = 5  # follows by eye, and leaves the processors to the servers
 PLAIN_POLL_S = 0.25  # changes closer together than this share a line
@@ -44,18 +44,18 @@ class Screen(Protocol):
     def step(self) -> None:
         """Tell that the step that the board names begins."""
 
-    def outcome(self, number: int, outcome: Outcome) -> None:
+    def outcome(self, number: int, outcome: StepOutcome) -> None:
         """Tell what a step came to."""
 
 
 class LiveScreen:
     """The picture, drawn again several times a second."""
 
-    def __init__(self, console: Console, board: Board) -> None:
+    def __init__(self, console: Console, story: StoryState) -> None:
         """Draw on this console."""
         self._live = Live(
             console=console,
-            get_renderable=lambda: picture(board),
+            get_renderable=lambda: picture(story),
             refresh_per_second=LIVE_REFRESHES_PER_S,
             transient=True,
         )
@@ -73,7 +73,7 @@ class LiveScreen:
         """Draw at once."""
         self._live.refresh()
 
-    def outcome(self, _number: int, _outcome: Outcome) -> None:
+    def outcome(self, _number: int, _outcome: StepOutcome) -> None:
         """Draw at once."""
         self._live.refresh()
 
@@ -81,14 +81,14 @@ class LiveScreen:
 class PlainScreen:
     """One line per server, step, and change of the monitor's main figures."""
 
-    def __init__(self, console: Console, board: Board) -> None:
+    def __init__(self, console: Console, story: StoryState) -> None:
         """Write to this console."""
         self._console = console
-        self._board = board
+        self._story = story
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
-        self._told: Figures | None = None
+        self._told: TrueFigures | None = None
         self._said: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -105,14 +105,14 @@ class PlainScreen:
     def step(self) -> None:
         """Tell that a step begins."""
         self._look()
-        self._say(f"step {self._board.step}/{self._board.steps}: {self._board.title}")
+        self._say(f"step {self._story.step}/{self._story.steps}: {self._story.title}")
 
-    def outcome(self, number: int, outcome: Outcome) -> None:
+    def outcome(self, number: int, outcome: StepOutcome) -> None:
         """Tell what a step came to."""
         self._look()
         delay = "" if outcome.delay_ms is None else f", shown after {outcome.delay_ms:.0f} ms"
         verdict = f"every figure equal{delay}" if outcome.ok else outcome.problem
-        self._say(f"step {number}/{self._board.steps} done: {outcome.done}: {verdict}")
+        self._say(f"step {number}/{self._story.steps} done: {outcome.done}: {verdict}")
 
     def _run(self) -> None:
         while not self._stop.wait(PLAIN_POLL_S):
@@ -121,11 +121,11 @@ class PlainScreen:
     def _look(self) -> None:
         """Tell what is new on the board since the last look."""
         with self._lock:
-            for component in list(self._board.components):
+            for component in list(self._story.components):
                 self._once(f"starting {component.name}")
                 if component.ready_s is not None:
                     self._once(f"{component.name} ready after {component.ready_s:.1f} s")
-            shown = self._board.shown
+            shown = self._story.shown
             if shown is not None and shown != self._told:
                 self._told = shown
                 self._say(f"  monitor: {one_line(shown)}")
@@ -136,11 +136,11 @@ class PlainScreen:
             self._say(line)
 
     def _say(self, line: str) -> None:
-        text = f"[{self._board.elapsed_s:6.1f} s] {line}"
+        text = f"[{self._story.elapsed_s:6.1f} s] {line}"
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def one_line(figures: Figures) -> str:
+def one_line(figures: TrueFigures) -> str:
     """Return the main figures in one line."""
     return (
         f"controller {figures.controller}, epoch {shown_value(figures.epoch)}, "

@@ -14,7 +14,7 @@ from kcm.demo.cluster import BROKER_IDS
 
 if TYPE_CHECKING:
     from kcm.demo.cluster import WatchedCluster
-    from kcm.demo.truth import Figures
+    from kcm.demo.truth import TrueFigures
 
 TOPICS = {"orders": (12, 3), "payments": (6, 2), "clicks": (6, 3), "audit": (3, 3)}
 """Partitions and replication factor; two replicas are not enough for two dead brokers."""
@@ -23,12 +23,12 @@ STALL_QUIET_S = 0.4  # whatever the pace: the stalled broker keeps its clients w
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StoryStep:
     """One step: `act` returns, in words, what it did; `expected` judges the truth after it."""
 
     title: str
-    act: Callable[[WatchedCluster, Figures], str]
-    expected: Callable[[Figures, Figures], bool]
+    act: Callable[[WatchedCluster, TrueFigures], str]
+    expected: Callable[[TrueFigures, TrueFigures], bool]
     """Takes the truth before the step and the truth now."""
     quiet_s: float | None = None
     """None: the usual time."""
@@ -37,40 +37,40 @@ class Step:
     """Whether the viewer may be given time to look before the next step."""
 
 
-def create_topics(cluster: WatchedCluster, _before: Figures) -> str:
+def create_topics(cluster: WatchedCluster, _before: TrueFigures) -> str:
     """Create the topics one after the other while those that exist are written to."""
     for name, (partitions, replication_factor) in TOPICS.items():
         cluster.create_topic(name, partitions=partitions, replication_factor=replication_factor)
     return f"{len(TOPICS)} topics created under load"
 
 
-def kill_follower(cluster: WatchedCluster, before: Figures) -> str:
+def kill_follower(cluster: WatchedCluster, before: TrueFigures) -> str:
     """Kill a broker that is not the controller."""
     victim = max(broker for broker in before.brokers if broker != before.controller)
     cluster.brokers[victim].kill()
     return f"broker {victim} killed (kill -9)"
 
 
-def kill_controller(cluster: WatchedCluster, before: Figures) -> str:
+def kill_controller(cluster: WatchedCluster, before: TrueFigures) -> str:
     """Kill the controller's broker."""
     cluster.brokers[before.controller].kill()
     return f"the controller's broker {before.controller} killed"
 
 
-def depose_repeatedly(cluster: WatchedCluster, _before: Figures) -> str:
+def depose_repeatedly(cluster: WatchedCluster, _before: TrueFigures) -> str:
     """Delete /controller, and again as soon as a broker has taken it."""
     for _ in range(DEPOSITIONS):
         cluster.depose()
     return f"/controller deleted {DEPOSITIONS} times in a row"
 
 
-def bring_back(cluster: WatchedCluster, _before: Figures) -> str:
+def bring_back(cluster: WatchedCluster, _before: TrueFigures) -> str:
     """Start the dead brokers again; leadership stays where it went."""
     brokers = cluster.bring_back()
     return f"brokers {' and '.join(map(str, brokers))} back"
 
 
-def stall(cluster: WatchedCluster, before: Figures) -> str:
+def stall(cluster: WatchedCluster, before: TrueFigures) -> str:
     """Freeze the broker that leads least, so that it leaves ISRs while it is alive."""
     broker = _leads_least(before)
     cluster.stalled = cluster.brokers[broker]
@@ -78,7 +78,7 @@ def stall(cluster: WatchedCluster, before: Figures) -> str:
     return f"broker {broker} stalls (SIGSTOP)"
 
 
-def wake(cluster: WatchedCluster, _before: Figures) -> str:
+def wake(cluster: WatchedCluster, _before: TrueFigures) -> str:
     """Let the stalled broker go on and catch up."""
     if cluster.stalled is None:
         raise RuntimeError("no broker was stalled")
@@ -86,24 +86,24 @@ def wake(cluster: WatchedCluster, _before: Figures) -> str:
     return f"broker {cluster.stalled.broker_id} goes on (SIGCONT)"
 
 
-def elect_preferred(cluster: WatchedCluster, _before: Figures) -> str:
+def elect_preferred(cluster: WatchedCluster, _before: TrueFigures) -> str:
     """Run the preferred-replica election."""
     cluster.elect_preferred()
     return "preferred election run"
 
 
-def _healthy(now: Figures) -> bool:
+def _healthy(now: TrueFigures) -> bool:
     return now.offline == 0 and now.under_replicated == 0
 
 
-def _leads_least(now: Figures) -> int:
+def _leads_least(now: TrueFigures) -> int:
     """Return the live broker, the controller apart, that leads the fewest partitions."""
     led = dict(now.leaders)
     others = [broker for broker in now.brokers if broker != now.controller]
     return min(others, key=lambda other: (led.get(other, 0), other))
 
 
-def _fewest_led(now: Figures) -> int:
+def _fewest_led(now: TrueFigures) -> int:
     return dict(now.leaders).get(_leads_least(now), 0)
 
 
@@ -112,12 +112,12 @@ def _on_every_broker() -> int:
     return sum(partitions for partitions, factor in TOPICS.values() if factor == len(BROKER_IDS))
 
 
-def _elected(before: Figures, now: Figures, times: int) -> bool:
+def _elected(before: TrueFigures, now: TrueFigures, times: int) -> bool:
     return now.controller >= 0 and (now.elections or 0) >= (before.elections or 0) + times
 
 
 STORY = (
-    Step(
+    StoryStep(
         title="topics are created under load",
         act=create_topics,
         expected=lambda _before, now: (
@@ -127,7 +127,7 @@ STORY = (
             and _healthy(now)
         ),
     ),
-    Step(
+    StoryStep(
         title="a broker is killed that is not the controller",
         act=kill_follower,
         expected=lambda before, now: (
@@ -137,7 +137,7 @@ STORY = (
             and now.imbalance > before.imbalance
         ),
     ),
-    Step(
+    StoryStep(
         title="the controller's broker is killed",
         act=kill_controller,
         expected=lambda before, now: (
@@ -147,19 +147,19 @@ STORY = (
             and now.offline > 0
         ),
     ),
-    Step(
+    StoryStep(
         title="/controller is deleted three times in a row",
         act=depose_repeatedly,
         expected=lambda before, now: _elected(before, now, DEPOSITIONS),
     ),
-    Step(
+    StoryStep(
         title="the brokers come back, imbalance stays",
         act=bring_back,
         expected=lambda before, now: (
             len(now.brokers) > len(before.brokers) and _healthy(now) and now.imbalance > 0
         ),
     ),
-    Step(
+    StoryStep(
         title="a live broker stalls and leaves the ISRs",
         act=stall,
         expected=lambda before, now: (
@@ -170,12 +170,12 @@ STORY = (
         ask_kafka=False,
         linger=False,
     ),
-    Step(
+    StoryStep(
         title="it goes on and rejoins them",
         act=wake,
         expected=lambda before, now: now.brokers == before.brokers and _healthy(now),
     ),
-    Step(
+    StoryStep(
         title="the preferred election restores the balance",
         act=elect_preferred,
         expected=lambda _before, now: now.imbalance == 0 and not now.not_led and _healthy(now),

@@ -14,8 +14,8 @@ from kcm.demo.truth import differences
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from kcm.demo.comparison import Outcome
-    from kcm.demo.truth import Counts, Figures
+    from kcm.demo.comparison import StepOutcome
+    from kcm.demo.truth import Counts, TrueFigures
 
 SAME = ""
 DIFFERENT = "bold red"
@@ -31,7 +31,7 @@ _GROUPS = (
 """A line each: what a figure is called here, and its field."""
 
 
-def outcome_table(outcomes: Sequence[Outcome], *, width: int) -> Table:
+def outcome_table(outcomes: Sequence[StepOutcome], *, width: int) -> Table:
     """Return the table: what was done, the truth, what was shown, after how long, and the verdict.
 
     Where `width` columns are too few for both sides, equal figures are written once only.
@@ -57,14 +57,14 @@ def outcome_table(outcomes: Sequence[Outcome], *, width: int) -> Table:
     return table
 
 
-def wrong_figures(outcome: Outcome) -> list[str]:
+def wrong_figures(outcome: StepOutcome) -> list[str]:
     """Return the fields in which the two sides differ; all equal or one side missing: none."""
     if outcome.truth is None or outcome.shown is None:
         return []
     return differences(outcome.truth, outcome.shown)
 
 
-def figures_text(figures: Figures | None, wrong: Collection[str] = ()) -> Text:
+def figures_text(figures: TrueFigures | None, wrong: Collection[str] = ()) -> Text:
     """Return figures in a few lines, those of the `wrong` fields marked; None is a dash."""
     if figures is None:
         return Text("-")
@@ -78,7 +78,7 @@ def figures_text(figures: Figures | None, wrong: Collection[str] = ()) -> Text:
     return text
 
 
-def _shown_briefly(outcome: Outcome, wrong: Collection[str]) -> Text:
+def _shown_briefly(outcome: StepOutcome, wrong: Collection[str]) -> Text:
     """Return only what differs from the truth."""
     if outcome.truth is None or outcome.shown is None:
         return figures_text(outcome.shown)
@@ -105,7 +105,7 @@ def shown_value(value: int | tuple[int, ...] | Counts | None) -> str:
     return (" " if ":" in words[0] else ",").join(words) if words else "none"
 
 
-def ending(outcomes: Sequence[Outcome], *, steps: int) -> str:
+def ending(outcomes: Sequence[StepOutcome], *, steps: int) -> str:
     """Return the last line: how the story ended, and how fast the monitor was."""
     failed = [(n, outcome) for n, outcome in enumerate(outcomes, start=1) if not outcome.ok]
     if failed:

@@ -23,7 +23,7 @@ Counts = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class TrueFigures:
     """What is compared: the truth's on one side, the monitor's on the other."""
 
     controller: int
@@ -44,7 +44,7 @@ class Figures:
     """Partitions that are not led by their preferred replica."""
 
 
-FIGURE_NAMES = tuple(field.name for field in fields(Figures))
+FIGURE_NAMES = tuple(field.name for field in fields(TrueFigures))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +57,12 @@ class Partition:
     isr: tuple[int, ...]
 
 
-def differences(truth: Figures, shown: Figures) -> list[str]:
+def differences(truth: TrueFigures, shown: TrueFigures) -> list[str]:
     """Return the names of the figures that are not equal."""
     return [name for name in FIGURE_NAMES if getattr(truth, name) != getattr(shown, name)]
 
 
-def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = None) -> Figures:
+def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = None) -> TrueFigures:
     """Count everything from payloads by path; `/brokers/ids/N` is live by being there.
 
     `base_epoch` is the epoch at which the story began; None when it has not begun.
@@ -83,7 +83,7 @@ def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = N
     )
 
 
-def figures_of_metadata(metadata: Any) -> Figures:
+def figures_of_metadata(metadata: Any) -> TrueFigures:
     """Count what a broker's answer to a metadata request holds; it knows nothing of epochs."""
     partitions = [
         Partition(
@@ -102,7 +102,7 @@ def figures_of_metadata(metadata: Any) -> Figures:
     )
 
 
-def agree(zookeeper: Figures, kafka: Figures) -> bool:
+def agree(zookeeper: TrueFigures, kafka: TrueFigures) -> bool:
     """Return whether Kafka's brokers tell the same as ZooKeeper, in all that brokers tell."""
     return set(differences(zookeeper, kafka)) <= {"epoch", "elections"}
 
@@ -130,12 +130,12 @@ def count(
     epoch: int | None,
     elections: int | None,
     brokers: Collection[int],
-) -> Figures:
+) -> TrueFigures:
     """Count the partitions; one without a state counts as a partition and no more."""
     every = list(partitions)
     states = [partition for partition in every if partition.leader is not None]
     away = [partition for partition in states if partition.leader != partition.replicas[0]]
-    return Figures(
+    return TrueFigures(
         controller=controller,
         epoch=epoch,
         elections=elections,

@@ -17,8 +17,14 @@ from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
-from kcm.demo.sightings import Sightings
-from kcm.demo.truth import Figures, assignment, figures_of_metadata, figures_of_znodes, state_path
+from kcm.demo.observations import Observations
+from kcm.demo.truth import (
+    TrueFigures,
+    assignment,
+    figures_of_metadata,
+    figures_of_znodes,
+    state_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +53,7 @@ class ZooKeeperTruth:
 
     def __init__(self, hosts: str) -> None:
         """Describe the reader; `start` connects it."""
-        self.sightings = Sightings()
+        self.observations = Observations()
         self.client = KazooClient(hosts=hosts, logger=quiet_logger())
         self._base_epoch: int | None = None
         self._fired_at: float | None = None
@@ -92,10 +98,10 @@ class ZooKeeperTruth:
                 self._fired.set()
                 self._stop.wait(RETRY_PAUSE_S)
                 continue
-            self.sightings.add(fired_at or time.monotonic(), figures)
+            self.observations.add(fired_at or time.monotonic(), figures)
             self._stop.wait(READ_PAUSE_S)
 
-    def _read(self) -> Figures:
+    def _read(self) -> TrueFigures:
         """Read everything that counts, with a watch on each znode."""
         brokers = self._children("/brokers/ids")
         topics = self._children("/brokers/topics")
@@ -149,7 +155,7 @@ class KafkaTruth:
             }
         )
 
-    def read(self) -> Figures | None:
+    def read(self) -> TrueFigures | None:
         """Return what one of the live brokers tells; None when none answers in time."""
         try:
             return figures_of_metadata(self.admin.list_topics(timeout=METADATA_DEADLINE_S))

@@ -12,15 +12,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from kcm.cli.event_text import event_time, event_words
+from kcm.cli.event_text import event_text, event_time
 from kcm.demo.monitor import BESIDE
 from kcm.demo.table import shown_value
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kcm.demo.board import Board, Component
-    from kcm.demo.truth import Figures
+    from kcm.demo.story_state import Component, StoryState
+    from kcm.demo.truth import TrueFigures
 
 ROWS = (
     ("controller", "controller"),
@@ -39,24 +39,24 @@ ZERO_WHEN_HEALTHY = {"offline", "under_replicated", "imbalance"}
 MARKS = {True: Text("✔", GOOD), False: Text("…", DIM)}
 
 
-def picture(board: Board) -> RenderableType:
+def picture(story: StoryState) -> RenderableType:
     """Return the whole picture."""
-    parts: list[RenderableType] = [_headline(board)]
-    if board.step == 0:
-        parts.append(_starting(board.components))
-    if board.truth or board.shown:
-        parts.append(Columns([_figures(board), _brokers(board)], padding=(0, 2)))
-    if board.events:
-        parts.append(_events(board))
-    if board.outcomes:
-        parts.append(_told(board))
+    parts: list[RenderableType] = [_headline(story)]
+    if story.step == 0:
+        parts.append(_starting(story.components))
+    if story.truth or story.shown:
+        parts.append(Columns([_figures(story), _brokers(story)], padding=(0, 2)))
+    if story.events:
+        parts.append(_events(story))
+    if story.outcomes:
+        parts.append(_told(story))
     return Panel(Group(*parts), title="kcm demo", border_style="blue", box=box.ROUNDED)
 
 
-def _headline(board: Board) -> Text:
-    where = f"step {board.step}/{board.steps}: " if board.step else ""
-    line = Text(f"{board.elapsed_s:5.1f} s  ", DIM)
-    line.append(f"{where}{board.title}", "bold")
+def _headline(story: StoryState) -> Text:
+    where = f"step {story.step}/{story.steps}: " if story.step else ""
+    line = Text(f"{story.elapsed_s:5.1f} s  ", DIM)
+    line.append(f"{where}{story.title}", "bold")
     return line
 
 
@@ -71,8 +71,8 @@ def _starting(components: list[Component]) -> Table:
     return table
 
 
-def _figures(board: Board) -> Table:
-    truth, shown = board.truth, board.shown
+def _figures(story: StoryState) -> Table:
+    truth, shown = story.truth, story.shown
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("")
     table.add_column("truth", justify="right")
@@ -83,54 +83,54 @@ def _figures(board: Board) -> Table:
         if true == seen and field in ZERO_WHEN_HEALTHY:
             style = GOOD if seen == "0" else BAD
         table.add_row(words, true, Text(seen, style))
-    vacancy = _beside(board, "last_vacancy_s")
+    vacancy = _beside(story, "last_vacancy_s")
     table.add_row(
         "last vacancy at most", "", "-" if vacancy is None else f"{vacancy * 1000:.0f} ms"
     )
-    table.add_row("end-to-end delay", "", board.delay_words)
+    table.add_row("end-to-end delay", "", story.delay_words)
     return table
 
 
-def _brokers(board: Board) -> Table:
+def _brokers(story: StoryState) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("broker", "", "leaders", "preferred not led"):
         table.add_column(heading, justify="right")
-    shown = board.shown or board.truth
+    shown = story.shown or story.truth
     if shown is None:
         return table
     leaders, not_led = dict(shown.leaders), dict(shown.not_led)
-    for broker in sorted({*(board.cluster.brokers if board.cluster else ()), *shown.brokers}):
+    for broker in sorted({*(story.cluster.brokers if story.cluster else ()), *shown.brokers}):
         live = broker in shown.brokers
         state = "controller" if broker == shown.controller else "live" if live else "gone"
         led, away = str(leaders.get(broker, 0)), str(not_led.get(broker, 0))
         table.add_row(str(broker), Text(state, GOOD if live else BAD), led, away)
-    if board.cluster:
-        load = board.cluster.load
+    if story.cluster:
+        load = story.cluster.load
         table.caption = f"load: {load.delivered:,} records taken, {load.failed:,} refused"
     return table
 
 
-def _events(board: Board) -> Table:
+def _events(story: StoryState) -> Table:
     table = Table(box=None, show_header=False, title="last events", title_justify="left")
     table.add_column(no_wrap=True, style=DIM)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    for event in board.events[:6]:
-        table.add_row(event_time(event), event_words(event))
+    for event in story.events[:6]:
+        table.add_row(event_time(event), event_text(event))
     return table
 
 
-def _told(board: Board) -> Table:
+def _told(story: StoryState) -> Table:
     table = Table(box=None, show_header=False, title="told so far", title_justify="left")
-    for number, outcome in enumerate(board.outcomes, start=1):
+    for number, outcome in enumerate(story.outcomes, start=1):
         delay = "" if outcome.delay_ms is None else f"shown after {outcome.delay_ms:.0f} ms"
         verdict = Text("ok", GOOD) if outcome.ok else Text(outcome.problem, BAD)
         table.add_row(str(number), outcome.done, delay, verdict)
     return table
 
 
-def _value(figures: Figures | None, field: str) -> str:
+def _value(figures: TrueFigures | None, field: str) -> str:
     return "-" if figures is None else shown_value(getattr(figures, field))
 
 
-def _beside(board: Board, name: str) -> float | None:
-    return board.monitor.scrape.get((BESIDE[name], "")) if board.monitor else None
+def _beside(story: StoryState, name: str) -> float | None:
+    return story.monitor.scrape.get((BESIDE[name], "")) if story.monitor else None

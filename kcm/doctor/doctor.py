@@ -25,7 +25,7 @@ from kcm.doctor.findings import Check, Finding, Level, run_checks, unknown
 from kcm.doctor.kafka import look_at_kafka, same_cluster, shown_cluster
 from kcm.doctor.machine import check_machine
 from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.asking import DEFAULT_URL, AsJson, Exporter, print_json, printing
+from kcm.queries.options import DEFAULT_URL, AsJson, Exporter, print_json, printing
 from pipeline.runtime import KcmError, UnreachableError
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
-from kcm.cli.written import printable
+from kcm.cli.text import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
 from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.asking import ago
+from kcm.queries.options import ago
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, UnreachableError
 
@@ -36,7 +36,7 @@ _READ_LATE_MS = 5_000
 Json = dict[str, Any]
 
 
-class Ready(NamedTuple):
+class ExporterReadiness(NamedTuple):
     """What /readyz answered."""
 
     body: Json
@@ -44,7 +44,7 @@ class Ready(NamedTuple):
     """By how much the exporter's clock is ahead of ours: at least and at most; None: not told."""
 
 
-def ask_ready(api: ExporterApi) -> Ready:
+def ask_ready(api: ExporterApi) -> ExporterReadiness:
     """Return the answer of /readyz, whatever it says; raises UnreachableError."""
     began_ms = clock_ms()
     try:
@@ -61,7 +61,7 @@ def ask_ready(api: ExporterApi) -> Ready:
         told["ready"], told["clusters"], told["reading"]
     except (ValueError, KeyError, TypeError):
         raise UnreachableError(f"what answers at {api.url} is no exporter of kcm") from None
-    return Ready(told, _ahead(date, began_ms, clock_ms()))
+    return ExporterReadiness(told, _ahead(date, began_ms, clock_ms()))
 
 
 def check_exporter(api: ExporterApi) -> Iterator[Finding]:
@@ -148,7 +148,7 @@ def clock_of_zookeeper(name: str, log: Json) -> Finding:
     return ok(about, f"as the watcher's: the last change was seen {later_ms} ms after its mtime")
 
 
-def _exporter(url: str, ready: Ready) -> Finding:
+def _exporter(url: str, ready: ExporterReadiness) -> Finding:
     reading = ready.body["reading"]
     left = reading["records_left"]
     behind = "not known" if left is None else f"{left} records"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from kcm.cli.written import printable
+from kcm.cli.text import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
 from pipeline.kafka_errors import reason_of
 from pipeline.settings import PipelineSettings

@@ -18,7 +18,7 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
-from kcm.cli.written import printable
+from kcm.cli.text import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client

@@ -11,23 +11,68 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 
 from controller_model.kafka.ids import TopicPartition
 from kcm.cli.exits import NOT_CONFIRMED, STOPPED
 from kcm.elect.admin import Elections
-from kcm.elect.run import ElectionRun, Pace
+from kcm.elect.run import ElectionPace, ElectionRun
 from kcm.elect.watch import ClusterWatch, names
 from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.asking import DEFAULT_URL, Cluster, Exporter, nobody_reads
+from kcm.queries.options import DEFAULT_URL, Cluster, Exporter, discard_output
 from kcm.queries.recommended import read_recommended
 from pipeline.runtime import UnreachableError, UsageError
 
 CHUNK = 100
 """Partitions elected at a time: what one request moves, and what is at stake if it surprises."""
 MOST_AT_ONCE = 500
+
+Chunks: TypeAlias = list[list[TopicPartition]]
+
+
+Brokers = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Brokers of the WATCHED cluster, separated by commas.",
+        show_default=False,
+    ),
+]
+Confirm = Annotated[
+    bool, typer.Option("--confirm", help="Really do it; without, it is only printed.")
+]
+PreferredBroker = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
+]
+ElectionFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        metavar="FILE",
+        help="Only these, of kcm recommend --json; - is standard input.",
+    ),
+]
+ChunkSize = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, max=MOST_AT_ONCE, help="So many partitions at a time."),
+]
+Pause = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Between two chunks.")]
+Wait = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", min=1, max=300, help="How long the effect of a chunk may take."
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="More client properties, key=value, in librdkafka's names, such as sasl.password.",
+    ),
+]
 
 
 class Plan(NamedTuple):
@@ -43,52 +88,21 @@ class Plan(NamedTuple):
     after: int | None
     """The same afterwards; None: not known of a part of what is recommended."""
 
+    def in_chunks(self, size: int) -> Chunks:
+        """Return the partitions in chunks of this size."""
+        return [self.partitions[at : at + size] for at in range(0, len(self.partitions), size)]
+
 
 def elect(
     *,
-    bootstrap_servers: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Brokers of the WATCHED cluster, separated by commas.",
-            show_default=False,
-        ),
-    ],
-    confirm: Annotated[
-        bool, typer.Option("--confirm", help="Really do it; without, it is only told.")
-    ] = False,
-    broker: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file",
-            metavar="FILE",
-            help="Only these, of kcm recommend --json; - is standard input.",
-        ),
-    ] = None,
-    chunk: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, max=MOST_AT_ONCE, help="So many partitions at a time."),
-    ] = CHUNK,
-    pause: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Between two chunks.")
-    ] = 1.0,
-    wait: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=1, max=300, help="How long the effect of a chunk may take."
-        ),
-    ] = 30.0,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="More client properties, key=value, in librdkafka's names, such as sasl.password.",
-        ),
-    ] = None,
+    bootstrap_servers: Brokers,
+    confirm: Confirm = False,
+    broker: PreferredBroker = None,
+    file: ElectionFile = None,
+    chunk: ChunkSize = CHUNK,
+    pause: Pause = 1.0,
+    wait: Wait = 30.0,
+    command_config: CommandConfig = None,
     exporter: Exporter = DEFAULT_URL,
     cluster: Cluster = None,
 ) -> int:
@@ -98,7 +112,7 @@ def elect(
 
     It stops at the first surprise: an error, another controller, a broker lost or restarted, a partition offline or under min ISR, a
     leader that is lost again, an effect that is not seen in time. It does nothing unless the monitor's figures are live. Exit codes: 0
-    all done or nothing to do, 7 not confirmed, 8 stopped; what was done and what was not is told.
+    all done or nothing to do, 7 not confirmed, 8 stopped; what was done and what was not is printed.
     """
     if file is not None and broker is not None:
         raise UsageError("give --file or --broker, not both")
@@ -106,38 +120,48 @@ def elect(
     wanted = None if file is None else read_election(file)
     api = ExporterApi(exporter)
     name = api.choose(cluster)
-    told = api.get(cluster_path(name))
-    _check_view(name, told)
-    _check_same(name, told["cluster_id"], kafka)
+    check_cluster(api, name, kafka)
     plan = make_plan(api, name, broker, wanted)
-    chunks = [plan.partitions[at : at + chunk] for at in range(0, len(plan.partitions), chunk)]
+    chunks = plan.in_chunks(chunk)
+    ended = announce(plan, chunks, confirm=confirm)
+    if ended is not None:
+        return ended
+    pace = ElectionPace(pause_s=pause, wait_s=wait)
+    watch = ClusterWatch(api, name)
+    return run_and_report(ElectionRun(chunks, kafka=kafka, watch=watch, pace=pace, say=_say))
+
+
+def check_cluster(api: ExporterApi, name: str, kafka: Elections) -> None:
+    """Raise KcmError unless the monitor sees the cluster live, and Kafka is that same cluster."""
+    shown = api.get(cluster_path(name))
+    _check_live(name, shown["completeness"]["status"])
+    _check_same(name, shown["cluster_id"], kafka)
+
+
+def announce(plan: Plan, chunks: Chunks, *, confirm: bool) -> int | None:
+    """Print what is to be done; return the exit code if nothing is done after that, else None."""
     try:
         for line in plan_lines(plan, len(chunks)):
             _say(line)
         if chunks and not confirm:
             _say("nothing was done: say --confirm to do it")
     except BrokenPipeError:
-        nobody_reads()
+        discard_output()
         if chunks and confirm:
-            sys.stderr.write("kcm: stopped: nobody reads what is told; nothing was done\n")
+            sys.stderr.write("kcm: stopped: the output was closed; nothing was done\n")
             return STOPPED
     if not chunks:
         return 0
-    if not confirm:
-        return NOT_CONFIRMED
-    pace = Pace(pause_s=pause, wait_s=wait)
-    return run_and_tell(
-        ElectionRun(chunks, kafka=kafka, watch=ClusterWatch(api, name), pace=pace, say=_say)
-    )
+    return None if confirm else NOT_CONFIRMED
 
 
 def make_plan(
     api: ExporterApi, cluster: str, broker: int | None, wanted: Sequence[TopicPartition] | None
 ) -> Plan:
     """Return what can be elected now: all that is recommended, or what of a file is."""
-    told = read_recommended(api, cluster_path(cluster, "/recommendations"), broker)
-    recommended = dict.fromkeys(told.partitions)
-    before, after = told.first["imbalance_before"], told.first["imbalance_after"]
+    found = read_recommended(api, cluster_path(cluster, "/recommendations"), broker)
+    recommended = dict.fromkeys(found.partitions)
+    before, after = found.first["imbalance_before"], found.first["imbalance_after"]
     if wanted is None:
         return Plan(list(recommended), [], broker, before, after)
     chosen = [partition for partition in wanted if partition in recommended]
@@ -188,12 +212,11 @@ def read_election(path: Path) -> list[TopicPartition]:
     return list(dict.fromkeys(TopicPartition(topic, partition) for topic, partition in found))
 
 
-def _check_view(cluster: str, told: Any) -> None:
-    status = told["completeness"]["status"]
+def _check_live(cluster: str, status: str) -> None:
     if status != "live":
         raise UnreachableError(
             f"the monitor's figures of {cluster} are {status}: what elections do could not be "
-            "seen; nothing was done; kcm status tells more"
+            "seen; nothing was done; see kcm status"
         )
 
 
@@ -211,16 +234,16 @@ def _check_same(cluster: str, cluster_id: str | None, kafka: Elections) -> None:
         )
 
 
-def run_and_tell(run: ElectionRun) -> int:
-    """Run it, and tell what was done however it ends; return the exit code."""
+def run_and_report(run: ElectionRun) -> int:
+    """Run the elections, and print what was done however they end; return the exit code."""
     try:
         stopped_by = run.run()
     except KeyboardInterrupt:
         _sum_up(run)
         raise
     except BrokenPipeError:
-        nobody_reads()
-        stopped_by = "nobody reads what is told"
+        discard_output()
+        stopped_by = "the output was closed"
         sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
     if stopped_by is not None:
         sys.stderr.write(f"kcm: stopped: {stopped_by}\n")
@@ -229,12 +252,12 @@ def run_and_tell(run: ElectionRun) -> int:
 
 
 def _sum_up(run: ElectionRun) -> None:
-    """Tell what was done, on standard error where nobody reads the output."""
+    """Print what was done, on standard error where the output was closed."""
     try:
         for line in run.summary():
             _say(line)
     except BrokenPipeError:
-        nobody_reads()
+        discard_output()
         sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
 
 

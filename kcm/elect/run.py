@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from controller_model.kafka.ids import TopicPartition
-from kcm.cli.written import printable
+from kcm.cli.text import printable
 from kcm.elect.admin import NOT_NEEDED, ElectionRefusedError
-from kcm.elect.watch import Glance, names, surprise
+from kcm.elect.watch import ClusterSample, names, surprise
 from pipeline.runtime import KcmError
 
 LOOK_EVERY_S = 0.25
@@ -26,7 +26,7 @@ UNSURE = frozenset({"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"})
 class Watch(Protocol):
     """Whoever shows the cluster (`elect_watch.ClusterWatch`)."""
 
-    def glance(self) -> Glance:
+    def sample(self) -> ClusterSample:
         """Return how the cluster is now."""
 
     def not_led(self, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
@@ -43,7 +43,7 @@ class Elect(Protocol):
         """Return each partition's error, or None."""
 
 
-class Pace(NamedTuple):
+class ElectionPace(NamedTuple):
     """How fast it goes."""
 
     pause_s: float
@@ -65,7 +65,7 @@ class ElectionRun:
         *,
         kafka: Elect,
         watch: Watch,
-        pace: Pace,
+        pace: ElectionPace,
         say: Callable[[str], None],
         sleep: Callable[[float], None] = time.sleep,
         clock_s: Callable[[], float] = time.monotonic,
@@ -89,7 +89,7 @@ class ElectionRun:
     def run(self) -> str | None:
         """Run all chunks; return the surprise that ended it, None when all was done."""
         try:
-            before = self._watch.glance()
+            before = self._watch.sample()
             self._check(before)
             for number, chunk in enumerate(self._chunks, 1):
                 if number > 1:
@@ -131,8 +131,8 @@ class ElectionRun:
             lines.append(f"not tried   {total - tried}")
         return lines
 
-    def _check(self, before: Glance) -> Glance:
-        now = self._watch.glance()
+    def _check(self, before: ClusterSample) -> ClusterSample:
+        now = self._watch.sample()
         if (what := surprise(before, now)) is not None:
             raise SurpriseError(what)
         done = [*self.elected, *self.not_needed]
@@ -146,7 +146,7 @@ class ElectionRun:
             )
         return now
 
-    def _one(self, number: int, chunk: Sequence[TopicPartition], before: Glance) -> None:
+    def _one(self, number: int, chunk: Sequence[TopicPartition], before: ClusterSample) -> None:
         """Elect one chunk and wait for its effect."""
         began_s = self._clock_s()
         self.unsure = list(chunk)
@@ -183,8 +183,8 @@ class ElectionRun:
             )
 
     def _await_effect(
-        self, wanted: Sequence[TopicPartition], before: Glance
-    ) -> tuple[Glance, set[TopicPartition]]:
+        self, wanted: Sequence[TopicPartition], before: ClusterSample
+    ) -> tuple[ClusterSample, set[TopicPartition]]:
         """Wait until the preferred replicas lead; return those that they do not lead in time."""
         deadline_s = self._clock_s() + self._pace.wait_s
         while True:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controller_model.kafka.ids import TopicPartition
-from kcm.cli.written import printable
+from kcm.cli.text import printable
 from kcm.queries.api_client import ExporterApi, cluster_path
 
 MOST_TOPICS = 20
@@ -24,7 +24,7 @@ _MOST = 10_000_000
 """More partitions than a cluster has."""
 
 
-class Glance(NamedTuple):
+class ClusterSample(NamedTuple):
     """A cluster as the monitor shows it at one moment."""
 
     status: str
@@ -46,12 +46,12 @@ class ClusterWatch:
         self._api = api
         self.cluster = cluster
 
-    def glance(self) -> Glance:
+    def sample(self) -> ClusterSample:
         """Return how the cluster is now; raises KcmError when the exporter does not tell."""
         told: dict[str, Any] = self._api.get(cluster_path(self.cluster))
         counts = told["counts"]
         epochs = {broker["id"]: broker["epoch"] for broker in told["brokers"]}
-        return Glance(
+        return ClusterSample(
             status=told["completeness"]["status"],
             controller=told["controller"]["id"],
             epoch=told["controller"]["epoch"],
@@ -106,7 +106,7 @@ class ClusterWatch:
         )
 
 
-def surprise(before: Glance, now: Glance) -> str | None:
+def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
     """Return what has happened that elections do not do; None when nothing has.
 
     >>> calm = Glance("live", 1, 7, {1: "40", 2: "41"}, 0, frozenset(), 0, 5)
@@ -129,7 +129,7 @@ def surprise(before: Glance, now: Glance) -> str | None:
     return _of_brokers(before, now) or _of_partitions(before, now)
 
 
-def _of_brokers(before: Glance, now: Glance) -> str | None:
+def _of_brokers(before: ClusterSample, now: ClusterSample) -> str | None:
     gone = sorted(before.registrations.keys() - now.registrations.keys())
     if gone:
         many = len(gone) > 1
@@ -145,7 +145,7 @@ def _of_brokers(before: Glance, now: Glance) -> str | None:
     return None
 
 
-def _of_partitions(before: Glance, now: Glance) -> str | None:
+def _of_partitions(before: ClusterSample, now: ClusterSample) -> str | None:
     if now.offline > before.offline:
         return f"partitions went offline: {now.offline} are, {before.offline} were"
     all_named = before.offline <= _PAGE

@@ -20,13 +20,13 @@ from controller_model.records.changes import ZnodeChange
 from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import DISTRIBUTION
-from kcm.cli.written import read_milliseconds, time_text
+from kcm.cli.text import read_milliseconds, time_text
 from kcm.history.bundle_events import IncidentEvents
 from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
 from kcm.history.bundle_log import IncidentLog
+from kcm.history.options import NAMES, TITLE, ReplaySettings, load_replay
 from kcm.history.replay_input import Line
-from kcm.history.replay_run import Run
-from kcm.history.replay_settings import NAMES, TITLE, ReplaySettings, load_replay
+from kcm.history.replay_run import ReplayRun
 from kcm.history.topic_lines import open_topic
 from pipeline.clock import clock_ms
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
@@ -35,6 +35,24 @@ from pipeline.topics import TopicNames, topic_names
 
 _QUIET_AT_MOST_MS = 60_000
 """A log that ends earlier than this before `--to` has lost its end: heartbeats come every 10 s."""
+
+
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="When the incident began: 2026-11-21T10:00:00Z, or milliseconds since 1970.",
+    ),
+]
+To = Annotated[str, typer.Option("--to", metavar="TIME", help="When it was over.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The bundle. [default: kcm-CLUSTER-TIME.zip in this folder]"),
+]
+ClusterName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which cluster, if the topics have several.")
+]
 
 
 class _Request(NamedTuple):
@@ -54,24 +72,10 @@ def bundle(
     config: Path | None,
     options: Options,
     *,
-    begin: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="TIME",
-            help="When the incident began: 2026-11-21T10:00:00Z, or milliseconds since 1970.",
-        ),
-    ],
-    end: Annotated[str, typer.Option("--to", metavar="TIME", help="When it was over.")],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The bundle. [default: kcm-CLUSTER-TIME.zip in this folder]"
-        ),
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which cluster, if the topics have several.")
-    ] = None,
+    begin: From,
+    end: To,
+    output: Output = None,
+    cluster: ClusterName = None,
 ) -> int:
     """Pack the log, the events and the snapshots of an incident into one file.
 
@@ -188,7 +192,7 @@ def _pack(
 def _snapshots(request: _Request, log: IncidentLog) -> tuple[Snapshot | None, Snapshot]:
     """Replay what is kept: the snapshots must be those that the bundle gives again."""
     points = (Point(at=request.from_ms), END)
-    run = Run(log.replay.cluster, points, assumed=request.assumed, warn=lambda _: None)
+    run = ReplayRun(log.replay.cluster, points, assumed=request.assumed, warn=lambda _: None)
     run.follow(Line("", line) for line in log.lines())
     taken = run.replay.snapshots
     after = taken[END]

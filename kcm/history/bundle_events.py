@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.records.event_records import EventId, decode_event, encode_event
-from kcm.cli.written import time_text
+from kcm.cli.text import time_text
 
 
 class IncidentEvents:

@@ -22,13 +22,20 @@ from controller_model.records.event_records import EventId, encode_event, number
 from controller_model.records.events import AnyEvent
 from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
-from kcm.cli.written import time_text
+from kcm.cli.text import time_text
+from kcm.history.options import (
+    NAMES,
+    TITLE,
+    ReplaySettings,
+    load_replay,
+    read_point,
+    read_position,
+    read_time,
+)
 from kcm.history.replay_input import Line, check_files, lines_of, manifests_of
-from kcm.history.replay_points import read_point, read_position, read_time
-from kcm.history.replay_run import Run
-from kcm.history.replay_settings import NAMES, TITLE, ReplaySettings, load_replay
+from kcm.history.replay_run import ReplayRun
 from kcm.history.replay_text import diff_lines, event_line, summary
-from kcm.queries.asking import console
+from kcm.queries.options import console
 from pipeline.runtime import UsageError
 
 LINEAGE = "replay"
@@ -37,7 +44,45 @@ PIPE_WIDTH = 120
 """Columns of a summary that nobody's terminal limits."""
 
 
-class Wanted(NamedTuple):
+LogFiles = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE",
+        help="Logs (JSON lines; gzip by name: .gz) or bundles, read as one log in this order; - is standard input.",
+    ),
+]
+ClusterName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which cluster, if the log has several.")
+]
+Until = Annotated[
+    str | None,
+    typer.Option(metavar="GENERATION:SEQ", help="Up to this change, and with it."),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Up to this time of the log: 2026-11-21T10:00:00Z, or milliseconds since 1970.",
+    ),
+]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")]
+WithEvents = Annotated[
+    bool, typer.Option("--events", help="Print what happened as well, as it is told.")
+]
+Difference = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--diff",
+        metavar="A B",
+        help="Tell what changed between two places instead; each is GENERATION:SEQ or a TIME.",
+    ),
+]
+FromTopic = Annotated[
+    bool, typer.Option("--from-topic", help="Read <prefix>.changes instead of files.")
+]
+
+
+class ReplayRange(NamedTuple):
     """What to print."""
 
     as_json: bool
@@ -49,42 +94,14 @@ def replay(
     config: Path | None,
     options: Options,
     *,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Logs (JSON lines; gzip by name: .gz) or bundles, read as one log in this order; - is standard input.",
-        ),
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which cluster, if the log has several.")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="GENERATION:SEQ", help="Up to this change, and with it."),
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Up to this time of the log: 2026-11-21T10:00:00Z, or milliseconds since 1970.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")] = False,
-    events: Annotated[
-        bool, typer.Option("--events", help="Print what happened as well, as it is told.")
-    ] = False,
-    difference: Annotated[
-        tuple[str, str] | None,
-        typer.Option(
-            "--diff",
-            metavar="A B",
-            help="Tell what changed between two places instead; each is GENERATION:SEQ or a TIME.",
-        ),
-    ] = None,
-    from_topic: Annotated[
-        bool, typer.Option("--from-topic", help="Read <prefix>.changes instead of files.")
-    ] = False,
+    files: LogFiles = None,
+    cluster: ClusterName = None,
+    until: Until = None,
+    at: At = None,
+    as_json: AsJsonLines = False,
+    events: WithEvents = False,
+    difference: Difference = None,
+    from_topic: FromTopic = False,
 ) -> int:
     """Replay a log, and show the cluster as it was at any place of it.
 
@@ -95,21 +112,12 @@ def replay(
     not begin with a resync is replayed from its first change on, and called incomplete too.
     """  # fmt: skip
     points = _points(until, at, difference)
-    wanted = Wanted(as_json, difference is not None)
+    wanted = ReplayRange(as_json, difference is not None)
     settings = load_replay(config, options)
-    if from_topic:
-        if files:
-            raise UsageError("give files or --from-topic, not both")
-        lines, min_isr = _topic_lines(settings, cluster), None
-    else:
-        lines, min_isr = _file_lines(files or [])
+    lines, min_isr = _lines(settings, files or [], cluster, from_topic=from_topic)
     assumed = Assumed(min_insync_replicas=settings.assumed_min_insync_replicas or min_isr or 1)
-    run = Run(
-        cluster,
-        points,
-        assumed=assumed,
-        on_events=EventPrinter(as_json=as_json) if events else None,
-    )
+    on_events = EventPrinter(as_json=as_json) if events else None
+    run = ReplayRun(cluster, points, assumed=assumed, on_events=on_events)
     try:
         run.follow(lines)
         _show(wanted, points, run.snapshots)
@@ -118,6 +126,17 @@ def replay(
         # Whoever read this has seen enough; nothing more must be written when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _lines(
+    settings: ReplaySettings, files: Sequence[str], cluster: str | None, *, from_topic: bool
+) -> tuple[Iterator[Line], int | None]:
+    """Return the lines of the topic or the files, and the min.insync.replicas of a bundle."""
+    if not from_topic:
+        return _file_lines(files)
+    if files:
+        raise UsageError("give files or --from-topic, not both")
+    return _topic_lines(settings, cluster), None
 
 
 def _file_lines(files: Sequence[str]) -> tuple[Iterator[Line], int | None]:
@@ -196,7 +215,7 @@ def _warn_of_early_end(point: Point, told: Snapshot) -> None:
         sys.stderr.write(f"kcm: the log ends before {asked}: at {where}\n")
 
 
-def _show(wanted: Wanted, points: Sequence[Point], snapshots: Sequence[Snapshot]) -> None:
+def _show(wanted: ReplayRange, points: Sequence[Point], snapshots: Sequence[Snapshot]) -> None:
     for point, told in zip(points, snapshots, strict=True):
         _warn_of_early_end(point, told)
     told = snapshots[-1]

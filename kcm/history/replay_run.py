@@ -16,7 +16,7 @@ from controller_model.kafka.ids import Position
 from controller_model.records.events import AnyEvent
 from controller_model.records.loose_log import LooseLine, decode_line
 from controller_model.state.control_plane import Assumed
-from kcm.cli.written import printable, time_text
+from kcm.cli.text import printable, time_text
 from kcm.history.replay_input import Line
 from pipeline.runtime import UsageError
 
@@ -27,7 +27,7 @@ EventSink = Callable[[str, Sequence[AnyEvent]], None]
 """Takes the cluster's name, empty where no record has one, and what happened."""
 
 
-class Run:
+class ReplayRun:
     """A replay of lines; `snapshots` are in the order of the points."""
 
     def __init__(

@@ -16,9 +16,9 @@ from rich.text import Text
 from controller_model.history.snapshot import BrokerSnapshot, PartitionSnapshot, Snapshot
 from controller_model.history.snapshot_diff import Difference, SnapshotDiff
 from controller_model.records.events import AnyEvent
-from kcm.cli.event_text import event_words
+from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.written import printable, time_text
+from kcm.cli.text import printable, time_text
 
 MOST_BROKERS = 30
 """Rows of brokers on one screen; those that are gone come first."""
@@ -51,7 +51,7 @@ def event_line(event: AnyEvent) -> str:
         facts.setdefault("partition_count", len(partitions))
         names = _some_partitions(partitions)
     generation, seq = event.position
-    return printable(f"{time_text(event.at)}  {generation}:{seq}  {event_words(facts)}{names}")
+    return printable(f"{time_text(event.at)}  {generation}:{seq}  {event_text(facts)}{names}")
 
 
 def diff_lines(told: SnapshotDiff) -> Iterator[str]:

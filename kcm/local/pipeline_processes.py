@@ -127,10 +127,6 @@ class Pipeline:
         self.processes[name] = process
         return process
 
-    def stop_part(self, name: str) -> None:
-        """Stop one part cleanly."""
-        self.processes[name].stop()
-
     def kill_part(self, name: str) -> None:
         """Kill one part (SIGKILL) with all that it started."""
         self.processes[name].kill()

@@ -35,7 +35,7 @@ _FIRST_RESTART_S = 0.5
 _MOST_RESTART_S = 30.0
 
 
-class _Patient:
+class _RestartState:
     """When a process was started, how often it died, and when it may be started again."""
 
     def __init__(self, now: float) -> None:
@@ -45,7 +45,7 @@ class _Patient:
         self.pause = Backoff(first_s=_FIRST_RESTART_S, most_s=_MOST_RESTART_S)
 
 
-class Tender:
+class ProcessRestarter:
     """The nurse of one pipeline; make it before the pipeline starts."""
 
     def __init__(
@@ -60,60 +60,60 @@ class Tender:
         self._final = _FINAL | ({UnreachableError.exit_code: UnreachableError} if fail_fast else {})
         self._clock = clock
         self._followers: dict[str, LogFollower] = {}
-        self._patients: dict[str, _Patient] = {}
+        self._states: dict[str, _RestartState] = {}
 
     def follow(self) -> None:
         """Begin with the logs as they are before the start: older warnings are old news."""
         for name in VERBS:
             self._followers[name] = LogFollower(name, self._pipeline.log_path(name))
 
-    def look(self) -> Iterator[str]:
+    def step(self) -> Iterator[str]:
         """Restart what has died and yield what a user should hear; a KcmError ends it all."""
         for follower in self._followers.values():
             yield from follower.news()
         if self._pipeline.broker:
-            yield from self._tend(BROKER, self._pipeline.broker.process, self._start_broker)
+            yield from self._restart(BROKER, self._pipeline.broker.process, self._start_broker)
         for name, process in self._pipeline.processes.items():
-            yield from self._tend(name, process, process.start)
+            yield from self._restart(name, process, process.start)
 
     def _start_broker(self) -> None:
         if self._pipeline.broker:
             self._pipeline.broker.start(wait=False)
 
-    def _tend(self, name: str, process: Process, start: Callable[[], None]) -> Iterator[str]:
+    def _restart(self, name: str, process: Process, start: Callable[[], None]) -> Iterator[str]:
         now = self._clock()
-        patient = self._patients.setdefault(name, _Patient(now))
+        state = self._states.setdefault(name, _RestartState(now))
         if process.running:
             return
-        if patient.restart_at is None:
-            self._check_final(name, process, patient)
-            if now - patient.started_at >= HEALTHY_AFTER_S:
-                patient.pause.reset()
-                patient.deaths = 0
-            patient.deaths += 1
-            wait_s = patient.pause.next_s()
-            patient.restart_at = now + wait_s
+        if state.restart_at is None:
+            self._check_final(name, process, state)
+            if now - state.started_at >= HEALTHY_AFTER_S:
+                state.pause.reset()
+                state.deaths = 0
+            state.deaths += 1
+            wait_s = state.pause.next_s()
+            state.restart_at = now + wait_s
             yield (
                 f"{name} {_how_it_ended(process)}; starting it again in {wait_s:g} s "
                 f"(log: {process.log_path})"
             )
-        if now >= patient.restart_at:
-            patient.restart_at = None
-            patient.started_at = now
+        if now >= state.restart_at:
+            state.restart_at = None
+            state.started_at = now
             start()
 
-    def _check_final(self, name: str, process: Process, patient: _Patient) -> None:
+    def _check_final(self, name: str, process: Process, state: _RestartState) -> None:
         code = process.exit_code
         if name == BROKER:
-            if patient.deaths >= MOST_BROKER_DEATHS:
+            if state.deaths >= MOST_BROKER_DEATHS:
                 process.check()
             return
         if code in self._final:
-            line = last_words(process) or f"it ended with exit code {code}"
+            line = final_line(process) or f"it ended with exit code {code}"
             raise self._final[code](f"{name}: {line} (log: {process.log_path})")
 
 
-def last_words(process: Process) -> str:
+def final_line(process: Process) -> str:
     """Return the line in which a part said why it ended; empty when it did not say."""
     for line in reversed(process.log_tail().splitlines()):
         head, colon, rest = line.partition(": ")
@@ -123,7 +123,7 @@ def last_words(process: Process) -> str:
 
 
 def _how_it_ended(process: Process) -> str:
-    words = last_words(process)
+    words = final_line(process)
     if words:
         return f"ended: {words}"
     return f"ended with exit code {process.exit_code}"

@@ -26,7 +26,7 @@ from kcm.jars.java import find_java
 from kcm.local.data_folder import default_folder, locked
 from kcm.local.exporter_client import ClusterSeen
 from kcm.local.pipeline_processes import Pipeline
-from kcm.local.process_restarter import Tender
+from kcm.local.process_restarter import ProcessRestarter
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError, install_stop_signal
 from pipeline.settings import PipelineSettings, given_values
@@ -46,6 +46,16 @@ _NEEDED_PACKAGES = ("kazoo", "pyspark", "pandas", "pyarrow")
 Say = Callable[[str], None]
 
 
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="Folder for the pipeline's topics, checkpoint and logs, kept over restarts. "
+        "[default: ~/.local/state/kcm/CLUSTER]",
+    ),
+]
+
+
 @with_options(
     *TITLED,
     defaults={
@@ -57,14 +67,7 @@ def up(
     config: Path | None,
     options: Options,
     *,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            help="Folder for the pipeline's topics, checkpoint and logs, kept over restarts. "
-            "[default: ~/.local/state/kcm/CLUSTER]",
-        ),
-    ] = None,
+    data: DataFolder = None,
 ) -> int:
     """Run everything on this machine, for a cluster of yours.
 
@@ -93,11 +96,11 @@ def up(
                     bootstrap_servers=own_servers(settings),
                     options=options_of(settings),
                 )
-                Run(pipeline, settings, _say).until(install_stop_signal())
+                LocalRun(pipeline, settings, _say).until(install_stop_signal())
     return 0
 
 
-class Run:
+class LocalRun:
     """One run of a pipeline, from its start until a stop signal or an error that is final."""
 
     def __init__(self, pipeline: Pipeline, settings: AllSettings, say: Say) -> None:
@@ -105,7 +108,7 @@ class Run:
         self._pipeline = pipeline
         self._settings = settings
         self._say = say
-        self._tender = Tender(pipeline, fail_fast=settings.watch.fail_fast)
+        self._restarter = ProcessRestarter(pipeline, fail_fast=settings.watch.fail_fast)
         self._began = time.monotonic()
         self._ask_at = 0.0
         self._patience_until = self._began + PATIENCE_S
@@ -116,12 +119,12 @@ class Run:
         """Run until `stop` is set; stop everything, whatever ends it."""
         pipeline = self._pipeline
         pipeline.check_ports()
-        self._tender.follow()
+        self._restarter.follow()
         self._say(self._first_line())
         try:
             pipeline.start(wait_broker=False)
             while not stop.wait(LOOK_EVERY_S):
-                for line in self._tender.look():
+                for line in self._restarter.step():
                     self._say(line)
                 self._ask()
             self._say("stopping")

@@ -33,7 +33,7 @@ _KNOWN_AT_MOST = 64
 Json = dict[str, Any]
 
 
-class Answer(dict[str, Any]):
+class ApiAnswer(dict[str, Any]):
     """An object in an answer; what it lacks is told as the exporter's, not as a fault of ours."""
 
     def __init__(self, found: Json, url: str) -> None:
@@ -155,9 +155,9 @@ class ExporterApi:
             return UsageError(str(detail))
         return UnreachableError(f"the exporter at {self.url} says: {detail}")
 
-    def _read(self, body: bytes) -> Answer:
-        told = json.loads(body, object_hook=functools.partial(Answer, url=self.url))
-        if not isinstance(told, Answer):
+    def _read(self, body: bytes) -> ApiAnswer:
+        told = json.loads(body, object_hook=functools.partial(ApiAnswer, url=self.url))
+        if not isinstance(told, ApiAnswer):
             raise ValueError(told)  # noqa: TRY004  # the answer is a value, and a wrong one
         return told
 

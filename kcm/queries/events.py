@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.asking import (
+from kcm.queries.options import (
     DEFAULT_URL,
     Cluster,
     Exporter,
-    looks,
+    poll,
     print_json,
     printing,
     read_since,
@@ -28,31 +28,38 @@ MOST = 1_000_000
 """More events than an exporter may keep."""
 
 
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Not before this: 30m, 2h, 1d, 2026-11-21T10:00:00Z, or milliseconds since 1970.",
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KIND", help="Only this kind, such as ControllerElected; repeatable."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, max=MOST, help="The newest N. [default: 20; with --since all]"
+    ),
+]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")]
+
+
 def events(
     *,
     exporter: Exporter = DEFAULT_URL,
     cluster: Cluster = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")
-    ] = False,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Not before this: 30m, 2h, 1d, 2026-11-21T10:00:00Z, or milliseconds since 1970.",
-        ),
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND", help="Only this kind, such as ControllerElected; repeatable."),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, max=MOST, help="The newest N. [default: 20; with --since all]"
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")] = False,
+    follow: Follow = False,
+    since: Since = None,
+    kind: Kinds = None,
+    limit: Limit = None,
+    as_json: AsJsonLines = False,
 ) -> int:
     """Show what happened, the newest at the end.
 
@@ -107,7 +114,7 @@ def following(api: ExporterApi, path: str, newer: str | None, **params: Any) -> 
                 place = at  # only now: what was told before an error is told again
                 return told
 
-    for told in looks(ask, every_s=LOOK_EVERY_S, begun=True):
+    for told in poll(ask, every_s=LOOK_EVERY_S, begun=True):
         yield from told
 
 

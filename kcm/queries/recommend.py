@@ -11,18 +11,18 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kcm.cli.event_text import event_words
+from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.written import printable, time_text
+from kcm.cli.text import printable, time_text
 from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.asking import (
+from kcm.queries.options import (
     DEFAULT_URL,
     Cluster,
     Exporter,
     console,
+    print_doubt,
     print_json,
     printing,
-    tell_doubt,
 )
 from kcm.queries.recommended import read_recommended
 
@@ -30,22 +30,27 @@ SHOWN = 10
 """Partitions and brokers that are named for the eye; --json has all partitions."""
 
 
+PreferredBroker = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
+]
+ChunkNumber = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Only this chunk (500 partitions) of them."),
+]
+AsElectionFile = Annotated[
+    bool,
+    typer.Option("--json", help="Print the file that kafka-leader-election.sh takes."),
+]
+
+
 def recommend(
     *,
     exporter: Exporter = DEFAULT_URL,
     cluster: Cluster = None,
-    broker: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
-    ] = None,
-    chunk: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Only this chunk (500 partitions) of them."),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the file that kafka-leader-election.sh takes."),
-    ] = False,
+    broker: PreferredBroker = None,
+    chunk: ChunkNumber = None,
+    as_json: AsElectionFile = False,
 ) -> int:
     """Tell which preferred elections to run, and what they would mend.
 
@@ -59,7 +64,7 @@ def recommend(
         path = cluster_path(api.choose(cluster), "/recommendations")
         if as_json:
             told = read_recommended(api, path, broker, chunk)
-            tell_doubt(told.first, as_json=True)
+            print_doubt(told.first, as_json=True)
             if not told.partitions:
                 sys.stderr.write("kcm: nothing to elect\n")
             print_json(told.election(), indent=None)
@@ -69,7 +74,7 @@ def recommend(
                 chunks = first["chunks"]
             else:
                 first, chunks = read_recommended(api, path, broker, chunk)
-            tell_doubt(first, as_json=False)
+            print_doubt(first, as_json=False)
             given = _given(exporter=exporter, cluster=cluster, broker=broker)
             # Commands are there to be copied: a line that is too long runs over, unbroken.
             console().print(words(first, chunks, chunk, given), soft_wrap=True)
@@ -184,4 +189,4 @@ def _triggered(triggered: dict[str, Any] | None) -> Iterator[str]:
         yield f"recommended {time_text(standing['made_at'])}, for broker {brokers}{begun}"
     if triggered["graded"]:
         last = {"kind": "RecommendationGraded", "grade": triggered["graded"][0]}
-        yield f"last time   {event_words(last)}"
+        yield f"last time   {event_text(last)}"

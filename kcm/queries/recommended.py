@@ -17,7 +17,7 @@ TRIES = 5
 """A cluster that moves on during each of them is not at rest enough to elect by a list."""
 
 
-class Recommended(NamedTuple):
+class RecommendedElections(NamedTuple):
     """What is recommended, and the first page, which tells what it would mend."""
 
     first: dict[str, Any]
@@ -41,7 +41,7 @@ class Recommended(NamedTuple):
 
 def read_recommended(
     api: ExporterApi, path: str, broker: int | None, chunk: int | None = None
-) -> Recommended:
+) -> RecommendedElections:
     """Return all chunks of one moment, or one of them alone; raises KcmError."""
     for _ in range(TRIES):
         told = _read_once(api, path, broker, chunk)
@@ -54,7 +54,7 @@ def read_recommended(
 
 def _read_once(
     api: ExporterApi, path: str, broker: int | None, chunk: int | None
-) -> Recommended | None:
+) -> RecommendedElections | None:
     """Return it, or None when the cluster moved on between two pages."""
     page = first = api.get(path, broker=broker, limit=CHUNKS_A_PAGE)
     if chunk is not None and chunk > max(1, first["chunk_count"]):
@@ -72,4 +72,4 @@ def _read_once(
         chunks += page["chunks"]
     if chunk is not None:
         chunks = [each for each in chunks if each["number"] == chunk]
-    return Recommended(first, chunks)
+    return RecommendedElections(first, chunks)

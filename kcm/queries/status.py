@@ -10,14 +10,14 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from kcm.queries.api_client import Answer, ExporterApi, cluster_path
-from kcm.queries.asking import (
+from kcm.queries.api_client import ApiAnswer, ExporterApi, cluster_path
+from kcm.queries.options import (
     DEFAULT_URL,
     AsJson,
     Cluster,
     Exporter,
     console,
-    looks,
+    poll,
     print_json,
     printing,
 )
@@ -68,7 +68,7 @@ def look(api: ExporterApi, cluster: str | None) -> Any:
     told = api.get(cluster_path(name))
     brokers = api.pages(cluster_path(name, "/brokers"), "brokers", most=MOST_BROKERS)
     more = {"brokers": list(brokers), "abnormal": _abnormal(api, name, told["counts"])}
-    return Answer({**told, **more}, api.url)
+    return ApiAnswer({**told, **more}, api.url)
 
 
 def shown(told: Any, now_ms: int) -> RenderableType:
@@ -100,18 +100,20 @@ def _watch(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
         _repeat(api, cluster, as_json=as_json)
     with Live(console=console(), screen=True, auto_refresh=False) as live:
 
-        def on_away(error: KcmError) -> None:
+        def on_unreachable(error: KcmError) -> None:
             line = Text(f"{error}; waiting for it", style="bold red")
             live.update(line, refresh=True)
 
-        for told in looks(lambda: look(api, cluster), every_s=LOOK_EVERY_S, on_away=on_away):
+        for told in poll(
+            lambda: look(api, cluster), every_s=LOOK_EVERY_S, on_unreachable=on_unreachable
+        ):
             live.update(shown(told, clock_ms()), refresh=True)
 
 
 def _repeat(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
     """Print it whenever it has changed; returns never."""
     before = None
-    for told in looks(lambda: look(api, cluster), every_s=LOOK_EVERY_S):
+    for told in poll(lambda: look(api, cluster), every_s=LOOK_EVERY_S):
         if told != before:
             before = told
             if as_json:

@@ -12,10 +12,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kcm.cli.event_text import event_words
+from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.written import printable, time_text
-from kcm.queries.asking import ago
+from kcm.cli.text import printable, time_text
+from kcm.queries.options import ago
 
 MOST_BROKERS = 30
 """Rows of brokers on one screen; those that need a look come first."""
@@ -77,7 +77,7 @@ def event_line(event: Json) -> str:
     facts = event
     if isinstance(named, int):  # of a topic that was made, it is how many there are
         facts = {**event, "partition_count": named}
-    return printable(f"{time_text(event['at'])}  {event_words(facts)}{names}")
+    return printable(f"{time_text(event['at'])}  {event_text(facts)}{names}")
 
 
 def partition_line(partition: Json) -> str:

@@ -13,39 +13,43 @@ from rich.text import Text
 
 from kcm.cli.exits import NOT_SO
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.written import printable
+from kcm.cli.text import printable
 from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.asking import (
+from kcm.queries.options import (
     DEFAULT_URL,
     AsJson,
     Cluster,
     Exporter,
     console,
+    print_doubt,
     print_json,
     printing,
-    tell_doubt,
 )
+
+LostBrokers = Annotated[
+    list[int] | None,
+    typer.Option(metavar="N", min=0, help="This broker is lost; repeatable: all at once."),
+]
+LostRacks = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RACK", help="All brokers of this rack are lost as well."),
+]
+CheckSafe = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help=f"Exit with {NOT_SO} unless nothing would break, by live figures: for scripts.",
+    ),
+]
 
 
 def what_if(
     *,
     exporter: Exporter = DEFAULT_URL,
     cluster: Cluster = None,
-    lose_broker: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", min=0, help="This broker is lost; repeatable: all at once."),
-    ] = None,
-    lose_rack: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RACK", help="All brokers of this rack are lost as well."),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help=f"Exit with {NOT_SO} unless nothing would break, by live figures: for scripts.",
-        ),
-    ] = False,
+    lose_broker: LostBrokers = None,
+    lose_rack: LostRacks = None,
+    check: CheckSafe = False,
     as_json: AsJson = False,
 ) -> int:
     """Tell what would break if brokers were lost, or stopped, now.
@@ -62,7 +66,7 @@ def what_if(
         each = None if lose_broker or lose_rack else "broker"
         told = api.get(path, lose_broker=lose_broker, lose_rack=lose_rack, each=each)
         is_safe = proves_safe(told)
-        tell_doubt(told, as_json=as_json)
+        print_doubt(told, as_json=as_json)
         if as_json:
             print_json(told)
         else:

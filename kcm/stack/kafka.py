@@ -47,6 +47,14 @@ FRUGAL: Properties = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": 0,
 }
+SMALL_CLUSTER: Properties = {
+    "zookeeper.connection.timeout.ms": 30_000,
+    "offsets.topic.num.partitions": 3,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 3,
+    "controlled.shutdown.max.retries": 2,
+    "controlled.shutdown.retry.backoff.ms": 1000,
+}
 
 
 class Broker(Server):
@@ -155,20 +163,16 @@ class ZooKeeperModeBroker(Broker):
             ready_deadline_s=ready_deadline_s,
         )
         self._own: Properties = {
+            **SMALL_CLUSTER,
             "broker.id": broker_id,
             "zookeeper.connect": zookeeper_connect,
             "zookeeper.session.timeout.ms": session_timeout_ms,
-            "zookeeper.connection.timeout.ms": 30_000,
             "auto.leader.rebalance.enable": str(auto_leader_rebalance).lower(),
             "offsets.topic.replication.factor": offsets_replication_factor,
-            "offsets.topic.num.partitions": 3,
             "transaction.state.log.replication.factor": offsets_replication_factor,
-            "transaction.state.log.min.isr": 1,
-            "transaction.state.log.num.partitions": 3,
-            "controlled.shutdown.max.retries": 2,
-            "controlled.shutdown.retry.backoff.ms": 1000,
-            **({"broker.rack": rack} if rack else {}),
         }
+        if rack:
+            self._own["broker.rack"] = rack
 
     def start(self, *, wait: bool = True) -> None:
         """Start it as every server, once ZooKeeper has forgotten its last run.

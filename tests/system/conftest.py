@@ -7,23 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from kcm.demo.board import Board
-from kcm.demo.comparison import Comparison, Outcome
+from kcm.demo.comparison import Comparison, StepOutcome
 from kcm.demo.scene import Scene
-from kcm.demo.teller import FAST, Teller
+from kcm.demo.story_state import StoryState
+from kcm.demo.storyteller import FAST, Storyteller
 from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
 from tests.system.noting_screen import NotingScreen
 
 
 @pytest.fixture(scope="session")
-def board() -> Board:
+def board() -> StoryState:
     """What the story has come to so far."""
-    return Board()
+    return StoryState()
 
 
 @pytest.fixture(scope="session")
-def scene(jars: Jars, board: Board, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(
+    jars: Jars, board: StoryState, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
     """Everything, running; with a Supervisor of its own, so that it ends before other servers."""
     folder: Path = tmp_path_factory.mktemp("scene")
     with (
@@ -35,20 +37,20 @@ def scene(jars: Jars, board: Board, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def screen(board: Board) -> NotingScreen:
+def screen(board: StoryState) -> NotingScreen:
     """Where the story is told."""
     return NotingScreen(board)
 
 
 @pytest.fixture(scope="session")
-def outcomes(scene: Scene, board: Board, screen: NotingScreen) -> list[Outcome]:
+def outcomes(scene: Scene, board: StoryState, screen: NotingScreen) -> list[StepOutcome]:
     """The demo's story, told once: what each step came to."""
-    Teller(scene, board, screen, FAST).tell()
+    Storyteller(scene, board, screen, FAST).tell()
     return board.outcomes
 
 
 @pytest.fixture
-def comparison(scene: Scene, outcomes: list[Outcome]) -> Comparison:
+def comparison(scene: Scene, outcomes: list[StepOutcome]) -> Comparison:
     """The monitor held against the truth, from where the story ended."""
     assert outcomes[-1].truth is not None
     return Comparison(

@@ -23,7 +23,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from kcm.demo.cluster import BROKER_PROPERTIES, WatchedCluster
-from kcm.demo.truth import Figures
+from kcm.demo.truth import TrueFigures
 from kcm.jars.jars import Jars
 from kcm.local.pipeline_processes import Pipeline
 from kcm.processes.guard import process_table
@@ -183,7 +183,7 @@ class Drill:
         wait_until(self._look, self._complete, deadline_s=DEADLINE_S)
         self.cluster.elect_preferred()
 
-    def _look(self) -> Figures | None:
+    def _look(self) -> TrueFigures | None:
         """Return what Kafka tells; restart brokers first that would be no good as controllers."""
         for broker_id, broker in self.brokers.items():
             times = len(CANNOT_LEAD_ON.findall(broker.process.log_path.read_bytes()))
@@ -192,7 +192,7 @@ class Drill:
             self._deposed_at_work[broker_id] = times
         return self.cluster.kafka.read()
 
-    def _complete(self, now: Figures | None) -> bool:
+    def _complete(self, now: TrueFigures | None) -> bool:
         """Tell whether every broker is there and every replica in sync, as Kafka tells it."""
         if now is None or now.controller < 0 or len(now.brokers) < len(self.brokers):
             return False

@@ -16,8 +16,8 @@ import pytest
 from dashboards.alerts.rules import rules
 from dashboards.signals.catalogue import SIGNALS
 from dashboards.signals.signal import DemoStep, Signal
-from kcm.demo.board import Board
 from kcm.demo.scene import CLUSTER_NAME, Scene
+from kcm.demo.story_state import StoryState
 from kcm.stack.prometheus import Prometheus, find_prometheus
 from tests.support.prometheus_answers import LOOK_S, Told, ask, chosen, firing
 from tests.support.waiting import wait_until
@@ -62,7 +62,7 @@ _FILL = chosen(CLUSTER_NAME)
 
 @pytest.fixture(scope="module")
 def told(
-    scene: Scene, board: Board, screen: NotingScreen, request: pytest.FixtureRequest
+    scene: Scene, board: StoryState, screen: NotingScreen, request: pytest.FixtureRequest
 ) -> Iterator[Told]:
     """The story, scraped from before its beginning; the first module of the folder tells it."""
     assert not board.outcomes, "the story was told before Prometheus was there"

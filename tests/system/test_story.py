@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from kcm.demo.comparison import Outcome
+from kcm.demo.comparison import StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.demo.steps import DEPOSITIONS, STORY
-from kcm.demo.teller import BASELINE_TITLE
+from kcm.demo.storyteller import BASELINE_TITLE
 
 TITLES = [BASELINE_TITLE, *(step.title for step in STORY)]
 
 
 @pytest.fixture(scope="module")
-def cluster(scene: Scene, outcomes: list[Outcome]) -> dict[str, Any]:
+def cluster(scene: Scene, outcomes: list[StepOutcome]) -> dict[str, Any]:
     """The cluster as the API shows it after the story."""
     assert len(outcomes) == len(TITLES), outcomes[-1].problem
     url = f"{scene.pipeline.exporter_url}/api/v1/clusters/{CLUSTER_NAME}"
@@ -35,7 +35,7 @@ def _told(cluster: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range(len(TITLES)), ids=TITLES)
 def test_after_a_step_every_figure_is_equal_to_the_truth(
-    outcomes: list[Outcome], number: int
+    outcomes: list[StepOutcome], number: int
 ) -> None:
     """Controller, epoch, elections, brokers, leaders, offline, under-replicated, imbalance."""
     assert number < len(outcomes), f"the story ended early: {outcomes[-1].problem}"
@@ -44,7 +44,7 @@ def test_after_a_step_every_figure_is_equal_to_the_truth(
     assert outcome.shown == outcome.truth
 
 
-def test_every_election_is_counted(outcomes: list[Outcome]) -> None:
+def test_every_election_is_counted(outcomes: list[StepOutcome]) -> None:
     """One for the killed controller and one for each deposition, no more than the epoch tells."""
     last = outcomes[-1]
     assert last.truth is not None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kcm.__main__ import main
-from kcm.demo.comparison import Outcome
+from kcm.demo.comparison import StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.queries.api_client import ExporterApi, cluster_path
 from tests.support.waiting import wait_until
@@ -66,7 +66,7 @@ class Moved:
 
 
 @pytest.fixture(scope="module")
-def moved(scene: Scene, outcomes: list[Outcome]) -> Moved:
+def moved(scene: Scene, outcomes: list[StepOutcome]) -> Moved:
     """A cluster in which one broker leads less than it should."""
     assert outcomes
     return Moved(scene)

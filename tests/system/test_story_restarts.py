@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kcm.demo.comparison import Comparison, Outcome
+from kcm.demo.comparison import Comparison, StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.demo.truth import Figures
+from kcm.demo.truth import TrueFigures
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -22,10 +22,10 @@ def _shown(scene: Scene) -> dict[str, Any]:
     return shown
 
 
-def _elections(outcomes: list[Outcome], scene: Scene) -> int:
+def _elections(outcomes: list[StepOutcome], scene: Scene) -> int:
     """Return how many elections there were until now, by the truth."""
     assert outcomes
-    latest = scene.cluster.truth.sightings.latest
+    latest = scene.cluster.truth.observations.latest
     assert latest is not None
     assert latest.figures.elections is not None
     return latest.figures.elections
@@ -33,7 +33,7 @@ def _elections(outcomes: list[Outcome], scene: Scene) -> int:
 
 @pytest.mark.parametrize("part", ["exporter", "stream", "watcher"])
 def test_an_election_while_a_part_is_dead_is_counted(
-    part: str, scene: Scene, outcomes: list[Outcome], comparison: Comparison
+    part: str, scene: Scene, outcomes: list[StepOutcome], comparison: Comparison
 ) -> None:
     """After kill -9, an election that it does not see, a start: every figure is the truth's again."""
     before = _elections(outcomes, scene)
@@ -42,7 +42,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
     scene.cluster.depose()
     scene.pipeline.start_part(part)
 
-    def elected(now: Figures) -> bool:
+    def elected(now: TrueFigures) -> bool:
         return now.controller >= 0 and (now.elections or 0) >= before + 1
 
     outcome = comparison.settle(f"{part} killed, /controller deleted", elected)
@@ -53,7 +53,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
 
 
 def test_a_watcher_that_comes_back_takes_a_new_generation(
-    scene: Scene, outcomes: list[Outcome], comparison: Comparison
+    scene: Scene, outcomes: list[StepOutcome], comparison: Comparison
 ) -> None:
     """Its predecessor's generation is never used again, so a late record of it cannot win."""
     assert outcomes
@@ -68,7 +68,7 @@ def test_a_watcher_that_comes_back_takes_a_new_generation(
 
 
 def test_a_fold_that_comes_back_repeats_no_event(
-    scene: Scene, outcomes: list[Outcome], comparison: Comparison
+    scene: Scene, outcomes: list[StepOutcome], comparison: Comparison
 ) -> None:
     """Event ids rise without a repetition over a restart from the checkpoint."""
     assert outcomes

@@ -10,7 +10,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import ControllerView, Counts
 from kcm.elect.admin import NOT_NEEDED
 from kcm.elect.elect import make_plan
-from kcm.elect.run import ElectionRun, Pace
+from kcm.elect.run import ElectionPace, ElectionRun
 from kcm.elect.watch import ClusterWatch
 from kcm.queries.api_client import ExporterApi
 from tests.support.api_server import Served
@@ -118,7 +118,7 @@ class Ran:
             chunks,
             kafka=cluster,
             watch=ClusterWatch(api, "prod"),
-            pace=Pace(pause_s=0.01, wait_s=1.0),
+            pace=ElectionPace(pause_s=0.01, wait_s=1.0),
             say=self.said.append,
         )
         self.surprise = run.run()

@@ -18,8 +18,8 @@ from controller_model.records.changes import SessionState
 from exporter.serve.server import HttpServer
 from kcm.cli.exits import STOPPED
 from kcm.elect.admin import ElectionRefusedError
-from kcm.elect.elect import _say, run_and_tell
-from kcm.elect.run import ElectionRun, Pace
+from kcm.elect.elect import _say, run_and_report
+from kcm.elect.run import ElectionPace, ElectionRun
 from kcm.elect.watch import ClusterWatch
 from kcm.queries.api_client import ExporterApi
 from tests.component.commands.elections import PARTITIONS, Cluster, Ran
@@ -203,18 +203,18 @@ def test_ctrl_c_tells_what_was_done(
         chunks,
         kafka=cluster,
         watch=ClusterWatch(api, "prod"),
-        pace=Pace(pause_s=0, wait_s=1.0),
+        pace=ElectionPace(pause_s=0, wait_s=1.0),
         say=lambda _: None,
     )
     with pytest.raises(KeyboardInterrupt):
-        run_and_tell(run)
+        run_and_report(run)
     told = capsys.readouterr().out
     assert "done        1 of 3 elected" in told
     assert "not seen    1" in told
     assert "not tried   1" in told
 
 
-def test_an_output_that_nobody_reads_stops_the_run_and_tells_on_standard_error(
+def test_an_output_that_nobody_reads_stops_the_run_and_reports_on_standard_error(
     cluster: Cluster, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever pipes it into head learns what was done, and the code says that it is not all."""
@@ -224,18 +224,18 @@ def test_an_output_that_nobody_reads_stops_the_run_and_tells_on_standard_error(
         chunks,
         kafka=cluster,
         watch=ClusterWatch(api, "prod"),
-        pace=Pace(pause_s=0, wait_s=1.0),
+        pace=ElectionPace(pause_s=0, wait_s=1.0),
         say=_say,
     )
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as nobody:
         monkeypatch.setattr(sys, "stdout", nobody)
-        code = run_and_tell(run)
+        code = run_and_report(run)
         monkeypatch.undo()
     assert code == STOPPED
     assert cluster.asked == [[0]]
     told = capsys.readouterr().err
     assert "kcm: done        1 of 3 elected" in told
     assert "kcm: not tried   2" in told
-    assert "stopped: nobody reads what is told" in told
+    assert "stopped: the output was closed" in told

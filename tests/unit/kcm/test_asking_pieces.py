@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kcm.cli.event_text import event_words
-from kcm.queries.api_client import Answer, ExporterApi
-from kcm.queries.asking import console, doubt, looks
+from kcm.cli.event_text import event_text
+from kcm.queries.api_client import ApiAnswer, ExporterApi
+from kcm.queries.options import console, doubt, poll
 from kcm.queries.recommend import command
 from kcm.queries.what_if import proves_safe
 from pipeline.runtime import UnreachableError, UsageError
@@ -67,7 +67,7 @@ def test_an_exporter_that_goes_away_is_waited_for_and_told_once() -> None:
             raise answer
         return answer
 
-    seen = looks(ask, every_s=0, on_away=lambda error: heard.append(str(error)))
+    seen = poll(ask, every_s=0, on_unreachable=lambda error: heard.append(str(error)))
     assert list(itertools.islice(seen, 3)) == [1, 2, 3]
     assert heard == ["away", "x"]
 
@@ -79,7 +79,7 @@ def test_an_exporter_that_was_never_there_is_not_waited_for() -> None:
         raise UsageError("no cluster is called 'prdo'")
 
     with pytest.raises(UsageError):
-        next(looks(ask, every_s=0))
+        next(poll(ask, every_s=0))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_cannot_be_a_cluster_is_refused_before_it_is_asked_for(name: str) -
 def test_what_an_answer_lacks_is_told_as_the_exporters() -> None:
     """Its address, what is missing, and the likely cause."""
     with pytest.raises(UnreachableError, match="http://h tells nothing of 'counts'"):
-        Answer({"name": "prod"}, "http://h")["counts"]
+        ApiAnswer({"name": "prod"}, "http://h")["counts"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_command_does_what_was_asked_about(
 def test_a_reason_is_told_whole() -> None:
     """A path or a reason that is cut says something else."""
     reason = "the payload of /brokers/topics/orders/partitions/17/state is no JSON: " + "x" * 200
-    assert reason in event_words({"kind": "Anomaly", "reason": reason})
+    assert reason in event_text({"kind": "Anomaly", "reason": reason})
 
 
 def test_no_text_is_taken_for_markup(capsys: pytest.CaptureFixture[str]) -> None:

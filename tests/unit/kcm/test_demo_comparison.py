@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from kcm.demo.comparison import Comparison, Outcome
-from kcm.demo.sightings import Sightings
-from kcm.demo.truth import Figures
+from kcm.demo.comparison import Comparison, StepOutcome
+from kcm.demo.observations import Observations
+from kcm.demo.truth import TrueFigures
 
-FIGURES = Figures(
+FIGURES = TrueFigures(
     controller=0,
     epoch=7,
     elections=3,
@@ -30,22 +30,22 @@ LONG_AGO_S = 100.0
 class _Side:
     """A side of the comparison whose figures are written down by the test."""
 
-    def __init__(self, *seen: tuple[float, Figures], status: str = "live") -> None:
-        self.sightings = Sightings()
+    def __init__(self, *seen: tuple[float, TrueFigures], status: str = "live") -> None:
+        self.observations = Observations()
         self.status = status
         for ago_s, figures in seen:
-            self.sightings.add(time.monotonic() - ago_s, figures)
+            self.observations.add(time.monotonic() - ago_s, figures)
 
 
 class _Brokers:
-    def __init__(self, told: Figures | None = KAFKA) -> None:
+    def __init__(self, told: TrueFigures | None = KAFKA) -> None:
         self._told = told
 
-    def read(self) -> Figures | None:
+    def read(self) -> TrueFigures | None:
         return self._told
 
 
-def _settle(truth: _Side, monitor: _Side, brokers: _Brokers | None = None) -> Outcome:
+def _settle(truth: _Side, monitor: _Side, brokers: _Brokers | None = None) -> StepOutcome:
     comparison = Comparison(
         truth, brokers or _Brokers(), monitor, quiet_s=1.0, deadline_s=0.0, check=lambda: None
     )

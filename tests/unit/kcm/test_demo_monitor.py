@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcm.demo.monitor import figures_of_scrape, parse_scrape, status_of_scrape
-from kcm.demo.truth import Figures
+from kcm.demo.truth import TrueFigures
 
 SCRAPE = """\
 # HELP kafka_controller_id Broker that holds /controller.
@@ -34,7 +34,7 @@ something_else{cluster="demo"} 4
 
 def test_the_served_figures_are_read() -> None:
     """Each figure comes from its metric, of the demo's cluster only; brokers with 0 are left out."""
-    assert figures_of_scrape(parse_scrape(SCRAPE, "demo"), base_elections=1) == Figures(
+    assert figures_of_scrape(parse_scrape(SCRAPE, "demo"), base_elections=1) == TrueFigures(
         controller=0,
         epoch=7,
         elections=2,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from kcm.demo.comparison import Outcome
+from kcm.demo.comparison import StepOutcome
 from kcm.demo.table import (
     DIFFERENT,
     FULL_WIDTH,
@@ -16,9 +16,9 @@ from kcm.demo.table import (
     outcome_table,
     wrong_figures,
 )
-from kcm.demo.truth import Figures
+from kcm.demo.truth import TrueFigures
 
-TRUTH = Figures(
+TRUTH = TrueFigures(
     controller=0,
     epoch=7,
     elections=3,
@@ -31,8 +31,8 @@ TRUTH = Figures(
     under_replicated=2,
     imbalance=2,
 )
-GOOD = Outcome(done="broker 2 killed", truth=TRUTH, shown=TRUTH, delay_ms=312.4)
-BAD = Outcome(
+GOOD = StepOutcome(done="broker 2 killed", truth=TRUTH, shown=TRUTH, delay_ms=312.4)
+BAD = StepOutcome(
     done="/controller deleted 3 times in a row",
     truth=TRUTH,
     shown=replace(TRUTH, elections=2),
@@ -40,7 +40,7 @@ BAD = Outcome(
 )
 
 
-def _rendered(*outcomes: Outcome, width: int = FULL_WIDTH) -> str:
+def _rendered(*outcomes: StepOutcome, width: int = FULL_WIDTH) -> str:
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
         console.print(outcome_table(outcomes, width=width))
@@ -85,7 +85,9 @@ def test_a_narrow_table_keeps_every_verdict() -> None:
 
 def test_a_step_that_could_not_be_done_has_no_figures() -> None:
     """A step without figures is a row with dashes and its problem."""
-    assert "it could not be done" in _rendered(Outcome(done="x", problem="it could not be done"))
+    assert "it could not be done" in _rendered(
+        StepOutcome(done="x", problem="it could not be done")
+    )
 
 
 def test_the_last_line_of_a_good_story() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kcm.demo.truth import (
     FIGURE_NAMES,
-    Figures,
+    TrueFigures,
     agree,
     differences,
     figures_of_metadata,
@@ -51,7 +51,7 @@ def znodes() -> dict[str, bytes]:
 
 def test_every_figure_is_counted_from_raw_json(znodes: dict[str, bytes]) -> None:
     """Each figure equals what a person counts in the znodes by hand."""
-    assert figures_of_znodes(znodes, base_epoch=5) == Figures(
+    assert figures_of_znodes(znodes, base_epoch=5) == TrueFigures(
         controller=0,
         epoch=7,
         elections=2,

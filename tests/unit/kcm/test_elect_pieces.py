@@ -10,10 +10,10 @@ import pytest
 from controller_model.kafka.ids import TopicPartition
 from kcm.elect.admin import Elections, read_properties
 from kcm.elect.elect import Plan, plan_lines
-from kcm.elect.watch import Glance, surprise
+from kcm.elect.watch import ClusterSample, surprise
 from pipeline.runtime import UsageError
 
-CALM = Glance(
+CALM = ClusterSample(
     status="live",
     controller=1,
     epoch=7,

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 from kazoo.exceptions import KazooException
 
-from kcm.demo.comparison import Comparison, Outcome
+from kcm.demo.comparison import Comparison, StepOutcome
 from kcm.demo.steps import STORY
 
 if TYPE_CHECKING:
-    from kcm.demo.board import Board
     from kcm.demo.scene import Scene
     from kcm.demo.screen import Screen
-    from kcm.demo.steps import Step
+    from kcm.demo.steps import StoryStep
+    from kcm.demo.story_state import StoryState
 
 BASELINE_TITLE = "the cluster as it starts, without topics"
 POLL_S = 0.05  # how often it is checked, between steps, that all still runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class StoryPace:
     """How long the story waits; its steps are the same at any pace."""
 
     quiet_s: float
@@ -34,17 +34,17 @@ class Pace:
     """Until when a step must have come to its end."""
 
 
-UNHURRIED = Pace(quiet_s=1.0, look_s=3.0, deadline_s=45.0)
-FAST = Pace(quiet_s=0.4, look_s=0.0, deadline_s=45.0)
+UNHURRIED = StoryPace(quiet_s=1.0, look_s=3.0, deadline_s=45.0)
+FAST = StoryPace(quiet_s=0.4, look_s=0.0, deadline_s=45.0)
 
 
-class Teller:
+class Storyteller:
     """The story on one scene."""
 
-    def __init__(self, scene: Scene, board: Board, screen: Screen, pace: Pace) -> None:
+    def __init__(self, scene: Scene, story: StoryState, screen: Screen, pace: StoryPace) -> None:
         """Tell it at this pace on this screen."""
         self._scene = scene
-        self._board = board
+        self._story = story
         self._screen = screen
         self._pace = pace
         self._comparison = Comparison(
@@ -55,7 +55,7 @@ class Teller:
             deadline_s=pace.deadline_s,
             check=scene.check,
         )
-        board.steps = 1 + len(STORY)
+        story.steps = 1 + len(STORY)
 
     def tell(self) -> None:
         """Tell all steps, the baseline first; end early when a step could not be done at all."""
@@ -69,7 +69,7 @@ class Teller:
             if step.linger:
                 self._look()
 
-    def _begin(self) -> Outcome:
+    def _begin(self) -> StepOutcome:
         """Note what the cluster is before anything is done to it, and count from there."""
         self._announce(1, BASELINE_TITLE)
         brokers = tuple(self._scene.cluster.brokers)
@@ -81,22 +81,22 @@ class Teller:
             "nothing yet", lambda now: now.brokers == brokers and now.elections == 0
         )
         # What is compared here has long been true, so there is no delay to tell.
-        outcome = Outcome(
+        outcome = StepOutcome(
             done=outcome.done, truth=outcome.truth, shown=outcome.shown, problem=outcome.problem
         )
         self._note(outcome)
         self._look()
         return outcome
 
-    def _tell_step(self, step: Step, previous: Outcome) -> Outcome:
+    def _tell_step(self, step: StoryStep, previous: StepOutcome) -> StepOutcome:
         """Do what the step does and wait for what comes of it."""
         before = previous.truth
         if before is None:
-            return Outcome(done=step.title, problem="ZooKeeper could not be read")
+            return StepOutcome(done=step.title, problem="ZooKeeper could not be read")
         try:
             done = step.act(self._scene.cluster, before)
         except (KafkaException, KazooException, TimeoutError) as error:
-            return Outcome(done=step.title, problem=f"it could not be done: {error}")
+            return StepOutcome(done=step.title, problem=f"it could not be done: {error}")
         return self._comparison.settle(
             done,
             lambda now: step.expected(before, now),
@@ -105,12 +105,12 @@ class Teller:
         )
 
     def _announce(self, number: int, title: str) -> None:
-        self._board.step, self._board.title = number, title
+        self._story.step, self._story.title = number, title
         self._screen.step()
 
-    def _note(self, outcome: Outcome) -> None:
-        self._board.outcomes.append(outcome)
-        self._screen.outcome(len(self._board.outcomes), outcome)
+    def _note(self, outcome: StepOutcome) -> None:
+        self._story.outcomes.append(outcome)
+        self._screen.outcome(len(self._story.outcomes), outcome)
 
     def _look(self) -> None:
         """Leave time to look, and notice what dies meanwhile."""

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kcm.demo.cluster import WatchedCluster
-    from kcm.demo.comparison import Outcome
+    from kcm.demo.comparison import StepOutcome
     from kcm.demo.monitor import Monitor
-    from kcm.demo.truth import Figures
+    from kcm.demo.truth import TrueFigures
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Component:
 
 
 @dataclass(slots=True)
-class Board:
+class StoryState:
     """Everything that a screen shows. Times are seconds of the monotonic clock."""
 
     began: float = field(default_factory=time.monotonic)
@@ -41,7 +41,7 @@ class Board:
     step: int = 0
     """The number of the step that is under way, from 1 on; 0 before the first."""
     title: str = "starting real servers"
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[StepOutcome] = field(default_factory=list)
 
     @property
     def elapsed_s(self) -> float:
@@ -49,15 +49,15 @@ class Board:
         return time.monotonic() - self.began
 
     @property
-    def truth(self) -> Figures | None:
+    def truth(self) -> TrueFigures | None:
         """ZooKeeper's truth now; None when it has not been read."""
-        latest = self.cluster.truth.sightings.latest if self.cluster else None
+        latest = self.cluster.truth.observations.latest if self.cluster else None
         return latest.figures if latest else None
 
     @property
-    def shown(self) -> Figures | None:
+    def shown(self) -> TrueFigures | None:
         """What the monitor shows now; None when it shows nothing."""
-        latest = self.monitor.sightings.latest if self.monitor else None
+        latest = self.monitor.observations.latest if self.monitor else None
         return latest.figures if latest else None
 
     @property

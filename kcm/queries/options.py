@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from kcm.cli.written import printable, read_milliseconds
+from kcm.cli.text import printable, read_milliseconds
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, UnreachableError, UsageError
@@ -94,30 +94,30 @@ def printing() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        nobody_reads()
+        discard_output()
 
 
-def nobody_reads() -> None:
+def discard_output() -> None:
     """Write to nowhere from now on, so that Python ends without a complaint."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def doubt(told: dict[str, Any], now_ms: int) -> str | None:
+def doubt(answer: dict[str, Any], now_ms: int) -> str | None:
     """Return in one line why an answer's figures are not to be trusted; None: they are live."""
-    verdict = told["completeness"]
+    verdict = answer["completeness"]
     if verdict["status"] == "live":
         return None
     since = "" if verdict["since"] is None else f" for {ago(verdict['since'], now_ms)}"
     by = "" if verdict["stage"] is None else f", by the {verdict['stage']}"
     return printable(
-        f"the figures of {told['name']} are {verdict['status']}{since}{by}: what follows is what "
+        f"the figures of {answer['name']} are {verdict['status']}{since}{by}: what follows is what "
         "was known last, not what is true now; kcm status tells more"
     )
 
 
-def tell_doubt(told: dict[str, Any], *, as_json: bool) -> None:
+def print_doubt(answer: dict[str, Any], *, as_json: bool) -> None:
     """Print the doubt about an answer before it, beside the JSON on standard error."""
-    line = doubt(told, clock_ms())
+    line = doubt(answer, clock_ms())
     if line is None:
         return
     if as_json:
@@ -126,11 +126,11 @@ def tell_doubt(told: dict[str, Any], *, as_json: bool) -> None:
         console().print(Text(line, style="bold red"), soft_wrap=True)
 
 
-def looks(
+def poll(
     ask: Callable[[], T],
     *,
     every_s: float,
-    on_away: Callable[[KcmError], None] | None = None,
+    on_unreachable: Callable[[KcmError], None] | None = None,
     begun: bool = False,
 ) -> Iterator[T]:
     """Yield what is told, again and again; an exporter that goes away is waited for.
@@ -141,21 +141,21 @@ def looks(
     away = False
     while True:
         try:
-            told = ask()
+            answer = ask()
         except (UnreachableError, UsageError) as error:
             # An exporter that has just started does not know the cluster yet.
             if not begun:
                 raise
             if not away:
-                (on_away or _tell_away)(error)
+                (on_unreachable or _print_unreachable)(error)
             away = True
         else:
             begun, away = True, False
-            yield told
+            yield answer
         time.sleep(every_s)
 
 
-def _tell_away(error: KcmError) -> None:
+def _print_unreachable(error: KcmError) -> None:
     sys.stderr.write(f"kcm: {error}; waiting for it\n")
 
 
