@@ -14,21 +14,21 @@ from controller_model.kafka.elections import Strategy
 from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.states import PartitionState
 from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.cluster.znode_reader import TreeReader
+from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.controller.context import ControllerContext
 from controller_simulator.controller.controller_io import (
     PREFERRED_ELECTION_PATH,
-    ControllerWork,
+    ControllerIO,
     Transition,
 )
 from controller_simulator.controller.partition_machine import PartitionStateMachine
+from controller_simulator.controller.phases import ElectionStep
 from controller_simulator.controller.reassignment import Reassignments
 from controller_simulator.controller.replica_machine import ReplicaStateMachine
-from controller_simulator.controller.steps import Step
 from controller_simulator.controller.topic_deletion import TopicDeletionManager
 from controller_simulator.zookeeper.payload_writers import encode_feature
+from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode
 
 FEATURE_PATH = "/feature"
 
@@ -50,46 +50,56 @@ class ActiveController:
         self._tree = tree
         self._settings = settings
         self.session = session
-        self.reader = TreeReader(tree, unclean_by_default=settings.unclean_leader_election)
+        self.reader = ZnodeReader(tree, unclean_by_default=settings.unclean_leader_election)
         self.context = ControllerContext(
             controller_id=broker, epoch=epoch, epoch_zk_version=epoch_zk_version
         )
-        self.work = ControllerWork(
+        self.io = ControllerIO(
             self.context,
             self.reader,
             leader_recovery_supported=settings.leader_recovery_supported,
         )
-        self.partitions = PartitionStateMachine(self.work)
-        self.replicas = ReplicaStateMachine(self.work)
+        self.partitions = PartitionStateMachine(self.io)
+        self.replicas = ReplicaStateMachine(self.io)
         self.deletion = TopicDeletionManager(
-            self.work, self.replicas, self.partitions, delete_topic_enable=settings.delete_topic
+            self.io, self.replicas, self.partitions, delete_topic_enable=settings.delete_topic
         )
-        self.reassignments = Reassignments(self.work, self.replicas, self.partitions, self.deletion)
-        self._steps: dict[Step, Callable[[], object]] = {
-            Step.SET_UP_FEATURES: self._set_up_features,
-            Step.DELETE_LOG_DIR_EVENTS: lambda: self.delete_children("/log_dir_event_notification"),
-            Step.DELETE_ISR_CHANGES: lambda: self.delete_children("/isr_change_notification"),
-            Step.READ_BROKERS: self._read_brokers,
-            Step.READ_TOPICS: self._read_topics,
-            Step.READ_ASSIGNMENTS: self._read_assignments,
-            Step.READ_LEADERSHIP: lambda: self.read_leadership(self.context.all_partitions()),
-            Step.START_TOPIC_DELETION: self._start_topic_deletion,
-            Step.SEND_METADATA: lambda: self.send_metadata(()),
-            Step.START_REPLICA_MACHINE: self.replicas.startup,
-            Step.START_PARTITION_MACHINE: self.partitions.startup,
-            Step.RESUME_REASSIGNMENTS: self._resume_reassignments,
-            Step.TRY_TOPIC_DELETION: self.deletion.try_topic_deletion,
-            Step.RESUME_PREFERRED_ELECTION: self._resume_preferred_election,
+        self.reassignments = Reassignments(self.io, self.replicas, self.partitions, self.deletion)
+        self._steps = self._failover_steps()
+
+    def _failover_steps(self) -> dict[ElectionStep, Callable[[], object]]:
+        """Return what each step of the failover does, of those that do more than watch or start."""
+        return {
+            ElectionStep.SET_UP_FEATURES: self._set_up_features,
+            ElectionStep.DELETE_LOG_DIR_EVENTS: lambda: self.delete_children(
+                "/log_dir_event_notification"
+            ),
+            ElectionStep.DELETE_ISR_CHANGES: lambda: self.delete_children(
+                "/isr_change_notification"
+            ),
+            ElectionStep.READ_BROKERS: self._read_brokers,
+            ElectionStep.READ_TOPICS: self._read_topics,
+            ElectionStep.READ_ASSIGNMENTS: self._read_assignments,
+            ElectionStep.READ_LEADERSHIP: lambda: self.read_leadership(
+                self.context.all_partitions()
+            ),
+            ElectionStep.START_TOPIC_DELETION: self._start_topic_deletion,
+            ElectionStep.SEND_METADATA: lambda: self.send_metadata(()),
+            ElectionStep.START_REPLICA_MACHINE: self.replicas.startup,
+            ElectionStep.START_PARTITION_MACHINE: self.partitions.startup,
+            ElectionStep.RESUME_REASSIGNMENTS: self._resume_reassignments,
+            ElectionStep.TRY_TOPIC_DELETION: self.deletion.try_topic_deletion,
+            ElectionStep.RESUME_PREFERRED_ELECTION: self._resume_preferred_election,
         }
 
     def commit(self) -> Transition:
         """Write what was decided, and return it; that creates are refused is Kafka's own way."""
-        done = self.work.take()
+        done = self.io.take()
         for write in done.writes:
             self._tree.attempt(write, session=self.session)
         return done
 
-    def run(self, step: Step) -> None:
+    def run(self, step: ElectionStep) -> None:
         """Do one step of the failover; those that only set up watches or threads do nothing here."""
         self._steps.get(step, lambda: None)()
 
@@ -108,7 +118,7 @@ class ActiveController:
     def delete_children(self, path: str) -> None:
         """Delete all notifications below a znode."""
         for name in self.reader.children(path):
-            self.work.write(DeleteZnode(f"{path}/{name}"))
+            self.io.write(DeleteZnode(f"{path}/{name}"))
 
     def _read_brokers(self) -> None:
         self.context.live_broker_epochs = self.reader.broker_epochs()
@@ -136,7 +146,7 @@ class ActiveController:
     def read_leadership(self, partitions: Iterable[TopicPartition]) -> None:
         """Take in what ZooKeeper, and this step, say of leaders (updateLeaderAndIsrCache)."""
         for partition in partitions:
-            state = self.work.partition_state(partition)
+            state = self.io.partition_state(partition)
             if state is not None:
                 self.context.leadership[partition] = state
 
@@ -164,14 +174,14 @@ class ActiveController:
             and not self.context.is_queued_for_deletion(partition.topic)
         ]
         self.partitions.handle_state_changes(pending, PartitionState.ONLINE, Strategy.PREFERRED)
-        self.work.write(DeleteZnode(PREFERRED_ELECTION_PATH))
+        self.io.write(DeleteZnode(PREFERRED_ELECTION_PATH))
 
     def leads_preferred(self, partition: TopicPartition) -> bool:
-        """Tell whether the first replica leads, as the controller remembers it."""
+        """Return whether the first replica leads, as the controller remembers it."""
         state = self.context.leadership.get(partition)
         first = self.context.replicas_of(partition)[0]
         return state is not None and state.leader_and_isr.leader == first
 
     def send_metadata(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell all registered brokers of these partitions, and of who is registered."""
-        self.work.send_update_metadata(self.context.live_or_shutting_down_brokers, partitions)
+        """Send all registered brokers these partitions, and who is registered."""
+        self.io.send_update_metadata(self.context.live_or_shutting_down_brokers, partitions)

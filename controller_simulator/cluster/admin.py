@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.broker import create_recursive
 from controller_simulator.cluster.cluster import SimulatedCluster
 from controller_simulator.cluster.events import AlterReassignments, ElectLeaders
 from controller_simulator.cluster.operations import (
@@ -27,15 +28,13 @@ from controller_simulator.cluster.operations import (
     ReassignByZnode,
     Replicas,
 )
-from controller_simulator.cluster.registration import create_recursive
-from controller_simulator.cluster.znode_reader import TreeReader
+from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.controller.controller_io import (
     PREFERRED_ELECTION_PATH,
     REASSIGN_PARTITIONS_PATH,
     topic_path,
 )
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH
-from controller_simulator.zookeeper.commits import ZooKeeperCode
 from controller_simulator.zookeeper.payload_writers import (
     encode_config,
     encode_config_change,
@@ -43,7 +42,13 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_reassign_partitions,
     encode_topic,
 )
-from controller_simulator.zookeeper.writes import CheckZnode, CreateZnode, Multi, SetZnode
+from controller_simulator.zookeeper.transactions import (
+    CheckZnode,
+    CreateZnode,
+    Multi,
+    SetZnode,
+    ZooKeeperCode,
+)
 
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 
@@ -55,7 +60,7 @@ class Administrator:
         """Ask this cluster."""
         self._cluster = cluster
         self._tree = cluster.tree
-        self._reader = TreeReader(cluster.tree)
+        self._reader = ZnodeReader(cluster.tree)
         self._asks: dict[type, Callable[[Any], str | None]] = {
             CreateTopic: self._create_topic,
             CreatePartitions: self._create_partitions,
@@ -92,7 +97,7 @@ class Administrator:
         with_id = self._cluster.settings.topic_ids
         data = encode_topic(
             dict(enumerate(asked.assignment)),
-            topic_id=self._cluster.chance.topic_id(asked.topic) if with_id else None,
+            topic_id=self._cluster.choices.topic_id(asked.topic) if with_id else None,
         )
         create_recursive(self._tree, topic_path(asked.topic), data.decode(), session=session)
         return None
@@ -193,7 +198,7 @@ class Administrator:
 
 
 def _is_consistent(assignment: tuple[Replicas, ...]) -> bool:
-    """Tell whether all partitions have as many replicas, at least one, and none twice."""
+    """Return whether all partitions have as many replicas, at least one, and none twice."""
     return (
         bool(assignment)
         and len({len(replicas) for replicas in assignment}) == 1

@@ -1,6 +1,6 @@
 """A broker of the simulator: its session, its replicas, and how it obeys the controller.
 
-The rule: a broker knows what the controller's requests told it and no more. It leads and follows
+The rule: a broker knows what the controller's requests contained and no more. It leads and follows
 under the leader epochs that it accepted, and asks for an ISR as Kafka's leaders do: a follower
 joins when it fetches from this leader under this epoch, and goes when it has fallen behind.
 Sources (Kafka 3.9): kafka.server.ReplicaManager, kafka.cluster.Partition (maybeExpandIsr,
@@ -9,6 +9,7 @@ maybeShrinkIsr), kafka.server.KafkaServer (startup).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,7 +21,8 @@ from controller_simulator.cluster.events import (
     LeaderAndIsrResponse,
     StopReplicaResponse,
 )
-from controller_simulator.cluster.leadership import EventHandlers
+from controller_simulator.cluster.leadership import LOG_DIR_EVENTS_PATH, EventHandlers
+from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.leader_and_isr_receiver import (
     Errors,
     ReplicaManager,
@@ -29,12 +31,20 @@ from controller_simulator.controller.leader_and_isr_receiver import (
     receive_stop_replica,
     receive_update_metadata,
 )
+from controller_simulator.controller.leader_and_isr_receiver import fail_log_dir as lose_log_dir
 from controller_simulator.controller.lifecycle import Lifecycle
 from controller_simulator.controller.requests import (
     LeaderAndIsrRequest,
     Request,
     StopReplicaRequest,
 )
+from controller_simulator.zookeeper.payload_writers import (
+    encode_broker,
+    encode_cluster_id,
+    encode_log_dir_event,
+)
+from controller_simulator.zookeeper.transactions import CreateZnode, Multi, SetZnode, ZooKeeperCode
+from controller_simulator.zookeeper.tree import ZnodeTree, parent_of
 
 PERSISTENT_PATHS = (
     "/consumers",
@@ -54,9 +64,11 @@ PERSISTENT_PATHS = (
 )
 """What every broker makes sure of when it starts, in this order (kafka.zk.ZkData.PersistentZkPaths)."""
 
+CLUSTER_ID_PATH = "/cluster/id"
+
 
 class Hosted(msgspec.Struct):
-    """A replica that serves: what its broker was last told of the partition, or was answered."""
+    """A replica that serves: the newest state of its partition, from a request or an answer."""
 
     leader: int
     leader_epoch: int
@@ -77,17 +89,17 @@ class SimulatedBroker:
     running: bool = True
     stalled: bool = False
     stopping: bool = False
-    """It shuts down: it leads on where nobody else can, and follows no more."""
+    """It shuts down: it leads on where no other can, and follows no more."""
     controller: EventHandlers | None = None
     """Its event handlers while it is the controller."""
     hosted: dict[TopicPartition, Hosted] = field(default_factory=dict)
     isr_changes: list[TopicPartition] = field(default_factory=list)
-    """ISRs that it wrote itself and has not told the controller of (before 2.7)."""
+    """ISRs that it wrote itself and has not announced to the controller (before 2.7)."""
 
     def receive(
         self, request: Request, *, deleting: frozenset[str]
     ) -> LeaderAndIsrResponse | StopReplicaResponse | None:
-        """Obey a request; return the answer that the controller waits for, None for no matter.
+        """Obey a request; return the answer that the controller waits for, None if it waits for none.
 
         It waits for what became of replicas, and of deleted ones of topics that are `deleting`.
         """
@@ -147,12 +159,12 @@ class SimulatedBroker:
     # --- as a leader ------------------------------------------------------------------------
 
     def leads(self, partition: TopicPartition) -> bool:
-        """Tell whether it takes itself for the partition's leader."""
+        """Return whether it believes that it leads the partition."""
         hosted = self.hosted.get(partition)
         return hosted is not None and hosted.leader == self.id
 
     def fetches(self, partition: TopicPartition, leader: SimulatedBroker) -> bool:
-        """Tell whether it follows this leader, under the leader's own epoch."""
+        """Return whether it follows this leader, under the leader's own epoch."""
         ours, theirs = self.hosted.get(partition), leader.hosted.get(partition)
         return (
             self.running
@@ -179,6 +191,54 @@ class SimulatedBroker:
         hosted = self.hosted[event.partition]
         hosted.isr = event.leader_and_isr.isr
         hosted.partition_epoch = partition_epoch
+
+
+def create_recursive(tree: ZnodeTree, path: str, data: str = "", *, session: int) -> bool:
+    """Create a znode and what is missing above it; return whether it was not there.
+
+    As KafkaZkClient.createRecursive it tries first and checks later, so refusals take zxids.
+    """
+    answer = tree.attempt(CreateZnode(path, data), session=session)
+    if answer is ZooKeeperCode.NO_NODE:
+        create_recursive(tree, parent_of(path), session=session)
+        answer = tree.attempt(CreateZnode(path, data), session=session)
+    return answer is not ZooKeeperCode.NODE_EXISTS
+
+
+def start_znodes(tree: ZnodeTree, session: int, choices: Choices) -> None:
+    """Make sure of the containers and of the cluster's id, as every start does."""
+    for path in PERSISTENT_PATHS:
+        create_recursive(tree, path, session=session)
+    if tree.find(CLUSTER_ID_PATH) is None:
+        data = encode_cluster_id(choices.cluster_id()).decode()
+        create_recursive(tree, CLUSTER_ID_PATH, data, session=session)
+
+
+def register(tree: ZnodeTree, session: int, broker: int, settings: SimulatorSettings) -> int:
+    """Register a broker in one transaction of create and set; return its epoch, the czxid."""
+    path = f"/brokers/ids/{broker}"
+    port = settings.first_port + broker
+    data = encode_broker(
+        [("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)],
+        timestamp=tree.time_ms,
+        version=5 if settings.alter_partition else 4,
+    )
+    tree.write(
+        Multi((CreateZnode(path, "", session), SetZnode(path, data.decode(), 0))), session=session
+    )
+    return tree.at(path).czxid
+
+
+def fail_log_dir(
+    tree: ZnodeTree, run: SimulatedBroker, partitions: Iterable[TopicPartition]
+) -> None:
+    """Let a broker lose a log directory with these replicas, and announce it to the controller."""
+    lost = [partition for partition in partitions if partition in run.hosted]
+    run.manager = lose_log_dir(run.manager, lost)
+    for partition in lost:
+        del run.hosted[partition]
+    path = tree.next_in_sequence(f"{LOG_DIR_EVENTS_PATH}/log_dir_event_")
+    tree.attempt(CreateZnode(path, encode_log_dir_event(run.id).decode()), session=run.session)
 
 
 def _failed(response: Response, error: Errors) -> tuple[TopicPartition, ...]:

@@ -1,8 +1,8 @@
-"""The running parts of the simulator: who is told what, and when.
+"""The event loop of the simulator: which broker handles which event, and in which order.
 
-The rule: one event at a time. What was written fires the watches; first every broker learns who
-the controller is, then the controller handles its events, and only when it has none left do
-followers catch up. Nothing here decides anything: that is for the modules that state Kafka's rules.
+The rule: one event at a time. Writes fire watches; first every broker learns who the controller is,
+then the controller handles its events, and only when it has none left do followers catch up.
+Nothing here decides anything: that is for the modules that hold Kafka's rules.
 """
 
 from __future__ import annotations
@@ -17,30 +17,36 @@ from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.events import (
     AlterPartition,
     ControllerEvent,
+    ControllerSignal,
     LeaderAndIsrResponse,
-    Signal,
     StateChange,
     TopicUncleanEnable,
     event_of,
 )
 from controller_simulator.cluster.leadership import ISR_CHANGES_PATH, EventHandlers
-from controller_simulator.cluster.settings import Chance, SimulatorSettings
+from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import state_path
-from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Outcome, handle
-from controller_simulator.controller.phases import Event, Phase
+from controller_simulator.controller.lifecycle import CONTROLLER_PATH, TransitionOutcome, handle
+from controller_simulator.controller.phases import ElectionStep, LifecycleEvent, Phase
 from controller_simulator.controller.requests import LeaderAndIsrRequest, Request
-from controller_simulator.controller.steps import Step
-from controller_simulator.zookeeper.commits import Commit, Committed, Created, Removed
 from controller_simulator.zookeeper.payload_writers import encode_partition_state, encode_partitions
+from controller_simulator.zookeeper.transactions import (
+    Commit,
+    Committed,
+    ControllerMovedError,
+    Created,
+    CreateZnode,
+    Removed,
+    SetZnode,
+)
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import ControllerMovedError, CreateZnode, SetZnode
 
 CONFIG_CHANGES = "/config/changes/"
 TOPIC_ENTITIES = "topics/"
 
 MOST_FAILED_FAILOVERS = 5
-"""After so many nobody stands for election again before the next operation.
+"""After so many no broker tries to be elected before the next operation.
 
 A failover that meets what Kafka does not handle gives /controller away, and the next broker meets
 the same: real clusters go on like that for ever.
@@ -50,16 +56,16 @@ the same: real clusters go on like that for ever.
 class SimulatedCluster:
     """A ZooKeeper, brokers, and the one of them that is the controller."""
 
-    def __init__(self, tree: ZnodeTree, settings: SimulatorSettings, chance: Chance) -> None:
+    def __init__(self, tree: ZnodeTree, settings: SimulatorSettings, choices: Choices) -> None:
         """Begin with this ZooKeeper and no brokers."""
         self.tree = tree
         self.settings = settings
-        self.chance = chance
+        self.choices = choices
         self.brokers: dict[int, SimulatedBroker] = {}
         """The last run of each broker that was ever started."""
         self._seen = len(tree.commits)
         self._failed_failovers = 0
-        self._lives: deque[tuple[SimulatedBroker, Event]] = deque()
+        self._lifecycle_events: deque[tuple[SimulatedBroker, LifecycleEvent]] = deque()
         self._events: deque[ControllerEvent] = deque()
         self._queued: set[ControllerEvent] = set()
         self._inboxes: dict[int, list[Request]] = {}
@@ -88,17 +94,17 @@ class SimulatedCluster:
             before = len(self.tree.commits)
             self._propagate_isr_changes()
             if self.settings.auto_leader_rebalance:
-                self._events.append(Signal.AUTO_REBALANCE)
+                self._events.append(ControllerSignal.AUTO_REBALANCE)
             self.run()
             if len(self.tree.commits) == before:
                 return
 
-    def tell(self, run: SimulatedBroker, event: Event) -> None:
-        """Give a broker an event about who is the controller; its turn comes."""
-        self._lives.append((run, event))
+    def notify(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
+        """Queue an event about the controller's election for a broker."""
+        self._lifecycle_events.append((run, event))
 
     def forget(self, run: SimulatedBroker) -> None:
-        """Take note that a broker's process is gone, with all that it knew."""
+        """Remove a broker's process, with everything in its memory."""
         run.running = False
         run.controller = None
         run.hosted.clear()
@@ -137,17 +143,17 @@ class SimulatedCluster:
     def run(self) -> None:
         """Handle events, and let followers catch up, until both are done."""
         while True:
-            self._notify()
-            if self._lives:
-                self._live(*self._lives.popleft())
+            self._fire_watches()
+            if self._lifecycle_events:
+                self._handle_lifecycle_event(*self._lifecycle_events.popleft())
                 if self._failed_failovers > MOST_FAILED_FAILOVERS:
-                    self._lives.clear()
+                    self._lifecycle_events.clear()
             elif self._drop_slow_follower():
                 continue
             elif self._events and not self._is_controller_stalled():
                 self.control(self._take())
             elif self._unsettled:
-                partition = self.chance.catches_up(self._unsettled.keys())
+                partition = self.choices.catches_up(self._unsettled.keys())
                 if not self._expand_isr(partition):
                     del self._unsettled[partition]
             else:
@@ -166,36 +172,36 @@ class SimulatedCluster:
         return event
 
     def _is_controller_stalled(self) -> bool:
-        """Tell whether events have to wait for the controller to wake."""
+        """Return whether events have to wait until the controller's process goes on."""
         run = self.controller
         return run is not None and run.stalled
 
-    def _notify(self) -> None:
-        """Fire the watches on what was written since the last time."""
+    def _fire_watches(self) -> None:
+        """Fire the watches of everything written since the last time."""
         commits = self.tree.commits
         while self._seen < len(commits):
             commit = commits[self._seen]
             self._seen += 1
             for write in commit.writes:
                 if write.path == CONTROLLER_PATH:
-                    self._notify_of_controller(write)
+                    self._fire_watches_of_controller(write)
                 elif isinstance(write, Created) and write.path.startswith(CONFIG_CHANGES):
-                    self._notify_of_config(write)
+                    self._fire_watches_of_config(write)
                 event = event_of(write)
                 if event is not None:
                     self._put(event)
 
-    def _notify_of_controller(self, write: Committed) -> None:
+    def _fire_watches_of_controller(self, write: Committed) -> None:
         runs = [b for b in self.brokers.values() if b.running and not b.stalled]
-        event = Event.CONTROLLER_CHANGE
+        event = LifecycleEvent.CONTROLLER_CHANGE
         if isinstance(write, Removed) and runs:
-            event = Event.REELECT
-            fastest = self.chance.first(tuple(sorted(run.id for run in runs)))
+            event = LifecycleEvent.REELECT
+            fastest = self.choices.first(tuple(sorted(run.id for run in runs)))
             runs.sort(key=lambda run: (run.id != fastest, run.id))
-        self._lives.extend((run, event) for run in runs)
+        self._lifecycle_events.extend((run, event) for run in runs)
 
-    def _notify_of_config(self, write: Created) -> None:
-        """Tell the controller that unclean leader election was enabled for a topic."""
+    def _fire_watches_of_config(self, write: Created) -> None:
+        """Notify the controller that unclean leader election was enabled for a topic."""
         entity = decode_config_change(write.data.encode())
         run = self.controller
         if run is None or run.controller is None or not entity.startswith(TOPIC_ENTITIES):
@@ -204,14 +210,14 @@ class SimulatedCluster:
         if run.controller.controller.reader.unclean_leader_election(topic):
             self._events.append(TopicUncleanEnable(topic))
 
-    def _live(self, run: SimulatedBroker, event: Event) -> None:
-        """Let an event change who is the controller."""
+    def _handle_lifecycle_event(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
+        """Handle an event of the election, and do the steps of a failover that follows."""
         outcome = handle(run.life, event, self.tree, session=run.session)
         self._became(run, outcome)
         while (step := run.life.next_step) is not None and run.controller is not None:
             self._fail_over(run, run.controller, step)
 
-    def _became(self, run: SimulatedBroker, outcome: Outcome) -> None:
+    def _became(self, run: SimulatedBroker, outcome: TransitionOutcome) -> None:
         began = outcome.life.epoch != run.life.epoch
         run.life = outcome.life
         if outcome.steps or not run.life.is_active:
@@ -227,24 +233,24 @@ class SimulatedCluster:
             )
             run.controller = EventHandlers(active, self.tree, self.settings)
 
-    def _fail_over(self, run: SimulatedBroker, handlers: EventHandlers, step: Step) -> None:
+    def _fail_over(self, run: SimulatedBroker, handlers: EventHandlers, step: ElectionStep) -> None:
         """Do a step of a failover."""
-        event = Event.STEP_DONE
+        event = LifecycleEvent.STEP_DONE
         try:
-            with handlers.controller.work.event():
+            with handlers.controller.io.event():
                 handlers.controller.run(step)
             done = handlers.controller.commit()
         except ControllerMovedError:
-            event = Event.CONTROLLER_MOVED
+            event = LifecycleEvent.CONTROLLER_MOVED
         else:
             self.deliver(done.requests)
-            if done.broken_off is not None:
-                event = Event.FAILED
+            if done.aborted is not None:
+                event = LifecycleEvent.FAILED
                 self._failed_failovers += 1
         self._became(run, handle(run.life, event, self.tree, session=run.session))
 
     def control(self, event: ControllerEvent) -> object:
-        """Let the controller handle an event now; return its answer, None when there is nobody."""
+        """Let the controller handle an event now; return its answer, None without a controller."""
         run = self.controller
         if run is None or run.controller is None or run.stalled:
             return None
@@ -253,7 +259,7 @@ class SimulatedCluster:
             answer = handlers.handle(event)
             requests = handlers.controller.commit().requests
         except ControllerMovedError:
-            self._lives.append((run, Event.CONTROLLER_MOVED))
+            self._lifecycle_events.append((run, LifecycleEvent.CONTROLLER_MOVED))
             return None
         if isinstance(event, AlterPartition) and isinstance(answer, LeaderIsrAndControllerEpoch):
             self.brokers[event.broker].altered(event, partition_epoch=answer.partition_epoch)
@@ -288,8 +294,8 @@ class SimulatedCluster:
     # --- in-sync replicas -------------------------------------------------------------------
 
     def _drop_slow_follower(self) -> bool:
-        """Let a leader drop a follower that has fallen behind, if chance has it so."""
-        slow = self.chance.falls_behind()
+        """Let a leader drop a follower that has fallen behind, if `choices` names one."""
+        slow = self.choices.falls_behind()
         if slow is None:
             return False
         partition, follower = slow
@@ -299,16 +305,15 @@ class SimulatedCluster:
         )
 
     def take_back(self, run: SimulatedBroker) -> None:
-        """Let leaders take a follower back into the ISR that shuts down, if chance has it so.
+        """Let leaders take a follower that shuts down back into the ISR, if `choices` names one.
 
-        A leader reads for a fetch under its lock and counts it after that: under a new epoch, if it
-        was told of one meanwhile (Partition.fetchRecords). Since 2.7 the controller refuses such an
-        ISR.
+        A leader reads for a fetch under its lock and counts it after that: under a new epoch, if one
+        came meanwhile (Partition.fetchRecords). Since 2.7 the controller refuses such an ISR.
         """
         if self.settings.alter_partition:
             return
         is_altered = True
-        while is_altered and (partition := self.chance.taken_back(run.id)) is not None:
+        while is_altered and (partition := self.choices.taken_back(run.id)) is not None:
             is_altered = self._alter_led_isr(partition, lambda isr: (*isr, run.id))
 
     def _expand_isr(self, partition: TopicPartition) -> bool:
@@ -325,14 +330,14 @@ class SimulatedCluster:
                 and follower.fetches(partition, leader)
             )
             if caught_up:
-                joins = self.chance.joins(partition, hosted.isr, caught_up)
+                joins = self.choices.joins(partition, hosted.isr, caught_up)
                 return self._alter_isr(leader, partition, (*hosted.isr, joins))
         return False
 
     def _alter_led_isr(
         self, partition: TopicPartition, alter: Callable[[tuple[int, ...]], tuple[int, ...]]
     ) -> bool:
-        """Let who takes itself for the leader change its ISR; return whether it was changed."""
+        """Let the broker that believes it leads change its ISR; return whether it was changed."""
         return any(
             leader.leads(partition)
             and self._alter_isr(leader, partition, alter(leader.hosted[partition].isr))
@@ -361,7 +366,7 @@ class SimulatedCluster:
         return True
 
     def _propagate_isr_changes(self) -> None:
-        """Let leaders tell of the ISRs that they wrote themselves (ZkAlterPartitionManager)."""
+        """Let leaders announce the ISRs that they wrote themselves (ZkAlterPartitionManager)."""
         for leader in self.brokers.values():
             if leader.running and leader.isr_changes:
                 changed = tuple(dict.fromkeys(leader.isr_changes))

@@ -13,10 +13,10 @@ import msgspec
 
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.zookeeper.commits import Changed, Committed, Created, Removed
+from controller_simulator.zookeeper.transactions import Changed, Committed, Created, Removed
 
 
-class Signal(enum.StrEnum):
+class ControllerSignal(enum.StrEnum):
     """Events that come from watches and carry nothing."""
 
     BROKER_CHANGE = "BrokerChange"
@@ -92,7 +92,7 @@ class LeaderAndIsrResponse(msgspec.Struct, frozen=True):
 
 
 ControllerEvent = (
-    Signal
+    ControllerSignal
     | PartitionModifications
     | StateChange
     | TopicUncleanEnable
@@ -105,20 +105,20 @@ ControllerEvent = (
 )
 
 _CHILDREN = {
-    "/brokers/ids": Signal.BROKER_CHANGE,
-    "/brokers/topics": Signal.TOPIC_CHANGE,
-    "/admin/delete_topics": Signal.TOPIC_DELETION,
-    "/isr_change_notification": Signal.ISR_CHANGE_NOTIFICATION,
-    "/log_dir_event_notification": Signal.LOG_DIR_EVENT,
+    "/brokers/ids": ControllerSignal.BROKER_CHANGE,
+    "/brokers/topics": ControllerSignal.TOPIC_CHANGE,
+    "/admin/delete_topics": ControllerSignal.TOPIC_DELETION,
+    "/isr_change_notification": ControllerSignal.ISR_CHANGE_NOTIFICATION,
+    "/log_dir_event_notification": ControllerSignal.LOG_DIR_EVENT,
 }
 _CREATED = {
-    "/admin/reassign_partitions": Signal.ZK_REASSIGNMENT,
-    "/admin/preferred_replica_election": Signal.ZK_PREFERRED_ELECTION,
+    "/admin/reassign_partitions": ControllerSignal.ZK_REASSIGNMENT,
+    "/admin/preferred_replica_election": ControllerSignal.ZK_PREFERRED_ELECTION,
 }
 
 
 def event_of(write: Committed) -> ControllerEvent | None:
-    """Return the event that a controller's watches make of a write; None if none stands there.
+    """Return the event that a controller's watches make of a write; None if no watch is set there.
 
     >>> event_of(Removed("/brokers/ids/3")).value
     'BrokerChange'

@@ -1,6 +1,6 @@
 """What the simulated controller does about leaders and ISRs, and about brokers' answers.
 
-The rule: as in `simulator_controller`: decide over the machines, write nothing here. Sources
+The rule: as in `active_controller`: decide by the state machines, write nothing here. Sources
 (Kafka 3.9): kafka.controller.KafkaController: processReplicaLeaderElection, onReplicaElection,
 checkAndTriggerAutoLeaderRebalance, processAlterPartition, processIsrChangeNotification,
 processLogDirEventNotification, processLeaderAndIsrResponseReceived,
@@ -22,21 +22,21 @@ from controller_simulator.cluster.events import (
     AlterReassignments,
     ControlledShutdown,
     ControllerEvent,
+    ControllerSignal,
     ElectLeaders,
     LeaderAndIsrResponse,
     PartitionModifications,
-    Signal,
     StateChange,
     StopReplicaResponse,
     TopicUncleanEnable,
 )
-from controller_simulator.cluster.members import MemberHandlers
+from controller_simulator.cluster.members import BrokerChangeHandlers
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.topics import TopicHandlers
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import PREFERRED_ELECTION_PATH, BrokenOffError
+from controller_simulator.controller.controller_io import PREFERRED_ELECTION_PATH, AbortedEventError
+from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import DeleteZnode
 
 ISR_CHANGES_PATH = "/isr_change_notification"
 LOG_DIR_EVENTS_PATH = "/log_dir_event_notification"
@@ -53,17 +53,17 @@ class EventHandlers:
         self._context = controller.context
         self._tree = tree
         self._settings = settings
-        self._members = MemberHandlers(controller)
+        self._members = BrokerChangeHandlers(controller)
         topics = TopicHandlers(controller, settings)
-        self._signals: dict[Signal, Callable[[], object]] = {
-            Signal.BROKER_CHANGE: self._members.on_broker_change,
-            Signal.TOPIC_CHANGE: topics.on_topic_change,
-            Signal.TOPIC_DELETION: topics.on_topic_deletion,
-            Signal.ZK_REASSIGNMENT: controller.reassignments.process_znode,
-            Signal.ZK_PREFERRED_ELECTION: self._on_preferred_znode,
-            Signal.ISR_CHANGE_NOTIFICATION: self._on_isr_changes,
-            Signal.LOG_DIR_EVENT: self._on_log_dir_events,
-            Signal.AUTO_REBALANCE: self._on_auto_rebalance,
+        self._signals: dict[ControllerSignal, Callable[[], object]] = {
+            ControllerSignal.BROKER_CHANGE: self._members.on_broker_change,
+            ControllerSignal.TOPIC_CHANGE: topics.on_topic_change,
+            ControllerSignal.TOPIC_DELETION: topics.on_topic_deletion,
+            ControllerSignal.ZK_REASSIGNMENT: controller.reassignments.process_znode,
+            ControllerSignal.ZK_PREFERRED_ELECTION: self._on_preferred_znode,
+            ControllerSignal.ISR_CHANGE_NOTIFICATION: self._on_isr_changes,
+            ControllerSignal.LOG_DIR_EVENT: self._on_log_dir_events,
+            ControllerSignal.AUTO_REBALANCE: self._on_auto_rebalance,
         }
         self._others: dict[type, Callable[[Any], object]] = {
             PartitionModifications: lambda e: topics.on_partition_modifications(e.topic),
@@ -80,10 +80,10 @@ class EventHandlers:
     def handle(self, event: ControllerEvent) -> object:
         """Decide what an event asks for; return what its sender is answered, None if nothing.
 
-        An event that breaks off keeps what it has done, and nobody is answered.
+        An event that is aborted keeps what it has done, and its sender gets no answer.
         """
-        with self.controller.work.event():
-            if isinstance(event, Signal):
+        with self.controller.io.event():
+            if isinstance(event, ControllerSignal):
                 return self._signals[event]()
             return self._others[type(event)](event)
         return None
@@ -104,10 +104,10 @@ class EventHandlers:
         known = set(self._context.all_partitions())
         asked = self.controller.reader.partitions_at(PREFERRED_ELECTION_PATH)
         self._elect([p for p in asked if p in known], Strategy.PREFERRED)
-        self.controller.work.write(DeleteZnode(PREFERRED_ELECTION_PATH))
+        self.controller.io.write(DeleteZnode(PREFERRED_ELECTION_PATH))
 
     def _elect(self, partitions: Iterable[TopicPartition], strategy: Strategy) -> None:
-        """Elect where that is needed; an unclean one is allowed, since somebody asked for it."""
+        """Elect where that is needed; an unclean one is allowed, since an operator asked for it."""
         context = self._context
         chosen = [
             partition
@@ -137,7 +137,7 @@ class EventHandlers:
             if not context.is_queued_for_deletion(partition.topic):
                 replicas = context.replicas_of(partition)
                 if not replicas:
-                    raise BrokenOffError(f"{partition} has no replicas")  # Seq.head
+                    raise AbortedEventError(f"{partition} has no replicas")  # Seq.head
                 by_broker.setdefault(replicas[0], []).append(partition)
         for broker, partitions in by_broker.items():
             imbalanced = [
@@ -169,7 +169,7 @@ class EventHandlers:
         answer = self._alter_partition(event)
         if isinstance(answer, LeaderIsrAndControllerEpoch):
             self.controller.send_metadata((event.partition,))
-            with self.controller.work.event():
+            with self.controller.io.event():
                 self.controller.reassignments.maybe_complete(event.partition)
         return answer
 
@@ -186,7 +186,7 @@ class EventHandlers:
             return error
         if event.leader_and_isr == standing.leader_and_isr:
             return standing
-        state = self.controller.work.update_state(
+        state = self.controller.io.update_state(
             event.partition, event.leader_and_isr, partition_epoch=event.partition_epoch
         )
         context.leadership[event.partition] = state
@@ -214,7 +214,7 @@ class EventHandlers:
         return None if eligible else "INELIGIBLE_REPLICA"
 
     def _on_state_change(self, event: StateChange) -> None:
-        """Look whether a reassignment is through (processPartitionReassignmentIsrChange)."""
+        """Finish a reassignment that is through (processPartitionReassignmentIsrChange)."""
         self.controller.reassignments.maybe_complete(event.partition)
 
     def _on_isr_changes(self) -> None:

@@ -1,6 +1,6 @@
 """What the simulated controller does about brokers that come, go, and shut down.
 
-The rule: as in `simulator_controller`: decide over the machines, write nothing here. Sources
+The rule: as in `active_controller`: decide by the state machines, write nothing here. Sources
 (Kafka 3.9): kafka.controller.KafkaController: processBrokerChange, onBrokerStartup,
 onBrokerFailure, onReplicasBecomeOffline, doControlledShutdown.
 """
@@ -15,7 +15,7 @@ from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_simulator.cluster.active_controller import ActiveController
 
 
-class MemberHandlers:
+class BrokerChangeHandlers:
     """Handles the events of brokers for a controller."""
 
     def __init__(self, controller: ActiveController) -> None:
@@ -52,8 +52,8 @@ class MemberHandlers:
         for broker in brokers:
             context.replicas_on_offline_dirs.pop(broker, None)
         others = [b for b in context.live_or_shutting_down_brokers if b not in brokers]
-        self.controller.work.send_update_metadata(others, ())
-        self.controller.work.send_update_metadata(brokers, context.partitions_with_leaders())
+        self.controller.io.send_update_metadata(others, ())
+        self.controller.io.send_update_metadata(brokers, context.partitions_with_leaders())
         replicas = context.replicas_on(frozenset(brokers))
         self.controller.replicas.handle_state_changes(replicas, ReplicaState.ONLINE)
         self.controller.partitions.trigger_online()
@@ -103,10 +103,10 @@ class MemberHandlers:
         self.controller.partitions.handle_state_changes(
             led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN
         )
-        batch = self.controller.work.new_batch()
+        batch = self.controller.io.new_batch()
         for partition in followed:
             batch.add_stop_replica((broker,), partition, delete=False)
-        self.controller.work.send(batch)
+        self.controller.io.send(batch)
         self.controller.replicas.handle_state_changes(
             [PartitionAndReplica(*partition, broker) for partition in followed],
             ReplicaState.OFFLINE,

@@ -1,4 +1,4 @@
-"""What operators and fate do to a cluster, as records: a script that can be played twice.
+"""What operators do to a cluster and what befalls it, as records: a script to play more than once.
 
 The rule: an operation says what is asked for, never what comes of it, so that one script can be
 played on the simulator and on real servers and the outcomes be compared.
@@ -112,7 +112,7 @@ class ReassignByZnode(msgspec.Struct, frozen=True, tag=True):
 
 
 class DeleteController(msgspec.Struct, frozen=True, tag=True):
-    """Somebody deletes /controller by hand."""
+    """An operator deletes /controller."""
 
 
 class FailLogDir(msgspec.Struct, frozen=True, tag=True):

@@ -1,4 +1,4 @@
-"""A life for a simulated cluster: operations and races drawn by dice that are given.
+"""A random life for a simulated cluster: operations and races drawn by given dice.
 
 The rule: nothing here is random. The same dice give the same life: `random.Random(seed).choice`,
 Hypothesis, or a list of answers. Most operations make sense to the cluster as it is; some do not,
@@ -6,7 +6,7 @@ since operators are people.
 
 >>> import random
 >>> dice = random.Random(7).choice
->>> cluster = Simulator(chance=DrawnChance(dice))
+>>> cluster = Simulator(choices=RandomChoices(dice))
 >>> life = RandomOperations(dice)
 >>> for _ in range(50):
 ...     _ = cluster.perform(life.draw(cluster))
@@ -41,7 +41,7 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.settings import NoChance
+from controller_simulator.cluster.settings import DefaultChoices
 from controller_simulator.cluster.simulator import Simulator
 
 Dice = Callable[[Sequence[Any]], Any]
@@ -52,7 +52,7 @@ FACTORS = (1, 2, 3)
 """Replication factors, and numbers of partitions: small ones make more happen."""
 
 
-class DrawnChance(NoChance):
+class RandomChoices(DefaultChoices):
     """Races end as the dice fall."""
 
     def __init__(self, dice: Dice) -> None:

@@ -1,7 +1,7 @@
-"""How the simulated brokers are configured: what ZooKeeper does not hold, and chance decides.
+"""The settings of simulated brokers, and the choices that real ones make by a race or at random.
 
-The rule: nothing of it is guessed. What real brokers draw at random or lose races for is asked of
-`Chance`, so that a caller may feed a seed, Hypothesis, or what a real cluster did.
+The rule: nothing is guessed and nothing is random. Races and random draws are asked of `Choices`, so
+a caller may give a seed, Hypothesis, or what a real cluster did.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     alter_partition: bool = True
     """inter.broker.protocol.version is 2.7 or newer: leaders ask the controller for their ISR."""
     leader_recovery_supported: bool = True
-    """It is 3.2 or newer: states tell of unclean elections."""
+    """It is 3.2 or newer: states record unclean elections."""
     topic_ids: bool = True
     """It is 2.8 or newer: topics have ids."""
     auto_leader_rebalance: bool = False
@@ -34,17 +34,17 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The layout of /feature: 1 below inter.broker.protocol 3.3."""
 
 
-class Chance(Protocol):
-    """What is decided outside: races, and ids that are drawn at random."""
+class Choices(Protocol):
+    """Who wins each race, and which ids are drawn."""
 
     def first(self, candidates: tuple[int, ...]) -> int:
-        """Return which of these brokers is the fastest to take /controller."""
+        """Return which of these brokers is the first to take /controller."""
 
     def falls_behind(self) -> tuple[TopicPartition, int] | None:
-        """Return a follower that its leader drops now, for being slow; None for nobody."""
+        """Return a follower that its leader drops now, for being slow; None for none."""
 
     def taken_back(self, stopping: int) -> TopicPartition | None:
-        """Return a partition whose leader takes this follower back though it shuts down; or None."""
+        """Return a partition whose leader takes this stopping follower back; None for none."""
 
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
         """Return in which of these partitions a follower is the next to catch up."""
@@ -61,7 +61,7 @@ class Chance(Protocol):
         """Return the id of a new cluster."""
 
 
-class NoChance:
+class DefaultChoices:
     """The lowest broker wins /controller, replicas catch up in their order, ids are counted."""
 
     def __init__(self) -> None:

@@ -1,12 +1,12 @@
-"""Kafka's controller in miniature: a cluster that writes what real brokers and a real one write.
+"""A simulated Kafka cluster: operations go in, the znode writes of real brokers come out.
 
-The rule: operations go in, znode writes come out, in order, with the zxids, versions and ephemeral
-owners that ZooKeeper gives them; between two operations the cluster comes to rest. So no controller
-is deposed at work, and none keeps requests that it could not send (KAFKA-12315). What real clusters
-decide by chance is asked of `Chance`. Refused requests take a zxid too, as on a server.
-The component test `test_agreement` holds it against real Kafka 3.9, write by write.
+The rule: writes come in order, with the zxids, versions and ephemeral owners that ZooKeeper gives
+them, and the cluster comes to rest between two operations. So no controller is deposed at work, and
+none keeps requests that it could not send (KAFKA-12315). What real clusters decide by a race or at
+random is asked of `Choices`. Refused requests take a zxid too, as on a server. The component test
+`test_agreement` compares it with real Kafka 3.9, write by write.
 
->>> from controller_model.simulator_operations import CreateTopic
+>>> from controller_simulator.cluster.operations import CreateTopic
 >>> cluster = Simulator()
 >>> cluster.play([StartBroker(0), CreateTopic("t", ((0,),))])
 >>> cluster.tree.data("/brokers/topics/t/partitions/0/state")
@@ -21,7 +21,12 @@ from typing import Any
 import msgspec
 
 from controller_simulator.cluster.admin import Administrator
-from controller_simulator.cluster.broker import SimulatedBroker
+from controller_simulator.cluster.broker import (
+    SimulatedBroker,
+    fail_log_dir,
+    register,
+    start_znodes,
+)
 from controller_simulator.cluster.cluster import SimulatedCluster
 from controller_simulator.cluster.events import ControlledShutdown
 from controller_simulator.cluster.operations import (
@@ -35,13 +40,12 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.registration import fail_log_dir, register, start_znodes
-from controller_simulator.cluster.settings import Chance, NoChance, SimulatorSettings
+from controller_simulator.cluster.settings import Choices, DefaultChoices, SimulatorSettings
 from controller_simulator.controller.leader_and_isr_receiver import ReplicaManager
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Lifecycle, handle
-from controller_simulator.controller.phases import Event
+from controller_simulator.controller.phases import LifecycleEvent
+from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import DeleteZnode
 
 FIRST_SESSION = 0x100000000000000
 """Sessions are counted from here, so that they are not taken for anything else."""
@@ -53,7 +57,7 @@ TICK_MS = 1000
 """The time that an operation takes."""
 
 START_MS = 1_600_000_000_000
-"""When a cluster begins, in milliseconds since 1970, unless it is told."""
+"""When a cluster begins, in milliseconds since 1970, unless its tree has a time."""
 
 
 class Simulator(SimulatedCluster):
@@ -63,14 +67,14 @@ class Simulator(SimulatedCluster):
         self,
         *,
         settings: SimulatorSettings | None = None,
-        chance: Chance | None = None,
+        choices: Choices | None = None,
         tree: ZnodeTree | None = None,
     ) -> None:
         """Begin with an empty ZooKeeper (or this one) and no brokers."""
         super().__init__(
             tree or ZnodeTree(time_ms=START_MS),
             settings or SimulatorSettings(),
-            chance or NoChance(),
+            choices or DefaultChoices(),
         )
         self._admin = Administrator(self)
         self._sessions = max((FIRST_SESSION, *(commit.session for commit in self.commits)))
@@ -116,11 +120,11 @@ class Simulator(SimulatedCluster):
         if known is not None and known.running:
             return f"broker {broker} runs"
         session = self._open_session()
-        start_znodes(self.tree, session, self.chance)
+        start_znodes(self.tree, session, self.choices)
         czxid = register(self.tree, session, broker, self.settings)
         run = SimulatedBroker(broker, session, Lifecycle(broker), ReplicaManager(broker, czxid))
         self.brokers[broker] = run
-        self.tell(run, Event.STARTUP)
+        self.notify(run, LifecycleEvent.STARTUP)
         return None
 
     def _open_session(self) -> int:
@@ -142,7 +146,7 @@ class Simulator(SimulatedCluster):
 
     def _end(self, run: SimulatedBroker) -> None:
         """End a broker's process and its session."""
-        run.life = handle(run.life, Event.SHUTDOWN, self.tree, session=run.session).life
+        run.life = handle(run.life, LifecycleEvent.SHUTDOWN, self.tree, session=run.session).life
         self.forget(run)
         self.tree.close_session(run.session)
 
@@ -167,12 +171,12 @@ class Simulator(SimulatedCluster):
         self.tree.close_session(run.session)
         self.run()
         self.wake(run)
-        self.tell(run, Event.EXPIRE)
+        self.notify(run, LifecycleEvent.EXPIRE)
         self.run()
         run.session = self._open_session()
         czxid = register(self.tree, run.session, run.id, self.settings)
         run.manager = msgspec.structs.replace(run.manager, broker_epoch=czxid)
-        self.tell(run, Event.NEW_SESSION)
+        self.notify(run, LifecycleEvent.NEW_SESSION)
 
     def _delete_controller(self, _asked: DeleteController) -> str | None:
         self.tree.attempt(DeleteZnode(CONTROLLER_PATH))

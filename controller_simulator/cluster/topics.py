@@ -1,6 +1,6 @@
 """What the simulated controller does about topics that come, grow, and are to go.
 
-The rule: as in `simulator_controller`: decide over the machines, write nothing here. Sources
+The rule: as in `active_controller`: decide by the state machines, write nothing here. Sources
 (Kafka 3.9): kafka.controller.KafkaController: processTopicChange, onNewPartitionCreation,
 processPartitionModifications, processTopicDeletion.
 """
@@ -60,7 +60,7 @@ class TopicHandlers:
     def _restore(self, topic: str, assignments: Mapping[int, ReplicaAssignment]) -> None:
         """Take back partitions that were added to a topic that is deleted."""
         there = set(self.controller.reader.children(partitions_path(topic)))
-        self.controller.work.set_topic_assignment(
+        self.controller.io.set_topic_assignment(
             topic,
             {
                 partition: self._context.assignment_of(TopicPartition(topic, partition))

@@ -27,15 +27,15 @@ from controller_simulator.controller.controller_io import (
     state_path,
     topic_path,
 )
+from controller_simulator.zookeeper.transactions import CONTROLLER_EPOCH_PATH
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import CONTROLLER_EPOCH_PATH
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 _config = msgspec.json.Decoder(dict[str, dict[str, str] | int])
 
 
-class TreeReader:
+class ZnodeReader:
     """A `StateReader` over a tree, and what else a controller reads when it begins."""
 
     def __init__(self, tree: ZnodeTree, *, unclean_by_default: bool = False) -> None:
@@ -58,7 +58,7 @@ class TreeReader:
         )
 
     def unclean_leader_election(self, topic: str) -> bool:
-        """Tell whether unclean.leader.election.enable holds for the topic."""
+        """Return whether unclean.leader.election.enable holds for the topic."""
         found = self._tree.find(f"/config/topics/{topic}")
         config = {} if found is None else decode_config(found.data.encode())
         default = str(self._unclean_by_default).lower()

@@ -86,7 +86,7 @@ class ControllerContext:
     def is_replica_online(
         self, broker: int, partition: TopicPartition, *, include_shutting_down: bool = False
     ) -> bool:
-        """Tell whether a broker can serve this partition (isReplicaOnline)."""
+        """Return whether a broker can serve this partition (isReplicaOnline)."""
         if broker not in self.live_broker_epochs:
             return False
         if broker in self.shutting_down and not include_shutting_down:
@@ -183,11 +183,11 @@ class ControllerContext:
     # --- states -----------------------------------------------------------------------------
 
     def partition_state(self, partition: TopicPartition) -> PartitionState:
-        """Return a partition's state; NonExistent for one that nobody told of."""
+        """Return a partition's state; NonExistent for an unknown one."""
         return self.partition_states.get(partition, PartitionState.NON_EXISTENT)
 
     def replica_state(self, replica: PartitionAndReplica) -> ReplicaState:
-        """Return a replica's state; NonExistent for one that nobody told of."""
+        """Return a replica's state; NonExistent for an unknown one."""
         return self.replica_states.get(replica, ReplicaState.NON_EXISTENT)
 
     def partitions_in(self, *states: PartitionState) -> tuple[TopicPartition, ...]:
@@ -197,7 +197,7 @@ class ControllerContext:
     # --- deletion ---------------------------------------------------------------------------
 
     def is_queued_for_deletion(self, topic: str) -> bool:
-        """Tell whether somebody asked to delete the topic (isTopicQueuedUpForDeletion)."""
+        """Return whether the topic is queued for deletion (isTopicQueuedUpForDeletion)."""
         return topic in self.topics_to_be_deleted
 
     def remove_topic(self, topic: str) -> None:

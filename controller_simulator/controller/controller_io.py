@@ -1,8 +1,8 @@
-"""The hands of a controller: what it reads, what it asks ZooKeeper to write, what it sends.
+"""The input and output of a controller: what it reads, asks ZooKeeper to write, and sends.
 
-The rule: the machines decide, and touch nothing but this. Whoever plays the controller gives a
-`StateReader`, runs one step of the controller, and takes a `Transition`: writes in order, requests
-in order, and what could not be done and why. A state that was written by an earlier machine of the
+The rule: the machines decide, and touch nothing but this. A caller gives a `StateReader`, runs one
+step of the controller, and takes a `Transition`: writes in order, requests in order, and what
+could not be done and why. A state that was written by an earlier machine of the
 same step is read back from here, since the real controller reads ZooKeeper again before each of
 its writes. Sources (Kafka 3.9): kafka.zk.KafkaZkClient; for the fence,
 retryRequestsUntilConnected with expectedControllerEpochZkVersion.
@@ -32,7 +32,7 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_reassign_partitions,
     encode_topic,
 )
-from controller_simulator.zookeeper.writes import (
+from controller_simulator.zookeeper.transactions import (
     ControllerMovedError,
     CreateZnode,
     DeleteZnode,
@@ -42,13 +42,13 @@ from controller_simulator.zookeeper.writes import (
 )
 
 ILLEGAL_STATE = "IllegalStateException"
-"""How Kafka tells a step that the tables of states do not allow."""
+"""The name of Kafka's error for a step that the tables of states do not allow."""
 
 NODE_EXISTS = "NodeExistsException"
 """org.apache.zookeeper.KeeperException: what is to be created is there already."""
 
 
-class BrokenOffError(Exception):
+class AbortedEventError(Exception):
     """An exception that Kafka's controller does not handle: the event ends here.
 
     What was done until then stays done (KafkaController.process logs it and takes the next event).
@@ -62,7 +62,7 @@ class StateReader(Protocol):
         """Return a partition's state znode and its version; None if there is none."""
 
     def unclean_leader_election(self, topic: str) -> bool:
-        """Tell whether unclean.leader.election.enable holds for the topic (getLogConfigs)."""
+        """Return whether unclean.leader.election.enable holds for the topic (getLogConfigs)."""
 
     def controller_epoch_zk_version(self) -> int:
         """Return the version of /controller_epoch."""
@@ -74,7 +74,7 @@ class StateReader(Protocol):
         """Return what /admin/reassign_partitions asks for; None if it does not exist."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class TransitionFailure(msgspec.Struct, frozen=True):
     """A step that was not done: it changed neither a state nor a znode."""
 
     subject: PartitionAndReplica | TopicPartition
@@ -90,13 +90,13 @@ class Transition(msgspec.Struct, frozen=True):
 
     writes: tuple[ZnodeWrite, ...] = ()
     requests: tuple[Request, ...] = ()
-    failed: tuple[Failure, ...] = ()
-    broken_off: str | None = None
+    failed: tuple[TransitionFailure, ...] = ()
+    aborted: str | None = None
     """Why the event ended before its time; None = it did not."""
 
 
-class ControllerWork:
-    """What a controller has read, written and sent since somebody last took it away."""
+class ControllerIO:
+    """What a controller has read, written and sent since the last `take`."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class ControllerWork:
         self.leader_recovery_supported = leader_recovery_supported
         self._writes: list[ZnodeWrite] = []
         self._requests: list[Request] = []
-        self._failed: list[Failure] = []
-        self._broken_off: str | None = None
+        self._failed: list[TransitionFailure] = []
+        self._aborted: str | None = None
         self._written: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self._reassign_partitions: Mapping[TopicPartition, tuple[int, ...]] | None = None
         self._reassign_partitions_written = False
@@ -122,23 +122,23 @@ class ControllerWork:
         From then on everything is read from the reader again.
         """
         done = Transition(
-            tuple(self._writes), tuple(self._requests), tuple(self._failed), self._broken_off
+            tuple(self._writes), tuple(self._requests), tuple(self._failed), self._aborted
         )
         self._writes.clear()
         self._requests.clear()
         self._failed.clear()
-        self._broken_off = None
+        self._aborted = None
         self._written.clear()
         self._reassign_partitions_written = False
         return done
 
     @contextlib.contextmanager
     def event(self) -> Iterator[None]:
-        """Do an event: what breaks it off is told in the `Transition`, and goes no further."""
+        """Handle an event: the error that aborts it goes into the `Transition`, and no further."""
         try:
             yield
-        except BrokenOffError as error:
-            self._broken_off = str(error)
+        except AbortedEventError as error:
+            self._aborted = str(error)
 
     def new_batch(self) -> RequestBatch:
         """Return an empty batch of requests."""
@@ -163,9 +163,9 @@ class ControllerWork:
         target: PartitionState | ReplicaState,
         error: str,
         reason: str,
-    ) -> Failure:
-        """Tell that a step was not done (logFailedStateChange)."""
-        failure = Failure(subject, previous, target, error, reason)
+    ) -> TransitionFailure:
+        """Record that a step was not done (logFailedStateChange)."""
+        failure = TransitionFailure(subject, previous, target, error, reason)
         self._failed.append(failure)
         return failure
 

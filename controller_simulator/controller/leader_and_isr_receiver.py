@@ -1,4 +1,4 @@
-"""The broker's side of the controller's requests: who obeys, who refuses, and with which error.
+"""The broker's side of the controller's requests: which are obeyed, which refused, and with which error.
 
 The rule: a request is judged whole first (the broker epoch, then the controller epoch) and then
 partition by partition; one partition's refusal changes nothing for the others. A partition is
@@ -30,7 +30,7 @@ from controller_simulator.controller.requests import (
 )
 
 NO_EPOCH = -1
-"""The leader epoch of a replica that was never told one (LeaderAndIsr.NoEpoch)."""
+"""The leader epoch of a replica that never had one (LeaderAndIsr.NoEpoch)."""
 
 EPOCH_DURING_DELETE = -2
 """The leader epoch of a StopReplica that ends a deleted topic (LeaderAndIsr.EpochDuringDelete)."""
@@ -58,7 +58,7 @@ class HostedPartition(msgspec.Struct, frozen=True):
     partition_epoch: int = 0
     leader: int | None = None
     topic_id: str | None = None
-    """What stands in the replica's log; None before the first request that named one."""
+    """The id in the replica's log; None before the first request that named one."""
     offline: bool = False
     """Its log directory failed (HostedPartition.Offline)."""
 
@@ -196,8 +196,8 @@ def _take(
     topic_id: str | None,
 ) -> HostedPartition:
     """Return a partition after a request that was not refused (makeLeader, makeFollower)."""
-    follows_nobody = asked.leader != broker.broker and asked.leader not in broker.alive
-    if asked.leader_epoch == have.leader_epoch or follows_nobody:
+    has_no_leader = asked.leader != broker.broker and asked.leader not in broker.alive
+    if asked.leader_epoch == have.leader_epoch or has_no_leader:
         # A topic id comes (or goes) without a new epoch; or only the log is made.
         return msgspec.structs.replace(have, topic_id=topic_id)
     if asked.partition_epoch < have.partition_epoch:

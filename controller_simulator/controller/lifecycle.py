@@ -3,14 +3,14 @@
 Every broker runs this machine; at most one of them is the controller. It knows nothing but
 ZooKeeper: the first broker to create the ephemeral /controller wins, and since Kafka 2.1 the same
 transaction raises /controller_epoch, so that an election without an epoch cannot be. The winner
-works through `FAILOVER_STEPS`; every write that it makes from then on checks the version of
+does the `FAILOVER_STEPS`; every write that it makes from then on checks the version of
 /controller_epoch, so one that was replaced meets ControllerMovedException at its next write, at
 whatever step, and resigns by `RESIGNATION_STEPS`. Where each event may lead is the table of
-`controller_phases`.
+`phases`.
 
 Two rules are ugly and Kafka's own. The context forgets the epoch on resignation, but the znode
-keeps it, so that it never falls. And a broker that sees /controller *change* does not stand for
-election: it looks who holds it; only when it is gone does it stand.
+keeps it, so that it never falls. And a broker that sees /controller *change* only reads who holds
+it; it tries to take it when it is gone.
 
 Sources (Kafka 3.9): kafka.controller.KafkaController (elect, maybeResign, triggerControllerMove,
 process*), kafka.zk.KafkaZkClient.registerControllerAndIncrementControllerEpoch.
@@ -26,15 +26,20 @@ from controller_model.kafka.errors import ModelError, UnreadableZnodeError
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.znodes.znode_kinds import decode_controller, decode_controller_epoch
 from controller_simulator.controller.context import INITIAL_CONTROLLER_EPOCH
-from controller_simulator.controller.phases import TRANSITIONS, WAITS, Event, Phase
-from controller_simulator.controller.steps import FAILOVER_STEPS, RESIGNATION_STEPS, Step
-from controller_simulator.zookeeper.commits import ZooKeeperCode
+from controller_simulator.controller.phases import (
+    FAILOVER_STEPS,
+    RESIGNATION_STEPS,
+    TRANSITIONS,
+    WAITS,
+    ElectionStep,
+    LifecycleEvent,
+    Phase,
+)
 from controller_simulator.zookeeper.payload_writers import (
     encode_controller,
     encode_controller_epoch,
 )
-from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import (
+from controller_simulator.zookeeper.transactions import (
     ANY_VERSION,
     CONTROLLER_EPOCH_PATH,
     CheckZnode,
@@ -43,7 +48,9 @@ from controller_simulator.zookeeper.writes import (
     DeleteZnode,
     Multi,
     SetZnode,
+    ZooKeeperCode,
 )
+from controller_simulator.zookeeper.tree import ZnodeTree
 
 CONTROLLER_PATH = "/controller"
 """The ephemeral znode of who is the controller (kafka.zk.ControllerZNode)."""
@@ -55,56 +62,62 @@ class Lifecycle(msgspec.Struct, frozen=True):
     broker: int
     phase: Phase = Phase.NOT_STARTED
     active_controller_id: int = NO_CONTROLLER
-    """Who holds /controller, as it last looked; not necessarily still true."""
+    """Who holds /controller, as it last read; not necessarily still true."""
     epoch: int = 0
     """The epoch that it won; 0 when it is not the controller."""
     epoch_zk_version: int = 0
     """The version of /controller_epoch that its writes expect."""
     steps_done: int = 0
     """How many of FAILOVER_STEPS are done; a controller that met an error may lack some for good."""
-    waiting: tuple[Event, ...] = ()
+    waiting: tuple[LifecycleEvent, ...] = ()
     """Events that came during the failover."""
 
     @property
     def is_active(self) -> bool:
-        """Tell whether it takes itself for the controller (KafkaController.isActive)."""
+        """Return whether it believes that it is the controller (KafkaController.isActive)."""
         return self.active_controller_id == self.broker
 
     @property
-    def next_step(self) -> Step | None:
+    def next_step(self) -> ElectionStep | None:
         """The step of its failover that is due; None when there is none."""
         return FAILOVER_STEPS[self.steps_done] if self.phase is Phase.FAILOVER else None
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class TransitionOutcome(msgspec.Struct, frozen=True):
     """What an event led to: the broker's new state, and the steps of a resignation, if it resigned."""
 
     life: Lifecycle
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ElectionStep, ...] = ()
 
 
-def handle(life: Lifecycle, event: Event, tree: ZnodeTree, *, session: int) -> Outcome:
+def handle(
+    life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, *, session: int
+) -> TransitionOutcome:
     """Return what an event leads to, given what ZooKeeper holds; an election is written there.
 
-    The caller does the steps: `life.next_step` until there is none, telling each by STEP_DONE.
+    The caller does the steps: `life.next_step` until there is none, reporting each by STEP_DONE.
     """
     targets = TRANSITIONS[life.phase][event]
     if not targets:
-        return Outcome(life)
+        return TransitionOutcome(life)
     if targets == WAITS:
-        return Outcome(_with(life, waiting=_queued(life.waiting, event)))
+        return TransitionOutcome(_with(life, waiting=_queued(life.waiting, event)))
     outcome = _HANDLERS[event](life, tree, session)
     if outcome.life.phase not in targets:
         raise ModelError(f"{event} led from {life.phase} to {outcome.life.phase}")
     return outcome
 
 
-def _queued(waiting: tuple[Event, ...], event: Event) -> tuple[Event, ...]:
+def _queued(
+    waiting: tuple[LifecycleEvent, ...], event: LifecycleEvent
+) -> tuple[LifecycleEvent, ...]:
     """Return the queue with an event more; the end of a session, or ours, clears it first.
 
     Source: ControllerEventManager.clearAndPut.
     """
-    return (event,) if event in {Event.EXPIRE, Event.SHUTDOWN} else (*waiting, event)
+    return (
+        (event,) if event in {LifecycleEvent.EXPIRE, LifecycleEvent.SHUTDOWN} else (*waiting, event)
+    )
 
 
 def register_controller(tree: ZnodeTree, broker: int, *, session: int) -> tuple[int, int]:
@@ -135,7 +148,7 @@ def register_controller(tree: ZnodeTree, broker: int, *, session: int) -> tuple[
 
 
 def controller_id(tree: ZnodeTree) -> int:
-    """Return who holds /controller; NO_CONTROLLER when nobody does (KafkaZkClient.getControllerId)."""
+    """Return who holds /controller; NO_CONTROLLER when no broker does (KafkaZkClient.getControllerId)."""
     found = tree.find(CONTROLLER_PATH)
     if found is None:
         return NO_CONTROLLER
@@ -148,24 +161,24 @@ def controller_id(tree: ZnodeTree) -> int:
 # --- the events -----------------------------------------------------------------------------
 
 
-def _look(life: Lifecycle, tree: ZnodeTree) -> Outcome:
-    """Look who holds /controller, and resign if it was ours (KafkaController.maybeResign)."""
+def _read_controller(life: Lifecycle, tree: ZnodeTree) -> TransitionOutcome:
+    """Read who holds /controller, and resign if it was ours (KafkaController.maybeResign)."""
     seen = _with(life, active_controller_id=controller_id(tree))
     if life.is_active and not seen.is_active:
-        return Outcome(_resigned(seen), RESIGNATION_STEPS)
-    return Outcome(_settled(seen))
+        return TransitionOutcome(_resigned(seen), RESIGNATION_STEPS)
+    return TransitionOutcome(_settled(seen))
 
 
-def _stand(life: Lifecycle, tree: ZnodeTree, session: int) -> Outcome:
-    """Stand for election unless somebody holds /controller (KafkaController.elect)."""
+def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
+    """Take /controller unless a broker holds it (KafkaController.elect)."""
     seen = _with(life, active_controller_id=controller_id(tree))
     if seen.active_controller_id != NO_CONTROLLER:
-        return Outcome(_settled(seen))
+        return TransitionOutcome(_settled(seen))
     try:
         epoch, version = register_controller(tree, life.broker, session=session)
     except ControllerMovedError:
-        return _look(seen, tree)
-    return Outcome(
+        return _read_controller(seen, tree)
+    return TransitionOutcome(
         _with(
             seen,
             phase=Phase.FAILOVER,
@@ -177,57 +190,57 @@ def _stand(life: Lifecycle, tree: ZnodeTree, session: int) -> Outcome:
     )
 
 
-def _on_startup(life: Lifecycle, tree: ZnodeTree, session: int) -> Outcome:
-    return _stand(life, tree, session)
+def _on_startup(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
+    return _elect(life, tree, session)
 
 
-def _on_controller_change(life: Lifecycle, tree: ZnodeTree, _session: int) -> Outcome:
-    return _look(life, tree)
+def _on_controller_change(life: Lifecycle, tree: ZnodeTree, _session: int) -> TransitionOutcome:
+    return _read_controller(life, tree)
 
 
-def _on_reelect(life: Lifecycle, tree: ZnodeTree, session: int) -> Outcome:
-    looked = _look(life, tree)
-    stood = _stand(looked.life, tree, session)
-    return Outcome(stood.life, looked.steps + stood.steps)
+def _on_reelect(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
+    seen = _read_controller(life, tree)
+    elected = _elect(seen.life, tree, session)
+    return TransitionOutcome(elected.life, seen.steps + elected.steps)
 
 
-def _on_step_done(life: Lifecycle, tree: ZnodeTree, session: int) -> Outcome:
+def _on_step_done(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
     done = _with(life, steps_done=life.steps_done + 1)
     if done.steps_done < len(FAILOVER_STEPS):
-        return Outcome(done)
-    return _take_in(Outcome(_with(done, phase=Phase.ACTIVE)), tree, session)
+        return TransitionOutcome(done)
+    return _handle_waiting(TransitionOutcome(_with(done, phase=Phase.ACTIVE)), tree, session)
 
 
-def _on_controller_moved(life: Lifecycle, tree: ZnodeTree, session: int) -> Outcome:
-    """Look who it is now; if nobody else is, a half-done failover stays half done, as in Kafka."""
-    return _take_in(_look(life, tree), tree, session)
+def _on_controller_moved(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
+    """Read who it is now; if no other broker is, a half-done failover stays half done, as in Kafka."""
+    return _handle_waiting(_read_controller(life, tree), tree, session)
 
 
-def _on_failed(life: Lifecycle, tree: ZnodeTree, session: int) -> Outcome:
+def _on_failed(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
     """Give /controller away (KafkaController.triggerControllerMove), for another to take it."""
     seen = _with(life, active_controller_id=controller_id(tree))
     if not seen.is_active:
         # Kafka only warns: the machines of the failed controller are not shut down.
-        return _take_in(Outcome(_with(seen, phase=Phase.STANDBY)), tree, session)
+        return _handle_waiting(TransitionOutcome(_with(seen, phase=Phase.STANDBY)), tree, session)
     fence = CheckZnode(CONTROLLER_EPOCH_PATH, life.epoch_zk_version)
     tree.attempt(Multi((fence, DeleteZnode(CONTROLLER_PATH, ANY_VERSION))), session=session)
     gone = _resigned(_with(seen, active_controller_id=NO_CONTROLLER))
-    return _take_in(Outcome(gone, RESIGNATION_STEPS), tree, session)
+    return _handle_waiting(TransitionOutcome(gone, RESIGNATION_STEPS), tree, session)
 
 
-def _on_expire(life: Lifecycle, _tree: ZnodeTree, _session: int) -> Outcome:
+def _on_expire(life: Lifecycle, _tree: ZnodeTree, _session: int) -> TransitionOutcome:
     """Resign, controller or not (KafkaController.processExpire)."""
     lost = _resigned(_with(life, active_controller_id=NO_CONTROLLER))
-    return Outcome(_with(lost, phase=Phase.EXPIRED), RESIGNATION_STEPS)
+    return TransitionOutcome(_with(lost, phase=Phase.EXPIRED), RESIGNATION_STEPS)
 
 
-def _on_shutdown(life: Lifecycle, _tree: ZnodeTree, _session: int) -> Outcome:
+def _on_shutdown(life: Lifecycle, _tree: ZnodeTree, _session: int) -> TransitionOutcome:
     """Resign, controller or not; the znode goes with the session (KafkaController.shutdown)."""
-    return Outcome(_with(_resigned(life), phase=Phase.CLOSED), RESIGNATION_STEPS)
+    return TransitionOutcome(_with(_resigned(life), phase=Phase.CLOSED), RESIGNATION_STEPS)
 
 
-def _take_in(outcome: Outcome, tree: ZnodeTree, session: int) -> Outcome:
-    """Take in what has waited for the end of the failover."""
+def _handle_waiting(outcome: TransitionOutcome, tree: ZnodeTree, session: int) -> TransitionOutcome:
+    """Handle what has waited for the end of the failover."""
     steps = outcome.steps
     life = outcome.life
     while life.waiting:
@@ -237,7 +250,7 @@ def _take_in(outcome: Outcome, tree: ZnodeTree, session: int) -> Outcome:
         steps += taken.steps
         if life.phase is Phase.FAILOVER:
             break
-    return Outcome(life, steps)
+    return TransitionOutcome(life, steps)
 
 
 def _settled(life: Lifecycle) -> Lifecycle:
@@ -254,14 +267,14 @@ def _with(life: Lifecycle, **fields: object) -> Lifecycle:
     return msgspec.structs.replace(life, **fields)
 
 
-_HANDLERS: dict[Event, Callable[[Lifecycle, ZnodeTree, int], Outcome]] = {
-    Event.STARTUP: _on_startup,
-    Event.CONTROLLER_CHANGE: _on_controller_change,
-    Event.REELECT: _on_reelect,
-    Event.STEP_DONE: _on_step_done,
-    Event.CONTROLLER_MOVED: _on_controller_moved,
-    Event.FAILED: _on_failed,
-    Event.EXPIRE: _on_expire,
-    Event.NEW_SESSION: _on_reelect,
-    Event.SHUTDOWN: _on_shutdown,
+_HANDLERS: dict[LifecycleEvent, Callable[[Lifecycle, ZnodeTree, int], TransitionOutcome]] = {
+    LifecycleEvent.STARTUP: _on_startup,
+    LifecycleEvent.CONTROLLER_CHANGE: _on_controller_change,
+    LifecycleEvent.REELECT: _on_reelect,
+    LifecycleEvent.STEP_DONE: _on_step_done,
+    LifecycleEvent.CONTROLLER_MOVED: _on_controller_moved,
+    LifecycleEvent.FAILED: _on_failed,
+    LifecycleEvent.EXPIRE: _on_expire,
+    LifecycleEvent.NEW_SESSION: _on_reelect,
+    LifecycleEvent.SHUTDOWN: _on_shutdown,
 }

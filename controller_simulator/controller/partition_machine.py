@@ -2,7 +2,7 @@
 
 The rule: a step is made for each partition on its own. The table of states allows it or not; a
 leader is elected from what ZooKeeper holds now, not from memory; what fails changes nothing and is
-told. Only OnlinePartition writes and sends anything, the other states are marks in the
+recorded. Only OnlinePartition writes and sends anything, the other states are kept in the
 controller's memory. Source (Kafka 3.9): kafka.controller.PartitionStateMachine and
 ZkPartitionStateMachine.
 """
@@ -29,16 +29,17 @@ from controller_model.kafka.states import (
     partition_state_of,
     valid_previous_states,
 )
+from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import (
     ILLEGAL_STATE,
     NODE_EXISTS,
-    ControllerWork,
-    Failure,
+    ControllerIO,
+    TransitionFailure,
     partition_path,
     partitions_path,
 )
 from controller_simulator.controller.request_batch import RequestBatch
-from controller_simulator.zookeeper.writes import CreateZnode
+from controller_simulator.zookeeper.transactions import CreateZnode
 
 _STRATEGY_NAMES = {
     Strategy.OFFLINE: "OfflinePartitionLeaderElectionStrategy",
@@ -47,16 +48,16 @@ _STRATEGY_NAMES = {
     Strategy.CONTROLLED_SHUTDOWN: "ControlledShutdownPartitionLeaderElectionStrategy",
 }
 
-ElectionResults = dict[TopicPartition, LeaderAndIsr | Failure]
+ElectionResults = dict[TopicPartition, LeaderAndIsr | TransitionFailure]
 """By partition that was to elect a leader: what was written, or why nothing was."""
 
 
 class PartitionStateMachine:
     """Moves partitions from state to state; see the module."""
 
-    def __init__(self, work: ControllerWork) -> None:
-        self._work = work
-        self._context = work.context
+    def __init__(self, io: ControllerIO) -> None:
+        self._io = io
+        self._context = io.context
 
     def startup(self) -> ElectionResults:
         """Give every partition its state by what ZooKeeper holds, and elect where one is missing."""
@@ -109,36 +110,43 @@ class PartitionStateMachine:
         """
         if not partitions:
             return {}
-        context = self._context
-        valid = []
-        for partition in partitions:
-            context.partition_states.setdefault(partition, PartitionState.NON_EXISTENT)
-            if is_valid(context.partition_states[partition], target):
-                valid.append(partition)
-            else:
-                self._fail_invalid(partition, target)
+        states = self._context.partition_states
+        valid = self._valid(partitions, target)
         if target is not PartitionState.ONLINE:
-            context.partition_states.update(dict.fromkeys(valid, target))
+            states.update(dict.fromkeys(valid, target))
             return {}
-        new = [p for p in valid if context.partition_states[p] is PartitionState.NEW]
-        others = [p for p in valid if context.partition_states[p] is not PartitionState.NEW]
+        new = [p for p in valid if states[p] is PartitionState.NEW]
+        others = [p for p in valid if states[p] is not PartitionState.NEW]
         if others and strategy is None:
             raise ModelError(
                 "Election strategy is a required field when the target state is OnlinePartition"
             )
-        batch = self._work.new_batch()
+        batch = self._io.new_batch()
         self._initialize(new, batch)
         results = {
             partition: self._elect(partition, strategy, batch, allow_unclean=allow_unclean)
             for partition in others
             if strategy is not None
         }
-        self._work.send(batch)
+        self._io.send(batch)
         return results
+
+    def _valid(
+        self, partitions: Sequence[TopicPartition], target: PartitionState
+    ) -> list[TopicPartition]:
+        """Return the partitions that may go to this state; the others fail."""
+        states = self._context.partition_states
+        valid = []
+        for partition in partitions:
+            if is_valid(states.setdefault(partition, PartitionState.NON_EXISTENT), target):
+                valid.append(partition)
+            else:
+                self._fail_invalid(partition, target)
+        return valid
 
     def _fail_invalid(self, partition: TopicPartition, target: PartitionState) -> None:
         current = self._context.partition_states[partition]
-        self._work.fail(
+        self._io.fail(
             partition,
             current,
             target,
@@ -154,9 +162,33 @@ class PartitionStateMachine:
         """Give new partitions a leader and an ISR (initializeLeaderAndIsrForPartitions).
 
         The first live replica leads, all live ones are in sync. Containers are asked for whether
-        they exist or not, as Kafka does: ZooKeeper refuses those, and nobody looks.
+        they exist or not, as Kafka does: ZooKeeper refuses those, and the answers are ignored.
         """
-        context, work = self._context, self._work
+        context, io = self._context, self._io
+        states = self._first_states(partitions)
+        for topic in dict.fromkeys(partition.topic for partition in states):
+            io.write(CreateZnode(partitions_path(topic)))
+        for partition in states:
+            io.write(CreateZnode(partition_path(partition)))
+        for partition, leader_and_isr in states.items():
+            if io.partition_state(partition) is not None:
+                self._fail(partition, "KeeperErrorCode = NodeExists", error=NODE_EXISTS)
+                continue
+            state = io.create_state(partition, leader_and_isr)
+            context.leadership[partition] = state
+            batch.add_leader_and_isr(
+                leader_and_isr.isr,
+                partition,
+                state,
+                context.assignment_of(partition),
+                is_new=True,
+            )
+            context.partition_states[partition] = PartitionState.ONLINE
+
+    def _first_states(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, LeaderAndIsr]:
+        context = self._context
         states = {}
         for partition in partitions:
             replicas = context.replicas_of(partition)
@@ -171,24 +203,7 @@ class PartitionStateMachine:
                     f"assigned replicas are {list(replicas)}, live brokers are "
                     f"{sorted(context.live_brokers)}. No assigned replica is alive.",
                 )
-        for topic in dict.fromkeys(partition.topic for partition in states):
-            work.write(CreateZnode(partitions_path(topic)))
-        for partition in states:
-            work.write(CreateZnode(partition_path(partition)))
-        for partition, leader_and_isr in states.items():
-            if work.partition_state(partition) is not None:
-                self._fail(partition, "KeeperErrorCode = NodeExists", error=NODE_EXISTS)
-                continue
-            state = work.create_state(partition, leader_and_isr)
-            context.leadership[partition] = state
-            batch.add_leader_and_isr(
-                leader_and_isr.isr,
-                partition,
-                state,
-                context.assignment_of(partition),
-                is_new=True,
-            )
-            context.partition_states[partition] = PartitionState.ONLINE
+        return states
 
     # --- elections --------------------------------------------------------------------------
 
@@ -199,27 +214,14 @@ class PartitionStateMachine:
         batch: RequestBatch,
         *,
         allow_unclean: bool,
-    ) -> LeaderAndIsr | Failure:
+    ) -> LeaderAndIsr | TransitionFailure:
         """Elect a leader over the state that ZooKeeper holds (doElectLeaderForPartitions)."""
-        context, work = self._context, self._work
-        standing = work.partition_state(partition)
-        if standing is None:
-            current = context.partition_states[partition]
-            return self._fail(
-                partition,
-                f"LeaderAndIsr information doesn't exist for partition {_name(partition)} in "
-                f"{current} state",
-            )
-        if standing.controller_epoch > context.epoch:
-            return self._fail(
-                partition,
-                f"Aborted leader election for partition {_name(partition)} since the LeaderAndIsr "
-                "path was already written by another controller. This probably means that the "
-                f"current controller {context.controller_id} went through a soft failure and "
-                f"another controller was elected with epoch {standing.controller_epoch}.",
-            )
+        context = self._context
+        current = self._electable_state(partition)
+        if isinstance(current, TransitionFailure):
+            return current
         election = self._election(
-            partition, standing.leader_and_isr, strategy, allow_unclean=allow_unclean
+            partition, current.leader_and_isr, strategy, allow_unclean=allow_unclean
         )
         if election is None:
             name = _STRATEGY_NAMES[strategy]
@@ -228,8 +230,8 @@ class PartitionStateMachine:
                 partition,
                 f"Failed to elect leader for partition {_name(partition)} under strategy {name}",
             )
-        state = work.update_state(
-            partition, election.leader_and_isr, partition_epoch=standing.partition_epoch
+        state = self._io.update_state(
+            partition, election.leader_and_isr, partition_epoch=current.partition_epoch
         )
         context.leadership[partition] = state
         batch.add_leader_and_isr(
@@ -242,42 +244,64 @@ class PartitionStateMachine:
         context.partition_states[partition] = PartitionState.ONLINE
         return election.leader_and_isr
 
+    def _electable_state(
+        self, partition: TopicPartition
+    ) -> LeaderIsrAndControllerEpoch | TransitionFailure:
+        """Return the state that an election may replace, or the failure to find one."""
+        context = self._context
+        current = self._io.partition_state(partition)
+        if current is None:
+            return self._fail(
+                partition,
+                f"LeaderAndIsr information doesn't exist for partition {_name(partition)} in "
+                f"{context.partition_states[partition]} state",
+            )
+        if current.controller_epoch > context.epoch:
+            return self._fail(
+                partition,
+                f"Aborted leader election for partition {_name(partition)} since the LeaderAndIsr "
+                "path was already written by another controller. This probably means that the "
+                f"current controller {context.controller_id} went through a soft failure and "
+                f"another controller was elected with epoch {current.controller_epoch}.",
+            )
+        return current
+
     def _election(
         self,
         partition: TopicPartition,
-        standing: LeaderAndIsr,
+        current: LeaderAndIsr,
         strategy: Strategy,
         *,
         allow_unclean: bool,
     ) -> Election | None:
-        context, work = self._context, self._work
+        context, io = self._context, self._io
         assignment = context.assignment_of(partition)
         replicas = assignment.replicas
         online = {
             broker
-            for broker in (*replicas, *standing.isr)
+            for broker in (*replicas, *current.isr)
             if context.is_replica_online(broker, partition)
         }
         match strategy:
             case Strategy.OFFLINE:
                 return leader_for_offline(
-                    standing,
+                    current,
                     replicas,
                     online,
-                    unclean=work.reader.unclean_leader_election(partition.topic) or allow_unclean,
-                    recovery_supported=work.leader_recovery_supported,
+                    unclean=io.reader.unclean_leader_election(partition.topic) or allow_unclean,
+                    recovery_supported=io.leader_recovery_supported,
                 )
             case Strategy.REASSIGN:
-                return leader_for_reassign(standing, assignment.target_replicas, online)
+                return leader_for_reassign(current, assignment.target_replicas, online)
             case Strategy.PREFERRED:
-                return leader_for_preferred_replica(standing, replicas, online)
+                return leader_for_preferred_replica(current, replicas, online)
             case Strategy.CONTROLLED_SHUTDOWN:
                 return leader_for_controlled_shutdown(
-                    standing, replicas, online, context.shutting_down
+                    current, replicas, online, context.shutting_down
                 )
 
     def _recipients(self, partition: TopicPartition, strategy: Strategy) -> Sequence[int]:
-        """Return who is told of a new leader (ElectionResult.liveReplicas, whatever its name)."""
+        """Return the brokers that get a new leader (ElectionResult.liveReplicas, whatever its name)."""
         context = self._context
         assignment = context.assignment_of(partition)
         if strategy is Strategy.PREFERRED:
@@ -293,9 +317,9 @@ class PartitionStateMachine:
 
     def _fail(
         self, partition: TopicPartition, reason: str, *, error: str = STATE_CHANGE_FAILED
-    ) -> Failure:
+    ) -> TransitionFailure:
         current = self._context.partition_states[partition]
-        return self._work.fail(partition, current, PartitionState.ONLINE, error, reason)
+        return self._io.fail(partition, current, PartitionState.ONLINE, error, reason)
 
 
 def _name(partition: TopicPartition) -> str:

@@ -1,8 +1,8 @@
 """How replicas move: the phases of a reassignment, from the new assignment to the last write.
 
-The rule: the topic's znode tells first where a partition goes, adding and removing replicas named,
+The rule: the topic's znode names first the target, with adding and removing replicas,
 so that a new controller can go on; only the last write forgets where it came from. A clean
-reassignment takes three leader epochs: one when the new replicas are told (A1), one for the new
+reassignment takes three leader epochs: one when the new replicas are informed (A1), one for the new
 leader, or for the same one with fewer replicas (B3), and one when the removed replicas leave the
 ISR (B4; one for each of them). Source (Kafka 3.9): kafka.controller.KafkaController,
 onPartitionReassignment and what it calls.
@@ -18,7 +18,7 @@ from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment, diff
 from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import BrokenOffError, ControllerWork
+from controller_simulator.controller.controller_io import AbortedEventError, ControllerIO
 from controller_simulator.controller.partition_machine import PartitionStateMachine
 from controller_simulator.controller.replica_machine import ReplicaStateMachine
 from controller_simulator.controller.topic_deletion import TopicDeletionManager
@@ -35,13 +35,13 @@ class Reassignments:
 
     def __init__(
         self,
-        work: ControllerWork,
+        io: ControllerIO,
         replicas: ReplicaStateMachine,
         partitions: PartitionStateMachine,
         deletion: TopicDeletionManager,
     ) -> None:
-        self._work = work
-        self._context = work.context
+        self._io = io
+        self._context = io.context
         self._replicas = replicas
         self._partitions = partitions
         self._deletion = deletion
@@ -70,7 +70,7 @@ class Reassignments:
 
         Nothing is validated but that the partition exists; what fails leaves the znode.
         """
-        asked = self._work.reassign_partitions()
+        asked = self._io.reassign_partitions()
         if asked is None:
             return {}
         results: dict[TopicPartition, str | None] = {}
@@ -84,7 +84,7 @@ class Reassignments:
         return results
 
     def is_valid_target(self, partition: TopicPartition, target: Sequence[int]) -> bool:
-        """Tell whether a partition may go there: not empty, no id twice or below 0, new ones live.
+        """Return whether a partition may go there: not empty, no id twice or below 0, new ones live.
 
         validateReplicas.
         """
@@ -124,7 +124,7 @@ class Reassignments:
             try:
                 self.on_partition_reassignment(partition, assignment)
                 results[partition] = None
-            except BrokenOffError:
+            except AbortedEventError:
                 results[partition] = UNKNOWN_SERVER_ERROR
         return results
 
@@ -133,7 +133,7 @@ class Reassignments:
     def resume(self, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]) -> None:
         """Go on with the reassignments that the caller picks (maybeResumeReassignments).
 
-        One that breaks off ends the whole event, as in Kafka; so their order, that of its hash set,
+        One that is aborted ends the whole event, as in Kafka; so their order, that of its hash set,
         counts.
         """
         for partition in partition_order(self._context.being_reassigned):
@@ -177,7 +177,7 @@ class Reassignments:
             lambda other, replicas: other == partition and replicas == completed.replicas
         )
         context.being_reassigned.pop(partition)
-        self._work.send_update_metadata(  # B8
+        self._io.send_update_metadata(  # B8
             context.live_or_shutting_down_brokers, (partition,)
         )
         self._deletion.resume_for((partition.topic,))
@@ -197,10 +197,10 @@ class Reassignments:
         context.being_reassigned[partition] = None
 
     def _is_complete(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
-        """Tell whether all of the target is in sync (isReassignmentComplete)."""
+        """Return whether all of the target is in sync (isReassignmentComplete)."""
         if not assignment.is_being_reassigned:
             return True
-        state = self._work.partition_state(partition)
+        state = self._io.partition_state(partition)
         return state is not None and set(assignment.target_replicas) <= set(
             state.leader_and_isr.isr
         )
@@ -213,7 +213,7 @@ class Reassignments:
         state = context.leadership.get(partition)
         if state is None:
             # Option.get: Kafka throws NoSuchElementException.
-            raise BrokenOffError(f"No leader is known of {_name(partition)}")
+            raise AbortedEventError(f"No leader is known of {_name(partition)}")
         leader = state.leader_and_isr.leader
         if leader in completed.replicas and context.is_replica_online(leader, partition):
             self._update_leader_epoch_and_send(partition, completed)
@@ -223,7 +223,7 @@ class Reassignments:
             )
 
     def _stop_removed(self, partition: TopicPartition, removed: Sequence[int]) -> None:
-        # stopRemovedReplicasOfReassignedPartition; nobody waits for the brokers' answers.
+        # stopRemovedReplicasOfReassignedPartition; the brokers' answers are not waited for.
         replicas = _replicas(partition, removed)
         for target in (
             ReplicaState.OFFLINE,
@@ -237,7 +237,7 @@ class Reassignments:
         # updateReplicaAssignmentForPartition
         assignments = dict(self._context.assignments.get(partition.topic, {}))
         assignments[partition.partition] = assignment
-        self._work.set_topic_assignment(partition.topic, assignments)
+        self._io.set_topic_assignment(partition.topic, assignments)
 
     def _update_leader_epoch_and_send(
         self, partition: TopicPartition, assignment: ReplicaAssignment
@@ -247,28 +247,28 @@ class Reassignments:
         updateLeaderEpochAndSendRequest: those that are added may use any log directory.
         """
         state = self._update_leader_epoch(partition)
-        batch = self._work.new_batch()
+        batch = self._io.new_batch()
         batch.add_leader_and_isr(
             assignment.origin_replicas, partition, state, assignment, is_new=False
         )
         batch.add_leader_and_isr(assignment.adding, partition, state, assignment, is_new=True)
-        self._work.send(batch)
+        self._io.send(batch)
 
     def _update_leader_epoch(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch:
         # updateLeaderEpoch
-        context, work = self._context, self._work
-        standing = work.partition_state(partition)
+        context, io = self._context, self._io
+        standing = io.partition_state(partition)
         if standing is None:
-            raise BrokenOffError(
+            raise AbortedEventError(
                 f"Cannot update leader epoch for partition {_name(partition)} as leaderAndIsr path "
                 "is empty"
             )
         if standing.controller_epoch > context.epoch:
-            raise BrokenOffError(
+            raise AbortedEventError(
                 f"Leader and isr path of {_name(partition)} written by another controller, "
                 f"with epoch {standing.controller_epoch}"
             )
-        state = work.update_state(
+        state = io.update_state(
             partition,
             standing.leader_and_isr.new_epoch(),
             partition_epoch=standing.partition_epoch,
@@ -278,9 +278,9 @@ class Reassignments:
 
     def _forget_requests(self, is_done: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
         """Take requests out of /admin/reassign_partitions (maybeRemoveFromZkReassignment)."""
-        asked = self._work.reassign_partitions()
+        asked = self._io.reassign_partitions()
         if asked is not None:
-            self._work.set_reassign_partitions(
+            self._io.set_reassign_partitions(
                 {
                     partition: replicas
                     for partition, replicas in asked.items()

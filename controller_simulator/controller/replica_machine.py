@@ -2,7 +2,7 @@
 
 The rule: a step is made for each replica on its own, broker by broker. The table of states allows
 it or not; a replica that goes offline leaves the ISR of what ZooKeeper holds now; what fails
-changes nothing and is told. Source (Kafka 3.9): kafka.controller.ReplicaStateMachine and
+changes nothing and is recorded. Source (Kafka 3.9): kafka.controller.ReplicaStateMachine and
 ZkReplicaStateMachine.
 """
 
@@ -16,16 +16,16 @@ from controller_model.kafka.ids import NO_LEADER, PartitionAndReplica
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import ReplicaState, is_valid, valid_previous_states
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import ILLEGAL_STATE, ControllerWork
+from controller_simulator.controller.controller_io import ILLEGAL_STATE, ControllerIO
 from controller_simulator.controller.request_batch import RequestBatch
 
 
 class ReplicaStateMachine:
     """Moves replicas from state to state; see the module."""
 
-    def __init__(self, work: ControllerWork) -> None:
-        self._work = work
-        self._context = work.context
+    def __init__(self, io: ControllerIO) -> None:
+        self._io = io
+        self._context = io.context
         self._steps: dict[
             ReplicaState, Callable[[Sequence[PartitionAndReplica], RequestBatch], None]
         ] = {
@@ -37,7 +37,7 @@ class ReplicaStateMachine:
         }
 
     def startup(self) -> None:
-        """Give every replica its state by who is live, and tell the brokers.
+        """Give every replica its state by which brokers live, and send them theirs.
 
         A replica whose broker is dead begins as ReplicaDeletionIneligible, and goes offline from
         there (initializeReplicaState, startup).
@@ -66,10 +66,10 @@ class ReplicaStateMachine:
             by_broker.setdefault(replica.replica, []).append(replica)
         if not by_broker:
             return
-        batch = self._work.new_batch()
+        batch = self._io.new_batch()
         for broker in broker_order(by_broker):
             self._handle(by_broker[broker], target, batch)
-        self._work.send(batch)
+        self._io.send(batch)
 
     def _handle(
         self,
@@ -146,7 +146,7 @@ class ReplicaStateMachine:
     def _to_non_existent(
         self,
         replicas: Sequence[PartitionAndReplica],
-        batch: RequestBatch,  # noqa: ARG002 - every step takes one; nobody is told of this one
+        batch: RequestBatch,  # noqa: ARG002 - every step takes one; this one sends nothing
     ) -> None:
         context = self._context
         for replica in replicas:
@@ -175,7 +175,7 @@ class ReplicaStateMachine:
             context.replica_states[replica] = ReplicaState.OFFLINE
 
     def _leave_isr(self, replica: PartitionAndReplica, batch: RequestBatch) -> None:
-        """Take a replica out of its partition's ISR, and tell the others."""
+        """Take a replica out of its partition's ISR, and send the new one to the others."""
         context = self._context
         partition = replica.topic_partition
         state = self._remove_from_isr(replica)
@@ -198,10 +198,31 @@ class ReplicaStateMachine:
         Written only if it was in there. Its last member stays in an ISR, and a leader that goes
         leaves -1 behind. None = the step failed, or the topic is deleted and has no state.
         """
-        context, work = self._context, self._work
+        current = self._removable_state(replica)
+        if current is None:
+            return None
+        decided = current.leader_and_isr
+        if replica.replica not in decided.isr:
+            # Nothing is written, but from now on the state counts as this controller's.
+            return LeaderIsrAndControllerEpoch(
+                decided, self._context.epoch, current.partition_epoch
+            )
+        leader = NO_LEADER if decided.leader == replica.replica else decided.leader
+        isr = decided.isr
+        if len(isr) > 1:
+            isr = tuple(member for member in isr if member != replica.replica)
+        return self._io.update_state(
+            replica.topic_partition,
+            decided.new_leader_and_isr(leader, isr),
+            partition_epoch=current.partition_epoch,
+        )
+
+    def _removable_state(self, replica: PartitionAndReplica) -> LeaderIsrAndControllerEpoch | None:
+        """Return the state of a replica's partition if this controller may change it."""
+        context = self._context
         partition = replica.topic_partition
-        standing = work.partition_state(partition)
-        if standing is None:
+        current = self._io.partition_state(partition)
+        if current is None:
             if not context.is_queued_for_deletion(partition.topic):
                 self._fail(
                     replica,
@@ -210,29 +231,17 @@ class ReplicaStateMachine:
                     f"{_partition(replica)} since the leader and isr path in zookeeper is empty",
                 )
             return None
-        if standing.controller_epoch > context.epoch:
+        if current.controller_epoch > context.epoch:
             self._fail(
                 replica,
                 ReplicaState.OFFLINE,
                 "Leader and isr path written by another controller. This probably means the "
                 f"current controller with epoch {context.epoch} went through a soft failure and "
-                f"another controller was elected with epoch {standing.controller_epoch}. Aborting "
+                f"another controller was elected with epoch {current.controller_epoch}. Aborting "
                 "state change by this controller",
             )
             return None
-        decided = standing.leader_and_isr
-        if replica.replica not in decided.isr:
-            # Nothing is written, but from now on the state counts as this controller's.
-            return LeaderIsrAndControllerEpoch(decided, context.epoch, standing.partition_epoch)
-        leader = NO_LEADER if decided.leader == replica.replica else decided.leader
-        isr = decided.isr
-        if len(isr) > 1:
-            isr = tuple(member for member in isr if member != replica.replica)
-        return work.update_state(
-            partition,
-            decided.new_leader_and_isr(leader, isr),
-            partition_epoch=standing.partition_epoch,
-        )
+        return current
 
     def _fail(
         self,
@@ -242,7 +251,7 @@ class ReplicaStateMachine:
         *,
         error: str = STATE_CHANGE_FAILED,
     ) -> None:
-        self._work.fail(replica, self._context.replica_states[replica], target, error, reason)
+        self._io.fail(replica, self._context.replica_states[replica], target, error, reason)
 
 
 def _with(assignment: ReplicaAssignment, replica: int) -> ReplicaAssignment:

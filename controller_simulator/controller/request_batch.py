@@ -1,15 +1,13 @@
 """The requests that go with one step of a state machine, put together broker by broker.
 
-The rule: a batch holds at most one request of each kind for a broker, and nobody but registered
-brokers gets one. A batch that was not sent may not be lost, so a new one refuses to begin on top
-of it. Source (Kafka 3.9): kafka.controller.AbstractControllerBrokerRequestBatch.
+The rule: a batch holds at most one request of each kind for a broker, and only registered brokers
+get one. Source (Kafka 3.9): kafka.controller.AbstractControllerBrokerRequestBatch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import LEADER_DURING_DELETE, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
@@ -17,17 +15,12 @@ from controller_simulator.controller.requests import (
     ZERO_UUID,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
-    LeaderAndIsrType,
     Request,
     StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-
-
-class IllegalStateError(ModelError):
-    """A batch was begun while another one was not sent (java.lang.IllegalStateException)."""
 
 
 class RequestBatch:
@@ -42,32 +35,6 @@ class RequestBatch:
         self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
         self._update_metadata_brokers: dict[int, None] = {}
         self._update_metadata: dict[TopicPartition, UpdateMetadataPartition] = {}
-        self._type = LeaderAndIsrType.UNKNOWN
-
-    def new_batch(self) -> None:
-        """Begin a batch (newBatch); the one before must have been sent."""
-        for kind, waiting in (
-            ("LeaderAndIsr", self._leader_and_isr),
-            ("StopReplica", self._stop_replica),
-            ("UpdateMetadata", self._update_metadata_brokers),
-        ):
-            if waiting:
-                raise IllegalStateError(
-                    "Controller to broker state change requests batch is not empty while creating "
-                    f"a new one. Some {kind} state changes {waiting} might be lost"
-                )
-
-    def set_type(self, kind: LeaderAndIsrType) -> None:
-        """Say what the batch's LeaderAndIsr requests hold (setUpdateType)."""
-        self._type = kind
-
-    def clear(self) -> None:
-        """Drop what was not sent (clear)."""
-        self._leader_and_isr.clear()
-        self._stop_replica.clear()
-        self._update_metadata_brokers.clear()
-        self._update_metadata.clear()
-        self._type = LeaderAndIsrType.UNKNOWN
 
     def add_leader_and_isr(
         self,
@@ -125,13 +92,13 @@ class RequestBatch:
         """Add metadata for these brokers (addUpdateMetadataRequestForBrokers).
 
         A batch has one set of partitions, which all of its brokers get. A partition whose topic is
-        deleted is told with leader -2; one that never had a leader is not told at all.
+        deleted is sent with leader -2; one that never had a leader is not sent at all.
         """
         self._update_metadata_brokers.update(dict.fromkeys(b for b in brokers if b >= 0))
         for partition in partitions:
-            told = self._metadata_of(partition)
-            if told is not None:
-                self._update_metadata[partition] = told
+            metadata = self._metadata_of(partition)
+            if metadata is not None:
+                self._update_metadata[partition] = metadata
 
     def _metadata_of(self, partition: TopicPartition) -> UpdateMetadataPartition | None:
         context = self._context
@@ -168,7 +135,10 @@ class RequestBatch:
             *self._update_metadata_requests(),
             *self._stop_replica_requests(),
         )
-        self.clear()
+        self._leader_and_isr.clear()
+        self._stop_replica.clear()
+        self._update_metadata_brokers.clear()
+        self._update_metadata.clear()
         return sent
 
     def _leader_and_isr_requests(self) -> Iterable[LeaderAndIsrRequest]:
@@ -188,7 +158,6 @@ class RequestBatch:
                     for partition in states
                 },
                 live_leaders=tuple(b for b in context.live_broker_epochs if b in leaders),
-                type=self._type,
             )
 
     def _update_metadata_requests(self) -> Iterable[UpdateMetadataRequest]:

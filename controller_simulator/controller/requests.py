@@ -1,4 +1,4 @@
-"""What a controller tells brokers: LeaderAndIsr, UpdateMetadata and StopReplica requests.
+"""What a controller sends to brokers: LeaderAndIsr, UpdateMetadata and StopReplica requests.
 
 The rule: a request is data, with the fields that decide what a broker does with it, in Kafka's
 words. Source (Kafka 3.9): the schemas of LeaderAndIsrRequest, UpdateMetadataRequest and
@@ -7,23 +7,12 @@ StopReplicaRequest, newest versions.
 
 from __future__ import annotations
 
-import enum
-
 import msgspec
 
 from controller_model.kafka.ids import TopicPartition
 
 ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The topic id of a topic without one, in Kafka's base64 (org.apache.kafka.common.Uuid)."""
-
-
-class LeaderAndIsrType(enum.StrEnum):
-    """What a LeaderAndIsr request claims to hold (LeaderAndIsrRequest.Type)."""
-
-    UNKNOWN = "UNKNOWN"
-    """What controllers of ZooKeeper clusters send."""
-    INCREMENTAL = "INCREMENTAL"
-    FULL = "FULL"
 
 
 class LeaderAndIsrPartition(msgspec.Struct, frozen=True):
@@ -77,11 +66,12 @@ class LeaderAndIsrRequest(msgspec.Struct, frozen=True, tag=True, tag_field="requ
     topic_ids: dict[str, str]
     live_leaders: tuple[int, ...]
     """Leaders of these partitions that are registered."""
-    type: LeaderAndIsrType = LeaderAndIsrType.UNKNOWN
+    type: str = "UNKNOWN"
+    """LeaderAndIsrRequest.Type: controllers of ZooKeeper clusters send no other."""
 
 
 class UpdateMetadataRequest(msgspec.Struct, frozen=True, tag=True, tag_field="request"):
-    """Tell clients this of these partitions, and that these brokers live."""
+    """Serve this metadata of these partitions to clients, and that these brokers live."""
 
     broker: int
     broker_epoch: int
@@ -93,7 +83,7 @@ class UpdateMetadataRequest(msgspec.Struct, frozen=True, tag=True, tag_field="re
 
 
 class StopReplicaRequest(msgspec.Struct, frozen=True, tag=True, tag_field="request"):
-    """Stop these replicas, and delete those that say so."""
+    """Stop these replicas, and delete those marked so."""
 
     broker: int
     broker_epoch: int

@@ -1,7 +1,7 @@
 """How a topic is deleted: replica by replica, as far as live brokers go, then its znodes.
 
 The rule: a topic is queued, its partitions leave the partition state machine, and every live
-replica is told to stop and then to delete its log. Only when all replicas have said that they did
+replica is asked to stop and then to delete its log. Only when all replicas have answered that they did
 go the znodes, the queue's own last. A dead replica, a broker that answers with an error, or a
 reassignment that is under way makes the topic ineligible: it waits, and is tried again when the
 broker is back or the reassignment is through. Source (Kafka 3.9):
@@ -15,10 +15,14 @@ from collections.abc import Collection, Iterable, Iterator
 from controller_model.kafka.hash_order import topic_order
 from controller_model.kafka.ids import PartitionAndReplica
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_simulator.controller.controller_io import BrokenOffError, ControllerWork, topic_path
+from controller_simulator.controller.controller_io import (
+    AbortedEventError,
+    ControllerIO,
+    topic_path,
+)
 from controller_simulator.controller.partition_machine import PartitionStateMachine
 from controller_simulator.controller.replica_machine import ReplicaStateMachine
-from controller_simulator.zookeeper.writes import DeleteZnode
+from controller_simulator.zookeeper.transactions import DeleteZnode
 
 
 class TopicDeletionManager:
@@ -26,14 +30,14 @@ class TopicDeletionManager:
 
     def __init__(
         self,
-        work: ControllerWork,
+        io: ControllerIO,
         replicas: ReplicaStateMachine,
         partitions: PartitionStateMachine,
         *,
         delete_topic_enable: bool = True,
     ) -> None:
-        self._work = work
-        self._context = work.context
+        self._io = io
+        self._context = io.context
         self._replicas = replicas
         self._partitions = partitions
         self._enabled = delete_topic_enable
@@ -89,13 +93,13 @@ class TopicDeletionManager:
         self._resume()
 
     def is_queued(self, topic: str) -> bool:
-        """Tell whether the topic is to be deleted, by this manager (isTopicQueuedUpForDeletion)."""
+        """Return whether the topic is to be deleted, by this manager (isTopicQueuedUpForDeletion)."""
         return self._enabled and self._context.is_queued_for_deletion(topic)
 
     def delete_requests(self, topics: Iterable[str]) -> None:
         """Ask that /admin/delete_topics forgets these topics (deleteTopicDeletions)."""
         for topic in topics:
-            self._work.write(DeleteZnode(f"/admin/delete_topics/{topic}"))
+            self._io.write(DeleteZnode(f"/admin/delete_topics/{topic}"))
 
     # --- the work ---------------------------------------------------------------------------
 
@@ -144,16 +148,16 @@ class TopicDeletionManager:
         return [replica for replica, found in self._states(topic) if found is state]
 
     def _states(self, topic: str) -> Iterator[tuple[PartitionAndReplica, ReplicaState]]:
-        """Yield a topic's replicas and their states, one by one as somebody asks.
+        """Yield a topic's replicas and their states, one by one.
 
-        A replica without one, of a reassignment that broke off before it began, breaks this event
-        off too, and every later one until the broker or the controller starts again:
+        A replica without one, of a reassignment that was aborted before it began, aborts this event
+        too, and every later one until the broker or the controller starts again:
         ControllerContext.replicaState throws NoSuchElementException.
         """
         for replica in self._context.replicas_of_topic(topic):
             state = self._context.replica_states.get(replica)
             if state is None:
-                raise BrokenOffError(f"no state is known of replica {replica}")
+                raise AbortedEventError(f"no state is known of replica {replica}")
             yield replica, state
 
     def _begin(self, topics: Collection[str]) -> None:
@@ -165,7 +169,7 @@ class TopicDeletionManager:
         self._partitions.handle_state_changes(partitions, PartitionState.OFFLINE)
         self._partitions.handle_state_changes(partitions, PartitionState.NON_EXISTENT)
         started.update(unseen)
-        self._work.send_update_metadata(
+        self._io.send_update_metadata(
             context.live_or_shutting_down_brokers,
             [p for topic in topics for p in context.partitions_of(topic)],
         )
@@ -192,10 +196,10 @@ class TopicDeletionManager:
 
     def _complete(self, topic: str) -> None:
         """Delete what ZooKeeper and the controller hold of a topic (completeDeleteTopic)."""
-        context, work = self._context, self._work
+        context, io = self._context, self._io
         gone = self._in(topic, ReplicaState.DELETION_SUCCESSFUL)
         self._replicas.handle_state_changes(gone, ReplicaState.NON_EXISTENT)
-        work.delete_recursive(topic_path(topic))
-        work.write(DeleteZnode(f"/config/topics/{topic}"))
+        io.delete_recursive(topic_path(topic))
+        io.write(DeleteZnode(f"/config/topics/{topic}"))
         self.delete_requests((topic,))
         context.remove_topic(topic)

@@ -2,7 +2,7 @@
 
 The rule: a write is one record with the Stat that the znode had right after it, in order, nothing
 merged; what a real watcher merges or loses, whoever uses this leaves out. Containers and other
-znodes that no watcher publishes are not in the log, and of configurations only what may be told.
+znodes that no watcher publishes are not in the log, and of configurations only what may be published.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from controller_model.records.changes import (
     znode_digest,
 )
 from controller_model.znodes.znode_kinds import is_published, published_data
-from controller_simulator.zookeeper.commits import Commit, Removed
+from controller_simulator.zookeeper.transactions import Commit, Removed
 from controller_simulator.zookeeper.tree import ZnodeTree
 
 
@@ -42,10 +42,10 @@ class ZnodeLog:
             self.tree.apply(commit)
             for write in commit.writes:
                 if is_published(write.path):
-                    self.tell(write.path, gone=isinstance(write, Removed))
+                    self.record(write.path, gone=isinstance(write, Removed))
         return self.changes[before:]
 
-    def tell(self, path: str, *, gone: bool = False) -> ZnodeChange:
+    def record(self, path: str, *, gone: bool = False) -> ZnodeChange:
         """Append what the tree holds at a path now, or that nothing is there."""
         znode = None if gone else self.tree.find(path)
         if znode is None:
@@ -74,16 +74,16 @@ class ZnodeLog:
         self._resyncs += 1
         self._record(ChangeKind.RESYNC_STARTED, resync=self._resyncs, reason="start")
         digest = 0
-        told = 0
+        count = 0
         for path in self.tree.paths():
             if is_published(path):
-                self.tell(path)
+                self.record(path)
                 digest ^= znode_digest(path, self.tree.at(path).mzxid)
-                told += 1
+                count += 1
         self._record(
             ChangeKind.RESYNC_FINISHED,
             resync=self._resyncs,
-            znodes=told,
+            znodes=count,
             digest=digest_text(digest),
         )
         return self.changes[before:]

@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from controller_model.kafka.hash_order import properties_order, scala_order
 from controller_model.kafka.ids import TopicPartition
 
-NO_DATA = b""
-"""Of containers, of /admin/delete_topics/T and of /brokers/seqid."""
-
 MIGRATION_OFF = -1
 """The kraftControllerEpoch of a controller that is a ZooKeeper broker."""
 
@@ -96,7 +93,7 @@ def encode_topic(
 ) -> bytes:
     """Return /brokers/topics/T (TopicZNode.encode): version 3, also without an id.
 
-    Partitions stand in the order of Kafka's hash map; adding and removing replicas are there only
+    Partitions come in the order of Kafka's hash map; adding and removing replicas are there only
     for the partitions that have some.
 
     >>> encode_topic({0: (0, 1)}, topic_id=None)

@@ -11,32 +11,30 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from controller_model.kafka.errors import ModelError
-from controller_simulator.zookeeper.commits import (
+from controller_simulator.zookeeper.transactions import (
+    ANY_VERSION,
     NO_SESSION,
     Changed,
+    CheckZnode,
     Commit,
     Committed,
     Created,
-    Removed,
-    ZooKeeperCode,
-    ZooKeeperError,
-    request_of,
-)
-from controller_simulator.zookeeper.writes import (
-    ANY_VERSION,
-    CheckZnode,
     CreateZnode,
     DeleteZnode,
     Multi,
+    Removed,
     SetZnode,
     ZnodeWrite,
+    ZooKeeperCode,
+    ZooKeeperError,
+    request_of,
 )
 
 Part = CreateZnode | SetZnode | DeleteZnode | CheckZnode
 
 
 @dataclass(slots=True)
-class Znode:
+class TreeNode:
     """A znode as it stands: its data and its Stat (org.apache.zookeeper.data.Stat)."""
 
     data: str
@@ -65,7 +63,7 @@ class _Expected:
 class _Outlook:
     """The tree as the parts of a transaction so far would leave it."""
 
-    def __init__(self, znodes: dict[str, Znode]) -> None:
+    def __init__(self, znodes: dict[str, TreeNode]) -> None:
         self._znodes = znodes
         self._expected: dict[str, _Expected | None] = {}
 
@@ -109,12 +107,12 @@ class ZnodeTree:
         self.zxid = zxid
         self.time_ms = time_ms
         self.commits: list[Commit] = []
-        self._znodes = {"/": Znode("", 0, 0, 0, 0, 0)}
+        self._znodes = {"/": TreeNode("", 0, 0, 0, 0, 0)}
         self._held: dict[int, dict[str, None]] = {}
 
     # --- reads ----------------------------------------------------------------------------
 
-    def find(self, path: str) -> Znode | None:
+    def find(self, path: str) -> TreeNode | None:
         """Return the znode there, or None."""
         return self._znodes.get(path)
 
@@ -239,7 +237,7 @@ class ZnodeTree:
     def _link(self, part: CreateZnode, zxid: int) -> None:
         now = self.time_ms
         owner = part.ephemeral_owner
-        self._znodes[part.path] = Znode(part.data, zxid, zxid, zxid, now, now, owner)
+        self._znodes[part.path] = TreeNode(part.data, zxid, zxid, zxid, now, now, owner)
         parent = self._znodes[parent_of(part.path)]
         parent.children[part.path.rpartition("/")[2]] = None
         parent.creations += 1
@@ -255,7 +253,7 @@ class ZnodeTree:
         if znode.owner in self._held:
             self._held[znode.owner].pop(path)
 
-    def at(self, path: str) -> Znode:
+    def at(self, path: str) -> TreeNode:
         """Return the znode there; raise NONODE when there is none."""
         znode = self._znodes.get(path)
         if znode is None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_simulator.cluster.random_operations import (
-    DrawnChance,
+    RandomChoices,
     RandomOperations,
     partitions_of,
 )
@@ -58,8 +58,8 @@ class FollowedCluster(RuleBasedStateMachine):
     @initialize(settings=SETTINGS, data=st.data())
     def begin(self, settings: SimulatorSettings, data: st.DataObject) -> None:
         """Begin with an empty ensemble and a baseline."""
-        chance = DrawnChance(lambda options: data.draw(st.sampled_from(options)))
-        self.cluster = Simulator(settings=settings, chance=chance)
+        chance = RandomChoices(lambda options: data.draw(st.sampled_from(options)))
+        self.cluster = Simulator(settings=settings, choices=chance)
         self.log = ZnodeLog("prod")
         self.exact, self.lossy = Fold(), Fold()
         baseline = self.log.resync()
@@ -77,7 +77,7 @@ class FollowedCluster(RuleBasedStateMachine):
         def dice(options: Sequence[Any]) -> Any:
             return data.draw(st.sampled_from(options))
 
-        self.cluster.chance = DrawnChance(dice)
+        self.cluster.choices = RandomChoices(dice)
         operation = RandomOperations(dice).draw(self.cluster)
         hypothesis.note(str(operation))
         self.cluster.perform(operation)

@@ -18,13 +18,13 @@ from typing import Any
 
 from controller_model.history.snapshot import encode_snapshot, snapshot
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.adoption import adopt
+from controller_simulator.cluster.loading import load_cluster
 from controller_simulator.cluster.operations import Operation
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.controller_io import state_path
-from controller_simulator.zookeeper.commits import Changed, Commit, Committed, Created, Removed
 from controller_simulator.zookeeper.log import ZnodeLog
+from controller_simulator.zookeeper.transactions import Changed, Commit, Committed, Created, Removed
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.histories import Fold
 from tests.support.recordings import Recording
@@ -201,7 +201,7 @@ def agree(recording: Recording, settings: SimulatorSettings | None = None) -> Ag
     """Play a recording's script on the simulator; compare every write, and every quiet point."""
     tree = ZnodeTree()
     chance = RecordedChance(recording, tree)
-    simulator = Simulator(settings=settings, chance=chance, tree=tree)
+    simulator = Simulator(settings=settings, choices=chance, tree=tree)
     agreement = Agreement()
     real, simulated = _Observed(), _Observed()
     for operation, commits in recording.segments():
@@ -241,7 +241,7 @@ def agree_from_each_point(
             for commit in tree.commits:
                 taken_over.apply(commit)
             chance = RecordedChance(rest, taken_over, begun=True)
-            simulator = adopt(taken_over, settings=settings, chance=chance)
+            simulator = load_cluster(taken_over, settings=settings, choices=chance)
             chance.until = sum(len(commit.writes) for commit in commits)
             before = len(simulator.commits)
             simulator.perform(operation)

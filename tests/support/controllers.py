@@ -14,7 +14,7 @@ from controller_model.znodes.znode_kinds import (
     decode_topic,
 )
 from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import ControllerWork, Transition
+from controller_simulator.controller.controller_io import ControllerIO, Transition
 from controller_simulator.controller.partition_machine import PartitionStateMachine
 from controller_simulator.controller.reassignment import Reassignments
 from controller_simulator.controller.replica_machine import ReplicaStateMachine
@@ -25,7 +25,7 @@ from controller_simulator.controller.requests import (
     UpdateMetadataRequest,
 )
 from controller_simulator.controller.topic_deletion import TopicDeletionManager
-from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode, SetZnode, unfenced
+from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode, unfenced
 
 EPOCH = 50
 EPOCH_ZK_VERSION = 49
@@ -106,13 +106,13 @@ class Play:
             epoch_zk_version=EPOCH_ZK_VERSION,
             live_broker_epochs={broker: 100 + broker for broker in live},
         )
-        self.work = ControllerWork(self.context, self.zookeeper, **options)
-        self.replicas = ReplicaStateMachine(self.work)
-        self.partitions = PartitionStateMachine(self.work)
+        self.io = ControllerIO(self.context, self.zookeeper, **options)
+        self.replicas = ReplicaStateMachine(self.io)
+        self.partitions = PartitionStateMachine(self.io)
         self.deletion = TopicDeletionManager(
-            self.work, self.replicas, self.partitions, delete_topic_enable=delete_topic_enable
+            self.io, self.replicas, self.partitions, delete_topic_enable=delete_topic_enable
         )
-        self.reassignments = Reassignments(self.work, self.replicas, self.partitions, self.deletion)
+        self.reassignments = Reassignments(self.io, self.replicas, self.partitions, self.deletion)
 
     def topic(self, name: str, *assignment: Sequence[int]) -> list[TopicPartition]:
         """Add a topic with these replicas and without states; return its partitions."""
@@ -148,7 +148,7 @@ class Play:
 
     def take(self) -> Transition:
         """Take what was done, and make its writes."""
-        done = self.work.take()
+        done = self.io.take()
         for write in done.writes:
             for part in unfenced(write):
                 self.zookeeper.make(part)

@@ -20,9 +20,9 @@ from controller_simulator.cluster.operations import (
     Operation,
     StartBroker,
 )
-from controller_simulator.cluster.settings import NoChance
+from controller_simulator.cluster.settings import DefaultChoices
 from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.zookeeper.commits import Committed, Created, Removed
+from controller_simulator.zookeeper.transactions import Committed, Created, Removed
 from tests.support.api_server import Served
 from tests.support.histories import Fold, History
 
@@ -64,7 +64,7 @@ BAD_HOUR: tuple[tuple[int, Operation], ...] = (
 )
 
 
-class _TakingTurns(NoChance):
+class _TakingTurns(DefaultChoices):
     """The next broker in the row wins /controller, so that elections can be told apart."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class LiveStory:
     def __init__(self, *, until: int) -> None:
         """Begin an hour before `until`, in milliseconds since 1970."""
         self.until = until
-        self._simulator = Simulator(chance=_TakingTurns())
+        self._simulator = Simulator(choices=_TakingTurns())
         self._history = History(now=until - 61 * MINUTE_MS)
         self._history.resync()
         self._fold = Fold(min_isr=2)

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from controller_simulator.cluster.operations import Operation
-from controller_simulator.zookeeper.commits import Commit
+from controller_simulator.zookeeper.transactions import Commit
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 

@@ -39,7 +39,7 @@ from controller_simulator.cluster.operations import (
 )
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.zookeeper.commits import Committed, Created, Removed
+from controller_simulator.zookeeper.transactions import Committed, Created, Removed
 from tests.support.histories import Fold, History
 
 BROKERS = (0, 1, 2, 3)

@@ -24,7 +24,7 @@ from controller_simulator.controller.requests import (
     UpdateMetadataRequest,
 )
 from controller_simulator.zookeeper.payload_writers import encode_partition_state
-from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode, SetZnode, unfenced
+from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode, unfenced
 from kcm.jars.jars import Jars
 from tests.support.controllers import EPOCH, Play
 
@@ -212,12 +212,12 @@ class Ours:
         """Do a command; return answer, writes, requests and memory in the oracle's words."""
         verb, *arguments = command.split(" ")
         answer: str | None = ""
-        with self.play.work.event():
+        with self.play.io.event():
             answer = self._commands[verb](*arguments)
         done = self.play.take()
         lines = [write_line(part) for write in done.writes for part in unfenced(write)]
         return (
-            "broken off" if done.broken_off else answer or "",
+            "broken off" if done.aborted else answer or "",
             [line for line in lines if line is not None],
             sorted(map(request_line, done.requests)),
             self._memory(),

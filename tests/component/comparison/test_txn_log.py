@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller_simulator.zookeeper.commits import Changed, Commit, Created, Removed
+from controller_simulator.zookeeper.transactions import Changed, Commit, Created, Removed
 from tests.component.comparison.txn_log import TxnLogError, read_txn_log, read_txn_logs
 
 HEADER = b"ZKLG" + struct.pack(">iq", 2, 0)

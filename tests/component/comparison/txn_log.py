@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller_simulator.zookeeper.commits import Changed, Commit, Committed, Created, Removed
+from controller_simulator.zookeeper.transactions import Changed, Commit, Committed, Created, Removed
 
 MAGIC = b"ZKLG"
 HEADER_BYTES = 16  # magic, version of the format, id of the database

@@ -33,29 +33,37 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.random_operations import DrawnChance, RandomOperations
-from controller_simulator.cluster.settings import NoChance, SimulatorSettings
+from controller_simulator.cluster.random_operations import RandomChoices, RandomOperations
+from controller_simulator.cluster.settings import DefaultChoices, SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.leader_and_isr_receiver import fail_log_dir
 from controller_simulator.controller.lifecycle import handle
-from controller_simulator.controller.phases import TRANSITIONS, Event, Phase
+from controller_simulator.controller.phases import (
+    FAILOVER_STEPS,
+    TRANSITIONS,
+    ElectionStep,
+    LifecycleEvent,
+    Phase,
+)
 from controller_simulator.controller.requests import (
     LeaderAndIsrRequest,
     StopReplicaPartition,
     StopReplicaRequest,
 )
-from controller_simulator.controller.steps import FAILOVER_STEPS, Step
-from controller_simulator.zookeeper.commits import (
+from controller_simulator.zookeeper.payload_writers import encode_topic
+from controller_simulator.zookeeper.transactions import (
     Changed,
     Commit,
     Committed,
     Created,
+    CreateZnode,
+    DeleteZnode,
+    SetZnode,
+    ZnodeWrite,
     ZooKeeperCode,
 )
-from controller_simulator.zookeeper.payload_writers import encode_topic
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode, SetZnode, ZnodeWrite
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 UNCLEAN = {"unclean.leader.election.enable": "true"}
@@ -315,7 +323,7 @@ def test_a_stalled_follower_leaves_and_comes_back() -> None:
     assert state(cluster, T1) == (2, [2, 0], 0, 0)
 
 
-class SlowFollower(NoChance):
+class SlowFollower(DefaultChoices):
     """Chance that lets a follower fall behind, as often as it is told to."""
 
     def __init__(self, *slow: tuple[TopicPartition, int]) -> None:
@@ -330,7 +338,7 @@ class SlowFollower(NoChance):
 def test_a_slow_follower_is_dropped_and_catches_up() -> None:
     """Its leader writes twice under the same epoch; who is slow where nobody leads is no matter."""
     cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
-    cluster.chance = SlowFollower((T0, 2), (T1, 2))
+    cluster.choices = SlowFollower((T0, 2), (T1, 2))
     cluster.settle()
     assert state(cluster) == (1, [1, 0, 2], 0, 2)
 
@@ -360,7 +368,7 @@ def test_before_alter_partition_leaders_write_their_isr() -> None:
     assert state(cluster) == (1, [1, 2, 0], 0, 2)
 
 
-class LateFetch(NoChance):
+class LateFetch(DefaultChoices):
     """Chance that has a fetch under way when a follower shuts down, for each of these partitions."""
 
     def __init__(self, *late: TopicPartition) -> None:
@@ -378,7 +386,7 @@ def test_before_alter_partition_a_late_fetch_brings_a_stopping_follower_back() -
     cluster = cluster_of(
         CreateTopic("t", ((1, 0, 2),)), alter_partition=False, leader_recovery_supported=False
     )
-    cluster.chance = LateFetch(T0, TopicPartition("unknown", 0))
+    cluster.choices = LateFetch(T0, TopicPartition("unknown", 0))
     isrs = [
         json.loads(write.data)["isr"]
         for write in written_by(cluster, StopBroker(2))
@@ -391,7 +399,7 @@ def test_before_alter_partition_a_late_fetch_brings_a_stopping_follower_back() -
 def test_a_late_fetch_brings_nobody_back_where_the_controller_writes() -> None:
     """Since 2.7 it refuses an ISR with a follower that shuts down."""
     cluster = cluster_of(CreateTopic("t", ((1, 0, 2),)))
-    cluster.chance = LateFetch(T0)
+    cluster.choices = LateFetch(T0)
     cluster.perform(StopBroker(2))
     assert state(cluster) == (1, [1, 0], 1, 1)
 
@@ -675,7 +683,7 @@ def test_a_newer_epoch_stops_a_failover() -> None:
     cluster.perform(StartBroker(0))
     life = cluster.brokers[0].life
     assert life.is_active
-    assert FAILOVER_STEPS[life.steps_done] is Step.RESUME_PREFERRED_ELECTION
+    assert FAILOVER_STEPS[life.steps_done] is ElectionStep.RESUME_PREFERRED_ELECTION
     assert cluster.tree.data("/controller_epoch") == "9"
 
 
@@ -717,10 +725,10 @@ def test_a_failover_that_breaks_off_leaves_no_controller() -> None:
 def test_a_table_that_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever leads a broker where its table does not allow is at fault himself."""
     cluster = cluster_of()
-    monkeypatch.setitem(TRANSITIONS[Phase.STANDBY], Event.EXPIRE, (Phase.ACTIVE,))
+    monkeypatch.setitem(TRANSITIONS[Phase.STANDBY], LifecycleEvent.EXPIRE, (Phase.ACTIVE,))
     run = cluster.brokers[1]
     with pytest.raises(ModelError, match="Expire led from standby to expired"):
-        handle(run.life, Event.EXPIRE, cluster.tree, session=run.session)
+        handle(run.life, LifecycleEvent.EXPIRE, cluster.tree, session=run.session)
 
 
 def test_the_preferred_replica_of_nothing_breaks_a_rebalance_off() -> None:
@@ -745,7 +753,7 @@ def test_the_preferred_replica_of_nothing_breaks_a_rebalance_off() -> None:
 def life(seed: int, **settings: Any) -> tuple[Simulator, set[str]]:
     """Return a cluster that has lived, and the kinds of what happened to it."""
     dice = random.Random(seed).choice  # noqa: S311  # a play, not a secret
-    cluster = Simulator(chance=DrawnChance(dice), settings=SimulatorSettings(**settings))
+    cluster = Simulator(choices=RandomChoices(dice), settings=SimulatorSettings(**settings))
     operations = RandomOperations(dice)
     kinds = set()
     for _ in range(120):

@@ -9,8 +9,8 @@ from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import PartitionState
 from controller_simulator.controller.context import assignment_map
-from controller_simulator.controller.controller_io import BrokenOffError, state_path
-from controller_simulator.zookeeper.writes import (
+from controller_simulator.controller.controller_io import AbortedEventError, state_path
+from controller_simulator.zookeeper.transactions import (
     CheckZnode,
     ControllerMovedError,
     CreateZnode,
@@ -42,37 +42,37 @@ def test_writes_are_fenced_by_the_epochs_version() -> None:
 def test_what_is_taken_is_taken_once() -> None:
     """A Transition holds all since the last one; then the slate is clean."""
     play = Play(1)
-    play.work.write(DeleteZnode("/a"))
-    play.work.send_update_metadata([1], [])
-    play.work.fail(PARTITION, PartitionState.NEW, PartitionState.ONLINE, "E", "why")
-    with play.work.event():
-        raise BrokenOffError("broken")
-    done = play.work.take()
+    play.io.write(DeleteZnode("/a"))
+    play.io.send_update_metadata([1], [])
+    play.io.fail(PARTITION, PartitionState.NEW, PartitionState.ONLINE, "E", "why")
+    with play.io.event():
+        raise AbortedEventError("broken")
+    done = play.io.take()
     assert [len(done.writes), len(done.requests), len(done.failed)] == [1, 1, 1]
-    assert (done.failed[0].reason, done.broken_off) == ("why", "broken")
-    empty = play.work.take()
-    assert (empty.writes, empty.requests, empty.failed, empty.broken_off) == ((), (), (), None)
+    assert (done.failed[0].reason, done.aborted) == ("why", "broken")
+    empty = play.io.take()
+    assert (empty.writes, empty.requests, empty.failed, empty.aborted) == ((), (), (), None)
 
 
 def test_only_what_kafka_does_not_handle_breaks_an_event_off() -> None:
     """Another error goes on up: a controller that was replaced must resign."""
     play = Play(1)
-    with pytest.raises(ControllerMovedError), play.work.event():
+    with pytest.raises(ControllerMovedError), play.io.event():
         raise ControllerMovedError("moved")
-    assert play.work.take().broken_off is None
+    assert play.io.take().aborted is None
 
 
 def test_a_state_that_was_written_is_read_back_until_it_is_taken() -> None:
     """Within a step its own writes count; afterwards ZooKeeper does."""
     play = Play(1)
-    state = play.work.create_state(PARTITION, LeaderAndIsr(1, (1,)))
+    state = play.io.create_state(PARTITION, LeaderAndIsr(1, (1,)))
     assert (state.controller_epoch, state.partition_epoch) == (50, 0)
-    assert play.work.partition_state(PARTITION) == state
-    again = play.work.update_state(PARTITION, LeaderAndIsr(1, (1,), 1), partition_epoch=0)
+    assert play.io.partition_state(PARTITION) == state
+    again = play.io.update_state(PARTITION, LeaderAndIsr(1, (1,), 1), partition_epoch=0)
     assert again.partition_epoch == 1
-    assert play.work.partition_state(PARTITION) == again
-    play.work.take()
-    assert play.work.partition_state(PARTITION) is None
+    assert play.io.partition_state(PARTITION) == again
+    play.io.take()
+    assert play.io.partition_state(PARTITION) is None
 
 
 def test_nothing_is_written_or_remembered_after_another_controller() -> None:
@@ -80,10 +80,10 @@ def test_nothing_is_written_or_remembered_after_another_controller() -> None:
     play = Play(1)
     play.zookeeper.epoch_version = 48
     with pytest.raises(ControllerMovedError) as moved:
-        play.work.create_state(PARTITION, LeaderAndIsr(1, (1,)))
+        play.io.create_state(PARTITION, LeaderAndIsr(1, (1,)))
     assert str(moved.value) == "controller epoch zkVersion check fails: expected 49, found 48"
-    assert play.work.partition_state(PARTITION) is None
-    assert play.work.take().writes == ()
+    assert play.io.partition_state(PARTITION) is None
+    assert play.io.take().writes == ()
 
 
 def test_a_topics_assignment_as_it_is_written() -> None:
@@ -91,8 +91,8 @@ def test_a_topics_assignment_as_it_is_written() -> None:
     play = Play(1)
     play.topic("t", (1,))
     moving = {0: ReplicaAssignment((2, 1), (2,), (1,)), 1: ReplicaAssignment((1,))}
-    play.work.set_topic_assignment("t", moving)
-    (write,) = play.work.take().writes
+    play.io.set_topic_assignment("t", moving)
+    (write,) = play.io.take().writes
     assert unfenced(write) == (
         SetZnode(
             "/brokers/topics/t",
@@ -112,8 +112,8 @@ def test_a_tree_is_deleted_from_below() -> None:
     play = Play(1)
     for path in ("/t", "/t/a", "/t/b", "/t/a/x"):
         play.zookeeper.znodes[path] = ("", 0)
-    play.work.delete_recursive("/t")
-    assert [unfenced(w)[0].path for w in play.work.take().writes] == [
+    play.io.delete_recursive("/t")
+    assert [unfenced(w)[0].path for w in play.io.take().writes] == [
         "/t/a/x",
         "/t/a",
         "/t/b",
@@ -124,8 +124,8 @@ def test_a_tree_is_deleted_from_below() -> None:
 def test_metadata_alone() -> None:
     """One request for each registered broker, in a batch of its own."""
     play = Play(1, 2)
-    play.work.send_update_metadata([2, 1, 9], [PARTITION])
-    assert told(play.work.take().requests) == ["UpdateMetadata to 2: []", "UpdateMetadata to 1: []"]
+    play.io.send_update_metadata([2, 1, 9], [PARTITION])
+    assert told(play.io.take().requests) == ["UpdateMetadata to 2: []", "UpdateMetadata to 1: []"]
 
 
 def test_names() -> None:

@@ -14,15 +14,21 @@ from controller_simulator.controller.lifecycle import (
     handle,
     register_controller,
 )
-from controller_simulator.controller.phases import TRANSITIONS, Event, Phase
-from controller_simulator.controller.steps import FAILOVER_STEPS, RESIGNATION_STEPS, Step
-from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import (
+from controller_simulator.controller.phases import (
+    FAILOVER_STEPS,
+    RESIGNATION_STEPS,
+    TRANSITIONS,
+    ElectionStep,
+    LifecycleEvent,
+    Phase,
+)
+from controller_simulator.zookeeper.transactions import (
     ControllerMovedError,
     CreateZnode,
     DeleteZnode,
     SetZnode,
 )
+from controller_simulator.zookeeper.tree import ZnodeTree
 
 SESSIONS = {0: 10, 1: 11}
 STEPS = len(FAILOVER_STEPS)
@@ -37,7 +43,7 @@ def tree() -> ZnodeTree:
     return made
 
 
-def after(life: Lifecycle, tree: ZnodeTree, *events: Event) -> Lifecycle:
+def after(life: Lifecycle, tree: ZnodeTree, *events: LifecycleEvent) -> Lifecycle:
     """Return the broker after these events."""
     for event in events:
         life = handle(life, event, tree, session=SESSIONS[life.broker]).life
@@ -46,12 +52,12 @@ def after(life: Lifecycle, tree: ZnodeTree, *events: Event) -> Lifecycle:
 
 def elected(tree: ZnodeTree, broker: int = 0) -> Lifecycle:
     """Return a broker that has just won."""
-    return after(Lifecycle(broker), tree, Event.STARTUP)
+    return after(Lifecycle(broker), tree, LifecycleEvent.STARTUP)
 
 
 def active(tree: ZnodeTree, broker: int = 0) -> Lifecycle:
     """Return a broker that is the controller and has done all its steps."""
-    return after(elected(tree, broker), tree, *[Event.STEP_DONE] * STEPS)
+    return after(elected(tree, broker), tree, *[LifecycleEvent.STEP_DONE] * STEPS)
 
 
 def replaced_by(tree: ZnodeTree, broker: int) -> None:
@@ -81,7 +87,7 @@ def test_who_comes_second_watches(tree: ZnodeTree) -> None:
     """It sees who holds /controller and writes nothing."""
     elected(tree)
     written = len(tree.commits)
-    life = after(Lifecycle(1), tree, Event.STARTUP)
+    life = after(Lifecycle(1), tree, LifecycleEvent.STARTUP)
     assert life == Lifecycle(1, Phase.STANDBY, active_controller_id=0)
     assert len(tree.commits) == written
 
@@ -110,7 +116,7 @@ def test_an_unreadable_controller_is_nobody(tree: ZnodeTree, payload: str) -> No
     """Who stands finds the znode in its way, and goes on watching."""
     tree.write(CreateZnode("/controller", payload))
     assert controller_id(tree) == NO_CONTROLLER
-    life = after(Lifecycle(0), tree, Event.STARTUP)
+    life = after(Lifecycle(0), tree, LifecycleEvent.STARTUP)
     assert life == Lifecycle(0, Phase.STANDBY, active_controller_id=NO_CONTROLLER)
 
 
@@ -145,14 +151,14 @@ RESIGNATION_BY_HAND = """
     ("steps", "by_hand"),
     [(FAILOVER_STEPS, FAILOVER_BY_HAND), (RESIGNATION_STEPS, RESIGNATION_BY_HAND)],
 )
-def test_the_steps_are_kafkas(steps: tuple[Step, ...], by_hand: str) -> None:
+def test_the_steps_are_kafkas(steps: tuple[ElectionStep, ...], by_hand: str) -> None:
     """They are those of onControllerFailover and onControllerResignation, in their order."""
     assert [step.value for step in steps] == re.split(r" \| |\n\s*", by_hand.strip())
 
 
 def test_every_step_is_used_once() -> None:
     """No step stands in both lists, and none in neither."""
-    assert sorted(FAILOVER_STEPS + RESIGNATION_STEPS) == sorted(Step)
+    assert sorted(FAILOVER_STEPS + RESIGNATION_STEPS) == sorted(ElectionStep)
 
 
 def test_the_steps_are_done_one_by_one(tree: ZnodeTree) -> None:
@@ -163,7 +169,7 @@ def test_the_steps_are_done_one_by_one(tree: ZnodeTree) -> None:
         assert life.phase is Phase.FAILOVER
         assert life.is_active
         seen.append(step)
-        life = after(life, tree, Event.STEP_DONE)
+        life = after(life, tree, LifecycleEvent.STEP_DONE)
     assert tuple(seen) == FAILOVER_STEPS
     assert (life.phase, life.steps_done, life.epoch) == (Phase.ACTIVE, STEPS, 1)
 
@@ -174,10 +180,10 @@ def test_the_steps_are_done_one_by_one(tree: ZnodeTree) -> None:
 def test_a_change_makes_it_look_again(tree: ZnodeTree) -> None:
     """It goes on if it still holds /controller; it resigns and forgets its epoch if not."""
     life = active(tree)
-    same = handle(life, Event.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
+    same = handle(life, LifecycleEvent.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
     assert (same.life, same.steps) == (life, ())
     replaced_by(tree, 1)
-    gone = handle(life, Event.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
+    gone = handle(life, LifecycleEvent.CONTROLLER_CHANGE, tree, session=SESSIONS[0])
     assert gone.life == Lifecycle(0, Phase.STANDBY, active_controller_id=1)
     assert gone.steps == RESIGNATION_STEPS
 
@@ -186,7 +192,7 @@ def test_a_deletion_makes_it_stand_again(tree: ZnodeTree) -> None:
     """It resigns, and wins anew if nobody is faster: a full failover under the next epoch."""
     life = active(tree)
     tree.write(DeleteZnode("/controller"))
-    outcome = handle(life, Event.REELECT, tree, session=SESSIONS[0])
+    outcome = handle(life, LifecycleEvent.REELECT, tree, session=SESSIONS[0])
     assert outcome.steps == RESIGNATION_STEPS
     assert outcome.life == Lifecycle(0, Phase.FAILOVER, 0, epoch=2, epoch_zk_version=2)
 
@@ -194,29 +200,29 @@ def test_a_deletion_makes_it_stand_again(tree: ZnodeTree) -> None:
 def test_a_lost_session_ends_it_and_a_new_one_stands(tree: ZnodeTree) -> None:
     """On expiry it resigns without looking; with the new session it stands again."""
     life = active(tree)
-    expired = handle(life, Event.EXPIRE, tree, session=SESSIONS[0])
+    expired = handle(life, LifecycleEvent.EXPIRE, tree, session=SESSIONS[0])
     assert expired.life == Lifecycle(0, Phase.EXPIRED)
     assert expired.steps == RESIGNATION_STEPS
     tree.close_session(SESSIONS[0])
     tree.open_session(SESSIONS[0])
-    back = after(expired.life, tree, Event.NEW_SESSION)
+    back = after(expired.life, tree, LifecycleEvent.NEW_SESSION)
     assert (back.phase, back.epoch) == (Phase.FAILOVER, 2)
 
 
 def test_while_expired_nothing_else_counts(tree: ZnodeTree) -> None:
     """Neither a change nor a deletion of /controller makes it stand."""
-    expired = after(active(tree), tree, Event.EXPIRE)
+    expired = after(active(tree), tree, LifecycleEvent.EXPIRE)
     tree.write(DeleteZnode("/controller"))
-    assert after(expired, tree, Event.REELECT, Event.CONTROLLER_CHANGE) == expired
+    assert after(expired, tree, LifecycleEvent.REELECT, LifecycleEvent.CONTROLLER_CHANGE) == expired
 
 
 def test_a_shutdown_leaves_the_znode_to_the_session(tree: ZnodeTree) -> None:
     """It resigns; /controller stays until the session is closed; then it takes no event."""
-    outcome = handle(active(tree), Event.SHUTDOWN, tree, session=SESSIONS[0])
+    outcome = handle(active(tree), LifecycleEvent.SHUTDOWN, tree, session=SESSIONS[0])
     assert (outcome.life.phase, outcome.life.epoch) == (Phase.CLOSED, 0)
     assert outcome.steps == RESIGNATION_STEPS
     assert controller_id(tree) == 0
-    assert all(after(outcome.life, tree, event) == outcome.life for event in Event)
+    assert all(after(outcome.life, tree, event) == outcome.life for event in LifecycleEvent)
 
 
 # --- stale and newer epochs -----------------------------------------------------------------
@@ -225,18 +231,18 @@ def test_a_shutdown_leaves_the_znode_to_the_session(tree: ZnodeTree) -> None:
 @pytest.mark.parametrize("done", range(STEPS))
 def test_a_newer_epoch_ends_a_failover_at_any_step(tree: ZnodeTree, done: int) -> None:
     """Whatever step met it, the broker sees who it is now, resigns, and forgets its epoch."""
-    life = after(elected(tree), tree, *[Event.STEP_DONE] * done)
+    life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * done)
     replaced_by(tree, 1)
-    outcome = handle(life, Event.CONTROLLER_MOVED, tree, session=SESSIONS[0])
+    outcome = handle(life, LifecycleEvent.CONTROLLER_MOVED, tree, session=SESSIONS[0])
     assert outcome.life == Lifecycle(0, Phase.STANDBY, active_controller_id=1)
     assert outcome.steps == RESIGNATION_STEPS
 
 
 def test_an_epoch_raised_by_hand_leaves_a_controller_half_done(tree: ZnodeTree) -> None:
     """Nobody else holds /controller, so it takes itself for the controller and goes on no more."""
-    life = after(elected(tree), tree, Event.STEP_DONE)
+    life = after(elected(tree), tree, LifecycleEvent.STEP_DONE)
     tree.write(SetZnode("/controller_epoch", "9"))
-    moved = handle(life, Event.CONTROLLER_MOVED, tree, session=SESSIONS[0])
+    moved = handle(life, LifecycleEvent.CONTROLLER_MOVED, tree, session=SESSIONS[0])
     assert moved.steps == ()
     assert (moved.life.phase, moved.life.steps_done) == (Phase.ACTIVE, 1)
     assert moved.life.next_step is None
@@ -246,14 +252,14 @@ def test_an_active_controller_that_is_fenced_resigns(tree: ZnodeTree) -> None:
     """ControllerMovedException in any event is enough."""
     life = active(tree)
     replaced_by(tree, 1)
-    assert after(life, tree, Event.CONTROLLER_MOVED).phase is Phase.STANDBY
+    assert after(life, tree, LifecycleEvent.CONTROLLER_MOVED).phase is Phase.STANDBY
 
 
 @pytest.mark.parametrize("done", [0, 5, STEPS])
 def test_an_error_gives_the_controller_away(tree: ZnodeTree, done: int) -> None:
     """It resigns and deletes /controller, fenced by its epoch, so that another one is elected."""
-    life = after(elected(tree), tree, *[Event.STEP_DONE] * done)
-    outcome = handle(life, Event.FAILED, tree, session=SESSIONS[0])
+    life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * done)
+    outcome = handle(life, LifecycleEvent.FAILED, tree, session=SESSIONS[0])
     assert outcome.life == Lifecycle(0, Phase.STANDBY)
     assert outcome.steps == RESIGNATION_STEPS
     assert tree.find("/controller") is None
@@ -263,7 +269,7 @@ def test_an_error_of_a_controller_of_old_touches_nobody_else(tree: ZnodeTree) ->
     """Another one holds /controller: it is not deleted, and Kafka's machines are not shut down."""
     life = active(tree)
     replaced_by(tree, 1)
-    outcome = handle(life, Event.FAILED, tree, session=SESSIONS[0])
+    outcome = handle(life, LifecycleEvent.FAILED, tree, session=SESSIONS[0])
     assert (outcome.life.phase, outcome.life.active_controller_id) == (Phase.STANDBY, 1)
     assert outcome.steps == ()
     assert controller_id(tree) == 1
@@ -273,7 +279,7 @@ def test_an_error_under_a_raised_epoch_does_not_delete(tree: ZnodeTree) -> None:
     """The deletion is fenced: with an epoch that is newer /controller stays."""
     life = active(tree)
     tree.write(SetZnode("/controller_epoch", "9"))
-    assert after(life, tree, Event.FAILED).phase is Phase.STANDBY
+    assert after(life, tree, LifecycleEvent.FAILED).phase is Phase.STANDBY
     assert controller_id(tree) == 0
 
 
@@ -282,40 +288,41 @@ def test_an_error_under_a_raised_epoch_does_not_delete(tree: ZnodeTree) -> None:
 
 def test_events_wait_for_the_end_of_a_failover(tree: ZnodeTree) -> None:
     """The event thread is busy: what comes meanwhile is taken in when the last step is done."""
-    life = after(elected(tree), tree, *[Event.STEP_DONE] * (STEPS - 1))
-    life = after(life, tree, Event.CONTROLLER_CHANGE)
-    assert life.waiting == (Event.CONTROLLER_CHANGE,)
+    life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * (STEPS - 1))
+    life = after(life, tree, LifecycleEvent.CONTROLLER_CHANGE)
+    assert life.waiting == (LifecycleEvent.CONTROLLER_CHANGE,)
     replaced_by(tree, 1)
-    life = after(life, tree, Event.REELECT)
-    assert life.waiting == (Event.CONTROLLER_CHANGE, Event.REELECT)
+    life = after(life, tree, LifecycleEvent.REELECT)
+    assert life.waiting == (LifecycleEvent.CONTROLLER_CHANGE, LifecycleEvent.REELECT)
     assert life.phase is Phase.FAILOVER
-    outcome = handle(life, Event.STEP_DONE, tree, session=SESSIONS[0])
+    outcome = handle(life, LifecycleEvent.STEP_DONE, tree, session=SESSIONS[0])
     assert outcome.life == Lifecycle(0, Phase.STANDBY, active_controller_id=1)
     assert outcome.steps == RESIGNATION_STEPS
 
 
 @pytest.mark.parametrize(
-    ("event", "phase"), [(Event.EXPIRE, Phase.EXPIRED), (Event.SHUTDOWN, Phase.CLOSED)]
+    ("event", "phase"),
+    [(LifecycleEvent.EXPIRE, Phase.EXPIRED), (LifecycleEvent.SHUTDOWN, Phase.CLOSED)],
 )
-@pytest.mark.parametrize("end", [Event.STEP_DONE, Event.CONTROLLER_MOVED])
+@pytest.mark.parametrize("end", [LifecycleEvent.STEP_DONE, LifecycleEvent.CONTROLLER_MOVED])
 def test_the_end_of_a_session_clears_the_queue(
-    tree: ZnodeTree, event: Event, phase: Phase, end: Event
+    tree: ZnodeTree, event: LifecycleEvent, phase: Phase, end: LifecycleEvent
 ) -> None:
     """Older events are forgotten; it is handled first, whether the failover ended well or not."""
-    life = after(elected(tree), tree, *[Event.STEP_DONE] * (STEPS - 1))
-    life = after(life, tree, Event.REELECT, event)
+    life = after(elected(tree), tree, *[LifecycleEvent.STEP_DONE] * (STEPS - 1))
+    life = after(life, tree, LifecycleEvent.REELECT, event)
     assert life.waiting == (event,)
     assert after(life, tree, end).phase is phase
 
 
 def test_a_failover_that_follows_another_keeps_the_rest_waiting(tree: ZnodeTree) -> None:
     """The deletion is taken in first and is won again; the change behind it waits once more."""
-    life = after(elected(tree), tree, Event.REELECT, Event.CONTROLLER_CHANGE)
+    life = after(elected(tree), tree, LifecycleEvent.REELECT, LifecycleEvent.CONTROLLER_CHANGE)
     tree.write(DeleteZnode("/controller"))
-    failed = after(life, tree, Event.CONTROLLER_MOVED)
+    failed = after(life, tree, LifecycleEvent.CONTROLLER_MOVED)
     assert (failed.phase, failed.epoch) == (Phase.FAILOVER, 2)
-    assert failed.waiting == (Event.CONTROLLER_CHANGE,)
-    assert after(failed, tree, *[Event.STEP_DONE] * STEPS).phase is Phase.ACTIVE
+    assert failed.waiting == (LifecycleEvent.CONTROLLER_CHANGE,)
+    assert after(failed, tree, *[LifecycleEvent.STEP_DONE] * STEPS).phase is Phase.ACTIVE
 
 
 # --- the table ------------------------------------------------------------------------------
@@ -353,16 +360,16 @@ def test_the_table_is_what_is_written_here() -> None:
     for line in BY_HAND.strip().splitlines():
         phase, event, targets = (part.strip() for part in line.split("|"))
         by_hand[phase, event] = targets.split()
-    for phase, event in itertools.product(Phase, Event):
+    for phase, event in itertools.product(Phase, LifecycleEvent):
         expected = by_hand.pop((phase.value, event.value), [])
         assert [target.value for target in TRANSITIONS[phase][event]] == expected, (phase, event)
     assert by_hand == {}
 
 
 @pytest.mark.parametrize("holder", [None, 0, 1])
-@pytest.mark.parametrize(("phase", "event"), list(itertools.product(Phase, Event)))
+@pytest.mark.parametrize(("phase", "event"), list(itertools.product(Phase, LifecycleEvent)))
 def test_every_event_leads_where_the_table_allows(
-    tree: ZnodeTree, phase: Phase, event: Event, holder: int | None
+    tree: ZnodeTree, phase: Phase, event: LifecycleEvent, holder: int | None
 ) -> None:
     """Whoever holds /controller, an event is dropped, waits, or leads to an allowed phase."""
     tree.write(CreateZnode("/controller_epoch", "4"))

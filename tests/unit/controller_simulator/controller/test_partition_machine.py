@@ -10,8 +10,8 @@ from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import PartitionState, is_valid
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import Failure
-from controller_simulator.zookeeper.writes import (
+from controller_simulator.controller.controller_io import TransitionFailure
+from controller_simulator.zookeeper.transactions import (
     CheckZnode,
     ControllerMovedError,
     CreateZnode,
@@ -72,7 +72,7 @@ def test_an_illegal_step_is_told_in_kafkas_words() -> None:
     controller.topic("t", (5,))
     assert online(controller) is None
     assert controller.take().failed == (
-        Failure(
+        TransitionFailure(
             PARTITION,
             PartitionState.NON_EXISTENT,
             PartitionState.ONLINE,
@@ -235,7 +235,7 @@ def test_an_unclean_leader_by_the_topics_configuration() -> None:
     """unclean.leader.election.enable is read when the election is held."""
     controller = play(5, state=PartitionState.OFFLINE, replicas=(6, 5))
     controller.state(PARTITION, 6, 6)
-    assert isinstance(online(controller), Failure)
+    assert isinstance(online(controller), TransitionFailure)
     controller.zookeeper.unclean.add("t")
     assert online(controller) == LeaderAndIsr(5, (5,), 1, RECOVERING)
 
@@ -245,7 +245,7 @@ def test_a_configuration_makes_no_other_election_unclean() -> None:
     controller = play(5, 6, state=PartitionState.ONLINE, replicas=(5, 6))
     controller.zookeeper.unclean.add("t")
     controller.state(PARTITION, 6, 6)
-    assert isinstance(online(controller, Strategy.PREFERRED), Failure)
+    assert isinstance(online(controller, Strategy.PREFERRED), TransitionFailure)
 
 
 def test_leader_recovery_is_not_marked_before_3_2() -> None:
@@ -283,7 +283,7 @@ def test_a_failed_election_names_its_strategy(strategy: Strategy, name: str) -> 
     result = online(controller, strategy)
     done = controller.take()
     assert (done.writes, done.requests, done.failed) == ((), (), (result,))
-    assert isinstance(result, Failure)
+    assert isinstance(result, TransitionFailure)
     assert (result.error, result.previous, result.target) == (
         "StateChangeFailedException",
         PartitionState.OFFLINE,
@@ -298,7 +298,7 @@ def test_the_strategy_tells_that_an_unclean_one_was_allowed() -> None:
     controller = play(6, state=PartitionState.OFFLINE)
     controller.state(PARTITION, 5, 5)
     result = online(controller, allow_unclean=True)
-    assert isinstance(result, Failure)
+    assert isinstance(result, TransitionFailure)
     assert result.reason.endswith("OfflinePartitionLeaderElectionStrategy(true)")
 
 
@@ -307,7 +307,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
     controller = play(5, state=PartitionState.OFFLINE)
     controller.state(PARTITION, -1, 5, controller_epoch=51)
     result = online(controller)
-    assert isinstance(result, Failure)
+    assert isinstance(result, TransitionFailure)
     assert result.error == "StateChangeFailedException"
     assert result.reason == (
         "Aborted leader election for partition t-0 since the LeaderAndIsr path was already written "
@@ -331,7 +331,7 @@ def test_an_election_without_a_state_fails() -> None:
         LeaderAndIsr(-1, (5,)), 50
     )
     result = online(controller)
-    assert isinstance(result, Failure)
+    assert isinstance(result, TransitionFailure)
     assert (result.error, result.reason) == (
         "StateChangeFailedException",
         "LeaderAndIsr information doesn't exist for partition t-0 in OfflinePartition state",
@@ -421,7 +421,7 @@ def test_startup_gives_every_partition_its_state() -> None:
         3: "OnlinePartition",
         4: "OfflinePartition",
     }
-    assert [(p.partition, isinstance(r, Failure)) for p, r in results.items()] == [
+    assert [(p.partition, isinstance(r, TransitionFailure)) for p, r in results.items()] == [
         (2, False),
         (3, False),
         (4, True),

@@ -7,8 +7,8 @@ import pytest
 from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import ReplicaState
-from controller_simulator.controller.controller_io import BrokenOffError
-from controller_simulator.zookeeper.writes import DeleteZnode, SetZnode, unfenced
+from controller_simulator.controller.controller_io import AbortedEventError
+from controller_simulator.zookeeper.transactions import DeleteZnode, SetZnode, unfenced
 from tests.support.controllers import Play, replica, told
 
 TOPIC = "/brokers/topics/t"
@@ -259,12 +259,12 @@ def test_going_on_where_another_controller_wrote_ends_the_event() -> None:
     controller.reassignments.alter({partition: (3, 2)})
     controller.take()
     controller.state(partition, 1, 1, 2, controller_epoch=51)
-    with controller.work.event():
+    with controller.io.event():
         controller.reassignments.resume(lambda *_: True)
-    assert controller.take().broken_off == (
+    assert controller.take().aborted == (
         "Leader and isr path of t-0 written by another controller, with epoch 51"
     )
-    with pytest.raises(BrokenOffError):
+    with pytest.raises(AbortedEventError):
         controller.reassignments.resume(lambda *_: True)
 
 
@@ -360,7 +360,7 @@ def test_requests_that_fail_leave_the_znode() -> None:
         "set /admin/reassign_partitions",
         "delete /admin/reassign_partitions",
     ]
-    assert controller.work.reassign_partitions() is None
+    assert controller.io.reassign_partitions() is None
 
 
 def test_the_admin_api_takes_requests_over() -> None:

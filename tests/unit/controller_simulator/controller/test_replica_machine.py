@@ -9,8 +9,8 @@ from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import ReplicaState, is_valid
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import Failure
-from controller_simulator.zookeeper.writes import CheckZnode, Multi, SetZnode
+from controller_simulator.controller.controller_io import TransitionFailure
+from controller_simulator.zookeeper.transactions import CheckZnode, Multi, SetZnode
 from tests.support.controllers import Play, replica, told
 
 PARTITION = TopicPartition("t", 0)
@@ -102,7 +102,7 @@ def test_a_new_replica_is_not_asked_to_lead() -> None:
     done = controller.take()
     assert (done.writes, done.requests) == ((), ())
     assert done.failed == (
-        Failure(
+        TransitionFailure(
             REPLICA,
             ReplicaState.NON_EXISTENT,
             ReplicaState.NEW,

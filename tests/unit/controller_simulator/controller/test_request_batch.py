@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controller_model.kafka.elections import RECOVERING, LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
-from controller_simulator.controller.request_batch import IllegalStateError, RequestBatch
+from controller_simulator.controller.request_batch import RequestBatch
 from controller_simulator.controller.requests import (
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
-    LeaderAndIsrType,
     StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataPartition,
@@ -52,9 +49,7 @@ def test_a_leader_and_isr_request_and_its_metadata() -> None:
         FOO, 30, 1, 6, (1, 2), 8, (3, 1, 2), (3,), (2,), True, RECOVERING
     )
     assert batch.send() == (
-        LeaderAndIsrRequest(
-            2, 102, 1, 37, (partition,), {"foo": "id-of-foo"}, (1,), LeaderAndIsrType.UNKNOWN
-        ),
+        LeaderAndIsrRequest(2, 102, 1, 37, (partition,), {"foo": "id-of-foo"}, (1,)),
         *(
             UpdateMetadataRequest(
                 broker,
@@ -102,19 +97,6 @@ def test_recovery_is_told_from_3_2_on() -> None:
     request = batch.send()[0]
     assert isinstance(request, LeaderAndIsrRequest)
     assert request.partitions[0].leader_recovery_state == 0
-
-
-def test_the_type_goes_with_one_batch() -> None:
-    """What was set is sent once, then it is UNKNOWN again."""
-    batch = RequestBatch(context())
-    kinds = []
-    batch.set_type(LeaderAndIsrType.FULL)
-    for _ in range(2):
-        batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
-        request = batch.send()[0]
-        assert isinstance(request, LeaderAndIsrRequest)
-        kinds.append(request.type)
-    assert kinds == [LeaderAndIsrType.FULL, LeaderAndIsrType.UNKNOWN]
 
 
 def test_metadata_of_a_topic_that_is_deleted() -> None:
@@ -194,24 +176,12 @@ def test_what_goes_out_first() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["LeaderAndIsr", "StopReplica", "UpdateMetadata"])
-def test_a_batch_that_was_not_sent_may_not_be_lost(kind: str) -> None:
-    """A new batch on top of one that was not sent is an IllegalStateException, until it is cleared."""
+def test_a_batch_that_was_sent_is_empty() -> None:
+    """What was sent is not sent again with the next batch."""
     batch = RequestBatch(context())
-    batch.new_batch()
-    batch.set_type(LeaderAndIsrType.FULL)
-    if kind == "LeaderAndIsr":
-        batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
-    elif kind == "StopReplica":
-        batch.add_stop_replica([2], FOO, delete=False)
-    else:
-        batch.add_update_metadata([2], [FOO])
-    with pytest.raises(IllegalStateError, match=f"Some {kind} state changes .*might be lost"):
-        batch.new_batch()
-    batch.clear()
-    batch.new_batch()
-    assert batch.send() == ()
     batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
-    request = batch.send()[0]
-    assert isinstance(request, LeaderAndIsrRequest)
-    assert request.type is LeaderAndIsrType.UNKNOWN
+    batch.add_stop_replica([2], FOO, delete=False)
+    sent = batch.send()
+    assert isinstance(sent[0], LeaderAndIsrRequest)
+    assert sent[0].type == "UNKNOWN"
+    assert batch.send() == ()

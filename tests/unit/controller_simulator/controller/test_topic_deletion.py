@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller_model.kafka.ids import PartitionAndReplica
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_simulator.zookeeper.writes import DeleteZnode, unfenced
+from controller_simulator.zookeeper.transactions import DeleteZnode, unfenced
 from tests.support.controllers import Play, told
 
 
@@ -240,11 +240,11 @@ def test_a_replica_without_a_state_breaks_the_deletion_off() -> None:
     controller = two_topics()
     lost = PartitionAndReplica("foo", 1, 3)
     del controller.context.replica_states[lost]
-    with controller.work.event():
+    with controller.io.event():
         controller.deletion.enqueue(["foo"])
     done = controller.take()
     assert (done.writes, done.requests) == ((), ())
-    assert done.broken_off == (
+    assert done.aborted == (
         "no state is known of replica PartitionAndReplica(topic='foo', partition=1, replica=3)"
     )
     assert lists(controller) == (["foo"], [], [])

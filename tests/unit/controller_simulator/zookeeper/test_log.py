@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from controller_model.records.changes import ChangeKind, digest_text, znode_digest
 from controller_simulator.zookeeper.log import ZnodeLog
+from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, Multi, SetZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import CreateZnode, DeleteZnode, Multi, SetZnode
 from tests.support.histories import Fold
 
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 import pytest
 
 from controller_model.kafka.errors import ModelError
-from controller_simulator.zookeeper.commits import (
+from controller_simulator.zookeeper.transactions import (
     NO_SESSION,
     Changed,
+    CheckZnode,
     Commit,
     Created,
+    CreateZnode,
+    DeleteZnode,
+    Multi,
     Removed,
+    SetZnode,
+    ZnodeWrite,
     ZooKeeperCode,
     ZooKeeperError,
 )
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import (
-    CheckZnode,
-    CreateZnode,
-    DeleteZnode,
-    Multi,
-    SetZnode,
-    ZnodeWrite,
-)
 
 SESSION = 7
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.adoption import adopt
+from controller_simulator.cluster.loading import load_cluster
 from controller_simulator.cluster.operations import (
     CreateTopic,
     DeleteTopic,
@@ -17,12 +17,12 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.random_operations import DrawnChance, RandomOperations
+from controller_simulator.cluster.random_operations import RandomChoices, RandomOperations
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.phases import Phase
+from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import DeleteZnode
 
 T0 = TopicPartition("t", 0)
 
@@ -45,7 +45,7 @@ def cluster_of(*operations: Operation) -> Simulator:
 def test_taking_over_writes_nothing() -> None:
     """The one in office goes on, with its epoch; its brokers keep their sessions."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), KillBroker(2))
-    taken = adopt(copy_of(cluster.tree))
+    taken = load_cluster(copy_of(cluster.tree))
     assert taken.commits == cluster.commits
     assert taken.live == (0, 1)
     assert taken.controller is taken.brokers[0]
@@ -63,7 +63,7 @@ def test_without_a_controller_there_is_none() -> None:
     cluster = cluster_of(CreateTopic("t", ((1, 2),)))
     tree = copy_of(cluster.tree)
     tree.write(DeleteZnode("/controller"))
-    taken = adopt(tree)
+    taken = load_cluster(tree)
     assert taken.controller is None
     assert {run.life.phase for run in taken.brokers.values()} == {Phase.STANDBY}
     taken.perform(StartBroker(3))
@@ -83,7 +83,7 @@ def test_without_a_controller_there_is_none() -> None:
 def test_what_waits_goes_on(script: tuple[Operation, ...], operation: Operation) -> None:
     """A halted deletion, a reassignment, a partition without a leader: each as if nothing was."""
     cluster = cluster_of(*script)
-    taken = adopt(copy_of(cluster.tree))
+    taken = load_cluster(copy_of(cluster.tree))
     assert taken.perform(operation) is None
     assert cluster.perform(operation) is None
     mine, theirs = taken.commits[-1], cluster.commits[-1]
@@ -96,11 +96,11 @@ def test_a_random_life_can_be_taken_over(seed: int) -> None:
     """Whatever the cluster went through, a copy of its znodes can be gone on with."""
     dice = random.Random(seed).choice  # noqa: S311  # a play, not a secret
     settings = SimulatorSettings(alter_partition=seed % 2 == 0)
-    cluster = Simulator(chance=DrawnChance(dice), settings=settings)
+    cluster = Simulator(choices=RandomChoices(dice), settings=settings)
     life = RandomOperations(dice)
     for _ in range(40):
         cluster.perform(life.draw(cluster))
-    taken = adopt(copy_of(cluster.tree), settings=settings, chance=DrawnChance(dice))
+    taken = load_cluster(copy_of(cluster.tree), settings=settings, choices=RandomChoices(dice))
     for _ in range(20):
         taken.perform(life.draw(taken))
     assert taken.commits[: len(cluster.commits)] == cluster.commits

@@ -1,15 +1,15 @@
-"""Take a cluster over as ZooKeeper holds it, to see what it would do next: what-if answers.
+"""Load a cluster from its znodes, to see what it would do next: the ground of what-if answers.
 
-The rule: what ZooKeeper holds is taken as it is, and the rest as it is in a cluster at rest: every
-registered broker serves its replicas, no log directory has failed, nobody is shutting down, and
-what could be elected is. What only memory held is not there: which replicas lie in a failed log
-directory, or a state that Kafka's machines never left.
+The rule: what ZooKeeper holds is taken as it is, and the rest as in a cluster at rest: every
+registered broker serves its replicas, no log directory has failed, no broker is shutting down, and
+every leader that can be elected is elected. What only the brokers' memory held is lost: which
+replicas lie in a failed log directory, or a state that Kafka's machines never left.
 Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 
->>> from controller_model.simulator_operations import CreateTopic, KillBroker, StartBroker
+>>> from controller_simulator.cluster.operations import CreateTopic, KillBroker, StartBroker
 >>> cluster = Simulator()
 >>> cluster.play([StartBroker(0), StartBroker(1), CreateTopic("t", ((1, 0),))])
->>> other = adopt(cluster.tree)
+>>> other = load_cluster(cluster.tree)
 >>> _ = other.perform(KillBroker(1))
 >>> other.tree.data("/brokers/topics/t/partitions/0/state")
 '{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":1,"isr":[0]}'
@@ -22,38 +22,37 @@ from controller_model.znodes.znode_kinds import decode_controller_epoch
 from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.leadership import EventHandlers
-from controller_simulator.cluster.settings import Chance, SimulatorSettings
+from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.context import ControllerContext
 from controller_simulator.controller.leader_and_isr_receiver import ReplicaManager
 from controller_simulator.controller.lifecycle import Lifecycle, controller_id
-from controller_simulator.controller.phases import Phase
-from controller_simulator.controller.steps import FAILOVER_STEPS, Step
+from controller_simulator.controller.phases import FAILOVER_STEPS, ElectionStep, Phase
+from controller_simulator.zookeeper.transactions import CONTROLLER_EPOCH_PATH
 from controller_simulator.zookeeper.tree import ZnodeTree
-from controller_simulator.zookeeper.writes import CONTROLLER_EPOCH_PATH
 
 READING_STEPS = (
-    Step.READ_BROKERS,
-    Step.READ_TOPICS,
-    Step.READ_ASSIGNMENTS,
-    Step.READ_LEADERSHIP,
-    Step.START_TOPIC_DELETION,
-    Step.SEND_METADATA,
+    ElectionStep.READ_BROKERS,
+    ElectionStep.READ_TOPICS,
+    ElectionStep.READ_ASSIGNMENTS,
+    ElectionStep.READ_LEADERSHIP,
+    ElectionStep.START_TOPIC_DELETION,
+    ElectionStep.SEND_METADATA,
 )
-"""What fills a controller's memory and writes nothing."""
+"""The steps that fill a controller's memory and write nothing."""
 
 
-def adopt(
+def load_cluster(
     tree: ZnodeTree,
     *,
     settings: SimulatorSettings | None = None,
-    chance: Chance | None = None,
+    choices: Choices | None = None,
 ) -> Simulator:
-    """Return a simulator that goes on from this tree; it is changed from now on.
+    """Return a simulator that goes on from this tree, and changes it from now on.
 
-    Without a controller in the tree there is none until somebody stands for election.
+    Without a controller in the tree there is none until the next election.
     """
-    cluster = Simulator(settings=settings, chance=chance, tree=tree)
+    cluster = Simulator(settings=settings, choices=choices, tree=tree)
     holder = controller_id(tree)
     for broker in sorted(int(name) for name in tree.children("/brokers/ids")):
         znode = tree.at(f"/brokers/ids/{broker}")
@@ -64,13 +63,13 @@ def adopt(
             ReplicaManager(broker, znode.czxid),
         )
     if holder in cluster.brokers:
-        _take_office(cluster, cluster.brokers[holder])
+        _restore_controller(cluster, cluster.brokers[holder])
     cluster.settle()
     return cluster
 
 
-def _take_office(cluster: Simulator, run: SimulatedBroker) -> None:
-    """Let the holder of /controller know what it would know."""
+def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
+    """Fill the memory of the broker that holds /controller."""
     epoch = cluster.tree.at(CONTROLLER_EPOCH_PATH)
     run.life = Lifecycle(
         run.id,
@@ -91,17 +90,17 @@ def _take_office(cluster: Simulator, run: SimulatedBroker) -> None:
     run.controller = EventHandlers(active, cluster.tree, cluster.settings)
     for step in READING_STEPS:
         active.run(step)
-    _settle_replicas(active)
+    _restore_replicas(active)
     active.partitions.startup()
-    _settle_deletions(active.context)
+    _restore_deletions(active.context)
     cluster.deliver(active.commit().requests)
 
 
-def _settle_replicas(active: ActiveController) -> None:
-    """Take live replicas for online and dead ones for offline, and tell the brokers of theirs.
+def _restore_replicas(active: ActiveController) -> None:
+    """Take live replicas for online and dead ones for offline, and send the brokers theirs.
 
     A new controller would take the dead ones out of the ISRs once more, and raise the epochs of
-    those that are the last ones; the one that is in office did so when they died.
+    those that are the last ones; the present one did so when they died.
     """
     context = active.context
     online = []
@@ -113,8 +112,8 @@ def _settle_replicas(active: ActiveController) -> None:
     active.replicas.handle_state_changes(online, ReplicaState.ONLINE)
 
 
-def _settle_deletions(context: ControllerContext) -> None:
-    """Take deletions that wait for dead replicas for done as far as they go."""
+def _restore_deletions(context: ControllerContext) -> None:
+    """Restore deletions: done for live replicas, waiting for dead ones."""
     for topic in context.topics_to_be_deleted:
         context.topics_with_deletion_started.add(topic)
         for partition in context.partitions_of(topic):

@@ -1,0 +1,165 @@
+"""Transactions of ZooKeeper: what a client asks to write, and what the server commits or refuses.
+
+The rule: a write and a commit are data; `tree` makes one into the other. Kafka's controller sends each
+of its writes in one transaction with a check of /controller_epoch's version, so that a controller
+that was replaced can change nothing (KafkaZkClient.retryRequestsUntilConnected with
+expectedControllerEpochZkVersion, since 2.1): `fenced` makes exactly that transaction. A commit has
+the fields of the real server's transaction log, so that the two can be compared and either can
+be replayed. Sources: org.apache.zookeeper.txn and KeeperException.Code (3.8).
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from controller_model.kafka.errors import ModelError
+
+ANY_VERSION = -1
+"""The expected version that every znode has (kafka.controller.ZkVersion.MatchAnyVersion)."""
+
+CONTROLLER_EPOCH_PATH = "/controller_epoch"
+"""The znode whose version fences the writes of a controller (kafka.zk.ControllerEpochZNode)."""
+
+NO_SESSION = 0
+"""The owner of a znode that stays."""
+
+
+class ControllerMovedError(Exception):
+    """A fenced write was refused: another controller has raised the epoch.
+
+    kafka.common.errors.ControllerMovedException; whoever meets it writes nothing more and resigns.
+    """
+
+
+class CreateZnode(msgspec.Struct, frozen=True, tag="create"):
+    """A znode that is to be made; `ephemeral_owner` is its session, 0 for one that stays."""
+
+    path: str
+    data: str = ""
+    ephemeral_owner: int = 0
+
+
+class SetZnode(msgspec.Struct, frozen=True, tag="set"):
+    """New data for a znode that must exist, and must have the expected version."""
+
+    path: str
+    data: str = ""
+    expected_version: int = ANY_VERSION
+
+
+class DeleteZnode(msgspec.Struct, frozen=True, tag="delete"):
+    """A znode that is to go."""
+
+    path: str
+    expected_version: int = ANY_VERSION
+
+
+class CheckZnode(msgspec.Struct, frozen=True, tag="check"):
+    """A condition inside a transaction: the znode has this version."""
+
+    path: str
+    expected_version: int = ANY_VERSION
+
+
+class Multi(msgspec.Struct, frozen=True, tag="multi"):
+    """Writes of one transaction: all of them under one zxid, or none."""
+
+    writes: tuple[CreateZnode | SetZnode | DeleteZnode | CheckZnode, ...]
+
+
+ZnodeWrite = CreateZnode | SetZnode | DeleteZnode | Multi
+"""A request to ZooKeeper that changes something."""
+
+
+def fenced(
+    write: CreateZnode | SetZnode | DeleteZnode, *, epoch_zk_version: int | None
+) -> ZnodeWrite:
+    """Return the write as a controller sends it; without an epoch version it goes unfenced.
+
+    >>> fenced(DeleteZnode("/admin/delete_topics/t"), epoch_zk_version=3).writes[0]
+    CheckZnode(path='/controller_epoch', expected_version=3)
+    """
+    if epoch_zk_version is None or epoch_zk_version == ANY_VERSION:
+        return write
+    return Multi((CheckZnode(CONTROLLER_EPOCH_PATH, epoch_zk_version), write))
+
+
+def unfenced(write: ZnodeWrite) -> tuple[CreateZnode | SetZnode | DeleteZnode, ...]:
+    """Return what a write changes, without the transaction and its checks.
+
+    >>> unfenced(fenced(DeleteZnode("/admin/delete_topics/t"), epoch_zk_version=3))
+    (DeleteZnode(path='/admin/delete_topics/t', expected_version=-1),)
+    """
+    if isinstance(write, Multi):
+        return tuple(part for part in write.writes if not isinstance(part, CheckZnode))
+    return (write,)
+
+
+class ZooKeeperCode(enum.StrEnum):
+    """Why a transaction failed (org.apache.zookeeper.KeeperException.Code)."""
+
+    NODE_EXISTS = "NODEEXISTS"
+    NO_NODE = "NONODE"
+    NOT_EMPTY = "NOTEMPTY"
+    BAD_VERSION = "BADVERSION"
+    NO_CHILDREN_FOR_EPHEMERALS = "NOCHILDRENFOREPHEMERALS"
+    SESSION_EXPIRED = "SESSIONEXPIRED"
+
+
+class ZooKeeperError(ModelError):
+    """A transaction that ZooKeeper refuses; nothing of it happened."""
+
+    def __init__(self, code: ZooKeeperCode, path: str) -> None:
+        """Name the reason and the znode."""
+        super().__init__(f"{code} for {path}")
+        self.code = code
+        self.path = path
+
+
+class Created(msgspec.Struct, frozen=True, omit_defaults=True, tag="create", tag_field="did"):
+    """A znode was made; `owner` is the session that an ephemeral one goes with."""
+
+    path: str
+    data: str = ""
+    owner: int = NO_SESSION
+
+
+class Changed(msgspec.Struct, frozen=True, omit_defaults=True, tag="set", tag_field="did"):
+    """A znode's data was set, and it has this version now."""
+
+    path: str
+    data: str = ""
+    version: int = 0
+
+
+class Removed(msgspec.Struct, frozen=True, omit_defaults=True, tag="delete", tag_field="did"):
+    """A znode is gone."""
+
+    path: str
+
+
+Committed = Created | Changed | Removed
+
+
+class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A transaction as the server's log holds it: what happened, by whom, under which zxid."""
+
+    zxid: int
+    session: int
+    time_ms: int
+    writes: tuple[Committed, ...] = ()
+    opens: bool = False
+    """It opened the session."""
+    closes: bool = False
+    """It closed the session; `writes` are the deletions of what the session held."""
+
+
+def request_of(done: Committed) -> CreateZnode | SetZnode | DeleteZnode:
+    """Return the request that leads to what was committed."""
+    if isinstance(done, Created):
+        return CreateZnode(done.path, done.data, done.owner)
+    if isinstance(done, Changed):
+        return SetZnode(done.path, done.data)
+    return DeleteZnode(done.path)
