@@ -2,7 +2,7 @@
 
 The rule: librdkafka has some hundred codes; what a part can do about them are the kinds of
 `ReadTrouble`. A request itself often reports only a time-out: the client's error callback knows more
-of the one server that did not answer, so what was `heard` there comes first.
+of the one server that did not answer, so what was `reported` there comes first.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ _TROUBLES = {
 }
 
 
+_MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
+
+
 class TopicReadError(KcmError):
     """Records cannot be read: the kind of trouble, Kafka's words for it, and the user's line."""
 
@@ -49,22 +52,22 @@ class TopicReadError(KcmError):
         super().__init__(trouble.value.format(where=where, topic=topic, reason=reason))
         self.trouble = trouble
         self.reason = reason
-        usage = trouble in {ReadTrouble.MISSING, ReadTrouble.SETTINGS}
-        self.exit_code = (UsageError if usage else UnreachableError).exit_code
+        kind = UnreachableError if trouble in _MAY_PASS else UsageError
+        self.exit_code = kind.exit_code
 
 
-def trouble_of(error: KafkaError, heard: Sequence[KafkaError] = ()) -> ReadTrouble:
+def trouble_of(error: KafkaError, reported: Sequence[KafkaError] = ()) -> ReadTrouble:
     """Return the kind of an error; a bad setting explains any other, an unknown code is AWAY."""
-    kinds = [_TROUBLES.get(each.code(), ReadTrouble.AWAY) for each in (error, *heard)]
+    kinds = [_TROUBLES.get(each.code(), ReadTrouble.AWAY) for each in (error, *reported)]
     return ReadTrouble.SETTINGS if ReadTrouble.SETTINGS in kinds else kinds[0]
 
 
-def reason_of(error: Exception, heard: Sequence[KafkaError] = ()) -> str:
+def reason_of(error: Exception, reported: Sequence[KafkaError] = ()) -> str:
     """Return Kafka's words for what went wrong, or those of any other exception.
 
     >>> reason_of(ValueError("no such property"))
     'no such property'
     """
-    specific = [each for each in heard if each.code() != _ALL_DOWN]
+    specific = [each for each in reported if each.code() != _ALL_DOWN]
     first = specific[-1] if specific else error.args[0] if error.args else error
     return str(first.str() if isinstance(first, KafkaError) else first)

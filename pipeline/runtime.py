@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from types import FrameType
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,17 +58,11 @@ class EnvironmentProblemError(KcmError):
     exit_code = 5
 
 
-class MetricsServer(Protocol):
-    """A running /metrics server."""
+class MetricsServer:
+    """Serves a registry as text and OpenMetrics; port 0 takes a free one (see `port`)."""
 
-    port: int
-
-    def close(self) -> None:
-        """Stop serving."""
-
-
-class _HttpMetricsServer:
     def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
+        """Listen; raises ConflictError, naming the port, when it cannot be had."""
         from prometheus_client import start_http_server  # noqa: PLC0415  # see above
 
         try:
@@ -81,6 +75,7 @@ class _HttpMetricsServer:
         self.port: int = self._server.server_port
 
     def close(self) -> None:
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -108,14 +103,6 @@ class Backoff:
     def reset(self) -> None:
         """Start small again."""
         self._next_s = self._first_s
-
-
-def start_metrics_server(registry: CollectorRegistry, host: str, port: int) -> MetricsServer:
-    """Serve a registry as text and OpenMetrics; port 0 takes a free one (see `.port`).
-
-    Raises ConflictError, naming the port, when it cannot be had.
-    """
-    return _HttpMetricsServer(registry, host, port)
 
 
 def install_stop_signal() -> threading.Event:

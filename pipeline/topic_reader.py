@@ -60,7 +60,7 @@ class RecordReader:
         """Places of which a bounded read did not find all records."""
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._places: tuple[Place, ...] = ()
-        self._heard: deque[KafkaError] = deque(maxlen=10)
+        self._reported: deque[KafkaError] = deque(maxlen=10)
         self._properties: dict[str, Any] = {
             **client_properties(settings),
             "group.id": group,
@@ -74,7 +74,7 @@ class RecordReader:
             "fetch.error.backoff.ms": 50,
             "max.partition.fetch.bytes": MAX_MESSAGE_BYTES,
             "queued.max.messages.kbytes": _PREFETCH_KIB,
-            "error_cb": self._heard.append,
+            "error_cb": self._reported.append,
         }
         self._consumer = self._open()
 
@@ -92,11 +92,11 @@ class RecordReader:
         """Return how many partitions a topic has; raises TopicReadError."""
         try:
             found = self._consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+            if found.error is not None or not found.partitions:
+                missing = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+                raise KafkaException(found.error or missing)  # noqa: TRY301  # it is one answer of two kinds
         except KafkaException as error:
-            raise self._error(topic, error) from None
-        if not found.partitions or found.error is not None:
-            missing = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
-            raise self._error(topic, KafkaException(found.error or missing))
+            raise self._failed(topic, error) from None
         return len(found.partitions)
 
     def extents(
@@ -125,7 +125,7 @@ class RecordReader:
             for last in batch.notices:
                 self._go_on(last)
             if now - heard_at > silent_s or now - began_at > within_s:
-                raise self._read_error(last._replace(trouble=ReadTrouble.AWAY))
+                raise self._error(last._replace(trouble=ReadTrouble.AWAY))
             for record in batch.records:
                 place = (record.topic, record.partition)
                 if place in wanted and record.offset < wanted[place].high:
@@ -141,7 +141,7 @@ class RecordReader:
             self.cut.add(notice.place)
             self.reopen(from_beginning=[notice.place])
         elif notice.trouble is not ReadTrouble.AWAY:
-            raise self._read_error(notice)
+            raise self._error(notice)
 
     def follow(self, places: Iterable[Place], next_offset: Mapping[Place, int] = _EMPTY) -> None:
         """Read these places, and no others, from these offsets on; without one, from the beginning."""
@@ -164,9 +164,9 @@ class RecordReader:
         """Return what is there, waiting for a first message for at most this long."""
         first = self._consumer.poll(timeout_s)
         batch = ReadBatch([], [], [])
-        while self._heard:
-            heard = self._heard.popleft()
-            batch.notices.append(Notice(trouble_of(heard), None, heard.str()))
+        while self._reported:
+            error = self._reported.popleft()
+            batch.notices.append(Notice(trouble_of(error), None, error.str()))
         if first is not None:
             # With a timeout this call would wait until it is full; without, it takes what is there.
             for message in (first, *self._consumer.consume(_MOST_PER_POLL - 1, timeout=0)):
@@ -187,7 +187,7 @@ class RecordReader:
             self.next_offset[place] = _known(message.offset())
             batch.at_end.append(place)
         elif error.fatal():
-            raise self._error(place[0], KafkaException(error))
+            raise self._failed(place[0], KafkaException(error))
         else:
             batch.notices.append(Notice(trouble_of(error), place, error.str()))
 
@@ -200,18 +200,18 @@ class RecordReader:
                 )
             except KafkaException as error:
                 if error.args[0].code() not in _LEADER_MOVES or time.monotonic() > deadline:
-                    raise self._error(place[0], error) from None
+                    raise self._failed(place[0], error) from None
                 time.sleep(_RETRY_S)
                 continue
             if offsets is None:
-                raise self._read_error(Notice(ReadTrouble.AWAY, place, "no end of the partition"))
+                raise self._error(Notice(ReadTrouble.AWAY, place, "no end of the partition"))
             return offsets
 
     def _open(self) -> Consumer:
         try:
             return Consumer(self._properties)
         except KafkaException as error:
-            raise self._read_error(Notice(ReadTrouble.SETTINGS, None, reason_of(error))) from None
+            raise self._error(Notice(ReadTrouble.SETTINGS, None, reason_of(error))) from None
 
     def _assign(self) -> None:
         self._consumer.assign(
@@ -221,11 +221,11 @@ class RecordReader:
             ]
         )
 
-    def _error(self, topic: str, error: KafkaException) -> TopicReadError:
-        trouble, reason = trouble_of(error.args[0], self._heard), reason_of(error, self._heard)
-        return TopicReadError(trouble, where=self._where, topic=topic, reason=reason)
+    def _failed(self, topic: str, error: KafkaException) -> TopicReadError:
+        trouble = trouble_of(error.args[0], self._reported)
+        return self._error(Notice(trouble, (topic, 0), reason_of(error, self._reported)))
 
-    def _read_error(self, notice: Notice) -> TopicReadError:
+    def _error(self, notice: Notice) -> TopicReadError:
         topic = notice.place[0] if notice.place else ""
         return TopicReadError(notice.trouble, where=self._where, topic=topic, reason=notice.reason)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -91,36 +91,29 @@ def client_properties(settings: PipelineSettings) -> dict[str, str | int | float
     }
 
 
-def ensure_topics(
-    settings: PipelineSettings,
-    *,
-    stop: threading.Event,
-    deadline_s: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> EnsuredTopics:
+def ensure_topics(settings: PipelineSettings, *, stop: threading.Event) -> EnsuredTopics:
     """Create the topics that are missing, check the ones that are there, and return them.
 
     Waits for the pipeline's Kafka with growing pauses, saying which and for how long, until `stop`
-    is set or `deadline_s` has passed (None: for ever; with `fail_fast`: one try).
+    is set; with `fail_fast` it tries once.
     Raises UnreachableError, and UsageError for a topic or property that cannot do.
     """
     names = topic_names(settings.topic_prefix)
     log = get_logger("topics")
     pause = Backoff(first_s=0.5)
-    began = clock()
+    began = time.monotonic()
     while True:
-        heard: list[KafkaError] = []
+        reported: list[KafkaError] = []
         try:
-            with _admin(settings, heard) as admin:
+            with _admin(settings, reported) as admin:
                 return _ensure_once(admin, names, settings)
         except KafkaException as error:
-            reason = reason_of(error, heard)
-            waited_s = clock() - began
+            reason = reason_of(error, reported)
+            waited_s = time.monotonic() - began
             where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
-            if trouble_of(error.args[0], heard) is ReadTrouble.SETTINGS:
+            if trouble_of(error.args[0], reported) is ReadTrouble.SETTINGS:
                 raise UsageError(f"{where}: {reason}; check kafka_properties") from None
-            late = deadline_s is not None and waited_s >= deadline_s
-            if settings.fail_fast or late or stop.is_set():
+            if settings.fail_fast or stop.is_set():
                 raise UnreachableError(
                     f"{where} does not answer (waited {waited_s:.0f} s): {reason}; "
                     "start it or correct bootstrap_servers"
@@ -145,14 +138,14 @@ def topic_ids(admin: AdminClient, names: TopicNames) -> dict[str, str]:
 
 
 @contextmanager
-def _admin(settings: PipelineSettings, heard: list[KafkaError]) -> Iterator[AdminClient]:
-    """Give a client, and note what troubled it: a request itself only tells of a time-out."""
-    properties: dict[str, Any] = {**client_properties(settings), "error_cb": heard.append}
+def _admin(settings: PipelineSettings, reported: list[KafkaError]) -> Iterator[AdminClient]:
+    """Give a client, and collect what it reports: a request itself only fails with a time-out."""
+    properties: dict[str, Any] = {**client_properties(settings), "error_cb": reported.append}
     admin = AdminClient(properties, logger=None)
     try:
         yield admin
     finally:
-        admin.poll(0)  # hands over what was heard
+        admin.poll(0)  # calls error_cb with what is left
 
 
 def _ensure_once(

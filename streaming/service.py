@@ -26,9 +26,9 @@ from pipeline.runtime import (
     Backoff,
     EnvironmentProblemError,
     KcmError,
+    MetricsServer,
     UnreachableError,
     get_logger,
-    start_metrics_server,
 )
 from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, ensure_topics
@@ -60,7 +60,7 @@ def run(settings: StreamSettings, stop: threading.Event) -> None:
     _check_jars(settings)
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry)
-    server = start_metrics_server(registry, settings.metrics_host, settings.stream_metrics_port)
+    server = MetricsServer(registry, settings.metrics_host, settings.stream_metrics_port)
     try:
         with Workspace(settings.checkpoint_dir, stop=stop) as workspace:
             log = get_logger("stream")

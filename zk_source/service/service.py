@@ -20,9 +20,9 @@ from pipeline.runtime import (
     Backoff,
     ConflictError,
     EnvironmentProblemError,
+    MetricsServer,
     UnreachableError,
     get_logger,
-    start_metrics_server,
 )
 from pipeline.topics import EnsuredTopics, ensure_topics
 from zk_source.config import WatchSettings
@@ -73,7 +73,7 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
     """Watch one cluster until `stop` is set; raises a KcmError for what the user must mend."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, settings.cluster)
-    server = start_metrics_server(registry, settings.metrics_host, settings.watcher_metrics_port)
+    server = MetricsServer(registry, settings.metrics_host, settings.watcher_metrics_port)
     log = get_logger("watcher")
     log.info("metrics are served", host=settings.metrics_host, port=server.port)
     pause = Backoff(first_s=1.0, most_s=30.0)

@@ -254,7 +254,7 @@ def test_topics_are_checked_as_the_parts_check_them(
     assert wrong["level"] == "fail"
     assert "cleanup.policy=delete, not compact" in wrong["text"]
     admin.delete_topics([names.views])[names.views].result(10)
-    ensure_topics(settings, stop=threading.Event(), deadline_s=20)
+    ensure_topics(settings, stop=threading.Event())
     resource = ConfigResource(
         ResourceType.TOPIC,
         names.events,

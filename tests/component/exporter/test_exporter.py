@@ -297,7 +297,7 @@ def remake_topics(settings: ExportSettings) -> None:
     for future in admin.delete_topics(names).values():
         future.result()
     wait_until(lambda: not set(names) & set(admin.list_topics(timeout=5).topics))
-    ensure_topics(settings, stop=threading.Event(), deadline_s=20)
+    ensure_topics(settings, stop=threading.Event())
 
 
 def test_figures_stay_served_and_flagged_while_kafka_is_away(

@@ -73,7 +73,7 @@ def test_a_wrong_java_home_is_named(tmp_path: Path) -> None:
 
 
 def test_a_java_that_says_nothing_is_named(tmp_path: Path) -> None:
-    """A program that tells no version is not taken for a Java."""
+    """A program that prints no version is not taken for a Java."""
     path = fake_java(tmp_path, "The operation could not be completed", exit_code=1)
     with pytest.raises(EnvironmentProblemError, match=f"{path} does not answer to -version"):
         find_java({"PATH": str(path.parent)})

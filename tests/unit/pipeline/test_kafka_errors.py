@@ -32,7 +32,7 @@ def test_refused_credentials_explain_whatever_else_failed() -> None:
     ("trouble", "exit_code"),
     [
         (ReadTrouble.AWAY, 3),
-        (ReadTrouble.DENIED, 3),
+        (ReadTrouble.DENIED, 2),
         (ReadTrouble.MISSING, 2),
         (ReadTrouble.CUT, 3),
         (ReadTrouble.SETTINGS, 2),

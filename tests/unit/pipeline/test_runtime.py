@@ -41,7 +41,7 @@ def _logging_as_before() -> Iterator[None]:
 
 
 def test_each_kind_of_trouble_has_its_exit_code() -> None:
-    """A script can tell the kinds of trouble apart by the exit code alone."""
+    """A script can distinguish the kinds of trouble apart by the exit code alone."""
     kinds = (KcmError, UsageError, UnreachableError, ConflictError, EnvironmentProblemError)
     assert [kind.exit_code for kind in kinds] == [1, 2, 3, 4, 5]
 

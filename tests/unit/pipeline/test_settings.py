@@ -101,7 +101,7 @@ def test_an_empty_variable_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None
 def test_every_bad_value_has_its_line(
     toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that is bad is told at once: which setting, where it was written, what was got."""
+    """All that is bad is reported at once: which setting, where it was written, what was got."""
     path = toml("kafka_gone_s = 0\n")
     monkeypatch.setenv("KCM_EVENTS_KEPT", "many")
     lines = sorted(complaint(path, port="70000").splitlines())
@@ -160,7 +160,7 @@ def test_a_bad_secret_is_not_repeated(bad: dict[str, str], monkeypatch: pytest.M
 
 
 def test_settings_are_described_without_secrets() -> None:
-    """What people are shown names secrets and does not tell them."""
+    """What people are shown names secrets and does not print them."""
     settings = load(
         WatchSettings,
         zk_auth=f"digest:kcm:{SECRET}",

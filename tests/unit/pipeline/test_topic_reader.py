@@ -172,7 +172,7 @@ def test_read_denied_is_an_error(open_reader: Open) -> None:
         TopicReadError, match=f"does not let us read {TOPIC}: .*allow READ"
     ) as caught:
         reader.extents([PLACE])
-    assert (caught.value.trouble, caught.value.exit_code) == (ReadTrouble.DENIED, 3)
+    assert (caught.value.trouble, caught.value.exit_code) == (ReadTrouble.DENIED, 2)
 
 
 @pytest.mark.parametrize(

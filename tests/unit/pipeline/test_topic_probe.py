@@ -1,0 +1,129 @@
+"""What the probe makes of the brokers' answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from pipeline import topic_probe
+from pipeline.settings import PipelineSettings, load
+from pipeline.topic_probe import TopicProbe, TopicsAnswer
+from pipeline.topics import EnsuredTopics, topic_names
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 2, dict.fromkeys(NAMES, "id"))
+DEADLINE_S = 20.0
+ASKED_AT = 1_000
+
+
+class Admin:
+    """Stands for confluent-kafka's AdminClient: offsets are 10 and 11, timestamps 5 and none."""
+
+    def __init__(self) -> None:
+        self.ids: Mapping[str, str] | KafkaError = dict(TOPICS.ids)
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, Any], request_timeout: float
+    ) -> dict[TopicPartition, Future[Any]]:
+        """Answer for each partition that is asked for."""
+        assert request_timeout > 0
+        return {place: _answered(place.partition) for place in wanted}
+
+
+def _answered(partition: int) -> Future[Any]:
+    future: Future[Any] = Future()
+    timestamp = -1 if partition else 5
+    future.set_result(SimpleNamespace(offset=10 + partition, timestamp=timestamp))
+    return future
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    """Return the brokers of this test."""
+    made = Admin()
+
+    def ids(asked: Admin, names: object) -> Mapping[str, str]:
+        assert names == NAMES
+        if isinstance(asked.ids, KafkaError):
+            raise KafkaException(asked.ids)
+        return asked.ids
+
+    monkeypatch.setattr(topic_probe, "AdminClient", lambda _properties, logger: logger or made)
+    monkeypatch.setattr(topic_probe, "topic_ids", ids)
+    return made
+
+
+def probe() -> TopicProbe:
+    """Return a probe that wants the views' ends and the log's newest records."""
+    return TopicProbe(
+        load(PipelineSettings),
+        TOPICS,
+        every_s=0.001,
+        ends_of=[NAMES.views],
+        newest_of=[NAMES.changes],
+        clock=lambda: ASKED_AT,
+    )
+
+
+@pytest.mark.usefixtures("admin")
+def test_an_answer_holds_ids_ends_and_newest_times() -> None:
+    """Of each partition of the topics that were named, and of no other; an empty one has no time."""
+    asking = probe()
+    asking.thread.start()
+    answer = wait_until(lambda: asking.answer, lambda seen: seen is not None, deadline_s=DEADLINE_S)
+    asking.thread.close(DEADLINE_S)
+    asking.thread.check()
+    assert asking.failure is None
+    assert answer == TopicsAnswer(
+        asked_at=ASKED_AT,
+        ids=TOPICS.ids,
+        ends={(NAMES.views, 0): 10, (NAMES.views, 1): 11},
+        written_at={(NAMES.changes, 0): 5},
+    )
+
+
+def test_a_topic_that_is_gone_has_neither_id_nor_ends(admin: Admin) -> None:
+    """Nothing is asked of it, so the answer comes all the same."""
+    admin.ids = {NAMES.changes: "id"}
+    asking = probe()
+    asking.thread.start()
+    answer = wait_until(lambda: asking.answer, lambda seen: seen is not None, deadline_s=DEADLINE_S)
+    asking.thread.close(DEADLINE_S)
+    assert answer is not None
+    assert (answer.ids, answer.ends) == ({NAMES.changes: "id"}, {})
+    assert answer.written_at == {(NAMES.changes, 0): 5}
+
+
+def test_brokers_that_are_away_are_asked_again(admin: Admin) -> None:
+    """The reason stands until they answer; the last answer stays."""
+    admin.ids = KafkaError(KafkaError._TRANSPORT, "Connection refused")
+    asking = probe()
+    asking.thread.start()
+    wait_until(
+        lambda: asking.failure, lambda seen: seen == "Connection refused", deadline_s=DEADLINE_S
+    )
+    assert asking.answer is None
+    admin.ids = dict(TOPICS.ids)
+    wait_until(lambda: asking.failure, lambda seen: seen is None, deadline_s=DEADLINE_S)
+    asking.thread.close(DEADLINE_S)
+    assert asking.answer is not None
+
+
+def test_a_mistake_of_ours_is_raised_where_the_probe_is_checked(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no failure of Kafka, and the thread does not end in silence."""
+    monkeypatch.setattr(admin, "list_offsets", None)
+    asking = probe()
+    asking.thread.start()
+    asking.thread.close(DEADLINE_S)
+    with pytest.raises(TypeError):
+        asking.thread.check()

@@ -1,0 +1,36 @@
+"""What the topics are called and set to, and how their clients are set; the rest needs a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.settings import PipelineSettings, load
+from pipeline.topics import MAX_MESSAGE_BYTES, client_properties, topic_names, topic_settings
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+
+def test_only_the_views_are_compacted_and_all_take_the_largest_record() -> None:
+    """The log and the events are cut by age, the views keep the newest record of each key."""
+    names = topic_names("kcm")
+    settings = topic_settings(names)
+    assert {name: each["cleanup.policy"] for name, each in settings.items()} == {
+        names.changes: "delete",
+        names.views: "compact",
+        names.events: "delete",
+    }
+    assert {each["max.message.bytes"] for each in settings.values()} == {str(MAX_MESSAGE_BYTES)}
+
+
+def test_a_clients_own_properties_win_and_it_never_makes_a_topic() -> None:
+    """Whatever librdkafka can be told, an operator can tell it; secrets reach it in clear."""
+    settings = load(
+        PipelineSettings,
+        bootstrap_servers="k:1",
+        kafka_properties={"sasl.password": "hunter2", "log_level": "7"},
+    )
+    properties = client_properties(settings)
+    assert properties["bootstrap.servers"] == "k:1"
+    assert properties["sasl.password"] == "hunter2"
+    assert properties["log_level"] == "7"
+    assert properties["allow.auto.create.topics"] is False
