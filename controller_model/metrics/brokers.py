@@ -47,114 +47,118 @@ BROKER: tuple[Metric[BrokerView], ...] = (
     Metric(
         name="kafka_broker_info",
         type=MetricType.INFO,
-        help="Where the broker listens and its rack, as registered last.",
+        help="Host, port and rack of a broker, as it registered last; absent before its first "
+        "registration.",
         labels=("cluster", "broker", "host", "port", "rack"),
         unit="",
         read=_broker_info,
     ),
     _broker(
         "kafka_broker_live",
-        "1 while the broker is registered in /brokers/ids; 0 for one that is known but gone.",
+        "Whether the broker is registered in /brokers/ids (1) or known but gone (0).",
         lambda view: int(view.live),
     ),
     _broker(
         "kafka_broker_since_timestamp_seconds",
-        "When the broker registered (ZooKeeper's clock) or, if it is gone, when its end was seen.",
+        "Unix time in seconds when the broker registered, or when its end was seen if it is gone;"
+        " absent before its first registration.",
         lambda view: seconds(view.since),
     ),
     _broker(
         "kafka_broker_registrations_total",
-        "Registrations of the broker seen; one more per restart or lost ZooKeeper session.",
+        "Registrations of the broker seen: one for each restart and each lost ZooKeeper session.",
         lambda view: view.registrations,
     ),
     Metric(
         name="kafka_broker_ends_total",
         type=MetricType.COUNTER,
-        help="Ended registrations of the broker, by how they ended (inferred); crashed is flat in "
-        "a healthy cluster.",
+        help="Ended registrations of the broker, by how they ended, which is inferred; crashed "
+        "stays flat in a healthy cluster.",
         labels=("cluster", "broker", "end"),
         unit="",
         read=lambda view: each_of(BrokerEnd, view.ends),
     ),
     _broker(
         "kafka_broker_leaders",
-        "Partitions that the broker leads (JMX LeaderCount); about equal over brokers.",
+        "Number of partitions that the broker leads (JMX LeaderCount).",
         lambda view: view.leaders,
     ),
     _broker(
         "kafka_broker_replicas",
-        "Replicas assigned to the broker (JMX PartitionCount); about equal over brokers.",
+        "Number of replicas assigned to the broker (JMX PartitionCount).",
         lambda view: view.replicas,
     ),
     Metric(
         name="kafka_broker_coordinated_partitions",
         type=MetricType.GAUGE,
-        help="Partitions of __consumer_offsets (group) and __transaction_state (transaction) that "
-        "the broker leads: it coordinates what is kept in them.",
+        help="Number of partitions of __consumer_offsets (group) and __transaction_state "
+        "(transaction) that the broker leads and therefore coordinates.",
         labels=("cluster", "broker", "coordinator"),
         unit="",
         read=lambda view: each_of(Coordinator, view.coordinated),
     ),
     _broker(
         "kafka_broker_log_dir_failures_total",
-        "Failed log directories that the broker told of; flat in a healthy cluster.",
+        "Failed log directories that the broker reported; flat in a healthy cluster.",
         lambda view: view.log_dir_failures,
     ),
     _broker(
         "kafka_broker_in_sync_replicas",
-        "Replicas of the broker that are in the ISR; equals its replicas when all is well.",
+        "Number of the broker's replicas that are in the ISR; all of them in a healthy cluster.",
         lambda view: view.in_isr,
     ),
     _broker(
         "kafka_broker_preferred_replicas",
-        "Partitions whose preferred (first) replica is on the broker.",
+        "Number of partitions whose preferred (first) replica is on the broker.",
         lambda view: view.preferred,
     ),
     _broker(
         "kafka_broker_preferred_not_led",
-        "Partitions whose preferred replica is on the broker but whose leader is not.",
+        "Number of partitions whose preferred replica is on the broker while another broker leads"
+        " them, or none.",
         lambda view: view.preferred_not_led,
     ),
     _broker(
         "kafka_broker_preferred_electable",
-        "The part of them that a preferred election run now would give back to the broker.",
+        "Number of partitions that a preferred election would give back to the broker now.",
         lambda view: view.preferred_electable,
     ),
     _broker(
         "kafka_broker_imbalance_ratio",
-        "Share of the broker's preferred partitions that others lead; above 0.1 (Kafka's default) "
-        "the controller rebalances within 5 minutes, if it may.",
+        "Share (0 to 1) of the broker's preferred partitions that it does not lead; by default, "
+        "the controller rebalances above 0.1.",
         lambda view: view.imbalance_ratio,
     ),
     _broker(
         "kafka_broker_leader_skew_ratio",
-        "How far the broker is from an even share of leaders when every preferred replica leads: 0 "
-        "= even, 0.5 = half as much again; no election mends it, only a reassignment; absent for a "
-        "broker that is gone.",
+        "How far the broker is from an even share of preferred replicas, as a part of that share "
+        "(0.5: half as many again), which only a reassignment changes; absent for a broker that "
+        "is gone.",
         lambda view: view.leader_skew,
     ),
     _broker(
         "kafka_broker_offline_if_lost_partitions",
-        "Partitions that the broker alone keeps in sync, as ISRs are written: offline if it dies "
-        "now; 0 in a healthy cluster without partitions of replication factor 1.",
+        "Number of partitions that would go offline if the broker were lost now, because it alone"
+        " is in their ISR.",
         lambda view: view.offline_if_lost,
     ),
     _broker(
         "kafka_broker_under_min_isr_if_lost_partitions",
-        "Partitions that fall below min.insync.replicas if the broker dies now.",
+        "Number of partitions that would fall below min.insync.replicas if the broker were lost "
+        "now.",
         lambda view: view.under_min_isr_if_lost,
     ),
     _broker(
         "kafka_broker_safe_to_stop",
-        "1 if stopping the broker now takes no partition offline or below min.insync.replicas, 0 if "
-        "it does; absent for a broker that is gone, and while nothing is known to break but the "
-        "controller still owes leaders or ISRs.",
+        "Whether the broker can stop now without a partition going offline or below "
+        "min.insync.replicas (1) or not (0); absent if it is gone, and while that cannot be "
+        "known.",
         lambda view: None if view.safe_to_stop is None else int(view.safe_to_stop),
     ),
     _broker(
         "kafka_broker_isr_leaves_total",
-        "How often a replica of the broker left an ISR: who is to blame for shrinking ISRs; flat "
-        "in a healthy cluster. Replicas that a reassignment takes away do not count.",
+        "How often a replica of the broker left an ISR, removals by a reassignment excepted; flat"
+        " in a healthy cluster.",
         lambda view: view.isr_leaves,
     ),
 )

@@ -49,49 +49,46 @@ def _last_closed(view: ClusterView) -> Iterable[Sample]:
 INCIDENTS: tuple[Metric[ClusterView], ...] = (
     gauge(
         "kafka_cluster_incident_open",
-        "1 while an incident is open: from the first abnormal thing (a broker lost, /controller "
-        "vacated, partitions offline, an unclean election) until all was well for a minute; 0 in a "
-        "healthy cluster.",
+        "Whether an incident is open (1), from the first abnormal event until all has been well "
+        "for a minute, or not (0).",
         lambda view: int(view.incidents.open is not None),
     ),
     labelled(
         "kafka_cluster_incident_info",
-        "1 while an incident is open, with its number and the event that opened it; absent "
-        "otherwise, so that a board can mark the time of each.",
+        "Number of the open incident and the event that opened it; absent while none is open.",
         ("number", "opened_by"),
         _open_incident,
     ),
     counter(
         "kafka_cluster_incidents_total",
-        "Incidents opened; flat in a healthy cluster. A broker that you restart makes one; what "
-        "follows within a minute, such as the next restart, belongs to it.",
+        "Incidents opened; flat in a healthy cluster, while each restart of a broker opens one.",
         lambda view: view.incidents.total,
     ),
     counter(
         "kafka_cluster_incident_seconds_total",
-        "How long the closed incidents lasted, from the first abnormal thing to the last.",
+        "Seconds that the closed incidents lasted, from their first abnormal event to their last.",
         lambda view: seconds(view.incidents.total_ms),
     ),
     gauge(
         "kafka_cluster_incident_started_timestamp_seconds",
-        "When the newest incident began; absent before the first.",
+        "Unix time in seconds when the newest incident began; absent before the first.",
         lambda view: seconds(view.incidents.last_started_at),
     ),
     gauge(
         "kafka_cluster_incident_abnormal_timestamp_seconds",
-        "When something was abnormal last, in the newest incident; absent before the first.",
+        "Unix time in seconds when something was last abnormal in the newest incident; absent "
+        "before the first.",
         lambda view: seconds(view.incidents.last_abnormal_at),
     ),
     gauge(
         "kafka_cluster_incident_closed_timestamp_seconds",
-        "When the last closed incident was closed; absent before the first.",
+        "Unix time in seconds when an incident was closed last; absent before the first.",
         lambda view: seconds(view.incidents.last_closed_at),
     ),
     labelled(
         "kafka_cluster_incident_last_timestamp_seconds",
-        "When something was abnormal last in the incident that was closed last, whose figures are "
-        "its labels (offline: partitions at once), so that a board can tell them; absent before "
-        "the first.",
+        "Unix time in seconds when something was last abnormal in the incident that was closed "
+        "last, with its figures as labels; absent before the first.",
         (
             "number",
             "opened_by",
@@ -109,58 +106,59 @@ INCIDENTS: tuple[Metric[ClusterView], ...] = (
 BALANCE: tuple[Metric[ClusterView], ...] = (
     gauge(
         "kafka_cluster_imbalance_threshold_ratio",
-        "The imbalance ratio above which the controller rebalances a broker: "
+        "Imbalance ratio above which the controller rebalances a broker: "
         "leader.imbalance.per.broker.percentage, which ZooKeeper does not hold, as assumed.",
         lambda view: view.rebalance.threshold_percentage / 100,
     ),
     gauge(
         "kafka_cluster_imbalanced_brokers",
-        "Brokers whose imbalance ratio is above the threshold; 0 in a balanced cluster.",
+        "Number of brokers whose imbalance ratio is above the threshold; 0 in a balanced cluster.",
         lambda view: len(view.rebalance.exceeding),
     ),
     gauge(
         "kafka_cluster_imbalanced_brokers_mendable",
-        "Those of them to which a preferred election run now would give partitions back.",
+        "Number of brokers above the threshold to which a preferred election would give "
+        "partitions back now.",
         lambda view: len(view.rebalance.mendable),
     ),
     gauge(
         "kafka_cluster_rebalance_electable_partitions",
-        "Partitions that the controller's next check would elect back to the brokers above the "
-        "threshold, if auto.leader.rebalance.enable is on; 0 in a balanced cluster.",
+        "Number of partitions that the controller's next check would elect back to brokers above "
+        "the threshold, if auto.leader.rebalance.enable is on.",
         lambda view: view.rebalance.electable,
     ),
     labelled(
         "kafka_cluster_rebalance_blocked_partitions",
-        "Partitions of brokers above the threshold that no election can give back now: their "
-        "preferred replica is not_live or not_in_isr.",
+        "Number of partitions that no election can give back to brokers above the threshold now, "
+        "because their preferred replica is not_live or not_in_isr.",
         ("reason",),
         lambda view: each_of(("not_live", "not_in_isr"), view.rebalance.blocked),
     ),
     gauge(
         "kafka_cluster_recommendation_standing",
-        "1 while the monitor recommends preferred elections: a broker has been above the threshold "
-        "for half a minute and they would mend it; `kcm recommend` tells which.",
+        "Whether the monitor recommends preferred elections now (1), which `kcm recommend` lists,"
+        " or not (0).",
         lambda view: int(view.rebalance.recommendation is not None),
     ),
     gauge(
         "kafka_cluster_recommended_partitions",
-        "Partitions that the recommendation is about; 0 while none stands.",
+        "Number of partitions in the current recommendation; 0 without one.",
         lambda view: view.rebalance.recommended,
     ),
     gauge(
         "kafka_cluster_recommendation_made_timestamp_seconds",
-        "When the recommendation that stands was made; absent while none does.",
+        "Unix time in seconds when the current recommendation was made; absent without one.",
         lambda view: seconds(view.rebalance.recommended_at),
     ),
     counter(
         "kafka_cluster_recommendations_total",
-        "Recommendations made; flat while the controller, or you, keep the leaders in balance.",
+        "Recommendations made; flat while leaders stay in balance.",
         lambda view: view.rebalance.made,
     ),
     labelled(
         "kafka_cluster_recommendations_graded_total",
-        "What became of recommendations: mended, partly, relapsed (leaders were lost again within "
-        "5 minutes), or withdrawn because nobody elected and there was nothing to elect any more.",
+        "Finished recommendations, by outcome: mended, partly, relapsed (leaders lost again "
+        "within 5 minutes) or withdrawn (no election was run).",
         ("outcome",),
         lambda view: each_of(Outcome, view.rebalance.graded),
     ),

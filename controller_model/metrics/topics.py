@@ -36,38 +36,40 @@ def _worst(name: str, text: str, figure: Callable[[TopicTrouble], int]) -> Metri
 WORST: tuple[Metric[Moment], ...] = (
     _worst(
         "kafka_topic_offline_partitions",
-        "Offline partitions of each of the 20 topics that are worst off; no series for the others.",
+        "Number of offline partitions of a topic; present for the 20 topics that are worst off.",
         lambda topic: topic.offline,
     ),
     _worst(
         "kafka_topic_under_min_isr_partitions",
-        "Partitions below min.insync.replicas of each of the 20 topics that are worst off.",
+        "Number of partitions of a topic below min.insync.replicas; present for the 20 topics "
+        "that are worst off.",
         lambda topic: topic.under_min_isr,
     ),
     _worst(
         "kafka_topic_under_replicated_partitions",
-        "Under-replicated partitions of each of the 20 topics that are worst off.",
+        "Number of under-replicated partitions of a topic; present for the 20 topics that are "
+        "worst off.",
         lambda topic: topic.under_replicated,
     ),
     Metric(
         name="kafka_broker_under_replicated_led_partitions",
         type=MetricType.GAUGE,
-        help="Under-replicated partitions that the broker leads (JMX UnderReplicatedPartitions): one "
-        "broker far above the others is a leader that its followers cannot follow.",
+        help="Number of under-replicated partitions that the broker leads (JMX "
+        "UnderReplicatedPartitions); absent for a broker that is gone.",
         labels=("cluster", "broker"),
         unit="",
         read=lambda moment: [((str(broker),), led) for broker, led in moment.worst.led_short],
     ),
     gauge(
         "kafka_cluster_one_rack_partitions",
-        "Partitions with all their replicas in one rack, though live brokers are in others: offline "
-        "as soon as that rack is; 0 is advisable.",
+        "Number of partitions with all their replicas in one rack while live brokers are in "
+        "others; absent while that cannot be counted.",
         lambda moment: moment.worst.one_rack,
     ),
     gauge(
         "kafka_cluster_worst_topics_timestamp_seconds",
-        "When the exporter last looked which topics are worst off, which leaders, and what is in one "
-        "rack: every few seconds, more rarely with very many partitions.",
+        "Unix time in seconds as of which the figures of the worst topics, of led partitions and "
+        "of racks hold; absent before the first.",
         lambda moment: seconds(moment.worst.at),
     ),
 )

@@ -19,7 +19,8 @@ from controller_model.metrics.topics import WORST
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS, Reading, Stage, Status, assess, behind_ms
 from controller_model.records.events import BrokerEnd, LeaderElectionKind
-from controller_model.records.views import BrokerView, ClusterView, ControllerView
+from controller_model.records.predictions import WritesDue
+from controller_model.records.views import BrokerView, ClusterView, ControllerView, LogView
 from tests.support.samples import T0, broker_view, cluster_view, log_view
 
 FRESH = Reading(read_at=T0)
@@ -48,6 +49,29 @@ def test_names_follow_prometheus(metric: Metric[object]) -> None:
     assert not metric.unit or metric.family.endswith(f"_{metric.unit}")
     assert not metric.family.endswith(("_created", "_bucket", "_count", "_sum"))
     assert not re.search(r"_(ms|milliseconds|percent|minutes)\b", metric.name)
+
+
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+def test_help_is_one_sentence(metric: Metric[object]) -> None:
+    """A tired operator reads it once: a capital letter, one full stop, no more than two lines."""
+    assert re.fullmatch(r"[A-Z][^\n]*[^.]\.", metric.help)
+    assert not re.search(r"[.!?] ", metric.help)
+    assert len(metric.help) <= 200
+
+
+def test_help_says_when_a_metric_is_absent() -> None:
+    """A cluster and a broker of which nothing is known yet: what has no sample says so."""
+    empty = cluster_view(
+        controller=ControllerView(),
+        log=LogView(),
+        cluster_id=None,
+        writes_due=WritesDue(),
+    )
+    gone = BrokerView(v=1, cluster="prod", as_of=empty.as_of, id=0, live=False)
+    absent = [metric for metric in CLUSTER_METRICS if not list(metric.read(empty))]
+    absent += [metric for metric in BROKER_METRICS if not list(metric.read(gone))]
+    assert len(absent) > 20
+    assert [metric.name for metric in absent if "absent" not in metric.help] == []
 
 
 def test_no_two_metrics_share_a_family() -> None:
