@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from bench import machine
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import Reading
+from controller_model.records.completeness import ReaderProgress
 from controller_model.records.views import (
     VERSION,
     BrokerView,
@@ -128,7 +128,7 @@ class _Reader:
     def __init__(self, now: int, topics: int, brokers: int) -> None:
         self.now = now
         self.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=now)
-        self.collector = Collector(lambda _snapshot: Reading(read_at=now))
+        self.collector = Collector(lambda _snapshot: ReaderProgress(read_at=now))
         views = ViewStore()
         for view in _views(now, topics, brokers):
             key, value = view_key(view).encode(), encode_view(view)

@@ -19,7 +19,7 @@ from controller_model.fold.projection import project
 from controller_model.fold.replay import finish_batch, replay
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
-from controller_model.records.completeness import Reading
+from controller_model.records.completeness import ReaderProgress
 from controller_model.records.views import encode_view
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, new_cluster
@@ -52,7 +52,7 @@ class _Shown:
         self.views = ViewStore()
         self.status = ReadingStatus(read_to_end_once=True, read_at=clock_ms())
         self.alive = True
-        self.collector = Collector(lambda _snapshot: Reading(read_at=clock_ms()))
+        self.collector = Collector(lambda _snapshot: ReaderProgress(read_at=clock_ms()))
 
     def take(self, key: str, value: bytes) -> None:
         """Take a view in, and show what it completes."""

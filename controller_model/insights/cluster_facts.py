@@ -18,7 +18,7 @@ from controller_model.records.views import BrokerView, ClusterView, TopicView
 
 
 class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One partition, as its topic's znodes tell it."""
+    """One partition, as its topic's znodes hold it."""
 
     topic: str
     partition: int
@@ -79,7 +79,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The brokers of a cluster, and the defaults that hold in it."""
 
     live: frozenset[int]
-    """Registered brokers, those that shut down included: ZooKeeper does not tell them apart."""
+    """Registered brokers, those that shut down included: ZooKeeper shows no difference."""
     controller: int = NO_CONTROLLER
     controller_epoch: int | None = None
     racks: dict[int, str | None] = {}
@@ -104,7 +104,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return min(least, len(partition.replicas))
 
     def min_isr_blocks(self, partition: PartitionFacts) -> bool:
-        """Tell whether no broker of a partition can stop without acks=all being refused.
+        """Return whether no broker of a partition can stop without acks=all being refused.
 
         Without a leader to ask (no state, none elected, a topic being deleted) the default holds.
         """
@@ -113,7 +113,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return min_isr_blocks(len(partition.replicas), least)
 
     def unclean_of(self, partition: PartitionFacts) -> bool:
-        """Tell whether an unclean election may be held for a partition.
+        """Return whether an unclean election may be held for a partition.
 
         The topic's own value, else the configuration of the broker that is the controller
         (ZkPartitionStateMachine.collectUncleanLeaderElectionState).
@@ -126,11 +126,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.broker_unclean.get("<default>", self.unclean_assumed)
 
     def is_offline(self, partition: PartitionFacts) -> bool:
-        """Tell whether a partition has a state but no live leader (offlinePartitionCount)."""
+        """Return whether a partition has a state but no live leader (offlinePartitionCount)."""
         return partition.counts and partition.leader not in self.live
 
     def is_under_min_isr(self, partition: PartitionFacts) -> bool:
-        """Tell whether a partition that is led has too small an ISR."""
+        """Return whether a partition that is led has too small an ISR."""
         return (
             partition.counts
             and partition.leader in self.live

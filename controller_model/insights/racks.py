@@ -14,13 +14,13 @@ _SEVERAL = 2
 
 
 def has_racks_to_spread_over(cluster: ClusterFacts) -> bool:
-    """Tell whether live brokers are in more than one rack."""
+    """Return whether live brokers are in more than one rack."""
     racks = {cluster.racks.get(broker) for broker in cluster.live} - {None}
     return len(racks) >= _SEVERAL
 
 
 def in_one_rack(replicas: tuple[int, ...], racks: Mapping[int, str | None]) -> bool:
-    """Tell whether replicas, two or more, are all in one rack; not where a rack is not known.
+    """Return whether replicas, two or more, are all in one rack; not where a rack is not known.
 
     >>> in_one_rack((1, 2), {1: "a", 2: "a"}), in_one_rack((1, 2), {1: "a", 2: None})
     (True, False)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from controller_model.kafka.ids import TopicPartition
 
 EXAMPLES_SHOWN = 3
-"""Partitions named in a sentence; the number of all stands beside."""
+"""Partitions named in a sentence; the number of all is given with them."""
 
 _MS_PER_S, _S_PER_MIN, _MIN_PER_H = 1000, 60, 60
 _YEAR_10000_MS = 253_402_300_800_000

@@ -1,8 +1,8 @@
 """The states of a broker, as far as ZooKeeper shows them.
 
 The rule: ZooKeeper shows one thing of a broker, its registration; each state allows it, forbids it,
-or leaves it open. What is concluded is called inferred, and the states that it may be instead stand
-beside it. Sources: kafka.server.BrokerStates (up to 2.7; the names), org.apache.kafka.metadata.
+or leaves it open. What is concluded is called inferred, and the states that it may be instead
+are listed with it. Sources: kafka.server.BrokerStates (up to 2.7; the names), org.apache.kafka.metadata.
 BrokerState (3.9; the same numbers), kafka.server.KafkaServer (startup, controlledShutdown,
 shutdown), kafka.zk.KafkaZkClient (CheckedEphemeral, generateBrokerSequenceId).
 """

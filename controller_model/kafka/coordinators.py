@@ -17,7 +17,7 @@ from controller_model.kafka.ids import NO_LEADER
 
 
 class Coordinator(enum.StrEnum):
-    """What a coordinator looks after."""
+    """What a coordinator coordinates."""
 
     GROUP = "group"
     TRANSACTION = "transaction"

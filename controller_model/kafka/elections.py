@@ -151,7 +151,7 @@ def is_election_needed(
     live: Collection[int],
     shutting_down: Collection[int] = (),
 ) -> bool:
-    """Tell whether a requested election has anything to do (processReplicaLeaderElection).
+    """Return whether a requested election has anything to do (processReplicaLeaderElection).
 
     A preferred one has while another broker leads; an unclean one (OFFLINE) while nobody leads,
     or a broker that is not live.

@@ -50,7 +50,7 @@ class PartitionAndReplica(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in a cluster's log: who wrote (generation) and the how-manieth change (seq).
+    """A place in a cluster's log: which watcher (generation) and which of its changes (seq).
 
     Positions compare as the log is ordered: a later generation is after all of an earlier one.
     """

@@ -33,7 +33,7 @@ def min_isr_of(
 
 
 def min_isr_blocks(replication_factor: int, min_isr: int) -> bool:
-    """Tell whether no replica can stop without acks=all being refused; a single one apart.
+    """Return whether no replica can stop without acks=all being refused; a single one apart.
 
     >>> [min_isr_blocks(factor, 2) for factor in (1, 2, 3)]
     [False, True, False]

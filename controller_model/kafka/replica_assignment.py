@@ -31,7 +31,7 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
 
     @property
     def is_being_reassigned(self) -> bool:
-        """Tell whether replicas are being added or removed (isBeingReassigned)."""
+        """Return whether replicas are being added or removed (isBeingReassigned)."""
         return bool(self.adding or self.removing)
 
     def reassign_to(self, target: Sequence[int]) -> ReplicaAssignment:
@@ -59,7 +59,7 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
 def has_preferred_leader(
     preferred: int, adding: Collection[int], leader: int | None, isr: Collection[int]
 ) -> bool:
-    """Tell whether PreferredReplicaImbalanceCount leaves a partition out (hasPreferredLeader).
+    """Return whether PreferredReplicaImbalanceCount leaves a partition out (hasPreferredLeader).
 
     A preferred replica that is still being added is exempt until it is in the ISR, and counts from
     then on even if it leads already: Kafka's own quirk.

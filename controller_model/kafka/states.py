@@ -39,7 +39,7 @@ class ReplicaState(enum.StrEnum):
     """It may only become a follower."""
     ONLINE = "OnlineReplica"
     OFFLINE = "OfflineReplica"
-    """Its broker, or its log directory, is down; or it was told to stop."""
+    """Its broker, or its log directory, is down; or it was ordered to stop."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
@@ -92,7 +92,7 @@ _VALID_PREVIOUS_STATES: dict[str, tuple[PartitionState, ...] | tuple[ReplicaStat
 
 
 def is_valid(previous: str | None, target: str) -> bool:
-    """Tell whether a partition or a replica may go from one state to another, by their names.
+    """Return whether a partition or a replica may go from one state to another, by their names.
 
     None = the controller has not heard of it before, which is the same as NonExistent. A
     partition's state never follows a replica's, nor the other way round. Raises ModelError for

@@ -2,7 +2,7 @@
 
 The rule: each figure is read from a view as it stands there; what follows from two of them is left
 to queries, unless operators ask for it by name. HELP says what to expect in a healthy cluster,
-and which JMX figure of Kafka's own it stands beside.
+and which JMX figure of Kafka's own it corresponds to.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class TopicTrouble(NamedTuple):
 
 
 class WorstTopics(NamedTuple):
-    """The topics that are worst off, the worst first, and of when that is; None before a look."""
+    """The topics that are worst off, the worst first, and as of when; None before they are first computed."""
 
     at: int | None = None
     topics: tuple[TopicTrouble, ...] = ()
@@ -190,14 +190,14 @@ def labelled(
     labels: tuple[str, ...],
     read: Callable[[ClusterView], Iterable[Sample]],
 ) -> Metric[ClusterView]:
-    """Return a metric of a cluster with labels of its own; the name tells its type."""
+    """Return a metric of a cluster with labels of its own; its name implies its type."""
     return Metric(
         name=name, type=type_of(name), help=text, labels=("cluster", *labels), unit="", read=read
     )
 
 
 def type_of(name: str) -> MetricType:
-    """Return the type that the suffix of a name tells."""
+    """Return the type that the suffix of a name implies."""
     if name.endswith("_total"):
         return MetricType.COUNTER
     return MetricType.INFO if name.endswith("_info") else MetricType.GAUGE

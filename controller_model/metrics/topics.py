@@ -1,4 +1,4 @@
-"""The figures that take a look through the partitions: the worst topics, who leads them, one rack.
+"""The figures that take a walk through the partitions: the worst topics, who leads them, one rack.
 
 The rule: a topic has series only while it is among the worst, and the series say of when they are;
 the sums over all topics are the cluster's own figures.

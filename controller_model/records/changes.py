@@ -43,7 +43,7 @@ class ChangeKind(enum.StrEnum):
     RESYNC_STARTED = "resync_started"
     RESYNC_FINISHED = "resync_finished"
     RECONCILED = "reconciled"
-    """An audit has ended: the number and digest of what the watcher has published so far."""
+    """A reconciliation has ended: the number and digest of what the watcher has published so far."""
     HEARTBEAT = "heartbeat"
 
 
@@ -85,7 +85,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     mtime: Int64 | None = None
     read_zxid: Int64 | None = None
     resync: Int64 | None = None
-    """The id of a resync, on both its marks; rises within a generation."""
+    """The id of a resync, on both its control records; rises within a generation."""
     reason: str | None = None
     """Why a resync was started, in an operator's words."""
     answers: Int64 | None = None
@@ -93,7 +93,7 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     rebase: bool = False
     """ZooKeeper's history was replaced: in this resync values win whatever their mzxid."""
     znodes: Int64 | None = None
-    """How many znodes a resync or an audit stands for."""
+    """How many znodes a resync or a reconciliation covers."""
     digest: str | None = None
     """The digest over them (`digest_text`)."""
     denied: tuple[str, ...] = ()
@@ -142,13 +142,13 @@ _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _change_decoder = msgspec.json.Decoder(ZnodeChange)
 
 
-def differ(known: int | str | None, told: int | str | None) -> bool:
-    """Tell whether a record contradicts what is known; what is absent on either side is not checked.
+def differ(known: int | str | None, reported: int | str | None) -> bool:
+    """Return whether a record contradicts what is known; what is absent on either side is not checked.
 
     >>> differ(7, 8), differ(7, None)
     (True, False)
     """
-    return known is not None and told is not None and known != told
+    return known is not None and reported is not None and known != reported
 
 
 def data_fields(payload: bytes) -> dict[str, str]:

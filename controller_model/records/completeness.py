@@ -1,8 +1,8 @@
-"""How far the figures of a cluster can be trusted now: the verdict, and which stage is to blame.
+"""How far the figures of a cluster can be trusted now: their status, and which stage is to blame.
 
-The rule: staleness is told, never hidden. The figures stay served whatever the verdict; the
-verdict says since when they may be wrong. Clocks come in as arguments, so that a reader of the
-views anywhere (exporter, page, demo) reaches the same verdict from the same facts.
+The rule: staleness is shown, never hidden. The figures stay served whatever their status, which
+says since when they may be wrong. Clocks come in as arguments, so that a reader of the views
+anywhere (exporter, page, demo) reaches the same status from the same facts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Status(enum.StrEnum):
     INCOMPLETE = "incomplete"
     """They may lack changes until a resync has ended, or what the watcher may not read."""
     DIVERGENT = "divergent"
-    """An audit proved that they are not what ZooKeeper holds."""
+    """A reconciliation proved that they are not what ZooKeeper holds."""
     BLIND = "blind"
     """The watcher lives but has no ZooKeeper session: nobody sees what happens there."""
 
@@ -42,8 +42,8 @@ class Stage(enum.StrEnum):
     EXPORTER = "exporter"
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader of the views knows about its own reading."""
+class ReaderProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a reader of the views has read."""
 
     read_at: int | None
     """When it last knew that it had read everything there was; None before the first time."""
@@ -53,7 +53,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Completeness(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on one cluster's figures at one moment. Times are milliseconds since 1970."""
+    """How far one cluster's figures can be trusted at one moment. Times are milliseconds since 1970."""
 
     status: Status
     since: int | None
@@ -61,7 +61,7 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
     stage: Stage | None
     """The stage to blame; None while live."""
     verified_at: int | None
-    """When a resync or an audit last proved the figures equal to ZooKeeper; None: never yet."""
+    """When a resync or a reconciliation last proved the figures equal to ZooKeeper; None: never yet."""
 
     @property
     def up(self) -> bool:
@@ -74,43 +74,43 @@ def sign_of_life(view: ClusterView) -> int | None:
     return max(filter(None, (view.log.heartbeat_at, view.log.last_change_at)), default=None)
 
 
-def behind_ms(view: ClusterView, reading: Reading, now: int) -> dict[Stage, int]:
+def behind_ms(view: ClusterView, progress: ReaderProgress, now: int) -> dict[Stage, int]:
     """Return for each stage how long ago its newest sign of life was; a stage unheard of is absent.
 
-    A negative age means that clocks disagree; it is told as 0.
+    A negative age means that clocks disagree; it is returned as 0.
     """
     signs = {
         Stage.WATCHER: sign_of_life(view),
         Stage.FOLD: view.folded_at,
-        Stage.EXPORTER: reading.read_at,
+        Stage.EXPORTER: progress.read_at,
     }
     return {stage: max(0, now - sign) for stage, sign in signs.items() if sign is not None}
 
 
-def assess(view: ClusterView, reading: Reading, now: int) -> Completeness:
-    """Return the verdict: the worst that is true, nearest to the reader first."""
+def assess(view: ClusterView, progress: ReaderProgress, now: int) -> Completeness:
+    """Return the worst status that is true, looked for from the reader back to the watcher."""
     log = view.log
-    ages = behind_ms(view, reading, now)
-    verdict: tuple[Status, int | None, Stage | None]
+    ages = behind_ms(view, progress, now)
+    found: tuple[Status, int | None, Stage | None]
     if ages.get(Stage.EXPORTER, LATE_MS + 1) > LATE_MS:
-        verdict = (Status.BEHIND, reading.read_at, Stage.EXPORTER)
+        found = (Status.BEHIND, progress.read_at, Stage.EXPORTER)
     elif ages.get(Stage.WATCHER, LATE_MS + 1) > LATE_MS:
-        fold_is_late = reading.log_ahead_ms is not None and reading.log_ahead_ms > LATE_MS
+        fold_is_late = progress.log_ahead_ms is not None and progress.log_ahead_ms > LATE_MS
         stage = Stage.FOLD if fold_is_late else Stage.WATCHER
-        verdict = (Status.BEHIND, sign_of_life(view), stage)
+        found = (Status.BEHIND, sign_of_life(view), stage)
     elif log.session not in {None, SessionState.CONNECTED}:
-        verdict = (Status.BLIND, log.session_since, Stage.WATCHER)
+        found = (Status.BLIND, log.session_since, Stage.WATCHER)
     elif log.divergent_since is not None:
-        verdict = (Status.DIVERGENT, log.divergent_since, Stage.FOLD)
+        found = (Status.DIVERGENT, log.divergent_since, Stage.FOLD)
     elif log.incomplete_since is not None:
-        verdict = (Status.INCOMPLETE, log.incomplete_since, Stage.FOLD)
+        found = (Status.INCOMPLETE, log.incomplete_since, Stage.FOLD)
     elif log.verified_at is None:
-        verdict = (Status.INCOMPLETE, view.counters_since, Stage.FOLD)
+        found = (Status.INCOMPLETE, view.counters_since, Stage.FOLD)
     elif log.incomplete:
-        verdict = (Status.INCOMPLETE, None, Stage.WATCHER)
+        found = (Status.INCOMPLETE, None, Stage.WATCHER)
     else:
-        verdict = (Status.LIVE, None, None)
-    status, since, stage_to_blame = verdict
+        found = (Status.LIVE, None, None)
+    status, since, stage_to_blame = found
     return Completeness(
         status=status, since=since, stage=stage_to_blame, verified_at=log.verified_at
     )

@@ -1,7 +1,7 @@
 """Events as records of kcm.events: joined by cause, numbered, and as JSON.
 
 The rule: an event's id rises per cluster, so that a reader may drop what it has seen; one cause
-is one record however the changes that tell of it came, up to a size that any reader takes.
+is one record however the changes that show it came, up to a size that any reader takes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION = 1
 """The version that we write; a reader counts and skips any other."""
 
 MAX_PARTITIONS_PER_EVENT = 10_000
-"""Partitions that one event lists; a wider cause is told in several, so that no record is huge."""
+"""Partitions that one event lists; a wider cause makes several events, so that no record is huge."""
 
 
 class EventId(msgspec.Struct, frozen=True, order=True, array_like=True):
@@ -111,7 +111,7 @@ def number(
 ) -> list[EventRecord]:
     """Return the records of one batch's events, with ids that rise, also above the one before.
 
-    An event may be told after later ones: an election waits for its epoch. Its id is then the next
+    An event may be emitted after later ones: an election waits for its epoch. Its id is then the next
     one after theirs, since readers drop what does not rise.
     """
     records: list[EventRecord] = []
@@ -121,7 +121,7 @@ def number(
         generation, seq = max(event.position, before)
         index = 0
         if (generation, seq) == before:
-            index = last.index + 1 if last else 1  # what is told of garbage before any change
+            index = last.index + 1 if last else 1  # garbage before any change
         last = EventId(lineage, generation, seq, index)
         records.append(EventRecord(v=VERSION, cluster=cluster, id=last, event=event))
     return records

@@ -1,4 +1,4 @@
-"""What happened: the events that replay tells.
+"""What happened: the events that replay emits.
 
 The rule: one event per cause. It says what was seen; what is inferred carries the word, what cannot
 be known is "unknown". Times are milliseconds since 1970 by the watcher's clock, unless a field says so.
@@ -29,7 +29,7 @@ class LeaderElectionKind(enum.StrEnum):
     REASSIGNMENT = "reassignment"
     CONTROLLED_SHUTDOWN = "controlled_shutdown"
     """The leader was moved off a broker that was registered and left the ISR with it, and no failed
-    log directory was told: only the end of its registration would prove it."""
+    log directory was reported: only the end of its registration would prove it."""
     UNKNOWN = "unknown"
 
 
@@ -48,7 +48,7 @@ class ElectionCause(enum.StrEnum):
     """Why /controller changed hands."""
 
     FIRST = "first"
-    """Nobody was elected before, as far as the epoch tells."""
+    """Nobody was elected before, as far as the epoch shows."""
     SESSION_LOST = "session_lost"
     """The old controller's own registration vanished with it."""
     DELETED = "deleted"
@@ -73,7 +73,7 @@ class Event(
     at: int
     position: Position
     zxid: int | None = None
-    """The mzxid (or read_zxid) of the change that told it; None where there is none."""
+    """The mzxid (or read_zxid) of the change that showed it; None where there is none."""
 
 
 class Where(TypedDict):
@@ -85,7 +85,7 @@ class Where(TypedDict):
 
 
 def where(change: ZnodeChange) -> Where:
-    """Return when and where an event was told by a change."""
+    """Return when and where a change showed an event."""
     zxid = change.read_zxid if change.mzxid is None else change.mzxid
     return {"at": change.observed_at, "position": change.position, "zxid": zxid}
 
@@ -107,13 +107,13 @@ class ControllerElected(Event, frozen=True, kw_only=True):
     epoch: int | None
     """The controller epoch of this election; None while it is not known."""
     missed_elections: int = 0
-    """Elections that only the jump of the epoch tells of."""
+    """Elections that only the jump of the epoch shows."""
     vacancy_ms: int | None = None
     """For how long nobody held /controller, by the watcher's clock; None where it was not seen."""
     vacancy_min_ms: int | None = None
     vacancy_max_ms: int | None = None
     """For how long at least and at most, by the same clock: equal where both ends were seen. None
-    at most where nobody looked yet when it began."""
+    at most where it began before anybody watched."""
     cause: ElectionCause = ElectionCause.UNKNOWN
 
 
@@ -155,7 +155,7 @@ class BrokerStopped(Event, frozen=True, kw_only=True):
 
 
 class LogDirFailed(Event, frozen=True, kw_only=True):
-    """A broker told of a failed log directory: replicas in it are offline, the broker lives."""
+    """A broker reported a failed log directory: replicas in it are offline, the broker lives."""
 
     broker: int
 
@@ -290,9 +290,9 @@ class StaleControllerWrite(Event, frozen=True, kw_only=True):
 
 
 class PredictionFailed(Event, frozen=True, kw_only=True):
-    """Writes are due, and nobody has written under the epoch for longer than the patience: a ghost.
+    """Writes are due, and nobody has written under the epoch for longer than the write timeout: a zombie.
 
-    It is told once, at the heartbeat that shows it, and again only after the controller has worked.
+    It is emitted once, at the heartbeat that shows it, and again only after the controller has worked.
     """
 
     controller: int
@@ -340,7 +340,7 @@ class RecommendationGraded(Event, frozen=True, kw_only=True):
 
 
 class Anomaly(Event, frozen=True, kw_only=True):
-    """Something that Kafka does not write, or that cannot be: kept, counted and told."""
+    """Something that Kafka does not write, or that cannot be: kept, counted and reported."""
 
     path: str
     reason: str
@@ -353,7 +353,7 @@ class Incomplete(Event, frozen=True, kw_only=True):
 
 
 class Divergent(Event, frozen=True, kw_only=True):
-    """An audit found that the figures are not what ZooKeeper holds."""
+    """A reconciliation found that the figures are not what ZooKeeper holds."""
 
     reason: str
 

@@ -2,8 +2,8 @@
 
 The rule: an incident holds what was seen between the first abnormal thing and the last one, and
 nothing after. Figures that are counted event by event are exact as far as the log is whole
-(`complete`). Offline partitions are counted at each look and with each event between two looks;
-under-replicated ones at the looks alone, so that a peak between two of them may be missed.
+(`complete`). Offline partitions are counted at each health sample and with each event between two;
+under-replicated ones at the samples alone, so that a peak between two of them may be missed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Incident(msgspec.Struct, kw_only=True):
     complete: bool = True
     """False: a hole in the log or a time out of sight lies in it; counts are at least."""
     unsure_since: int | None = None
-    """Since when nobody can tell whether all is well, or could as it was closed; None: one can."""
+    """Since when it is unknown whether all is well, or was as it was closed; None: it is known."""
     brokers_lost: tuple[int, ...] = ()
     brokers_back: tuple[int, ...] = ()
     """Those of them that are registered again."""
@@ -69,7 +69,7 @@ class Incident(msgspec.Struct, kw_only=True):
     controllers: tuple[int, ...] = ()
     """Who held /controller, from the one before it on: the last CONTROLLERS_KEPT."""
     controller_elections: int = 0
-    """Those that only the epoch tells of included."""
+    """Those included that only the epoch shows."""
     vacancy_min_ms: int = 0
     vacancy_max_ms: int = 0
     """For how long nobody held /controller, at least and at most, up to now or to its close."""
@@ -92,7 +92,7 @@ class Incident(msgspec.Struct, kw_only=True):
     failover_ms: int = 0
     """The failover work done in it."""
     ghost: bool = False
-    """A controller left writes undone for longer than the patience."""
+    """A zombie controller: it left writes undone for longer than the write timeout."""
     stale_writes: int = 0
     log_dir_failures: int = 0
 

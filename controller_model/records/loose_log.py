@@ -1,7 +1,7 @@
-"""Lines of a log that others wrote or cut: a reader needs a path, and checks what is told.
+"""Lines of a log that others wrote or cut: a reader needs a path, and checks what is there.
 
 The rule: a field that a record lacks, or that is null in it, is not checked. It is filled in from
-what came before, so that `replay` meets a complete record and nothing that it would count or doubt:
+what came before, so that `replay` meets a complete record and nothing that it would count or question:
 without a seq the record is the next one, without a watcher it is the same one's, without a kind it
 is a `set`.
 """
@@ -65,7 +65,7 @@ def decode_line(line: bytes) -> LooseLine:
     """Return the changes of a line: one record, or an array of them.
 
     What cannot be read is counted and leaves the rest as it is.
-    Raises UnreadableRecordError when nothing of the line can be told apart.
+    Raises UnreadableRecordError when no part of the line can be read.
 
     >>> decode_line(b'{"path": "/controller_epoch", "data": "7"}').changes[0].kind.value
     'set'
@@ -149,5 +149,5 @@ def _decode_one_by_one(line: bytes) -> LooseLine:
 def _decode_record(record: bytes | msgspec.Raw) -> LooseChange:
     """Return one record; what is null in it is absent."""
     fields = _fields_decoder.decode(record)
-    told = {name: value for name, value in fields.items() if value != _NULL}
-    return _change_decoder.decode(_encoder.encode(told))
+    given = {name: value for name, value in fields.items() if value != _NULL}
+    return _change_decoder.decode(_encoder.encode(given))

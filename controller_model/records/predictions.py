@@ -65,7 +65,7 @@ class WritesDue(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     """How many of each kind (`Due`); kinds of which there are none are absent."""
     oldest_at: int | None = None
-    """When the oldest became due, where the end of a broker tells it; None where nothing does."""
+    """When the oldest became due, where the end of a broker shows it; None where nothing does."""
     owed_since: int | None = None
     """Since when something has been due at every heartbeat, under this controller, in sight."""
     last_write_at: int | None = None
@@ -95,7 +95,7 @@ def is_reassignment_due(
     isr: Collection[int],
     live: Collection[int],
 ) -> bool:
-    """Tell whether a reassignment can go on to its end (KafkaController.isReassignmentComplete).
+    """Return whether a reassignment can go on to its end (KafkaController.isReassignmentComplete).
 
     All target replicas are in the ISR. One that is not live leaves the ISR first, and a partition
     whose leader is gone gets another one first.

@@ -13,7 +13,7 @@ import msgspec
 from controller_model.kafka.ids import TopicPartition
 
 SETTLE_MS = 30_000
-"""How long a broker must be above the threshold, with something to elect, before it is told: as
+"""How long a broker must be above the threshold, with something to elect, before it is recommended: as
 long as replica.lag.time.max.ms, so that replicas which come back one by one are all in it."""
 
 CLEAR_MS = 60_000
@@ -21,19 +21,19 @@ CLEAR_MS = 60_000
 the ISR for a moment ends nothing."""
 
 WATCH_MS = 300_000
-"""How long elections are watched for their grade: until the controller itself has looked again
+"""How long elections are watched for their grade: until the controller itself has checked again
 (leader.imbalance.check.interval.seconds)."""
 
 REPEAT_MS = 3_600_000
-"""What was recommended, elected and graded, and stands all the same, is told again so long after
+"""What was recommended, elected and graded, and stands all the same, is recommended again so long after
 its grade."""
 
 MOST_PARTITIONS = 500
-"""Listed and watched: what one run of the command elects (insights_rebalance)."""
+"""Listed and watched: what one run of the command elects (insights.rebalance)."""
 
 TOPICS_LOOKED_AT = 2_000
 """Of a cluster, for the list: each is a topic to load, and a recommendation must not hold up the
-fold; the exact number stands beside, and the exporter lists all of them."""
+fold; the exact number is in `partition_count`, and the exporter lists all of them."""
 
 GRADES_KEPT = 10
 """In the view; older ones stand in the events."""
@@ -105,7 +105,7 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     regained_after_ms: int | None = None
     """From the first election to the last leadership regained."""
     lost_again_within_ms: int = WATCH_MS
-    """How long was looked for that, from the first election on."""
+    """How long that was watched for, from the first election on."""
     examples_lost_again: tuple[TopicPartition, ...] = ()
     examples_not_regained: tuple[TopicPartition, ...] = ()
     ratios: tuple[BrokerRatio, ...] = ()
@@ -122,7 +122,7 @@ class RebalanceSummary(msgspec.Struct, frozen=True, kw_only=True):
     electable: int = 0
     """What it could give back: what the controller's next check elects, if it may."""
     blocked: dict[str, int] = {}
-    """What it would leave of the exceeding brokers, by reason (insights_rebalance.Blocked)."""
+    """What it would leave of the exceeding brokers, by reason (insights.rebalance.Blocked)."""
     recommendation: int | None = None
     """The number of the one that stands."""
     recommended_at: int | None = None

@@ -1,7 +1,7 @@
 """What is true now: the records of the compacted topic `kcm.views`.
 
 The rule: a view is an upsert under its key, and of two the newer `as_of` wins. All views of a
-batch carry one `as_of`; the cluster view is written last and is the commit mark at which a reader
+batch carry one `as_of`; the cluster view is written last and is the commit marker at which a reader
 swaps. Times are milliseconds since 1970. None always means "not known", never zero.
 """
 
@@ -34,11 +34,11 @@ class Failover(enum.StrEnum):
     UNDER_WAY = "under_way"
     DONE = "done"
     UNKNOWN = "unknown"
-    """The election was not seen, or ZooKeeper does not tell (migration to KRaft)."""
+    """The election was not seen, or ZooKeeper does not show it (migration to KRaft)."""
 
 
 class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
-    """The controller and the ledger of its elections."""
+    """The controller and the counts of its elections."""
 
     id: int = -1
     """The broker that holds /controller; -1 when none does."""
@@ -46,7 +46,7 @@ class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
     elected_at: int | None = None
     """ctime of /controller, by ZooKeeper's clock; None when nobody holds it."""
     elections: int = 0
-    """Creations of /controller seen plus those that only the epoch tells of."""
+    """Creations of /controller seen plus those that only the epoch shows."""
     id_changes: int = 0
     """Elections won by another id than the one before."""
     missed_elections: int = 0
@@ -135,7 +135,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     read_zxid: int = 0
     """The largest read_zxid applied: a resync must not start from less."""
     verified_at: int | None = None
-    """observed_at of the last proof (resync or audit) that the state equals ZooKeeper's."""
+    """observed_at of the last proof (resync or reconciliation) that the state equals ZooKeeper's."""
     divergent_since: int | None = None
     incomplete_since: int | None = None
     incomplete_reason: str | None = None
@@ -155,7 +155,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     """Payloads and records that could not be read."""
     anomalies: int = 0
     errors: int = 0
-    """Errors of ours that a change met; the change is skipped and told."""
+    """Errors of ours that a change met; the change is skipped and reported."""
 
     @property
     def incomplete(self) -> bool:
@@ -164,7 +164,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
         return lacking or bool(missed_among(self.denied))
 
     def is_denied(self, path: str) -> bool:
-        """Tell whether the watcher may not read some of the znodes whose paths begin so."""
+        """Return whether the watcher may not read some of the znodes whose paths begin so."""
         return any(denied.startswith(path) or denied == "/" for denied in self.denied)
 
 
@@ -184,7 +184,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="view"
 
 
 class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
-    """A cluster, and the commit mark of a batch."""
+    """A cluster, and the commit marker of a batch."""
 
     counters_since: int
     """When this lineage's counters started."""
@@ -195,7 +195,7 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     pending: Pending
     log: LogView
     writes_due: WritesDue = WritesDue()
-    """What the controller owes, and the verdict on it by the log's clock."""
+    """The writes that the controller must make, and its health, by the log's clock."""
     cluster_id: str | None = None
     brokers_live: tuple[int, ...] = ()
     brokers_known: tuple[int, ...] = ()
@@ -221,7 +221,7 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     views_from: Position = NOWHERE
     """Where the last whole resync began: views of topics from before it are of what is no more,
     since it touched every topic. A fold that went on from an older checkpoint, into a log that has
-    lost changes, does not know what it told before and cannot take it back one by one."""
+    lost changes, does not know what it published before and cannot take it back one by one."""
 
 
 class BrokerView(View, tag="broker", frozen=True, kw_only=True):
@@ -267,18 +267,18 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     """Partitions of __consumer_offsets ("group") and __transaction_state ("transaction") that it
     leads: it coordinates what is kept in them."""
     log_dir_failures: int = 0
-    """Failed log directories that it told of."""
+    """Failed log directories that it reported."""
     endpoints: tuple[str, ...] = ()
     """All its listeners, as registered last: `listener://host:port`."""
     features: dict[str, dict[str, int]] = {}
     """What it supports: min_version and max_version by feature."""
     more_if_lost: bool = False
-    """More may break than the two counts tell: the controller owes leaders or the removal of gone
+    """More may break than the two counts show: the controller owes leaders or the removal of gone
     members from ISRs, or brokers differ in min.insync.replicas."""
 
     @property
     def safe_to_stop(self) -> bool | None:
-        """Whether nothing would break if it stopped now; None: it is gone, or nobody can tell.
+        """Whether nothing would break if it stopped now; None: it is gone, or that is unknown.
 
         What is known to break is known; that nothing breaks, only once the controller owes nothing.
         """

@@ -47,7 +47,7 @@ _ENDPOINTS_SINCE, _FEATURE_MIN_UNTIL = 2, 1
 
 
 class Endpoint(NamedTuple):
-    """One address of a broker (kafka.cluster.EndPoint); None: nothing tells the protocol."""
+    """One address of a broker (kafka.cluster.EndPoint); None: the protocol is unknown."""
 
     listener: str
     security_protocol: str | None
@@ -239,7 +239,7 @@ def decode_broker(payload: bytes) -> BrokerZnode:
 
     Whether it is there decides over leaders, so it is read as long as its version is known and
     what it says is of the right kind; version 1 has nothing but host and port to say. Which layout
-    it is, only the version tells: BrokerIdZNode.decode reads none without it.
+    it is, only the version shows: BrokerIdZNode.decode reads none without it.
     """
     broker = read_layout(_broker, payload)
     if broker.version < _ENDPOINTS_SINCE and (broker.host is None or broker.port is None):
@@ -250,7 +250,7 @@ def decode_broker(payload: bytes) -> BrokerZnode:
 def decode_topic(payload: bytes) -> TopicZnode:
     """Return a topic's assignment; partition ids sorted, replicas in Kafka's order.
 
-    TopicZNode.decode asks for no version: it looks for each key by itself.
+    TopicZNode.decode asks for no version: it reads each key by itself.
     """
     layout = read_layout(_topic, payload)
     return TopicZnode(
@@ -328,7 +328,7 @@ def decode_migration(payload: bytes) -> MigrationZnode:
 
 
 def is_int32(text: str) -> bool:
-    """Tell whether a text is a number from 0 to 2^31 - 1 as Java writes it.
+    """Return whether a text is a number from 0 to 2^31 - 1 as Java writes it.
 
     >>> [is_int32(text) for text in ("0", "2147483647", "2147483648", "01", "-1", "1.0")]
     [True, True, False, False, False, False]
@@ -356,7 +356,7 @@ def read_layout(decoder: msgspec.json.Decoder[_LayoutT], payload: bytes) -> _Lay
     """Return what a payload says in its layout; raises UnreadableZnodeError, whatever is in it."""
     try:
         if not payload.isascii():
-            payload.decode()  # keys that are skipped are not looked at
+            payload.decode()  # keys that are skipped are not checked
         return decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableZnodeError(shorten(str(error))) from None

@@ -1,7 +1,7 @@
 """Kafka's znodes: where each one is, and which of them leave the watcher.
 
 The rule: a path is one kind of znode or none that Kafka makes. What leaves the watcher is decided
-here as well, because credentials live beside what we need. Source: kafka.zk.ZkData (Kafka 3.9).
+here as well, because the same subtrees hold credentials. Source: kafka.zk.ZkData (Kafka 3.9).
 What the payloads say is read in `znode_payloads`, whose names can be had from here as well.
 """
 
@@ -172,7 +172,7 @@ _CHILDREN = {
 }
 
 PATHS_REMEMBERED = 16_384
-"""What changes changes again: some megabytes spare most changes a look at their path."""
+"""A znode that changes changes again: some megabytes spare most changes the parsing of their path."""
 
 _TOPICS = "/brokers/topics/"
 _STATE = "/state"
@@ -215,7 +215,7 @@ def _classify_state(path: str) -> Znode:
 
 
 def is_published(path: str) -> bool:
-    """Tell whether the watcher publishes this znode: containers carry nothing of interest."""
+    """Return whether the watcher publishes this znode: containers carry nothing of interest."""
     return classify(path).kind is not ZnodeKind.OTHER
 
 
@@ -223,7 +223,7 @@ def published_data(path: str, payload: bytes) -> bytes:
     """Return what of a payload may leave the watcher.
 
     Of configurations only CONFIG_KEYS, of their change notifications no names of users, clients
-    and hosts. What is unreadable leaves as `{}`, so that replay tells an anomaly without anybody
+    and hosts. What is unreadable leaves as `{}`, so that replay reports an anomaly without anybody
     having seen the payload.
     """
     kind = classify(path).kind

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from controller_model.records.completeness import Reading
+from controller_model.records.completeness import ReaderProgress
 
 
 class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def reasons_not_ready(status: ReadingStatus, now: int, *, kafka_gone_ms: float) 
 
 def reading_of_cluster(
     status: ReadingStatus, partition: int, newest_sign_in_partition: int | None
-) -> Reading:
+) -> ReaderProgress:
     """Return what our reading says about a cluster whose records are in this partition.
 
     The newest record of the log cannot be told apart by cluster, so it is held against the newest
@@ -67,5 +67,5 @@ def reading_of_cluster(
     """
     written = status.log_written_at.get(partition)
     if written is None or newest_sign_in_partition is None:
-        return Reading(read_at=status.read_at)
-    return Reading(read_at=status.read_at, log_ahead_ms=written - newest_sign_in_partition)
+        return ReaderProgress(read_at=status.read_at)
+    return ReaderProgress(read_at=status.read_at, log_ahead_ms=written - newest_sign_in_partition)

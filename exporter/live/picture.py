@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from controller_model.records.completeness import Completeness, Reading, Stage, sign_of_life
+from controller_model.records.completeness import Completeness, ReaderProgress, Stage, sign_of_life
 from exporter.api import cluster_answers
 from exporter.api.insight_answers import safe_to_stop
 from exporter.core.records import ClusterSnapshot
@@ -97,7 +97,7 @@ def brokers_picture(snapshot: ClusterSnapshot) -> Json:
     }
 
 
-def trust(snapshot: ClusterSnapshot, verdict: Completeness, reading: Reading) -> Json:
+def trust(snapshot: ClusterSnapshot, verdict: Completeness, reading: ReaderProgress) -> Json:
     """Return how far the figures can be trusted now, and when each stage was last heard of."""
     heard_at = {
         Stage.WATCHER: sign_of_life(snapshot.view),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from controller_model.insights.rebalance import next_check_at
 from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
 from controller_model.metrics.metric import Metric, Moment, WorstTopics
-from controller_model.records.completeness import Completeness, Reading, assess, behind_ms
+from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
 from controller_model.records.views import BrokerView, ClusterView
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines
@@ -43,7 +43,7 @@ class _Joined(NamedTuple):
 
 def moment(
     view: ClusterView,
-    reading: Reading,
+    reading: ReaderProgress,
     now: int,
     worst: WorstTopics,
 ) -> Moment:
@@ -95,7 +95,7 @@ def _join(family: Sequence[Lines]) -> Lines:
 class Collector:
     """The rendered clusters. One thread calls `update`, any thread may call the others."""
 
-    def __init__(self, reading_of: Callable[[ClusterSnapshot], Reading]) -> None:
+    def __init__(self, reading_of: Callable[[ClusterSnapshot], ReaderProgress]) -> None:
         self.worst_topics = WorstTopicsStore()
         self._reading_of = reading_of
         self._rendered: Mapping[str, RenderedCluster] = {}
@@ -124,7 +124,7 @@ class Collector:
         """Return the verdict on a cluster's figures."""
         return assess(snapshot.view, self._reading_of(snapshot), now)
 
-    def reading(self, snapshot: ClusterSnapshot) -> Reading:
+    def reading(self, snapshot: ClusterSnapshot) -> ReaderProgress:
         """Return what our own reading says about a cluster."""
         return self._reading_of(snapshot)
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from controller_model.records.completeness import Reading as ClusterReading
-from controller_model.records.completeness import sign_of_life
+from controller_model.records.completeness import ReaderProgress, sign_of_life
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
@@ -85,7 +84,7 @@ class TopicReader:
         self._stop.set()
         self._thread.join(_CLOSE_TIMEOUT_S)
 
-    def reading_of(self, snapshot: ClusterSnapshot) -> ClusterReading:
+    def reading_of(self, snapshot: ClusterSnapshot) -> ReaderProgress:
         """Return what our reading says about a cluster, for the verdict on its figures."""
         partition = snapshot.partition
         return reading_of_cluster(self.status, partition, self._signs.get(partition))

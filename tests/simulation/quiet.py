@@ -16,7 +16,7 @@ from controller_model.fold.projection import project
 from controller_model.fold.replay import finish_batch, replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
-from controller_model.records.completeness import Reading, Status, assess
+from controller_model.records.completeness import ReaderProgress, Status, assess
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane, new_cluster
@@ -89,7 +89,7 @@ def _not_shown_as_live(world: World, since_ms: int) -> str | None:
     if snapshot is None:
         return "the exporter shows nothing"
     now = world.clock.now
-    verdict = assess(snapshot.view, Reading(read_at=now), now)
+    verdict = assess(snapshot.view, ReaderProgress(read_at=now), now)
     wanted = snapshot.view.resync_wanted
     if verdict.status is not Status.LIVE or wanted is not None:
         return f"{verdict.status}: {snapshot.view.log.incomplete_reason}, wanted {wanted}"

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
-from controller_model.records.completeness import Reading
+from controller_model.records.completeness import ReaderProgress
 from controller_model.records.event_records import EventRecord
 from controller_model.records.views import AnyView
 from exporter.core.metrics import ExporterMetrics
@@ -27,7 +27,7 @@ class Served:
     def __init__(self, *, partition_metrics: bool = False) -> None:
         self.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0)
         self.now = T0
-        self.collector = Collector(lambda _snapshot: Reading(read_at=self.now))
+        self.collector = Collector(lambda _snapshot: ReaderProgress(read_at=self.now))
         self.alive = True
         self.views = ViewStore()
         self.events = EventStore(kept=1000)

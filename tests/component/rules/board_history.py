@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import Reading
+from controller_model.records.completeness import ReaderProgress
 from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.predictions import ControllerHealth, Due, WritesDue
 from controller_model.records.recommendations import RebalanceSummary
@@ -219,7 +219,7 @@ def _snapshot(
 def samples(clusters: dict[str, ClusterSnapshot]) -> list[str]:
     """Return the lines that the exporter serves about these clusters, and the parts about us."""
     is_ill = "other" in clusters
-    collector = Collector(lambda _snapshot: Reading(read_at=T0 + 5000))
+    collector = Collector(lambda _snapshot: ReaderProgress(read_at=T0 + 5000))
     collector.update(clusters, clusters)
     collector.worst_topics.look(collector.snapshots(), T0 + 4000 if is_ill else T0)
     text = collector.scrape(Format.TEXT, T0 + 5000).decode()

@@ -1,4 +1,4 @@
-"""Writes that are due, the patience, and the verdict on the holder of /controller."""
+"""Writes that are due, the write timeout, and the health of the controller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def followed(history: History) -> Fold:
     return fold
 
 
-def verdict(fold: Fold) -> ControllerHealth:
+def health(fold: Fold) -> ControllerHealth:
     """Return what the cluster's view says."""
     return fold.cluster_view().writes_due.verdict
 
@@ -45,7 +45,7 @@ def beats(history: History, fold: Fold, count: int) -> list[PredictionFailed]:
     return [event for event in fold.follow(history) if isinstance(event, PredictionFailed)]
 
 
-def test_patience_grows_by_a_millisecond_per_partition() -> None:
+def test_the_write_timeout_grows_by_a_millisecond_per_partition() -> None:
     """45 s for an empty cluster, 245 s for 200,000 partitions."""
     assert (write_timeout_ms(0), write_timeout_ms(1), write_timeout_ms(200_000)) == (
         45_000,
@@ -106,10 +106,10 @@ def test_patience_grows_by_a_millisecond_per_partition() -> None:
         ),
     ],
 )
-def test_the_verdict_by_the_evidence(
+def test_the_health_by_the_evidence(
     evidence: dict[str, object], expected: ControllerHealth
 ) -> None:
-    """At the patience it is still working, a millisecond later it is not; a trickle is slow."""
+    """At the write timeout it is still working, a millisecond later it is not; a trickle is slow."""
     facts = {"known_since": 1, "patience_ms": 100, **evidence}
     assert controller_health(WritesDue(**facts), 1_000) is expected  # type: ignore[arg-type]  # a table of fields
 
@@ -130,13 +130,13 @@ def test_nothing_is_due_in_a_healthy_cluster() -> None:
 
 
 def test_a_controller_that_does_nothing_is_a_ghost_once() -> None:
-    """A broker dies, nothing is written: told once after the patience, with the evidence."""
+    """A broker dies, nothing is written: reported once after the write timeout, with the evidence."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
     died_at = history.now + 1
     assert beats(history, fold, 5) == []
-    assert verdict(fold) is ControllerHealth.WORKING
+    assert health(fold) is ControllerHealth.WORKING
     (told,) = beats(history, fold, 20)
     first_beat = died_at + 10_000
     assert (told.controller, told.epoch, told.last_write_at) == (0, 1, None)
@@ -166,7 +166,7 @@ def test_a_ghost_that_works_again_and_stops_again_is_told_again() -> None:
 
 
 def test_a_trickle_is_slow() -> None:
-    """One leader every 20 s with many due: the controller is slow and no ghost."""
+    """One leader every 20 s with many due: the controller is slow and no zombie."""
     history = small_cluster(t=dict.fromkeys(range(12), (1, 0, 2)))
     fold = followed(history)
     history.broker_gone(1)
@@ -185,10 +185,10 @@ def test_leaders_written_as_none_are_work() -> None:
     for partition in range(12):
         history.state("t", partition, leader=-1, isr=(1,), leader_epoch=1)
         assert beats(history, fold, 2) == []
-    assert verdict(fold) is ControllerHealth.NOT_NEEDED
+    assert health(fold) is ControllerHealth.NOT_NEEDED
 
 
-def test_a_failover_in_time_is_no_ghost() -> None:
+def test_a_failover_in_time_makes_no_zombie() -> None:
     """The usual death of a broker: all written within seconds."""
     history = small_cluster()
     fold = followed(history)
@@ -196,11 +196,11 @@ def test_a_failover_in_time_is_no_ghost() -> None:
     history.state("t", 1, leader=2, isr=(2, 0), leader_epoch=1)
     history.state("t", 0, leader=0, isr=(0, 2), leader_epoch=1)
     assert beats(history, fold, 30) == []
-    assert verdict(fold) is ControllerHealth.NOT_NEEDED
+    assert health(fold) is ControllerHealth.NOT_NEEDED
 
 
 def test_an_account_is_about_one_controller() -> None:
-    """A new controller gets the whole patience, however long the old one was silent."""
+    """A new controller gets the whole write timeout, however long the old one was silent."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -230,7 +230,7 @@ def test_nobody_is_judged_during_a_migration_to_kraft() -> None:
     history.set("/controller", controller_payload(3000, kraft_epoch=5))
     history.broker_gone(1)
     assert beats(history, fold, 30) == []
-    assert verdict(fold) is ControllerHealth.UNKNOWN
+    assert health(fold) is ControllerHealth.UNKNOWN
 
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
@@ -242,7 +242,7 @@ def test_nobody_is_judged_while_the_watcher_sees_nothing(session: SessionState) 
     for _ in range(20):
         history.heartbeat(session=session)
     assert beats(history, fold, 0) == []
-    assert verdict(fold) is ControllerHealth.UNKNOWN
+    assert health(fold) is ControllerHealth.UNKNOWN
     assert beats(history, fold, 5) == []
     assert len(beats(history, fold, 1)) == 1
 
@@ -256,20 +256,20 @@ def test_nobody_is_judged_after_a_hole_or_in_a_resync() -> None:
     assert beats(history, fold, 20) == []
     history.start_resync()
     assert beats(history, fold, 20) == []
-    assert verdict(fold) is ControllerHealth.UNKNOWN
+    assert health(fold) is ControllerHealth.UNKNOWN
     history.resync()
     assert beats(history, fold, 5) == []
-    assert verdict(fold) is ControllerHealth.WORKING
+    assert health(fold) is ControllerHealth.WORKING
 
 
 def test_a_divergent_view_gives_no_verdict() -> None:
-    """What an audit has disproved judges nobody."""
+    """Figures that a reconciliation has disproved judge nobody."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
     history.reconciled(znodes=1)
     assert beats(history, fold, 20) == []
-    assert verdict(fold) is ControllerHealth.UNKNOWN
+    assert health(fold) is ControllerHealth.UNKNOWN
 
 
 def test_a_log_that_slept_starts_the_account_anew() -> None:
@@ -280,7 +280,7 @@ def test_a_log_that_slept_starts_the_account_anew() -> None:
     assert beats(history, fold, 2) == []
     history.heartbeat(after_ms=600_000)
     assert beats(history, fold, 4) == []
-    assert verdict(fold) is ControllerHealth.WORKING
+    assert health(fold) is ControllerHealth.WORKING
     assert len(beats(history, fold, 2)) == 1
 
 
@@ -371,7 +371,7 @@ def test_a_topic_deletion_is_due_until_it_has_begun() -> None:
     assert (due.counts, due.last_write_at) == ({"topic_deletion": 1}, history.now + 1)
     history.state("t", 1, leader=-1, isr=(2,), leader_epoch=2)
     beats(history, fold, 20)
-    assert verdict(fold) is ControllerHealth.NOT_NEEDED
+    assert health(fold) is ControllerHealth.NOT_NEEDED
 
 
 @pytest.mark.parametrize("halt", ["reassignment", "dead replica"])
@@ -527,7 +527,7 @@ def test_what_was_owed_before_it_was_out_of_sight_is_owed_anew() -> None:
         if blind == "resync":
             history.start_resync()
             assert beats(history, fold, 3) == []
-            assert verdict(fold) is ControllerHealth.UNKNOWN
+            assert health(fold) is ControllerHealth.UNKNOWN
             history.resync()
         else:
             history.heartbeat(session=SessionState.LOST)
@@ -577,7 +577,7 @@ def test_a_stale_write_is_no_work_of_this_controller() -> None:
 
 
 def test_the_account_survives_a_restart_of_the_fold() -> None:
-    """Packed and unpacked between two heartbeats, the ghost is told once and on time."""
+    """Packed and unpacked between two heartbeats, the zombie is reported once and on time."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)

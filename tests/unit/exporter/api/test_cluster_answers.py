@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from controller_model.kafka.ids import Position, TopicPartition
-from controller_model.records.completeness import Reading, assess
+from controller_model.records.completeness import ReaderProgress, assess
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import BrokerStarted, IsrShrunk
 from controller_model.records.views import ControllerView
@@ -47,7 +47,7 @@ def test_no_number_is_too_large_for_a_json_reader() -> None:
         at=T0, position=Position(huge, 1), zxid=huge, broker=0, epoch=huge, host="h"
     )
     event = EventRecord(v=1, cluster="prod", id=EventId("L1", huge, 1, 0), event=started)
-    verdict = assess(view, Reading(read_at=T0), T0)
+    verdict = assess(view, ReaderProgress(read_at=T0), T0)
     events = [cluster_answers.event(event), cluster_answers.event(elected(1))]
     body = cluster_answers.detail(store.clusters["prod"], verdict, events)
     msgspec.json.encode(body)
@@ -81,7 +81,9 @@ def test_the_summary_holds_what_a_list_needs() -> None:
     store = ViewStore()
     view = cluster_view(controller=ControllerView(id=3, epoch=9, elections=4))
     store.apply(record(view))
-    body = cluster_answers.summary(store.clusters["prod"], assess(view, Reading(read_at=None), T0))
+    body = cluster_answers.summary(
+        store.clusters["prod"], assess(view, ReaderProgress(read_at=None), T0)
+    )
     assert body["controller"] == {"id": 3, "epoch": 9}
     assert body["completeness"]["status"] == "behind"
     assert body["completeness"]["stage"] == "exporter"

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from controller_model.metrics.catalogue import CATALOGUE
-from controller_model.records.completeness import LATE_MS, Reading
+from controller_model.records.completeness import LATE_MS, ReaderProgress
 from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.predictions import WritesDue
 from controller_model.records.recommendations import RebalanceSummary
@@ -35,7 +35,7 @@ END = b"# EOF\n"
 
 def collector_of(store: ViewStore, *views: AnyView) -> Collector:
     """Return a collector that shows these views."""
-    collector = Collector(lambda _snapshot: Reading(read_at=T0))
+    collector = Collector(lambda _snapshot: ReaderProgress(read_at=T0))
     changed = {cluster for view in views if (cluster := store.apply(record(view)))}
     collector.update(changed, store.clusters)
     return collector
