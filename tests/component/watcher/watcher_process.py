@@ -20,7 +20,7 @@ from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from pipeline.settings import given_values
 from tests.component.watcher.watching import CLUSTER, LogReader, published_tree, repository, state
-from tests.support.ensemble import digest_of
+from tests.support.ensemble_in_memory import digest_of
 from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 

@@ -19,7 +19,7 @@ from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import KcmError
 from pipeline.settings import load
-from tests.support.ensemble import Reader
+from tests.support.ensemble_in_memory import Reader
 from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 from zk_source.service.service import run

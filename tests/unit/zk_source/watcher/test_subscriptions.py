@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from controller_model.records.changes import ChangeKind, SessionState
-from tests.support.ensemble import SERVER, Play
-from zk_source.watcher.commands import Warn
+from controller_model.records.changes import ChangeKind
+from tests.support.ensemble_in_memory import Play
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
 from zk_source.watcher.watcher import Intervals
-from zk_source.wire.operations import AddWatch, Children, Err, MultiRead, Op, Refused, ZnodeData
+from zk_source.wire.operations import Children, Err, Op, Refused, ZnodeData
 
 LEAF = ZnodeData(b"", 1, 1, 1, 1, 0, 0, 0)
 ABSENT = Refused(Err.NO_NODE)
@@ -36,7 +35,7 @@ def one_shot() -> Play:
 
 
 def test_a_recursive_walk_lists_a_published_znode_only_if_it_has_children() -> None:
-    """A znode's own Stat tells whether there is anything below it."""
+    """A znode's own Stat shows whether there is anything below it."""
     watches = RecursiveWatches(["/controller", "/brokers"])
     assert watches.start_walk(resync=True) == [data("/controller"), names("/brokers")]
     topic = data("/brokers/topics/t")
@@ -107,7 +106,7 @@ def test_a_topic_that_grows_and_goes_leaves_no_watch() -> None:
 
 
 def test_what_was_known_before_a_reconnect_is_not_known_after_it() -> None:
-    """A znode that went while nobody looked is seen when it comes back."""
+    """A znode that went during an outage is seen when it comes back."""
     play = one_shot()
     play.disconnect()
     play.zk.delete("/brokers/ids/0")
@@ -119,71 +118,14 @@ def test_what_was_known_before_a_reconnect_is_not_known_after_it() -> None:
     assert play.reader.last[ChangeKind.RESYNC_STARTED].resync == 2
 
 
-def test_an_audit_that_meets_news_first_has_found_nothing() -> None:
+def test_a_reconciliation_that_meets_news_first_has_found_nothing() -> None:
     """What the parent's event was about to show was not missed by the events."""
     play = one_shot()
-    play.pass_time(30_000)  # an audit's first reads are under way
+    play.pass_time(30_000)  # a reconciliation's first reads are under way
     play.zk.put("/brokers/topics/t/partitions/1/state")
     for _ in range(40):
-        play.zk.answer_one()  # the audit's answers come one at a time, the event among them
+        play.zk.answer_one()  # the reconciliation's answers come one at a time, the event among them
         play.deliver_one()
     play.settle()
     assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
     assert play.watcher.reader.counts.reconciliation_differences == 0
-
-
-def test_an_old_server_is_watched_by_one_shot_watches_and_told_once() -> None:
-    """Its answer ends the connection; from the next one on nothing of the kind is asked."""
-    play = Play()
-    play.zk.old = True
-    play.zk.put("/brokers/ids/0")
-    play.connect()
-    play.settle()
-    play.disconnect()
-    play.zk.put("/brokers/ids/1")
-    play.connect()
-    assert not any(isinstance(send.request, AddWatch | MultiRead) for send in play.zk.requests)
-    play.settle()
-    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
-    (told,) = [c for c in play.other_commands if isinstance(c, Warn)]
-    assert told.about == {"zookeeper": SERVER, "reason": "it is older than 3.6"}
-
-
-def test_a_refusal_that_leaves_the_connection_open_needs_no_new_one() -> None:
-    """A server whose watch manager keeps no recursive watches answers with an error, and serves."""
-    play = Play()
-    play.zk.refusal = Err.MARSHALLING
-    play.zk.put("/brokers/ids/0")
-    play.connect()
-    play.settle()
-    play.zk.put("/brokers/ids/1")
-    play.settle()
-    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
-    assert play.zk.child_watches >= {"/brokers/ids"}
-
-
-def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
-    """An answer lost with its connection does not go round in circles."""
-    play = Play()
-    play.zk.put("/brokers/ids/0")
-    asked = 0
-    for _ in range(5):
-        play.connect()
-        asked += sum(isinstance(send.request, AddWatch) for send in play.zk.requests)
-        play.disconnect()
-    assert asked == 3
-    play.connect()
-    play.settle()
-    assert play.reader.mzxids == play.expected(("/brokers/ids/0",))
-
-
-def test_a_sick_server_is_not_taken_for_an_old_one() -> None:
-    """Connections that end after a silence say nothing about watches."""
-    play = Play()
-    for _ in range(5):
-        play.connect()
-        play.pass_time(2_000)
-        play.disconnect()
-        play.disconnect(SessionState.LOST)
-    play.connect()
-    assert isinstance(play.zk.requests[0].request, AddWatch)

@@ -1,13 +1,10 @@
-"""A ZooKeeper server's answers become figures, and what it does not tell stays unknown."""
+"""A ZooKeeper server's answers become figures, and what it does not report stays unknown."""
 
 from __future__ import annotations
 
 import pytest
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
 
 from zk_source.zookeeper.server_figures import ServerFigures, read_mntr, read_srvr
-from zk_source.zookeeper.server_health import STALE_S, ServerMetrics
 
 SERVER = "zk1:2181"
 
@@ -33,7 +30,7 @@ Node count: 150
 NOT_ALLOWED = "mntr is not executed because it is not in the whitelist.\n"
 
 
-def test_mntr_tells_all() -> None:
+def test_mntr_reports_all() -> None:
     """Role, release, latency, connections, sessions and what waits are read from it."""
     assert read_mntr(SERVER, MNTR) == ServerFigures(
         server=SERVER,
@@ -47,8 +44,8 @@ def test_mntr_tells_all() -> None:
     )
 
 
-def test_srvr_tells_no_sessions() -> None:
-    """What the smaller word does not tell is None, not 0."""
+def test_srvr_reports_no_sessions() -> None:
+    """What the smaller word does not report is None, not 0."""
     assert read_srvr(SERVER, SRVR) == ServerFigures(
         server=SERVER,
         role="standalone",
@@ -77,34 +74,3 @@ def test_a_figure_that_is_no_number_is_unknown(text: str) -> None:
     assert told is not None
     assert told.latency_max_ms is None
     assert told.connections == 6  # as in the answer above
-
-
-def _shown(registry: CollectorRegistry) -> str:
-    lines = generate_latest(registry).decode().splitlines()
-    return "\n".join(line for line in lines if not line.startswith("#"))
-
-
-def test_what_is_told_is_shown_while_it_is_young() -> None:
-    """An answer is shown with its role; after three missed ones nobody knows any more."""
-    now = [1000.0]
-    registry = CollectorRegistry()
-    metrics = ServerMetrics(registry, "prod", lambda: now[0])
-    assert _shown(registry) == ""
-    metrics.show(read_srvr(SERVER, SRVR))
-    assert 'role="standalone",version="3.4.14",zookeeper="zk1:2181"} 1.0' in _shown(registry)
-    assert 'kcm_watcher_zookeeper_latency_highest_seconds{cluster="prod"} 0.02' in _shown(registry)
-    assert "kcm_watcher_zookeeper_sessions" not in _shown(registry)
-    now[0] += STALE_S
-    assert _shown(registry)
-    now[0] += 1
-    assert _shown(registry) == ""
-
-
-def test_a_server_that_tells_nothing_any_more_has_no_figures() -> None:
-    """A refusal takes the figures away at once."""
-    registry = CollectorRegistry()
-    metrics = ServerMetrics(registry, "prod")
-    metrics.show(read_mntr(SERVER, MNTR))
-    assert 'kcm_watcher_zookeeper_sessions{cluster="prod"} 5.0' in _shown(registry)
-    metrics.show(None)
-    assert _shown(registry) == ""

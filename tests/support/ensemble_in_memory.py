@@ -1,4 +1,4 @@
-"""A small ZooKeeper in memory, and a reader of the log, to drive the watcher's decisions.
+"""An ensemble in memory, and a reader of the log, to drive the watcher's decisions.
 
 The server answers requests one by one and in order, and puts a change's notification before every
 reply that shows the change, as ZooKeeper promises. It does not promise more: a read may be executed,
@@ -21,6 +21,7 @@ from controller_model.records.changes import (
 from zk_source.watcher.commands import Command, Send
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
+from zk_source.wire.inbox import FoldView
 from zk_source.wire.operations import (
     AddWatch,
     Children,
@@ -39,6 +40,10 @@ from zk_source.wire.operations import (
 
 SERVER = "zk:2181"
 START_MS = 1_000_000
+
+STATE = "/brokers/topics/t/partitions/0/state"
+PUBLISHED = ("/brokers/ids/0", "/brokers/topics/t", STATE, "/controller", "/cluster/id")
+"""What is published of a small Kafka cluster."""
 
 
 Answer = tuple[int, int, int, tuple[Result, ...]]
@@ -187,6 +192,27 @@ class Ensemble:
         if parent in self.child_watches:
             self.child_watches.discard(parent)
             self.to_client.append((EventType.CHILDREN_CHANGED, parent))
+
+
+def fill(zk: Ensemble) -> None:
+    """Make a small Kafka cluster."""
+    for path in PUBLISHED:
+        zk.put(path, b'{"version":"1","id":"one"}' if path == "/cluster/id" else b"{}")
+
+
+def view(**fields: object) -> FoldView:
+    """Return a view of the first generation, with some fields of one's own."""
+    values: dict[str, object] = {
+        "lineage": "l",
+        "generation": 1,
+        "seq": 1,
+        "watcher": "aaaaaa",
+        "read_zxid": 0,
+        "cluster_id": None,
+        "wanted_number": None,
+        "wanted_reason": "",
+    }
+    return FoldView(**(values | fields))  # type: ignore[arg-type]  # fields are the caller's
 
 
 class Reader:

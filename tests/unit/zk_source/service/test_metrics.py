@@ -1,0 +1,57 @@
+"""The watcher's own metrics: one session state, and counts that never fall."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from controller_model.records.changes import ChangeKind, SessionState
+from zk_source.service.metrics import WatcherMetrics
+
+
+def sample(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
+    """Return a sample of the cluster `prod`."""
+    return registry.get_sample_value(name, {"cluster": "prod", **labels})
+
+
+def test_the_session_has_one_state() -> None:
+    """The state that it is in is 1, each other one 0."""
+    registry = CollectorRegistry()
+    metrics = WatcherMetrics(registry, "prod")
+    for now in SessionState:
+        metrics.session(now)
+        states = {
+            state: sample(registry, "kcm_watcher_session_state", state=state.value)
+            for state in SessionState
+        }
+        assert states == {state: float(state is now) for state in SessionState}
+
+
+def test_a_count_goes_on_over_a_standby() -> None:
+    """A watcher that is elected again counts from 0; the counter goes on from where it was."""
+    registry = CollectorRegistry()
+    metrics = WatcherMetrics(registry, "prod")
+    metrics.total("resyncs", "Resyncs.", 3)
+    metrics.total("dropped_changes", "Dropped.", 5)
+    metrics.gauge("znodes", "Znodes.", 7)
+    metrics.leads(leads=True)
+    metrics.standby(5)
+    metrics.total("resyncs", "Resyncs.", 1)
+    metrics.total("dropped_changes", "Dropped.", 6)
+    assert sample(registry, "kcm_watcher_resyncs_total") == 4
+    assert sample(registry, "kcm_watcher_dropped_changes_total") == 6
+    assert sample(registry, "kcm_watcher_znodes") == 0
+    assert sample(registry, "kcm_watcher_leader") == 0
+    assert sample(registry, "kcm_watcher_session_state", state="LOST") == 1
+
+
+def test_a_change_is_counted_and_only_news_has_a_delay() -> None:
+    """A delay below 0, by a clock that is behind, counts as none."""
+    registry = CollectorRegistry()
+    metrics = WatcherMetrics(registry, "prod")
+    metrics.published(ChangeKind.SET, None)
+    metrics.published(ChangeKind.SET, -20)
+    metrics.published(ChangeKind.SET, 2_000)
+    kind = ChangeKind.SET.value
+    assert sample(registry, "kcm_watcher_changes_total", kind=kind) == 3
+    assert sample(registry, "kcm_watcher_change_delay_seconds_count") == 2
+    assert sample(registry, "kcm_watcher_change_delay_seconds_sum") == 2.0

@@ -1,0 +1,80 @@
+"""Recursive watches where a server takes them, one-shot watches where it refuses them."""
+
+from __future__ import annotations
+
+from controller_model.records.changes import SessionState
+from tests.support.ensemble_in_memory import SERVER, Play
+from zk_source.watcher.commands import GiveUp, GiveUpReason, Warn
+from zk_source.watcher.subscriptions import Watches
+from zk_source.wire.operations import AddWatch, Err, MultiRead
+
+
+def test_recursive_watches_that_must_be_are_missed_in_one_line() -> None:
+    """Where only recursive watches are allowed, their refusal ends the watcher with a clear line."""
+    play = Play(watches=Watches.RECURSIVE)
+    play.zk.old = True
+    play.connect()
+    play.zk.answer_one()
+    play.deliver_one()
+    (command,) = play.other_commands
+    assert isinstance(command, GiveUp)
+    assert command.reason is GiveUpReason.OLD_SERVER
+    assert "zk:2181" in command.message
+    assert "zk_watches" in command.message
+
+
+def test_an_old_server_is_watched_by_one_shot_watches_and_logged_once() -> None:
+    """Its answer ends the connection; from the next one on nothing of the kind is asked."""
+    play = Play()
+    play.zk.old = True
+    play.zk.put("/brokers/ids/0")
+    play.connect()
+    play.settle()
+    play.disconnect()
+    play.zk.put("/brokers/ids/1")
+    play.connect()
+    assert not any(isinstance(send.request, AddWatch | MultiRead) for send in play.zk.requests)
+    play.settle()
+    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
+    (warning,) = [c for c in play.other_commands if isinstance(c, Warn)]
+    assert warning.about == {"zookeeper": SERVER, "reason": "it is older than 3.6"}
+
+
+def test_a_refusal_that_leaves_the_connection_open_needs_no_new_one() -> None:
+    """A server whose watch manager keeps no recursive watches answers with an error, and serves."""
+    play = Play()
+    play.zk.refusal = Err.MARSHALLING
+    play.zk.put("/brokers/ids/0")
+    play.connect()
+    play.settle()
+    play.zk.put("/brokers/ids/1")
+    play.settle()
+    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
+    assert play.zk.child_watches >= {"/brokers/ids"}
+
+
+def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:
+    """An answer lost with its connection does not go round in circles."""
+    play = Play()
+    play.zk.put("/brokers/ids/0")
+    asked = 0
+    for _ in range(5):
+        play.connect()
+        asked += sum(isinstance(send.request, AddWatch) for send in play.zk.requests)
+        play.disconnect()
+    assert asked == 3
+    play.connect()
+    play.settle()
+    assert play.reader.mzxids == play.expected(("/brokers/ids/0",))
+
+
+def test_a_sick_server_is_not_taken_for_an_old_one() -> None:
+    """Connections that end after a silence say nothing about watches."""
+    play = Play()
+    for _ in range(5):
+        play.connect()
+        play.pass_time(2_000)
+        play.disconnect()
+        play.disconnect(SessionState.LOST)
+    play.connect()
+    assert isinstance(play.zk.requests[0].request, AddWatch)

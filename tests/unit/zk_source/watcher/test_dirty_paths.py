@@ -1,0 +1,39 @@
+"""Changed paths wait to be read, one read in flight for each."""
+
+from __future__ import annotations
+
+from zk_source.watcher.dirty_paths import DirtyPaths
+from zk_source.wire.operations import Op
+
+
+def test_a_path_being_read_is_not_read_again_until_it_is_answered() -> None:
+    """One read in flight for each path."""
+    dirty = DirtyPaths()
+    dirty.mark((Op.GET_DATA, "/a"))
+    reads = dirty.take(9)
+    dirty.mark((Op.GET_DATA, "/a"))
+    dirty.mark((Op.GET_DATA, "/b"))
+    dirty.mark((Op.GET_CHILDREN, "/a"))
+    assert dirty.take(9) == ((Op.GET_DATA, "/b"), (Op.GET_CHILDREN, "/a"))
+    dirty.answered(reads)
+    assert dirty.take(9) == reads
+
+
+def test_dirty_paths_are_read_first_come_first_served() -> None:
+    """The order of events is the order of reads."""
+    dirty = DirtyPaths()
+    for path in ("/c", "/a", "/b", "/a"):
+        dirty.mark((Op.GET_DATA, path))
+    assert [path for _, path in dirty.take(2)] == ["/c", "/a"]
+    assert [path for _, path in dirty.take(2)] == ["/b"]
+
+
+def test_a_read_leads_to_what_it_may_show() -> None:
+    """A value is on its way if it is read, or if the names of something above it are."""
+    dirty = DirtyPaths()
+    dirty.mark((Op.GET_CHILDREN, "/brokers/topics"))
+    dirty.mark((Op.GET_DATA, "/brokers/ids/0"))
+    assert dirty.leads_to("/brokers/topics/t/partitions/0/state")
+    assert dirty.leads_to("/brokers/ids/0")
+    assert not dirty.leads_to("/brokers/ids/1")
+    assert not dirty.leads_to("/brokers/ids/0/below")

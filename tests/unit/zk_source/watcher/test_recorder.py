@@ -1,0 +1,66 @@
+"""What was read becomes changes: values, deletes, unreadable paths, and the machine's clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.records.changes import ChangeKind
+from tests.support.ensemble_in_memory import PUBLISHED, START_MS, Play, fill
+from zk_source.watcher.watcher import Intervals
+
+STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
+SET, DELETED, RECONCILED = ChangeKind.SET, ChangeKind.DELETED, ChangeKind.RECONCILED
+
+
+def test_a_resync_publishes_every_znode_once_between_its_marks(play: Play) -> None:
+    """A resync is its two marks with one set for each published znode in between."""
+    assert play.kinds() == [STARTED, *[SET] * len(PUBLISHED), FINISHED]
+    assert play.reader.mzxids == play.expected(PUBLISHED)
+
+
+def test_a_delete_during_a_resync_is_published_even_of_what_was_not_read_yet() -> None:
+    """Readers may hold a path from before the resync, so its delete is published.
+
+    (One-shot watches see no delete of what was not read: there the resync's end shows it.)
+    """
+    play = Play()
+    fill(play.zk)
+    play.connect()
+    while STARTED not in play.kinds():
+        assert play.deliver_one() or play.zk.answer_one()
+    play.zk.requests.clear()  # the walk's first reads are lost in this play; the event is not
+    play.zk.delete("/brokers/ids/0")
+    while play.kinds()[-1] is not DELETED:
+        assert play.deliver_one() or play.zk.answer_one()
+    assert play.reader.changes[-1].path == "/brokers/ids/0"
+
+
+def test_an_unreadable_path_is_named_and_the_rest_goes_on() -> None:
+    """NoAuth on one znode: it is on `denied`, everything else is published."""
+    play = Play()
+    fill(play.zk)
+    play.zk.closed.add("/brokers/ids/0")
+    play.connect()
+    play.settle()
+    assert play.reader.last[FINISHED].denied == ("/brokers/ids/0",)
+    assert set(play.reader.mzxids) == set(PUBLISHED) - {"/brokers/ids/0"}
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize("set_by_ms", [-HOUR_MS, HOUR_MS])
+def test_a_clock_that_is_set_moves_no_heartbeat(set_by_ms: int) -> None:
+    """The next one comes when it is due; it carries the machine's clock, on which readers compare."""
+    play = Play(intervals=Intervals(heartbeat_ms=10_000))
+    play.zk.put("/brokers/ids")
+    play.connect()
+    play.settle()
+    before = play.reader.last[ChangeKind.HEARTBEAT]
+    play.watcher.recorder.clock_ahead_ms = set_by_ms
+    play.pass_time(9_000)
+    assert play.reader.last[ChangeKind.HEARTBEAT] is before
+    play.pass_time(1_000)
+    beat = play.reader.last[ChangeKind.HEARTBEAT]
+    assert beat.observed_at == play.now_ms + set_by_ms
+    assert beat.session_since == START_MS + set_by_ms

@@ -1,0 +1,41 @@
+"""A walk of the tree: which reads, how many in a request, how fast."""
+
+from __future__ import annotations
+
+from zk_source.watcher.subscriptions import MOST_READS
+from zk_source.watcher.tree_walk import MOST_REQUEST_BYTES, ReadPace, TreeWalk, take_reads
+from zk_source.wire.operations import Op
+
+
+def test_a_request_keeps_to_its_limits() -> None:
+    """Neither more reads nor more bytes than one request may have; an overlong path goes alone."""
+    frontier = [(Op.GET_DATA, "/" + "x" * 1_000)] * 100
+    reads = take_reads(frontier, MOST_READS)
+    assert sum(len(path) for _, path in reads) <= MOST_REQUEST_BYTES
+    assert len(reads) + len(frontier) == 100
+    frontier = [(Op.GET_DATA, "/x")] * 600
+    assert len(take_reads(frontier, MOST_READS)) == MOST_READS
+    frontier = [(Op.GET_DATA, "/" + "x" * MOST_REQUEST_BYTES)] * 2
+    assert len(take_reads(frontier, MOST_READS)) == 1
+
+
+def test_a_walk_is_over_when_every_read_is_answered() -> None:
+    """What an answer leads to goes before what is already waiting; the last answer ends it."""
+    root, other, child = ((Op.GET_DATA, path) for path in ("/a", "/b", "/a/c"))
+    walk = TreeWalk([root, other])
+    assert walk.take(1) == (root,)
+    walk.learn([child])
+    assert walk.take(9) == (child, other)
+    assert not walk.waiting
+    walk.learn([])
+    assert not walk.finished
+    walk.learn([])
+    assert walk.finished
+
+
+def test_a_pace_never_allows_more_than_its_burst_at_once() -> None:
+    """An hour's pause does not save up an hour's reads."""
+    pace = ReadPace(reads_per_s=1000, burst=100)
+    assert pace.allowed(0) == 100
+    pace.spend(100)
+    assert pace.allowed(3_600_000) == 100

@@ -1,0 +1,16 @@
+"""The inbox keeps the order and is bounded."""
+
+from __future__ import annotations
+
+from zk_source.wire.inbox import Inbox, Notification, Overflow
+
+
+def test_an_overfull_inbox_marks_where_and_how_many_it_dropped() -> None:
+    """The mark of the overflow sits behind what came before, and counts what is missing."""
+    inbox = Inbox(most_events=2)
+    for number in range(5):
+        inbox.put_notification(1, f"/{number}")
+    taken = [inbox.take(0) for _ in range(4)]
+    assert taken == [Notification(1, "/0"), Notification(1, "/1"), Overflow(3), None]
+    inbox.put_notification(1, "/again")
+    assert inbox.take(0) == Notification(1, "/again")
