@@ -7,6 +7,9 @@ BENCH ?= list
 SEEDS ?= 0+300
 # Two processes. Tests that share servers keep to one of them, by groups and in the order that tests/conftest.py gives.
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+# What starts a JVM in each of its uses: servers, TLS, the fold, Kafka's own classes, the whole line with the story.
+ON_NEWEST_JAVA := tests/component/servers/test_stack.py tests/component/watcher/test_watcher_tls.py \
+	tests/component/fold/test_stream.py tests/component/comparison/test_kafka_codecs.py tests/system/test_story.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all simulate coverage mutate lint format lock generate bench clean
@@ -43,6 +46,8 @@ test: setup
 
 test-all: setup
 	@$(PYTEST)
+	@home=$$($(BIN)/python -m tests.support.newest_java) && if [ -n "$$home" ]; then \
+		JAVA_HOME=$$home $(PYTEST) -m "not full" $(ON_NEWEST_JAVA); else echo "Skipped: the tests on a newer Java"; fi
 
 simulate: setup
 	@$(BIN)/python -m tests.simulation $(SEEDS)

@@ -20,7 +20,7 @@ from kcm.stack.zookeeper import ZooKeeper
 
 _GROUPS = {
     "pipeline": {"supervisor", "jars"},
-    "world": {"scene", "drill"},
+    "world": {"world"},
     "browser": {"browser"},
 }
 """The groups of tests that keep to one process each, and the fixtures that put a test into them.
@@ -29,6 +29,9 @@ The last one that fits counts. Their order is that in which they are begun: `mak
 processes, so the two longest go side by side, and whoever is done first takes the next. Tests of
 no group only compute; they fill what time is left on either process.
 """
+
+_LAST = {"drill"}
+"""Fixtures that leave shared servers other than they were: tests with them end their group."""
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
@@ -39,13 +42,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item, group in groups.items():
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: order[groups[item]])
+    items.sort(key=lambda item: (order[groups[item]], bool(_asked(item) & _LAST)))
 
 
 def _group(item: pytest.Item) -> str:
     """Return the group of a test; empty for one that starts no shared server."""
-    asked = set(getattr(item, "fixturenames", ()))
+    asked = _asked(item)
     return next((name for name in reversed(_GROUPS) if asked & _GROUPS[name]), "")
+
+
+def _asked(item: pytest.Item) -> set[str]:
+    """Return the fixtures that a test asks for, and those that they ask for."""
+    return set(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,15 +22,16 @@ def board() -> StoryState:
 
 
 @pytest.fixture(scope="session")
-def scene(
-    jars: Jars, board: StoryState, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
-    """Everything, running; with a Supervisor of its own, so that it ends before other servers."""
-    folder: Path = tmp_path_factory.mktemp("scene")
-    with (
-        Supervisor(folder, kill_on_exit=True) as supervisor,
-        Scene(supervisor, jars, folder / "data", board) as scene,
-    ):
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+    """The owner of the world's servers; apart from others, so that it ends before them."""
+    with Supervisor(tmp_path_factory.mktemp("world"), kill_on_exit=True) as owner:
+        yield owner
+
+
+@pytest.fixture(scope="session")
+def scene(world: Supervisor, jars: Jars, board: StoryState) -> Iterator[Scene]:
+    """Everything, running."""
+    with Scene(world, jars, world.folder / "data", board) as scene:
         scene.start(prometheus=False)
         yield scene
 

@@ -1,4 +1,4 @@
-"""A cluster and a monitor to be maltreated: what the demo's story has no time or no heart for.
+"""The story's cluster and monitor, maltreated: what the demo's story has no time or no heart for.
 
 The rule: real servers, real failures. Broker 0 keeps its ZooKeeper session for long, so that it may
 hang and stay what it is; broker 1 for half a minute; broker 2 loses it within seconds. The monitor
@@ -22,20 +22,20 @@ from confluent_kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from kcm.demo.cluster import BROKER_PROPERTIES, WatchedCluster
+from kcm.demo.cluster import BROKER_PROPERTIES
+from kcm.demo.load import Load
+from kcm.demo.scene import Scene
 from kcm.demo.truth import TrueFigures
+from kcm.demo.truth_reader import ZooKeeperTruth
 from kcm.jars.jars import Jars
-from kcm.local.pipeline_processes import Pipeline
 from kcm.processes.guard import process_table
-from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.prometheus import Prometheus
 from kcm.stack.zookeeper import ZooKeeper
+from pipeline.settings import ENV_PREFIX
 from tests.support.prometheus_answers import ask, firing
 from tests.support.waiting import wait_until
 from tests.system.hasty_rules import write_rules
-
-CLUSTER_NAME = "drill"
 
 SESSION_MS = {0: 100_000, 1: 30_000, 2: 4_000}
 """Broker 0 hangs for longer than a ghost needs to be told; broker 2 is the one that dies."""
@@ -67,46 +67,22 @@ OPTIONS = {
 
 
 class Drill:
-    """The servers, and the means to let things happen to them; everything is the supervisor's."""
+    """The story's servers, taken over when the story has ended, and the means to maltreat them."""
 
-    def __init__(self, supervisor: Supervisor, jars: Jars) -> None:
-        """Describe the servers; nothing is started yet."""
+    def __init__(self, scene: Scene, jars: Jars) -> None:
+        """Describe what the drill needs beside the scene; nothing is changed yet."""
         self._deposed_at_work: Counter[int] = Counter()
         """How often each broker was, of which it was restarted: see `CANNOT_LEAD_ON`."""
-        self.supervisor = supervisor
-        folder = supervisor.folder
-        self.cluster = WatchedCluster(supervisor, jars, folder / "data")
-        self.cluster.zookeeper = ZooKeeper(
-            supervisor,
-            jars,
-            folder / "data" / "zookeeper",
-            port=self.cluster.zookeeper.port,
-            properties={"maxSessionTimeout": "120000"},
-        )
-        for broker_id, described in self.cluster.brokers.items():
-            data_dir = folder / "data" / f"kafka-{broker_id}"
-            self.cluster.brokers[broker_id] = ZooKeeperModeBroker(
-                broker_id,
-                supervisor,
-                jars,
-                data_dir,
-                zookeeper_connect=self.cluster.zookeeper.connect_string,
-                port=described.port,
-                rack=RACKS[broker_id],
-                session_timeout_ms=SESSION_MS[broker_id],
-                properties=_properties(broker_id, data_dir),
-            )
-        self.pipeline = Pipeline(
-            supervisor=supervisor,
-            jars=jars,
-            data_dir=folder / "data" / "pipeline",
-            cluster=CLUSTER_NAME,
-            zookeeper=self.cluster.zookeeper.connect_string,
-            options=OPTIONS,
-        )
+        self._jars = jars
+        self.supervisor = scene.supervisor
+        self._scene = scene
+        self.cluster = scene.cluster
+        self.pipeline = scene.pipeline
+        folder = scene.supervisor.folder / "drill"
+        folder.mkdir()
         self.prometheus = Prometheus(
-            supervisor,
-            folder / "data" / "prometheus",
+            self.supervisor,
+            folder / "prometheus",
             targets={"kcm": self.pipeline.metrics_addresses},
             rule_files=[write_rules(folder / "rules")],
             scrape_interval_s=SCRAPE_S,
@@ -123,18 +99,67 @@ class Drill:
         return self.cluster.truth.client
 
     def start(self) -> None:
-        """Start everything, broker 0 first, and wait until Prometheus sees the cluster."""
+        """Begin with an empty cluster, and servers and a watcher that have the drill's settings."""
+        self._scene.monitor.close()
+        self.cluster.close()
+        self._forget_topics()
+        self.supervisor.stop(broker.process for broker in self.brokers.values())
+        self.cluster.zookeeper.stop()
+        self._describe_servers()
         self.cluster.zookeeper.start()
-        self.pipeline.start(wait_broker=False)
+        watcher = self.pipeline.processes["watcher"]
+        watcher.env.update({f"{ENV_PREFIX}{name.upper()}": OPTIONS[name] for name in OPTIONS})
+        self.pipeline.restart_part("watcher")
         self.brokers[0].start()
         for broker_id in (1, 2):
             self.brokers[broker_id].start(wait=False)
         for broker in self.brokers.values():
             broker.wait_ready()
+            # What it was before the drill is of no matter to it.
+            self._deposed_at_work[broker.broker_id] = self._times_deposed_at_work(broker)
+        self.cluster.truth = ZooKeeperTruth(self.cluster.zookeeper.connect_string)
+        self.cluster.load = Load(self.cluster.bootstrap_servers)
         self.zookeeper.start(timeout=20)
         self.prometheus.start()
         self.pipeline.wait_ready(READY_DEADLINE_S)
         self.await_true("kcm_cluster_up == 1 and on (cluster) kafka_cluster_brokers == 3")
+        self.await_well()
+
+    def _forget_topics(self) -> None:
+        """Delete the story's topics, so that each step finds what it made and nothing else."""
+        admin = self.cluster.kafka.admin
+        topics = [name for name in admin.list_topics(timeout=15).topics if name[0] != "_"]
+        for deleted in admin.delete_topics(topics).values() if topics else ():
+            deleted.result()
+        wait_until(
+            lambda: [name for name in admin.list_topics(timeout=15).topics if name[0] != "_"],
+            lambda left: left == [],
+            deadline_s=DEADLINE_S,
+        )
+
+    def _describe_servers(self) -> None:
+        """Describe the servers anew, with the drill's sessions, racks and log directories."""
+        cluster = self.cluster
+        old = cluster.zookeeper
+        cluster.zookeeper = ZooKeeper(
+            self.supervisor,
+            self._jars,
+            old.data_dir,
+            port=old.port,
+            properties={"maxSessionTimeout": "120000"},
+        )
+        for broker_id, told in cluster.brokers.items():
+            cluster.brokers[broker_id] = ZooKeeperModeBroker(
+                broker_id,
+                self.supervisor,
+                self._jars,
+                told.data_dir,
+                zookeeper_connect=old.connect_string,
+                port=told.port,
+                rack=RACKS[broker_id],
+                session_timeout_ms=SESSION_MS[broker_id],
+                properties=_properties(broker_id, told.data_dir),
+            )
 
     def close(self) -> None:
         """Stop our own clients."""
@@ -186,11 +211,15 @@ class Drill:
     def _look(self) -> TrueFigures | None:
         """Return what Kafka tells; restart brokers first that would be no good as controllers."""
         for broker_id, broker in self.brokers.items():
-            times = len(CANNOT_LEAD_ON.findall(broker.process.log_path.read_bytes()))
+            times = self._times_deposed_at_work(broker)
             if times > self._deposed_at_work[broker_id]:
                 broker.restart()
             self._deposed_at_work[broker_id] = times
         return self.cluster.kafka.read()
+
+    @staticmethod
+    def _times_deposed_at_work(broker: ZooKeeperModeBroker) -> int:
+        return len(CANNOT_LEAD_ON.findall(broker.process.log_path.read_bytes()))
 
     def _complete(self, now: TrueFigures | None) -> bool:
         """Tell whether every broker is there and every replica in sync, as Kafka tells it."""

@@ -7,31 +7,52 @@ ends when that is over.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from dashboards.alerts.rules import ALERTS
 from dashboards.signals.catalogue import SIGNALS
 from dashboards.signals.signal import DrillStep, Signal
+from kcm.demo.comparison import StepOutcome
+from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import find_prometheus
 from tests.support.prometheus_answers import Told, chosen
 from tests.support.waiting import wait_until
-from tests.system.drill import CLUSTER_NAME, Drill
-from tests.system.drill_steps import STEPS
+from tests.system.drill import Drill
+from tests.system.drill_steps import STEPS, Step
 from tests.system.hasty_rules import hasty
 
 pytestmark = [
     pytest.mark.skipif(find_prometheus() is None, reason="the program prometheus is not installed"),
-    pytest.mark.full,
     pytest.mark.timeout(1500),
 ]
 
-MOVED = [signal for signal in SIGNALS if isinstance(signal.moved_by, DrillStep)]
-FIRED = [(alert, step.title) for step in STEPS for alert in step.fires]
+ALWAYS = {
+    DrillStep.INVITE,
+    DrillStep.FLAP,
+    DrillStep.UNCLEAN,
+    DrillStep.BLIND,
+    DrillStep.UNSERVED,
+}
+"""The steps that `make test` does; `make test-all` does them all."""
+
+
+def _of(title: DrillStep, *rest: object) -> ParameterSet:
+    """Return the parameters of a test about this step."""
+    marks = [] if title in ALWAYS else [pytest.mark.full]
+    id_ = "-".join([title.name, *(getattr(each, "name", str(each)) for each in rest)])
+    return pytest.param(title, *rest, marks=marks, id=id_)
+
+
+STEP = [_of(step.title) for step in STEPS]
+MOVED = [
+    _of(signal.moved_by, signal) for signal in SIGNALS if isinstance(signal.moved_by, DrillStep)
+]
+FIRED = [_of(step.title, alert) for step in STEPS for alert in step.fires]
 FORGOTTEN_S = 180.0
 """The hasty window, and what a busy machine takes to become well."""
 
@@ -48,21 +69,34 @@ class Done(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def done(jars: Jars, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
-    """The drill, done once; Prometheus stays to be asked."""
-    with Supervisor(tmp_path_factory.mktemp("drill"), kill_on_exit=True) as supervisor:
-        drill = Drill(supervisor, jars)
-        try:
-            drill.start()
-            yield _do(drill)
-        finally:
-            drill.close()
+def drill(scene: Scene, outcomes: list[StepOutcome], jars: Jars) -> Iterator[Drill]:
+    """The story's world in the drill's hands: nothing but the drill comes after it."""
+    assert outcomes
+    drill = Drill(scene, jars)
+    try:
+        drill.start()
+        yield drill
+    finally:
+        drill.close()
 
 
-def _do(drill: Drill) -> Done:
+@pytest.fixture(scope="module")
+def done(drill: Drill, request: pytest.FixtureRequest) -> Done:
+    """The drill's steps that the chosen tests ask about, done once; Prometheus stays to be asked."""
+    asked = {_title(item) for item in request.session.items} | {DrillStep.INVITE}
+    return _do(drill, [step for step in STEPS if step.title in asked])
+
+
+def _title(item: pytest.Item) -> object:
+    """Return the step that a test is about; None if it is about none."""
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("title")
+
+
+def _do(drill: Drill, steps: Sequence[Step]) -> Done:
     began: dict[str, float] = {}
     problems: dict[str, str] = {}
-    for step in STEPS:
+    for step in steps:
         try:
             drill.await_silent(*step.fires, deadline_s=FORGOTTEN_S)
             began[step.title] = time.time()
@@ -81,22 +115,23 @@ def _do(drill: Drill) -> Done:
     return Done(told, problems, [])
 
 
-@pytest.mark.parametrize("title", [step.title for step in STEPS], ids=lambda title: title.name)
+@pytest.mark.parametrize("title", STEP)
 def test_a_failure_is_brought_about_seen_and_ended(done: Done, title: DrillStep) -> None:
     """The step came to what it is about, and the cluster and the monitor became well again."""
     assert done.problems.get(title, "") == ""
 
 
-@pytest.mark.parametrize("signal", MOVED, ids=lambda signal: signal.name)
-def test_a_signal_moves_in_the_step_of_the_drill_that_it_names(done: Done, signal: Signal) -> None:
+@pytest.mark.parametrize(("title", "signal"), MOVED)
+def test_a_signal_moves_in_the_step_of_the_drill_that_it_names(
+    done: Done, title: DrillStep, signal: Signal
+) -> None:
     """Within the step a series of it has more than one value."""
-    assert isinstance(signal.moved_by, DrillStep)
     expr = _FILL(hasty(signal, signal.on_board()))
-    assert done.told.moved(signal, expr, signal.moved_by), done.told.answers(expr, signal.moved_by)
+    assert done.told.moved(signal, expr, title), done.told.answers(expr, title)
 
 
-@pytest.mark.parametrize(("alert", "title"), FIRED)
-def test_an_alert_fires_on_its_real_failure(done: Done, alert: str, title: DrillStep) -> None:
+@pytest.mark.parametrize(("title", "alert"), FIRED)
+def test_an_alert_fires_on_its_real_failure(done: Done, title: DrillStep, alert: str) -> None:
     """While the failure lasts, or as soon as it is counted, the alert fires."""
     assert done.told.fired(alert, title)
 
@@ -108,7 +143,7 @@ def test_every_alert_ends_after_its_failure(done: Done) -> None:
 
 def test_every_alert_is_fired_by_a_real_failure() -> None:
     """No rule is known by written-out series alone."""
-    assert {alert for alert, _ in FIRED} == {alert.name for alert in ALERTS}
+    assert {alert for step in STEPS for alert in step.fires} == {alert.name for alert in ALERTS}
 
 
 def test_the_steps_are_those_that_panels_name() -> None:

@@ -138,6 +138,21 @@ OLD_PROTOCOL: tuple[Operation, ...] = (
 """inter.broker.protocol.version 2.6: leaders write their ISR themselves and notify by znode."""
 
 
+SHORT_STORY: tuple[Operation, ...] = (
+    StartBroker(0),
+    StartBroker(1),
+    StartBroker(2),
+    CreateTopic("a", ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0, 2), (2, 1, 0))),
+    StopBroker(1),
+    StartBroker(1),
+    ElectPreferred(),
+    DeleteController(),
+    Reassign(((_P("a", 0), (1, 2)),)),
+    DeleteTopic("a"),
+)
+"""One of each kind: topics, brokers, elections, a controller, a move, a deletion."""
+
+
 @dataclass(frozen=True)
 class Play:
     """A script, the cluster that plays it, and where its recording is kept."""
@@ -184,6 +199,11 @@ PLAYS = (
         quiet_s=8.5,  # notifications of ISRs wait 5 s for more, and are looked for every 2.5 s
     ),
 )
+
+"""The plays whose recordings are kept."""
+
+SHORT = Play("short", SHORT_STORY, SimulatorSettings())
+"""For a quick answer; everything in it is in the others, too."""
 
 
 def main() -> None:

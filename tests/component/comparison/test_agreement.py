@@ -12,13 +12,14 @@ import pytest
 
 from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
-from tests.component.comparison.scripts import PLAYS, Play
+from tests.component.comparison.scripts import PLAYS, SHORT, Play
 from tests.support.agreement import agree
 
+ALL = [SHORT, *(pytest.param(play, marks=pytest.mark.full) for play in PLAYS)]
 
-@pytest.mark.full
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name)
+@pytest.mark.parametrize("play", ALL, ids=lambda play: play.name)
 def test_real_kafka_writes_what_the_simulator_writes(
     play: Play, supervisor: Supervisor, jars: Jars, tmp_path: Path
 ) -> None:

@@ -1,0 +1,56 @@
+"""`python -m tests.support.newest_java`: print the JAVA_HOME of the newest Java on this machine.
+
+Nothing is printed, and the reason goes to standard error, where the newest one is that which the
+tests use anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pipeline.java import Java, find_java, major_of
+from pipeline.runtime import EnvironmentProblemError
+
+PLACES = ("/usr/lib/jvm", "/opt/java", "/opt")
+"""Where distributions and images keep one folder for each Java."""
+
+
+def homes() -> Iterator[Path]:
+    """Yield what may be a JAVA_HOME: what variables such as JAVA_HOME_25_X64 name comes first."""
+    for name, value in sorted(os.environ.items()):
+        if name.startswith("JAVA_HOME") and value:
+            yield Path(value)
+    for place in map(Path, PLACES):
+        if place.is_dir():
+            yield from sorted(place.iterdir())
+
+
+def newest(places: Iterable[Path]) -> tuple[Path, Java] | None:
+    """Return the folder with the newest Java that the parts take, and that Java; None: no such."""
+    found: list[tuple[Path, Java]] = []
+    for home in places:
+        if (home / "bin" / "java").is_file():
+            try:
+                found.append((home, find_java({}, home)))
+            except EnvironmentProblemError:
+                continue  # too old, or no Java at all
+    return max(found, key=lambda each: major_of(each[1].version), default=None)
+
+
+def main() -> int:
+    """Print the folder of the newest Java unless it is as new as the usual one; return 0."""
+    usual = find_java(os.environ)
+    best = newest(homes())
+    if best is None or major_of(best[1].version) <= major_of(usual.version):
+        sys.stderr.write(f"No Java newer than {usual.version} at {usual.path} is here\n")
+    else:
+        sys.stderr.write(f"Java {best[1].version} at {best[0]}\n")
+        sys.stdout.write(f"{best[0]}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
