@@ -1,6 +1,6 @@
 """The command line: `kcm VERB`, one module per verb.
 
-The rule: this module only routes, and loads no verb that was not asked for. A verb returns its exit code or raises; how an error is told is
+The rule: this module only routes, and loads no verb that was not named. A verb returns its exit code or raises; how an error is printed is
 the same for all of them (see `exits`).
 """
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = _app(given)(args=given, prog_name="kcm", standalone_mode=False)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001  # the last place where an error can be told in one line
+    except Exception as error:  # noqa: BLE001  # the last place where an error can be printed in one line
         return print_error(error)
     return code if isinstance(code, int) else 0
 
@@ -105,7 +105,7 @@ def summary(verb: str) -> str:
 
 
 def _listed() -> None:
-    """Stand in the list of verbs; whoever names a verb gets the verb itself."""
+    """Stand in the list of verbs; to name a verb runs the verb itself."""
 
 
 def _show_version(*, value: bool) -> None:

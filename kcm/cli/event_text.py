@@ -18,7 +18,7 @@ NOT_SHOWN = {
     "partition_count",
     "controller_epoch",
 }
-"""Fields that only machines need, or that are told in other words."""
+"""Fields that only machines need, or that are shown in another way."""
 
 
 def event_time(event: Mapping[str, Any]) -> str:
@@ -30,11 +30,11 @@ def event_time(event: Mapping[str, Any]) -> str:
 def event_text(event: Mapping[str, Any]) -> str:
     """Return what an event says.
 
-    >>> event_words({"kind": "ControllerElected", "from_broker": 0, "to_broker": 1, "epoch": 2})
+    >>> event_text({"kind": "ControllerElected", "from_broker": 0, "to_broker": 1, "epoch": 2})
     'ControllerElected broker 0 -> 1, epoch 2'
-    >>> event_words({"kind": "IsrShrunk", "who": [2], "leader": 1, "partition_count": 9})
+    >>> event_text({"kind": "IsrShrunk", "who": [2], "leader": 1, "partition_count": 9})
     'IsrShrunk, who 2, leader 1, 9 partitions'
-    >>> event_words({"kind": "IncidentClosed", "incident": {"number": 3, "summary": "All well."}})
+    >>> event_text({"kind": "IncidentClosed", "incident": {"number": 3, "summary": "All well."}})
     'IncidentClosed 3: All well.'
     """
     summed_up = _SUMMED_UP.get(str(event.get("kind")))

@@ -1,8 +1,8 @@
-"""How a command ends: one line on standard error, and an exit code that tells the kind of trouble.
+"""How a command ends: one line on standard error, and an exit code that says what kind of trouble it was.
 
 The rule: a user never sees a stack trace unless they asked for it, and a script never has to parse
-what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 the answer
-to a question that was asked (--check, kcm doctor) is no, 7 nothing was done for want of --confirm, 8 stopped
+what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 a
+check (--check, kcm doctor) failed, 7 nothing was done for want of --confirm, 8 stopped
 before all was done, 1 ours.
 """
 
@@ -18,11 +18,11 @@ from pipeline.runtime import KcmError
 UNEXPECTED = 1
 BAD_USE = 2
 NOT_SO = 6
-"""A command was asked to check something, and it is not so, or it cannot be told now."""
+"""A command was asked to check something, and it is not so, or that is not known now."""
 NOT_CONFIRMED = 7
-"""A command told what it would do, and was not told --confirm."""
+"""A command printed what it would do, and was run without --confirm."""
 STOPPED = 8
-"""A command stopped before all was done, and told what was and what was not."""
+"""A command stopped before all was done, and printed what was done and what was not."""
 INTERRUPTED = 130
 """What a shell reports of a program that Ctrl-C ended."""
 _TRACE_PRINTED = "the trace was printed"
@@ -63,6 +63,6 @@ def describe(error: Exception) -> tuple[str, int]:
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
         message = " ".join(format_message().split()).rstrip(".")
-        return f"{message}; --help tells more", BAD_USE
+        return f"{message}; see --help", BAD_USE
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"unexpected: {what}; run with KCM_LOG_LEVEL=debug for the trace", UNEXPECTED

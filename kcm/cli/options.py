@@ -1,7 +1,7 @@
 """Options of the command line, made from the settings classes.
 
 The rule: a setting is written once, in its class; its option, its help, its line in the reference
-come from there. Options stay text until the settings check them, so that a bad value is told the
+come from there. Options stay text until the settings check them, so that a bad value is reported the
 same way wherever it was written.
 """
 
@@ -42,7 +42,7 @@ def with_options(
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Give a verb one option per setting of the classes, each under its class's title.
 
-    `defaults` tell of settings for which this verb has a better one than the class; `only` names
+    `defaults` are those of settings for which this verb has another one than the class; `only` names
     the settings that it needs, None: all.
     The verb gets `config` (a Path or None) and `options`; its other parameters stay its own.
     """

@@ -71,7 +71,7 @@ def load_part(part: Part, config: Path | None, options: Options) -> Any:
 
 
 def load_all(config: Path | None, options: Options) -> AllSettings:
-    """Return the settings of all parts; what is bad in several is told once."""
+    """Return the settings of all parts; what is bad in several is reported once."""
     loaded = []
     complaints: dict[str, None] = {}
     for part in PARTS:
@@ -95,7 +95,7 @@ def run_part(
     options: Options,
     prepare: Callable[[Any], Any] = lambda settings: settings,
 ) -> int:
-    """Run one part until it is told to stop; return the exit code.
+    """Run one part until it is to stop; return the exit code.
 
     `prepare` fills in what only the command line can know.
     """

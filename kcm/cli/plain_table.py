@@ -27,7 +27,7 @@ class PlainTable(Table):
     ) -> None:
         """Take the columns' names; all but the first and `left` are set to the right.
 
-        Texts in `cut` may be cut with a mark, in no other column.
+        Texts in the columns `cut` may be cut, with an ellipsis; in no other column.
         """
         super().__init__(box=None, pad_edge=False)
         for index, name in enumerate(columns):

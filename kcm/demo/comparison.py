@@ -2,7 +2,7 @@
 
 The rule: figures are compared where the truth stands still, and there every one must be equal.
 Quiet means that neither side has changed for a while, that the truth is what the step was to bring
-about, and that Kafka's brokers tell the same as ZooKeeper.
+about, and that Kafka's brokers say the same as ZooKeeper.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kcm.demo.observations import Observation, Observations
     from kcm.demo.truth import TrueFigures
 
-POLL_S = 0.01  # how often both sides are looked at
+POLL_S = 0.01  # how often both sides are compared
 KAFKA_POLL_S = 0.1  # how often Kafka is asked again whether it agrees with ZooKeeper
 LIVE = "live"  # the monitor's own word for figures that it stands for
 
@@ -42,10 +42,10 @@ class ShowsStatus(Shows, Protocol):
 
 
 class ReadsFigures(Protocol):
-    """Kafka's brokers, who can be asked."""
+    """Kafka's brokers, which answer requests."""
 
     def read(self) -> TrueFigures | None:
-        """Return what they tell; None when none answers."""
+        """Return what they answer; None when none does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ class Comparison:
         if agree(truth.figures, kafka):
             return ""
         return (
-            f"brokers tell otherwise than ZooKeeper: {', '.join(differences(truth.figures, kafka))}"
+            f"brokers say otherwise than ZooKeeper: {', '.join(differences(truth.figures, kafka))}"
         )
 
     def _outcome(

@@ -1,4 +1,4 @@
-"""`kcm demo`: a real cluster, the whole pipeline, a story of failures, and a verdict.
+"""`kcm demo`: a real cluster, the whole pipeline, a story of failures, and the comparison at its end.
 
 The rule: nothing is faked and nothing is left behind. Real servers, the pipeline that users run,
 the cluster's own truth read by other means; every figure equal at every step, or the exit code says
@@ -58,14 +58,14 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     code = EXIT_FAILED
     try:
         with _sigterm_raises():
-            code = _tell(console, folder, keep=keep, fast=fast, plain=plain)
+            code = _run_story(console, folder, keep=keep, fast=fast, plain=plain)
     except KeyboardInterrupt:
         console.print("stopped by Ctrl-C; everything has ended")
         code = EXIT_INTERRUPTED
     except _TerminatedError:
         code = EXIT_TERMINATED
     except StackError as error:
-        print(f"kcm: {error}", file=sys.stderr)  # noqa: T201 - what the user must hear
+        print(f"kcm: {error}", file=sys.stderr)  # noqa: T201 - what the user must know
     finally:
         if code == EXIT_FAILED and any(folder.iterdir()):
             console.print(f"the logs of all processes are in {folder / 'logs'}", soft_wrap=True)
@@ -74,8 +74,8 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     return code
 
 
-def _tell(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool) -> int:
-    """Start everything, tell the story, print the table; return the exit code."""
+def _run_story(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool) -> int:
+    """Start everything, run the story, print the table; return the exit code."""
     jars = ensure_jars(progress=True)
     story = StoryState()
     with ExitStack() as stack:
@@ -86,7 +86,7 @@ def _tell(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool
         with screen:
             scene.start(prometheus=keep and find_prometheus() is not None)
             storyteller = Storyteller(scene, story, screen, FAST if fast else UNHURRIED)
-            storyteller.tell()
+            storyteller.run()
         console.print(outcome_table(story.outcomes, width=console.width))
         line = ending(story.outcomes, steps=story.steps)
         ok = len(story.outcomes) == story.steps and all(outcome.ok for outcome in story.outcomes)

@@ -1,6 +1,6 @@
 """What the monitor shows: its exporter's /metrics, read many times a second as Prometheus would.
 
-The rule: only what is served is looked at, never how it came to be.
+The rule: only what is served is read, never how it came to be.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcm.demo.truth import Counts, TrueFigures
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-POLL_S = 0.015  # the resolution of the delays that are told, at 5 % of one processor
+POLL_S = 0.015  # the resolution of the delays that are shown, at 5 % of one processor
 ANSWER_DEADLINE_S = 2.0  # the exporter answers from memory in a millisecond
 EVENTS_POLL_S = 1.0  # events are there for the eye
 EVENTS_SHOWN = 12
@@ -44,7 +44,7 @@ BESIDE = {
     "last_vacancy_s": "kafka_controller_last_vacancy_at_most_seconds",
     "vacant_s": "kafka_controller_vacant_seconds",
 }
-"""Shown on the screen, but not compared: ZooKeeper does not tell them afterwards."""
+"""Shown on the screen, but not compared: ZooKeeper does not hold them afterwards."""
 
 _NAMES = {STATUS, *OF_THE_CLUSTER.values(), *OF_EACH_BROKER.values(), *BESIDE.values()}
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')

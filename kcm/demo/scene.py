@@ -1,4 +1,4 @@
-"""Everything that runs during the story: the watched cluster, the pipeline, and who looks at both.
+"""Everything that runs during the story: the watched cluster, the pipeline, and who reads both.
 
 All of it starts at once, because the slowest to start (Spark) is slow alone, too. While somebody
 waits, a server or a part that dies on its own is an error at once, with the end of its log.
@@ -117,7 +117,7 @@ class Scene:
         return None if self.monitor.status == LIVE else f"the monitor says: {self.monitor.status}"
 
     def _await_all(self) -> None:
-        """Wait until all that was started is ready; the last thing seen is told at the deadline."""
+        """Wait until all that was started is ready; at the deadline the error says what was seen last."""
         deadline = time.monotonic() + READY_DEADLINE_S
         while self._waiting:
             self.check()

@@ -1,6 +1,6 @@
-"""Where the story is told: a live picture on a terminal, plain lines anywhere else.
+"""Where the story is shown: a live picture on a terminal, plain lines anywhere else.
 
-Both look at the board by themselves; the story only tells them what must not be missed.
+Both read the story's state by themselves; the story only announces what must not be missed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ STOP_DEADLINE_S = 2.0
 
 
 class Screen(Protocol):
-    """A place to tell the story, open as long as the context is."""
+    """A place that shows the story, open as long as the context is."""
 
     def __enter__(self) -> Self:
-        """Begin to show the board."""
+        """Begin to show the state."""
 
     def __exit__(
         self,
@@ -42,10 +42,10 @@ class Screen(Protocol):
         """Stop showing it."""
 
     def step(self) -> None:
-        """Tell that the step that the board names begins."""
+        """Show that the step that the state names begins."""
 
     def outcome(self, number: int, outcome: StepOutcome) -> None:
-        """Tell what a step came to."""
+        """Show what a step came to."""
 
 
 class LiveScreen:
@@ -88,51 +88,51 @@ class PlainScreen:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
-        self._told: TrueFigures | None = None
-        self._said: set[str] = set()
+        self._printed: TrueFigures | None = None
+        self._lines: set[str] = set()
 
     def __enter__(self) -> Self:
-        """Begin to look at the board."""
+        """Begin to follow the story."""
         self._thread.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Tell what has changed last, and end."""
+        """Print what has changed last, and end."""
         self._stop.set()
         self._thread.join(STOP_DEADLINE_S)
-        self._look()
+        self._print_news()
 
     def step(self) -> None:
-        """Tell that a step begins."""
-        self._look()
+        """Print that a step begins."""
+        self._print_news()
         self._say(f"step {self._story.step}/{self._story.steps}: {self._story.title}")
 
     def outcome(self, number: int, outcome: StepOutcome) -> None:
-        """Tell what a step came to."""
-        self._look()
+        """Show what a step came to."""
+        self._print_news()
         delay = "" if outcome.delay_ms is None else f", shown after {outcome.delay_ms:.0f} ms"
         verdict = f"every figure equal{delay}" if outcome.ok else outcome.problem
         self._say(f"step {number}/{self._story.steps} done: {outcome.done}: {verdict}")
 
     def _run(self) -> None:
         while not self._stop.wait(PLAIN_POLL_S):
-            self._look()
+            self._print_news()
 
-    def _look(self) -> None:
-        """Tell what is new on the board since the last look."""
+    def _print_news(self) -> None:
+        """Print what is new in the story since the last time."""
         with self._lock:
             for component in list(self._story.components):
                 self._once(f"starting {component.name}")
                 if component.ready_s is not None:
                     self._once(f"{component.name} ready after {component.ready_s:.1f} s")
             shown = self._story.shown
-            if shown is not None and shown != self._told:
-                self._told = shown
+            if shown is not None and shown != self._printed:
+                self._printed = shown
                 self._say(f"  monitor: {one_line(shown)}")
 
     def _once(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
+        if line not in self._lines:
+            self._lines.add(line)
             self._say(line)
 
     def _say(self, line: str) -> None:

@@ -1,7 +1,7 @@
 """What happens in the story, step by step, and what the cluster must come to after each.
 
 The rule: a step whose cluster did not do what the step is about is a failure, too: a story in which
-nothing happened proves nothing. The steps are the same however fast they are told.
+nothing happened proves nothing. The steps are the same at any pace.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StoryStep:
     """None: the usual time."""
     ask_kafka: bool = True
     linger: bool = True
-    """Whether the viewer may be given time to look before the next step."""
+    """Whether the viewer may be given time before the next step."""
 
 
 def create_topics(cluster: WatchedCluster, _before: TrueFigures) -> str:

@@ -1,6 +1,6 @@
-"""What there is to tell at a moment: one object that the story fills and the screens read.
+"""What the story has come to: one object that the story fills and the screens read.
 
-Screens only look at it, so a screen that is slow, or none at all, changes nothing in the story.
+Screens only read it, so a screen that is slow, or none at all, changes nothing in the story.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tell the story: let each step happen, wait until all is quiet, and note what it came to."""
+"""Run the story: let each step happen, wait until all is quiet, and note what it came to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StoryPace:
     quiet_s: float
     """For how long neither side may change before they are compared."""
     look_s: float
-    """Time to look between two steps."""
+    """Time for the viewer between two steps."""
     deadline_s: float
     """Until when a step must have come to its end."""
 
@@ -42,7 +42,7 @@ class Storyteller:
     """The story on one scene."""
 
     def __init__(self, scene: Scene, story: StoryState, screen: Screen, pace: StoryPace) -> None:
-        """Tell it at this pace on this screen."""
+        """Run it at this pace on this screen."""
         self._scene = scene
         self._story = story
         self._screen = screen
@@ -57,17 +57,17 @@ class Storyteller:
         )
         story.steps = 1 + len(STORY)
 
-    def tell(self) -> None:
-        """Tell all steps, the baseline first; end early when a step could not be done at all."""
+    def run(self) -> None:
+        """Run all steps, the baseline first; end early when a step could not be done at all."""
         outcome = self._begin()
         for number, step in enumerate(STORY, start=2):
             if outcome.truth is None:
                 return
             self._announce(number, step.title)
-            outcome = self._tell_step(step, outcome)
+            outcome = self._run_step(step, outcome)
             self._note(outcome)
             if step.linger:
-                self._look()
+                self._linger()
 
     def _begin(self) -> StepOutcome:
         """Note what the cluster is before anything is done to it, and count from there."""
@@ -80,15 +80,15 @@ class Storyteller:
         outcome = self._comparison.settle(
             "nothing yet", lambda now: now.brokers == brokers and now.elections == 0
         )
-        # What is compared here has long been true, so there is no delay to tell.
+        # What is compared here has long been true, so there is no delay to measure.
         outcome = StepOutcome(
             done=outcome.done, truth=outcome.truth, shown=outcome.shown, problem=outcome.problem
         )
         self._note(outcome)
-        self._look()
+        self._linger()
         return outcome
 
-    def _tell_step(self, step: StoryStep, previous: StepOutcome) -> StepOutcome:
+    def _run_step(self, step: StoryStep, previous: StepOutcome) -> StepOutcome:
         """Do what the step does and wait for what comes of it."""
         before = previous.truth
         if before is None:
@@ -112,8 +112,8 @@ class Storyteller:
         self._story.outcomes.append(outcome)
         self._screen.outcome(len(self._story.outcomes), outcome)
 
-    def _look(self) -> None:
-        """Leave time to look, and notice what dies meanwhile."""
+    def _linger(self) -> None:
+        """Leave the viewer time, and notice what dies meanwhile."""
         until = time.monotonic() + self._pace.look_s
         while time.monotonic() < until:
             self._scene.check()

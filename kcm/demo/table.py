@@ -1,4 +1,4 @@
-"""The end of the story in words: the table of all steps, and the one line that says how it ended."""
+"""The end of the story: the table of all steps, and the one line that says how it ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GROUPS = (
 
 
 def outcome_table(outcomes: Sequence[StepOutcome], *, width: int) -> Table:
-    """Return the table: what was done, the truth, what was shown, after how long, and the verdict.
+    """Return the table: what was done, the truth, what was shown, after how long, and whether it is equal.
 
     Where `width` columns are too few for both sides, equal figures are written once only.
     """
@@ -112,7 +112,7 @@ def ending(outcomes: Sequence[StepOutcome], *, steps: int) -> str:
         what = "; ".join(f"step {n} ({o.done}): {o.problem}" for n, o in failed)
         return f"demo FAILED: {what}"
     if len(outcomes) < steps:
-        return f"demo FAILED: only {len(outcomes)} of {steps} steps were told"
+        return f"demo FAILED: only {len(outcomes)} of {steps} steps were done"
     delays = [outcome.delay_ms for outcome in outcomes if outcome.delay_ms is not None]
     speed = f", shown after p50 {statistics.median(delays):.0f} ms, at most {max(delays):.0f} ms"
     return f"demo ended well: {steps} steps, every figure equal{speed if delays else ''}"

@@ -49,7 +49,7 @@ FIGURE_NAMES = tuple(field.name for field in fields(TrueFigures))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """One partition as ZooKeeper or a broker tells it; the first replica is the preferred one."""
+    """One partition as ZooKeeper or a broker describes it; the first replica is the preferred one."""
 
     replicas: tuple[int, ...]
     leader: int | None
@@ -103,7 +103,7 @@ def figures_of_metadata(metadata: Any) -> TrueFigures:
 
 
 def agree(zookeeper: TrueFigures, kafka: TrueFigures) -> bool:
-    """Return whether Kafka's brokers tell the same as ZooKeeper, in all that brokers tell."""
+    """Return whether Kafka's brokers say the same as ZooKeeper, in all that brokers know."""
     return set(differences(zookeeper, kafka)) <= {"epoch", "elections"}
 
 

@@ -143,7 +143,7 @@ class ZooKeeperTruth:
 
 
 class KafkaTruth:
-    """What Kafka's brokers tell of their cluster, asked for when it is wanted."""
+    """What Kafka's brokers know of their cluster, read when it is wanted."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         """Connect in the background."""
@@ -156,7 +156,7 @@ class KafkaTruth:
         )
 
     def read(self) -> TrueFigures | None:
-        """Return what one of the live brokers tells; None when none answers in time."""
+        """Return what one of the live brokers answers; None when none answers in time."""
         try:
             return figures_of_metadata(self.admin.list_topics(timeout=METADATA_DEADLINE_S))
         except KafkaException:

@@ -1,4 +1,4 @@
-"""The live picture: everything on the board as one rich renderable."""
+"""The live picture: the story's state as one rich renderable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = (
 """What a figure is called on the screen, and its field."""
 GOOD, BAD, DIM = "green", "red", "dim"
 ZERO_WHEN_HEALTHY = {"offline", "under_replicated", "imbalance"}
-MARKS = {True: Text("✔", GOOD), False: Text("…", DIM)}
+SIGNS = {True: Text("✔", GOOD), False: Text("…", DIM)}
 
 
 def picture(story: StoryState) -> RenderableType:
@@ -49,7 +49,7 @@ def picture(story: StoryState) -> RenderableType:
     if story.events:
         parts.append(_events(story))
     if story.outcomes:
-        parts.append(_told(story))
+        parts.append(_outcomes(story))
     return Panel(Group(*parts), title="kcm demo", border_style="blue", box=box.ROUNDED)
 
 
@@ -67,7 +67,7 @@ def _starting(components: list[Component]) -> Table:
         ready = component.ready_s is not None
         seconds = component.ready_s if ready else now - component.began
         words = "ready after" if ready else "starting"
-        table.add_row(MARKS[ready], component.name, Text(f"{words} {seconds:.1f} s", DIM))
+        table.add_row(SIGNS[ready], component.name, Text(f"{words} {seconds:.1f} s", DIM))
     return table
 
 
@@ -79,7 +79,9 @@ def _figures(story: StoryState) -> Table:
     table.add_column("monitor", justify="right")
     for words, field in ROWS:
         true, seen = _value(truth, field), _value(shown, field)
-        style = "" if true == seen else "yellow"  # on its way, or wrong: the step will tell
+        style = (
+            "" if true == seen else "yellow"
+        )  # on its way, or wrong: the step's outcome says which
         if true == seen and field in ZERO_WHEN_HEALTHY:
             style = GOOD if seen == "0" else BAD
         table.add_row(words, true, Text(seen, style))
@@ -119,8 +121,8 @@ def _events(story: StoryState) -> Table:
     return table
 
 
-def _told(story: StoryState) -> Table:
-    table = Table(box=None, show_header=False, title="told so far", title_justify="left")
+def _outcomes(story: StoryState) -> Table:
+    table = Table(box=None, show_header=False, title="done so far", title_justify="left")
     for number, outcome in enumerate(story.outcomes, start=1):
         delay = "" if outcome.delay_ms is None else f"shown after {outcome.delay_ms:.0f} ms"
         verdict = Text("ok", GOOD) if outcome.ok else Text(outcome.problem, BAD)

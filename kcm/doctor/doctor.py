@@ -1,6 +1,6 @@
 """`kcm doctor`: is everything there that the monitor needs, and is it well?
 
-The rule: it looks and never touches: nothing is written to ZooKeeper, Kafka or the disk. All checks
+The rule: it reads and never writes: nothing is changed to ZooKeeper, Kafka or the disk. All checks
 run at once, each within its time, and each says what to do.
 """
 
@@ -22,7 +22,7 @@ from kcm.cli.options import Options, with_options
 from kcm.cli.parts import STREAM, WATCH, AllSettings, load_all
 from kcm.doctor.exporter import ANSWER_S, ask_ready, check_exporter
 from kcm.doctor.findings import Check, Finding, Level, run_checks, unknown
-from kcm.doctor.kafka import look_at_kafka, same_cluster, shown_cluster
+from kcm.doctor.kafka import check_kafka, same_cluster, shown_cluster
 from kcm.doctor.machine import check_machine
 from kcm.queries.api_client import ExporterApi, cluster_path
 from kcm.queries.options import DEFAULT_URL, AsJson, Exporter, print_json, printing
@@ -60,8 +60,8 @@ class _Ids:
     def __init__(self) -> None:
         self.watched: str | None = None
         self.own: str | None = None
-        self.watched_asked = threading.Event()
-        self.own_asked = threading.Event()
+        self.watched_checked = threading.Event()
+        self.own_checked = threading.Event()
 
 
 @with_options(
@@ -85,7 +85,7 @@ def doctor(
 
     Examples: kcm doctor, kcm doctor --zookeeper zk1:2181/kafka --bootstrap-servers k1:9092, kcm doctor --json | jq
 
-    A line is ok, warn (somebody should look), fail (figures are wrong, late or missing because of it), or - (not
+    A line is ok, warn (to be checked by somebody), fail (figures are wrong, late or missing because of it), or - (not
     measured, and why). The exit code is 6 if one fails.
     """
     # Several checks ask it one after another: one that hangs must leave the others their time.
@@ -103,21 +103,21 @@ def doctor(
 
 def lines(findings: Iterable[Finding], *, coloured: bool) -> Iterable[str]:
     """Yield the findings, a line each, and how many there are of each level."""
-    told = list(findings)
-    width = max(len(finding.about) for finding in told)
-    for finding in told:
+    shown = list(findings)
+    width = max(len(finding.about) for finding in shown)
+    for finding in shown:
         level = f"{finding.level:<4}"
         if coloured and finding.level in _COLOURS:
             level = typer.style(level, fg=_COLOURS[finding.level], bold=True)
         todo = f" -> {finding.todo}" if finding.todo else ""
         yield f"{level}  {finding.about:<{width}}  {finding.text}{todo}"
-    counts = [(level, sum(finding.level is level for finding in told)) for level in Level]
+    counts = [(level, sum(finding.level is level for finding in shown)) for level in Level]
     named = {Level.UNKNOWN: "not measured"}
     yield ", ".join(f"{count} {named.get(level, level)}" for level, count in counts if count)
 
 
 def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[str, Check]:
-    """Return the checks in the order in which they are told."""
+    """Return the checks in the order in which they are printed."""
     ids = _Ids()
     wait_s = timeout_s * WAITS_OF_TIMEOUT
     return {
@@ -156,39 +156,39 @@ def _cluster(settings: WatchSettings, ids: _Ids) -> Iterable[Finding]:
     try:
         if not _has_zookeeper_client():
             return []
-        seen = _zookeeper("look_into", settings)
+        seen = _zookeeper("check_cluster", settings)
         ids.watched = seen.cluster_id
         findings: list[Finding] = seen.findings
         return findings
     finally:
-        ids.watched_asked.set()
+        ids.watched_checked.set()
 
 
 def _kafka(api: ExporterApi, settings: AllSettings, ids: _Ids) -> Iterable[Finding]:
     try:
-        seen = look_at_kafka(_with_known_address(api, settings))
+        seen = check_kafka(_with_known_address(api, settings))
         ids.own = seen.cluster_id
         return seen.findings
     finally:
-        ids.own_asked.set()
+        ids.own_checked.set()
 
 
 def _apart(ids: _Ids, wait_s: float) -> Iterable[Finding]:
     ends_at_s = time.monotonic() + wait_s
-    for asked in (ids.watched_asked, ids.own_asked):
+    for asked in (ids.watched_checked, ids.own_checked):
         asked.wait(max(0.0, ends_at_s - time.monotonic()))
     return [same_cluster(ids.watched, ids.own)]
 
 
 def _same(api: ExporterApi, ids: _Ids, wait_s: float) -> Iterable[Finding]:
-    """Tell whether the exporter shows the very cluster whose ZooKeeper was looked at."""
+    """Check that the exporter shows the very cluster whose ZooKeeper was checked."""
     ends_at_s = time.monotonic() + wait_s
     try:
         names = api.cluster_names()
         shown = {name: api.get(cluster_path(name))["cluster_id"] for name in names}
     except KcmError:
-        shown = {}  # its own line tells why
-    ids.watched_asked.wait(max(0.0, ends_at_s - time.monotonic()))
+        shown = {}  # its own line says why
+    ids.watched_checked.wait(max(0.0, ends_at_s - time.monotonic()))
     return [shown_cluster(ids.watched, shown)]
 
 

@@ -1,7 +1,7 @@
 """The exporter, the figures that it shows, and the clocks of those who made them.
 
 The rule: a clock is compared only with what somebody wrote or answered anyway; nothing is written
-to set a mark. What a difference cannot be told from (a change that was read late) is not claimed.
+to set a time. What may also be a change that was read late is not claimed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pipeline.runtime import KcmError, UnreachableError
 ANSWER_S = 5.0
 """An exporter answers within milliseconds; one that is silent for longer is not well."""
 SKEW_MS = 2_000
-"""Clocks that differ by more make delays and ages look wrong."""
+"""Clocks that differ by more make delays and ages wrong."""
 PROVEN_MS = 15 * 60 * 1000
-"""Audits come every 5 minutes; after three the proof is overdue."""
+"""Reconciliations come every 5 minutes; after three the proof is overdue."""
 _DATE_STEP_MS = 1_000
 """HTTP's Date counts whole seconds."""
 _READ_LATE_MS = 5_000
@@ -41,7 +41,7 @@ class ExporterReadiness(NamedTuple):
 
     body: Json
     clock_ahead_ms: tuple[int, int] | None
-    """By how much the exporter's clock is ahead of ours: at least and at most; None: not told."""
+    """By how much the exporter's clock is ahead of ours: at least and at most; None: not known."""
 
 
 def ask_ready(api: ExporterApi) -> ExporterReadiness:
@@ -57,15 +57,15 @@ def ask_ready(api: ExporterApi) -> ExporterReadiness:
         why = getattr(error, "reason", None) or error
         raise UnreachableError(f"{api.url} does not answer: {why}") from None
     try:
-        told = json.loads(body)
-        told["ready"], told["clusters"], told["reading"]
+        decoded = json.loads(body)
+        decoded["ready"], decoded["clusters"], decoded["reading"]
     except (ValueError, KeyError, TypeError):
         raise UnreachableError(f"what answers at {api.url} is no exporter of kcm") from None
-    return ExporterReadiness(told, _ahead(date, began_ms, clock_ms()))
+    return ExporterReadiness(decoded, _ahead(date, began_ms, clock_ms()))
 
 
 def check_exporter(api: ExporterApi) -> Iterator[Finding]:
-    """Tell whether the exporter is ready, how far it lags, and what its figures are worth."""
+    """Check whether the exporter is ready, how far it lags, and what its figures are worth."""
     try:
         ready = ask_ready(api)
     except UnreachableError as error:
@@ -75,44 +75,44 @@ def check_exporter(api: ExporterApi) -> Iterator[Finding]:
     yield clock_here(ready.clock_ahead_ms)
     for name in ready.body["clusters"]:
         try:
-            told = api.get(cluster_path(name))
+            answer = api.get(cluster_path(name))
         except KcmError as error:
             yield fail(name, str(error), "see the exporter's log")
             continue
-        yield from check_figures(name, told, clock_ms() + _middle(ready.clock_ahead_ms))
+        yield from check_figures(name, answer, clock_ms() + _middle(ready.clock_ahead_ms))
 
 
-def check_figures(name: str, told: Json, now: int) -> Iterator[Finding]:
-    """Tell what a cluster's figures are worth; `now` is by the exporter's clock."""
-    log, verdict = told["log"], told["completeness"]
-    status = verdict["status"]
-    lineage = told["as_of"]["lineage"]
+def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
+    """Check what a cluster's figures are worth; `now` is by the exporter's clock."""
+    log, completeness = answer["log"], answer["completeness"]
+    status = completeness["status"]
+    lineage = answer["as_of"]["lineage"]
     about = f"figures of {name}"
     if status == "live":
         yield ok(about, f"live, in lineage {lineage}")
     else:
         why = printable(log["incomplete_reason"] or "")
-        since = ago(verdict["since"], now)
-        text = f"{status} for {since}, by the {verdict['stage']}{f': {why}' if why else ''}"
-        yield fail(about, text, f"look at the {verdict['stage']}; kcm status --cluster {name}")
-    proven = verdict["verified_at"]
+        since = ago(completeness["since"], now)
+        text = f"{status} for {since}, by the {completeness['stage']}{f': {why}' if why else ''}"
+        yield fail(about, text, f"look at the {completeness['stage']}; kcm status --cluster {name}")
+    proven = completeness["verified_at"]
     if proven is None or now - proven > PROVEN_MS:
         when = "never" if proven is None else f"{ago(proven, now)} ago"
         yield warn(f"proof of {name}", f"last proven: {when}", "see the watcher's and fold's logs")
     else:
         yield ok(f"proof of {name}", f"equal to ZooKeeper {ago(proven, now)} ago")
     yield _watcher(name, log, now)
-    yield _fold(name, told, now)
+    yield _fold(name, answer, now)
     lost = {key: log[key] for key in ("holes", "dropped_by_watcher", "unreadable", "errors")}
     if log["errors"]:
-        yield warn(f"log of {name}", _listed(lost), "kcm events --kind Anomaly tells them")
+        yield warn(f"log of {name}", _listed(lost), "see kcm events --kind Anomaly")
     else:
         yield ok(f"log of {name}", _listed(lost))
     yield clock_of_zookeeper(name, log)
 
 
 def clock_here(ahead_ms: tuple[int, int] | None) -> Finding:
-    """Tell whether this machine's clock agrees with the exporter's, by the Date of its answer."""
+    """Check whether this machine's clock agrees with the exporter's, by the Date of its answer."""
     about = "clock, here"
     if ahead_ms is None:
         return unknown(about, "the exporter's answer has no Date")
@@ -126,9 +126,9 @@ def clock_here(ahead_ms: tuple[int, int] | None) -> Finding:
 
 
 def clock_of_zookeeper(name: str, log: Json) -> Finding:
-    """Tell whether ZooKeeper's clock agrees with the watcher's, by the last change.
+    """Check whether ZooKeeper's clock agrees with the watcher's, by the last change.
 
-    A change is seen after it was committed. So it tells for certain only of a ZooKeeper that is
+    A change is seen after it was committed. So it is certain only of a ZooKeeper that is
     ahead; where it seems to be behind, the change may have been read late.
     """
     about = f"clock, ZooKeeper of {name}"
@@ -153,39 +153,41 @@ def _exporter(url: str, ready: ExporterReadiness) -> Finding:
     left = reading["records_left"]
     behind = "not known" if left is None else f"{left} records"
     names = ", ".join(ready.body["clusters"]) or "none yet"
-    told = f"{url}: lag {behind}; clusters: {names}"
+    summary = f"{url}: lag {behind}; clusters: {names}"
     if not ready.body["ready"]:
         reasons = "; ".join(ready.body["reasons"])
-        return fail("exporter", f"{told}; not ready: {reasons}", "look at its log")
+        return fail("exporter", f"{summary}; not ready: {reasons}", "look at its log")
     if not ready.body["clusters"]:
-        return warn("exporter", told, "kcm watch and kcm stream tell why")
-    return ok("exporter", f"ready at {told}")
+        return warn("exporter", summary, "see the logs of kcm watch and kcm stream")
+    return ok("exporter", f"ready at {summary}")
 
 
 def _watcher(name: str, log: Json, now: int) -> Finding:
     about = f"watcher of {name}"
-    heard = log["heartbeat_at"]
-    if heard is None:
+    heartbeat_at = log["heartbeat_at"]
+    if heartbeat_at is None:
         return fail(about, "never heard of", "start kcm watch")
     server = printable(log["zookeeper"] or "no server")
-    told = f"{printable(log['watcher'])} on {server}, last heartbeat {ago(heard, now)} ago"
-    if heard - now > SKEW_MS:
-        ahead_s = (heard - now) / 1000
-        text = f"{told}; its clock is at least {ahead_s:.0f} s ahead of the exporter's"
+    summary = (
+        f"{printable(log['watcher'])} on {server}, last heartbeat {ago(heartbeat_at, now)} ago"
+    )
+    if heartbeat_at - now > SKEW_MS:
+        ahead_s = (heartbeat_at - now) / 1000
+        text = f"{summary}; its clock is at least {ahead_s:.0f} s ahead of the exporter's"
         return warn(about, text, "set the clocks by NTP")
     if log["denied"]:
         listed = printable(", ".join(log["denied"][:5]))
-        return warn(about, f"{told}; not readable: {listed}", "give it READ there")
+        return warn(about, f"{summary}; not readable: {listed}", "give it READ there")
     if log["session"] != SessionState.CONNECTED:
-        return fail(about, f"{told}; session {log['session']}", "look at ZooKeeper")
-    if now - heard > LATE_MS:
-        return fail(about, told, "look at its log, or at the fold's")
-    return ok(about, told)
+        return fail(about, f"{summary}; session {log['session']}", "look at ZooKeeper")
+    if now - heartbeat_at > LATE_MS:
+        return fail(about, summary, "look at its log, or at the fold's")
+    return ok(about, summary)
 
 
-def _fold(name: str, told: Json, now: int) -> Finding:
+def _fold(name: str, answer: Json, now: int) -> Finding:
     about = f"fold of {name}"
-    folded = told["folded_at"]
+    folded = answer["folded_at"]
     text = f"wrote {ago(folded, now)} ago"
     if folded - now > SKEW_MS:
         ahead_s = (folded - now) / 1000

@@ -1,6 +1,6 @@
 """Findings of `kcm doctor`, and checks that run side by side, each within its time.
 
-The rule: a check that cannot be made is not well and not ill: it is told as not measured, with the
+The rule: a check that cannot be made is not well and not ill: it is reported as not measured, with the
 reason. One that does not end in time is ill, holds up none of the others, and hides nothing that it
 has found until then.
 """
@@ -21,7 +21,7 @@ class Level(enum.StrEnum):
 
     OK = "ok"
     WARN = "warn"
-    """It works, and somebody should look at it."""
+    """It works, and somebody should check it."""
     FAIL = "fail"
     """Figures are wrong, late or missing because of it."""
     UNKNOWN = "-"
@@ -47,7 +47,7 @@ def ok(about: str, text: str) -> Finding:
 
 
 def warn(about: str, text: str, todo: str) -> Finding:
-    """Return that somebody should look at something."""
+    """Return that somebody should check something."""
     return Finding(Level.WARN, about, text, todo)
 
 
@@ -71,7 +71,7 @@ def run_checks(checks: Mapping[str, Check], deadline_s: float) -> list[Finding]:
             for finding in check():
                 found[name].append(finding)
         except Exception as error:  # noqa: BLE001  # a check of ours that breaks must not hide the others
-            found[name].append(fail(name, describe(error)[0], "the other lines may tell why"))
+            found[name].append(fail(name, describe(error)[0], "the other lines may say why"))
         ended.add(name)
 
     threads = [
@@ -84,10 +84,10 @@ def run_checks(checks: Mapping[str, Check], deadline_s: float) -> list[Finding]:
     for thread in threads:
         thread.join(max(0.0, ends_at_s - time.monotonic()))
     todo = "something there does not answer; --timeout waits longer"
-    told = []
+    results = []
     for name in checks:
         is_late = name not in ended  # before its findings are taken: what follows is left out
-        told += list(found[name])
+        results += list(found[name])
         if is_late:
-            told.append(fail(name, f"did not end within {deadline_s:g} s", todo))
-    return told
+            results.append(fail(name, f"did not end within {deadline_s:g} s", todo))
+    return results

@@ -1,6 +1,6 @@
-"""The pipeline's Kafka and its topics, as `kcm doctor` looks at them.
+"""The pipeline's Kafka and its topics, as `kcm doctor` checks them.
 
-The rule: nothing is made or altered here. A topic that is missing or set otherwise is told with
+The rule: nothing is made or altered here. A topic that is missing or set otherwise is reported with
 what the parts themselves would say of it.
 """
 
@@ -33,36 +33,39 @@ class KafkaSeen(NamedTuple):
     cluster_id: str | None
 
 
-def look_at_kafka(settings: PipelineSettings) -> KafkaSeen:
-    """Tell whether the pipeline's Kafka answers, and whether its topics are as they must be."""
-    heard: list[KafkaError] = []
+def check_kafka(settings: PipelineSettings) -> KafkaSeen:
+    """Check whether the pipeline's Kafka answers, and whether its topics are as they must be."""
+    client_errors: list[KafkaError] = []
     where = settings.bootstrap_servers
     try:
-        properties: dict[str, Any] = {**client_properties(settings), "error_cb": heard.append}
+        properties: dict[str, Any] = {
+            **client_properties(settings),
+            "error_cb": client_errors.append,
+        }
         admin = AdminClient(properties, logger=None)
     except KafkaException as error:
         return KafkaSeen([fail(ABOUT, reason_of(error), "check kafka_properties")], None)
     try:
         cluster = admin.describe_cluster(request_timeout=ANSWER_S).result()
     except KafkaException as error:
-        admin.poll(0)  # hands over what was heard
-        why = reason_of(error, heard)
+        admin.poll(0)  # delivers the client's errors
+        why = reason_of(error, client_errors)
         todo = "start it, or correct bootstrap_servers"
         return KafkaSeen([fail(ABOUT, f"{where} does not answer: {why}", todo)], None)
     brokers = [node.id for node in cluster.nodes]
     count = f"{len(brokers)} broker{'' if len(brokers) == 1 else 's'}"
-    told = f"{where}: {count}, cluster {cluster.cluster_id}{_protocol(admin, brokers[0])}"
+    summary = f"{where}: {count}, cluster {cluster.cluster_id}{_protocol(admin, brokers[0])}"
     try:
         topics = list(check_topics(admin, settings))
     except KafkaException as error:
         topics = [
             fail("topics", f"cannot be described: {reason_of(error)}", "check our permissions")
         ]
-    return KafkaSeen([ok(ABOUT, told), *topics], str(cluster.cluster_id))
+    return KafkaSeen([ok(ABOUT, summary), *topics], str(cluster.cluster_id))
 
 
 def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Finding]:
-    """Tell of each topic whether it is there, whole, and set as the parts want it."""
+    """Check of each topic whether it is there, whole, and set as the parts want it."""
     names = topic_names(settings.topic_prefix)
     found = _describe(admin, list(names))
     wanted = topic_settings(names)
@@ -87,29 +90,29 @@ def _topic(
     lagging = sum(len(each.isr) < len(each.replicas) for each in found.partitions)
     factor = min(len(partition.replicas) for partition in found.partitions)
     count = len(found.partitions)
-    told = (
+    summary = (
         f"{count} partition{'' if count == 1 else 's'}, replication factor {factor}, "
         f"id {found.topic_id}"
     )
     if leaderless:
-        return fail(name, f"{told}; {leaderless} have no leader", "look at the pipeline's Kafka")
+        return fail(name, f"{summary}; {leaderless} have no leader", "look at the pipeline's Kafka")
     if actual is None:
-        return warn(name, f"{told}; its settings may not be read", "give us DESCRIBE_CONFIGS")
+        return warn(name, f"{summary}; its settings may not be read", "give us DESCRIBE_CONFIGS")
     other = {key: actual.get(key) for key, value in wanted.items() if actual.get(key) != value}
     must = [key for key in _MUST_BE if key in other]
     if must:
         listed = ", ".join(f"{key}={other[key]}, not {wanted[key]}" for key in must)
-        return fail(name, f"{told}; {listed}", "change it with kafka-configs")
+        return fail(name, f"{summary}; {listed}", "change it with kafka-configs")
     if lagging:
-        return warn(name, f"{told}; {lagging} under-replicated", "look at the pipeline's Kafka")
+        return warn(name, f"{summary}; {lagging} under-replicated", "look at the pipeline's Kafka")
     if other:
         listed = ", ".join(f"{key}={other[key]}, ours is {wanted[key]}" for key in other)
-        return warn(name, f"{told}; {listed}", "somebody's choice? else kafka-configs")
-    return ok(name, told)
+        return warn(name, f"{summary}; {listed}", "somebody's choice? else kafka-configs")
+    return ok(name, summary)
 
 
 def same_cluster(watched: str | None, own: str | None) -> Finding:
-    """Tell whether the pipeline keeps its topics on the very cluster that it watches."""
+    """Check whether the pipeline keeps its topics on the very cluster that it watches."""
     about = "apart"
     if watched is None or own is None:
         return unknown(about, "both clusters' ids are needed, the watched one's and the pipeline's")
@@ -123,7 +126,7 @@ def same_cluster(watched: str | None, own: str | None) -> Finding:
 
 
 def shown_cluster(watched: str | None, shown: Mapping[str, str | None]) -> Finding:
-    """Tell whether the cluster in ZooKeeper is one that the exporter shows, by their ids."""
+    """Check whether the cluster in ZooKeeper is one that the exporter shows, by their ids."""
     about = "same cluster"
     if watched is None:
         return unknown(about, "the id of the cluster in ZooKeeper (/cluster/id) is needed")
@@ -171,7 +174,7 @@ def _settings_of(admin: AdminClient, names: list[str]) -> dict[str, dict[str, st
 
 
 def _protocol(admin: AdminClient, broker: int) -> str:
-    """Return which protocol a broker speaks, which is the nearest to its release that it tells."""
+    """Return which protocol a broker speaks, which is the nearest to its release that it reports."""
     asked = ConfigResource(ResourceType.BROKER, str(broker))
     try:
         (future,) = admin.describe_configs([asked], request_timeout=ANSWER_S).values()

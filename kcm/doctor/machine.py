@@ -23,7 +23,7 @@ NEEDS = {"watch": "kazoo", "stream": "pyspark", "export": "starlette"}
 
 
 def check_machine(java_home: Path | None) -> Iterator[Finding]:
-    """Tell which parts can run here, and whether Java and the jars are there for them."""
+    """Report which parts can run here, and whether Java and the jars are there for them."""
     runs = [part for part, package in NEEDS.items() if importlib.util.find_spec(package)]
     version = importlib.metadata.version(DISTRIBUTION)
     yield ok(

@@ -38,7 +38,7 @@ _TREES = ("/brokers/ids", "/brokers/topics", *WATCHED_SUBTREES)
 
 
 def check_server(settings: WatchSettings, address: str) -> Finding:
-    """Ask one server who it is; its words may be switched off, which is no fault."""
+    """Ask one server who it is; its commands may be switched off, which is no fault."""
     about = f"zookeeper {address}"
     host, port = host_and_port(address)
     began = time.monotonic()
@@ -69,7 +69,7 @@ def _tls(settings: WatchSettings) -> ssl.SSLContext | None:
 
 
 def server_answer(about: str, answer: str, took_ms: float) -> Finding:
-    """Tell what a server's answer to srvr says.
+    """Return what a server's answer to srvr means.
 
     >>> server_answer("zk1", "srvr is not executed because it is not in the whitelist.", 1).level
     <Level.OK: 'ok'>
@@ -78,7 +78,7 @@ def server_answer(about: str, answer: str, took_ms: float) -> Finding:
         return fail(about, "is up and serves nobody: no quorum", "look at the ensemble")
     version = _VERSION.search(answer)
     if "srvr is not executed" in answer:
-        hidden = "it does not tell its version (4lw.commands.whitelist lacks srvr)"
+        hidden = "it does not report its version (4lw.commands.whitelist lacks srvr)"
         return ok(about, f"answers in {took_ms:.0f} ms; {hidden}")
     if not answer:
         todo = "is this ZooKeeper's port? a TLS port needs zk_tls; else see the server's log"
@@ -89,20 +89,22 @@ def server_answer(about: str, answer: str, took_ms: float) -> Finding:
 
 
 def _of_version(about: str, answer: str, version: str, took_ms: float) -> Finding:
-    """Tell what a server's version and role mean for whoever watches it."""
+    """Return what a server's version and role mean for a watcher."""
     mode = _MODE.search(answer)
     numbers = tuple(map(int, version.split(".")))
-    told = f"{version}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
+    summary = f"{version}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
     if mode is not None and mode[1] == "read-only":
-        return fail(about, f"{told}: no quorum, and it hears of no change", "look at the ensemble")
+        return fail(
+            about, f"{summary}: no quorum, and it hears of no change", "look at the ensemble"
+        )
     if any(first <= numbers < mended for first, mended in _UNSAFE_WATCHES):
-        return warn(about, f"{told}; has CVE-2024-23944", "upgrade to 3.8.4, 3.9.2 or later")
+        return warn(about, f"{summary}; has CVE-2024-23944", "upgrade to 3.8.4, 3.9.2 or later")
     if numbers < _RECURSIVE_SINCE:
-        return ok(about, f"{told}; watched znode by znode (recursive watches came with 3.6)")
-    return ok(about, told)
+        return ok(about, f"{summary}; watched znode by znode (recursive watches came with 3.6)")
+    return ok(about, summary)
 
 
-class Seen(NamedTuple):
+class ClusterFindings(NamedTuple):
     """What a session saw of the cluster."""
 
     findings: list[Finding]
@@ -110,8 +112,8 @@ class Seen(NamedTuple):
     """/cluster/id; None when there is none, or it may not be read."""
 
 
-def look_into(settings: WatchSettings) -> Seen:
-    """Connect as the watcher does, and tell what can be read and which Kafka is there."""
+def check_cluster(settings: WatchSettings) -> ClusterFindings:
+    """Connect as the watcher does, and report what can be read and which Kafka is there."""
     client, _ = make_client(settings, Authenticating, most_reconnect_s=1.0)
     try:
         try:
@@ -119,7 +121,7 @@ def look_into(settings: WatchSettings) -> Seen:
         except (KazooTimeoutError, KazooException) as error:
             why = " ".join(str(error).split()) or type(error).__name__
             todo = "see the servers' lines; check zookeeper, zk_auth and zk_tls"
-            return Seen([fail("session", f"none: {why}", todo)], None)
+            return ClusterFindings([fail("session", f"none: {why}", todo)], None)
         return _Reader(client, settings).read()
     finally:
         stop_client(client)
@@ -135,12 +137,14 @@ class _Reader:
         self._denied: list[str] = []
         self._read = 0
 
-    def read(self) -> Seen:
-        """Read all that is looked at."""
+    def read(self) -> ClusterFindings:
+        """Read all that is checked."""
         top = self._children("/brokers")
         if top is None and "/brokers" not in self._denied:
             todo = "correct the chroot in the setting zookeeper"
-            return Seen([fail("cluster", f"no Kafka at {self._where}: no /brokers", todo)], None)
+            return ClusterFindings(
+                [fail("cluster", f"no Kafka at {self._where}: no /brokers", todo)], None
+            )
         for path in _TREES:
             self._data(path)
             for child in (self._children(path) or ())[:SAMPLES]:
@@ -148,7 +152,7 @@ class _Reader:
         self._read_a_state()
         findings = [*self._permissions(), *self._cluster()]
         data = self._data("/cluster/id")
-        return Seen(findings, _field(data, "id"))
+        return ClusterFindings(findings, _field(data, "id"))
 
     def _read_a_state(self) -> None:
         for topic in (self._children("/brokers/topics") or ())[:1]:
@@ -206,8 +210,8 @@ class _Reader:
 
 def _migrates(controller: dict[str, Any], migration: dict[str, Any]) -> bool:
     """Return whether KRaft has taken over; Kafka 3.4 and later write both with -1 before that."""
-    told = (controller.get("kraftControllerEpoch"), migration.get("kraft_controller_id"))
-    return any(isinstance(number, int) and number >= 0 for number in told)
+    summary = (controller.get("kraftControllerEpoch"), migration.get("kraft_controller_id"))
+    return any(isinstance(number, int) and number >= 0 for number in summary)
 
 
 def _registered(ids: Sequence[str], registrations: Iterable[dict[str, Any]]) -> Finding:
@@ -221,11 +225,15 @@ def _registered(ids: Sequence[str], registrations: Iterable[dict[str, Any]]) -> 
     listed = ", ".join(sorted(ids, key=lambda each: (len(each), each))[:20])
     count = f"{len(ids)} broker{'' if len(ids) == 1 else 's'} ({listed})"
     versions = ", ".join(sorted({str(version) for version, _ in kinds}))
-    told = printable(f"{count}, registration version {versions}")
+    summary = printable(f"{count}, registration version {versions}")
     if len(kinds) > 1:
-        return warn("cluster", f"{told}: they differ", "brokers of several releases? an upgrade?")
+        return warn(
+            "cluster", f"{summary}: they differ", "brokers of several releases? an upgrade?"
+        )
     (features,) = (features for _, features in kinds)
-    return ok("cluster", told if features == "{}" else printable(f"{told}, features {features}"))
+    return ok(
+        "cluster", summary if features == "{}" else printable(f"{summary}, features {features}")
+    )
 
 
 def _body(data: bytes | None) -> dict[str, Any]:

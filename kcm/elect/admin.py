@@ -75,7 +75,7 @@ class Elections:
             future = self._admin.describe_cluster(request_timeout=_ANSWER_WITHIN_S)
             return str(future.result().cluster_id)
         except ck.KafkaException as error:
-            self._admin.poll(0)  # hands over what was heard
+            self._admin.poll(0)  # delivers the client's errors
             why = self._heard[-1].str() if self._heard else reason_of(error)
             raise UnreachableError(
                 f"Kafka at {self.servers} does not answer: {why}; check --bootstrap-servers"
@@ -140,5 +140,5 @@ def error_name(error: ck.KafkaException | ck.KafkaError) -> str:
     >>> error_name(ck.KafkaError(ck.KafkaError.PREFERRED_LEADER_NOT_AVAILABLE))
     'PREFERRED_LEADER_NOT_AVAILABLE'
     """
-    told = error.args[0] if isinstance(error, ck.KafkaException) else error
-    return _NAMES.get(told.code()) or str(told.str())
+    cause = error.args[0] if isinstance(error, ck.KafkaException) else error
+    return _NAMES.get(cause.code()) or str(cause.str())

@@ -17,14 +17,14 @@ from kcm.elect.admin import NOT_NEEDED, ElectionRefusedError
 from kcm.elect.watch import ClusterSample, names, surprise
 from pipeline.runtime import KcmError
 
-LOOK_EVERY_S = 0.25
+POLL_INTERVAL_S = 0.25
 """How often the monitor is asked for the effect, which it shows within a second."""
 UNSURE = frozenset({"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"})
-"""Errors after which Kafka may have elected all the same: the effect tells."""
+"""Errors after which Kafka may have elected all the same: the effect shows it."""
 
 
 class Watch(Protocol):
-    """Whoever shows the cluster (`elect_watch.ClusterWatch`)."""
+    """What shows the cluster (`ClusterWatch`)."""
 
     def sample(self) -> ClusterSample:
         """Return how the cluster is now."""
@@ -37,7 +37,7 @@ class Watch(Protocol):
 
 
 class Elect(Protocol):
-    """Whoever elects (`elect_kafka.Elections`)."""
+    """What elects (`Elections`)."""
 
     def elect(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
         """Return each partition's error, or None."""
@@ -192,4 +192,4 @@ class ElectionRun:
             left = self._watch.not_led(wanted)
             if not left or self._clock_s() >= deadline_s:
                 return self._check(before), left
-            self._sleep(LOOK_EVERY_S)
+            self._sleep(POLL_INTERVAL_S)

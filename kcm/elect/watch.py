@@ -1,7 +1,7 @@
-"""What the monitor shows while elections are run: the cluster at a glance, and who leads what.
+"""What the monitor shows while elections are run: samples of the cluster, and who leads what.
 
 The rule: an election is believed when the monitor shows the preferred replica as leader, by name
-and not by its absence from a list; whatever else happens meanwhile is a surprise that is told in
+and not by its absence from a list; whatever else happens meanwhile is a surprise, reported in
 one sentence.
 """
 
@@ -18,7 +18,7 @@ from kcm.queries.api_client import ExporterApi, cluster_path
 MOST_TOPICS = 20
 """Topics that are asked for one by one; of more, the list of all that are not led right is read."""
 NAMED = 5
-"""Partitions that are named; of the others it is told how many they are."""
+"""Partitions that are named; of the others only the number is printed."""
 _PAGE = 1000
 _MOST = 10_000_000
 """More partitions than a cluster has."""
@@ -47,15 +47,15 @@ class ClusterWatch:
         self.cluster = cluster
 
     def sample(self) -> ClusterSample:
-        """Return how the cluster is now; raises KcmError when the exporter does not tell."""
-        told: dict[str, Any] = self._api.get(cluster_path(self.cluster))
-        counts = told["counts"]
-        epochs = {broker["id"]: broker["epoch"] for broker in told["brokers"]}
+        """Return a sample of the cluster; raises KcmError when the exporter does not answer."""
+        answer: dict[str, Any] = self._api.get(cluster_path(self.cluster))
+        counts = answer["counts"]
+        epochs = {broker["id"]: broker["epoch"] for broker in answer["brokers"]}
         return ClusterSample(
-            status=told["completeness"]["status"],
-            controller=told["controller"]["id"],
-            epoch=told["controller"]["epoch"],
-            registrations={id_: epochs.get(id_) for id_ in told["brokers_live"]},
+            status=answer["completeness"]["status"],
+            controller=answer["controller"]["id"],
+            epoch=answer["controller"]["epoch"],
+            registrations={id_: epochs.get(id_) for id_ in answer["brokers_live"]},
             offline=counts["offline"],
             offline_named=self._offline() if counts["offline"] else frozenset(),
             under_min_isr=counts["under_min_isr"],
@@ -109,7 +109,7 @@ class ClusterWatch:
 def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
     """Return what has happened that elections do not do; None when nothing has.
 
-    >>> calm = Glance("live", 1, 7, {1: "40", 2: "41"}, 0, frozenset(), 0, 5)
+    >>> calm = ClusterSample("live", 1, 7, {1: "40", 2: "41"}, 0, frozenset(), 0, 5)
     >>> surprise(calm, calm._replace(imbalance=0)) is None
     True
     >>> surprise(calm, calm._replace(registrations={1: "40"}))
@@ -170,9 +170,9 @@ def names(partitions: Sequence[TopicPartition]) -> str:
     return printable(f"{shown} and {more} more" if more > 0 else shown)
 
 
-def _name(told: dict[str, Any]) -> TopicPartition:
-    return TopicPartition(told["topic"], told["partition"])
+def _name(partition: dict[str, Any]) -> TopicPartition:
+    return TopicPartition(partition["topic"], partition["partition"])
 
 
-def _is_led_right(told: dict[str, Any]) -> bool:
-    return told["leader"] is not None and told["leader"] == told["preferred"]
+def _is_led_right(partition: dict[str, Any]) -> bool:
+    return partition["leader"] is not None and partition["leader"] == partition["preferred"]

@@ -1,7 +1,7 @@
 """`kcm bundle`: one file of an incident, for the post-mortem.
 
 The rule: it only reads the topics. What they do not hold any more is written into the bundle's
-manifest and told; a bundle is never silently incomplete.
+manifest and printed; a bundle is never silently incomplete.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The events of an incident out of <prefix>.events, and what is missing of them.
 
-The rule: they are the pipeline's own, as they were told at the time; a replay of the bundle's log
-may tell some of them in other portions. What a batch told twice is taken once.
+The rule: they are the pipeline's own, as they were published at the time; a replay of the bundle's log
+may group some of them in another way. What a batch published twice is taken once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class IncidentEvents:
         """Return what is missing; `is_cut`: retention has taken records from the topic."""
         missing = []
         if self._earliest is None:
-            missing.append(f"{topic} has no event of the cluster: the fold has told none")
+            missing.append(f"{topic} has no event of the cluster: the fold has published none")
         elif is_cut and self._earliest > self._from_ms:
             earliest = time_text(self._earliest)
             missing.append(f"events before {earliest} are gone: the topic's retention took them")
@@ -54,7 +54,7 @@ class IncidentEvents:
             missing.append(f"{self._unreadable} events cannot be read")
         if len(self._lineages) > 1:
             missing.append(
-                f"the events are of {len(self._lineages)} lineages: a later one tells again what "
-                "an earlier one told"
+                f"the events are of {len(self._lineages)} lineages: a later one publishes again what "
+                "an earlier one published"
             )
         return missing

@@ -59,7 +59,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     assumed_min_insync_replicas: int = 1
     """What the snapshots take where ZooKeeper says nothing."""
     missing: tuple[str, ...] = ()
-    """What the topics did not hold any more, in words; empty when nothing is missing."""
+    """What the topics did not hold any more, as text; empty when nothing is missing."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -72,7 +72,7 @@ _UNREADABLE = (
 
 
 def is_bundle(path: Path) -> bool:
-    """Tell whether a file is a bundle, whatever its name."""
+    """Return whether a file is a bundle, whatever its name."""
     try:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC

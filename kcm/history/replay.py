@@ -1,7 +1,7 @@
 """`kcm replay`: the log through the model again, and what it says at any place: the flight recorder.
 
-The rule: standard output carries what was asked for and nothing else; damage, and what a log
-cannot tell, go to standard error.
+The rule: standard output carries what was requested and nothing else; damage, and what a log
+does not hold, go to standard error.
 """
 
 from __future__ import annotations
@@ -66,15 +66,13 @@ At = Annotated[
     ),
 ]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")]
-WithEvents = Annotated[
-    bool, typer.Option("--events", help="Print what happened as well, as it is told.")
-]
+WithEvents = Annotated[bool, typer.Option("--events", help="Print the events as well.")]
 Difference = Annotated[
     tuple[str, str] | None,
     typer.Option(
         "--diff",
         metavar="A B",
-        help="Tell what changed between two places instead; each is GENERATION:SEQ or a TIME.",
+        help="Print what changed between two places instead; each is GENERATION:SEQ or a TIME.",
     ),
 ]
 FromTopic = Annotated[
@@ -108,7 +106,7 @@ def replay(
     Examples: kcm replay changes.jsonl.gz --at 2026-11-21T10:00:00Z, kcm replay incident.zip --events, kcm replay --from-topic --diff 7:1200 7:1300
 
     A line of a log is one change or an array of them, as in <prefix>.changes; a field that is absent or null is not checked. Damaged
-    lines are counted and told; the snapshot is called incomplete unless what follows shows that they left nothing out. A log that does
+    lines are counted and reported; the snapshot is called incomplete unless what follows shows that they left nothing out. A log that does
     not begin with a resync is replayed from its first change on, and called incomplete too.
     """  # fmt: skip
     points = _points(until, at, difference)
@@ -123,7 +121,7 @@ def replay(
         _show(wanted, points, run.snapshots)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read this has seen enough; nothing more must be written when Python ends.
+        # The reader has closed the pipe; nothing more must be written when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -182,7 +180,7 @@ def _topic_lines(settings: ReplaySettings, cluster: str | None) -> Iterator[Line
 
 
 class EventPrinter:
-    """Prints events as they are told: as records of <prefix>.events, or for the eye."""
+    """Prints events as they happen: as records of <prefix>.events, or for the eye."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -199,29 +197,29 @@ class EventPrinter:
             sys.stdout.write(f"{encode_event(record).decode()}\n")
 
 
-def _show_diff(told: SnapshotDiff, *, as_json: bool) -> None:
+def _show_diff(difference: SnapshotDiff, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(f"{encode_diff(told).decode()}\n")
+        sys.stdout.write(f"{encode_diff(difference).decode()}\n")
         return
-    for line in diff_lines(told):
+    for line in diff_lines(difference):
         sys.stdout.write(f"{line}\n")
 
 
-def _warn_of_early_end(point: Point, told: Snapshot) -> None:
-    position = Position(told.as_of.generation, told.as_of.seq)
+def _warn_of_early_end(point: Point, snapshot: Snapshot) -> None:
+    position = Position(snapshot.as_of.generation, snapshot.as_of.seq)
     if point.until is not None and position < point.until:
-        where = f"{position.generation}:{position.seq}, {time_text(told.at)}"
+        where = f"{position.generation}:{position.seq}, {time_text(snapshot.at)}"
         asked = f"{point.until.generation}:{point.until.seq}"
         sys.stderr.write(f"kcm: the log ends before {asked}: at {where}\n")
 
 
 def _show(wanted: ReplayRange, points: Sequence[Point], snapshots: Sequence[Snapshot]) -> None:
-    for point, told in zip(points, snapshots, strict=True):
-        _warn_of_early_end(point, told)
-    told = snapshots[-1]
+    for point, snapshot in zip(points, snapshots, strict=True):
+        _warn_of_early_end(point, snapshot)
+    snapshot = snapshots[-1]
     if wanted.difference:
-        _show_diff(diff(snapshots[0], told), as_json=wanted.as_json)
+        _show_diff(diff(snapshots[0], snapshot), as_json=wanted.as_json)
     elif wanted.as_json:
-        sys.stdout.write(f"{encode_snapshot(told).decode()}\n")
+        sys.stdout.write(f"{encode_snapshot(snapshot).decode()}\n")
     else:
-        console(PIPE_WIDTH).print(summary(told), crop=False)
+        console(PIPE_WIDTH).print(summary(snapshot), crop=False)

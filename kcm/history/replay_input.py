@@ -1,8 +1,8 @@
 """Where `kcm replay` reads: files, gzip by name, standard input, and bundles.
 
 The rule: everything is streamed, and each line says where it stands: its file, and its number there.
-Where a file is damaged, or ends early, every line before that place is read, and the place is told
-as a line of its own. What cannot be opened is told before anything is read.
+Where a file is damaged, or ends early, every line before that place is read, and the place is reported
+as a line of its own. What cannot be opened is reported before anything is read.
 """
 
 from __future__ import annotations
@@ -102,15 +102,15 @@ def _lines(name: str, source: _Source, at_once: int) -> Iterator[Line]:
         if more:
             for line in (b"".join(begun), *more[:-1]):
                 number += 1
-                if told := _line(name, number, line):
-                    yield told
+                if parsed := _line(name, number, line):
+                    yield parsed
             begun = more[-1:]
         data, damage = _read_on(source, at_once)
     last = b"".join(begun)
     if not damage or _is_whole(last):
         number += 1
-        if told := _line(name, number, last):
-            yield told
+        if parsed := _line(name, number, last):
+            yield parsed
     if damage:
         yield Line(f"{name}:{number + 1}", b"", damage)
 
@@ -132,7 +132,7 @@ def _line(name: str, number: int, line: bytes) -> Line | None:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Tell whether a line that has no end is all there: damage after it takes nothing from it."""
+    """Return whether a line that has no end is all there: damage after it takes nothing from it."""
     try:
         msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

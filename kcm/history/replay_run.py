@@ -21,7 +21,7 @@ from kcm.history.replay_input import Line
 from pipeline.runtime import UsageError
 
 MOST_DAMAGE_TOLD = 20
-"""Lines about damage; a file that is no log at all has no more to tell, but where it breaks off."""
+"""Lines about damage; of a file that is no log at all, only the place where it breaks off is worth a line."""
 
 EventSink = Callable[[str, Sequence[AnyEvent]], None]
 """Takes the cluster's name, empty where no record has one, and what happened."""
@@ -61,10 +61,10 @@ class ReplayRun:
         """The snapshots; raises UsageError for a point before the log begins."""
         taken = []
         for point in self._points:
-            told = self.replay.snapshots.get(point)
-            if told is None:
+            snapshot = self.replay.snapshots.get(point)
+            if snapshot is None:
                 raise UsageError(f"the log begins later than {_words(point)}{self._beginning()}")
-            taken.append(told)
+            taken.append(snapshot)
         return taken
 
     def _beginning(self) -> str:
@@ -81,11 +81,11 @@ class ReplayRun:
         events = self.replay.take(loose.changes)
         if events:
             self._tell(events)
-        if is_damaged and loose.ends_unreadable:  # no change of the line tells what it left out
+        if is_damaged and loose.ends_unreadable:  # no change of the line shows what it left out
             self._note_damage(line, loose)
 
     def _is_ours(self, loose: LooseLine) -> bool:
-        """Tell whether damage may be of our cluster: a message is of one, so its others tell."""
+        """Return whether damage may be of our cluster: all changes of a message are of one cluster."""
         ours = {"", self.replay.cluster}
         names = {change.cluster for change in loose.changes}
         return self.replay.cluster is None or not names or not names.isdisjoint(ours)
@@ -136,9 +136,7 @@ class ReplayRun:
                 "or of another watcher (are the files in order?)"
             )
         if log.errors:
-            self._warn(
-                f"{log.errors} changes met an error of ours and were dropped: --events tells"
-            )
+            self._warn(f"{log.errors} changes met an error of ours and were dropped: see --events")
 
 
 def _read(line: Line) -> LooseLine:

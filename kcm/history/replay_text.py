@@ -31,12 +31,12 @@ _THING_DEPTHS = {2, 4}
 _TROUBLE = ("offline", "under_replicated", "under_min_isr", "at_min_isr", "preferred_imbalance")
 
 
-def summary(told: Snapshot) -> RenderableType:
+def summary(snapshot: Snapshot) -> RenderableType:
     """Return a snapshot on one screen."""
-    parts: list[RenderableType] = [_head(told), _figures(told)]
-    if told.brokers:
-        parts.append(_brokers(told))
-    parts += [Text(printable(line)) for line in _abnormal(told)]
+    parts: list[RenderableType] = [_head(snapshot), _figures(snapshot)]
+    if snapshot.brokers:
+        parts.append(_brokers(snapshot))
+    parts += [Text(printable(line)) for line in _abnormal(snapshot)]
     return Group(*parts)
 
 
@@ -54,19 +54,19 @@ def event_line(event: AnyEvent) -> str:
     return printable(f"{time_text(event.at)}  {generation}:{seq}  {event_text(facts)}{names}")
 
 
-def diff_lines(told: SnapshotDiff) -> Iterator[str]:
+def diff_lines(difference: SnapshotDiff) -> Iterator[str]:
     """Yield the differences, a line for each thing that differs."""
-    before, after = told.before, told.after
+    before, after = difference.before, difference.after
     yield (
-        f"cluster {printable(told.cluster or '(unnamed)')}: from {before.as_of.generation}:{before.as_of.seq} "
+        f"cluster {printable(difference.cluster or '(unnamed)')}: from {before.as_of.generation}:{before.as_of.seq} "
         f"({time_text(before.at)}) to {after.as_of.generation}:{after.as_of.seq} "
         f"({time_text(after.at)})"
     )
-    if not told.differences:
+    if not difference.differences:
         yield "nothing differs"
     groups = [
         (subject, list(group))
-        for subject, group in itertools.groupby(told.differences, key=_subject)
+        for subject, group in itertools.groupby(difference.differences, key=_subject)
     ]
     for subject, group in groups[:MOST_DIFFERENCES]:
         yield printable(f"{subject}: {', '.join(map(_change, group))}")
@@ -74,30 +74,32 @@ def diff_lines(told: SnapshotDiff) -> Iterator[str]:
         yield f"... and {len(groups) - MOST_DIFFERENCES} more; --json has them all"
 
 
-def _head(told: Snapshot) -> Text:
-    controller = told.controller
+def _head(snapshot: Snapshot) -> Text:
+    controller = snapshot.controller
     who = "nobody" if controller.id is None else f"broker {controller.id}"
     epoch = "unknown" if controller.epoch is None else controller.epoch
     text = Text(
-        f"cluster     {printable(told.cluster or '(unnamed)')}\n"
-        f"as of       {told.as_of.generation}:{told.as_of.seq}, {time_text(told.at)}\n"
+        f"cluster     {printable(snapshot.cluster or '(unnamed)')}\n"
+        f"as of       {snapshot.as_of.generation}:{snapshot.as_of.seq}, {time_text(snapshot.at)}\n"
         f"controller  {who}, epoch {epoch}; elections {controller.elections}, "
         f"changes {controller.changes}, to another broker {controller.id_changes}, "
         f"missed {controller.missed_elections}"
     )
-    if told.incomplete_reason is not None:
-        text.append(f"\nincomplete  {printable(told.incomplete_reason)}", style="bold yellow")
+    if snapshot.incomplete_reason is not None:
+        text.append(f"\nincomplete  {printable(snapshot.incomplete_reason)}", style="bold yellow")
     return text
 
 
-def _figures(told: Snapshot) -> Text:
-    counts: dict[str, int] = msgspec.structs.asdict(told.counts)
-    size = [f"{_words(name)} {counts[name]}" for name in ("topics", "partitions")]
-    trouble = [f"{_words(name)} {counts[name]}" for name in _TROUBLE]
-    under_way = [f"{_words(name)} {counts[name]}" for name in ("reassigning", "deleting_topics")]
-    heard = [f"{_words(name)} {counts[name]}" for name in ("missed_updates", "unreadable", "stale")]
-    pending = told.pending
-    asked = [
+def _figures(snapshot: Snapshot) -> Text:
+    counts: dict[str, int] = msgspec.structs.asdict(snapshot.counts)
+    size = [f"{_spaced(name)} {counts[name]}" for name in ("topics", "partitions")]
+    trouble = [f"{_spaced(name)} {counts[name]}" for name in _TROUBLE]
+    under_way = [f"{_spaced(name)} {counts[name]}" for name in ("reassigning", "deleting_topics")]
+    from_log = [
+        f"{_spaced(name)} {counts[name]}" for name in ("missed_updates", "unreadable", "stale")
+    ]
+    pending = snapshot.pending
+    requested = [
         *(["preferred election"] if pending.preferred_election else []),
         *(["reassign partitions"] if pending.reassign_partitions else []),
         f"notifications {pending.notifications}",
@@ -105,17 +107,17 @@ def _figures(told: Snapshot) -> Text:
     text = Text(f"size        {', '.join(size)}\n")
     is_bad = counts["offline"] + counts["under_replicated"] + counts["under_min_isr"] > 0
     text.append(f"partitions  {', '.join(trouble)}\n", style="bold red" if is_bad else "")
-    text.append(f"under way   {', '.join([*under_way, *asked])}\n")
-    text.append(f"log         {', '.join(heard)}")
+    text.append(f"under way   {', '.join([*under_way, *requested])}\n")
+    text.append(f"log         {', '.join(from_log)}")
     return text
 
 
-def _brokers(told: Snapshot) -> PlainTable:
+def _brokers(snapshot: Snapshot) -> PlainTable:
     table = PlainTable(
         "broker", "live", "epoch", "registrations", "leaders", "replicas", "preferred",
         "imbalance", left=("live",),
     )  # fmt: skip
-    order = sorted(told.brokers.items(), key=lambda item: (item[1].live, item[0]))
+    order = sorted(snapshot.brokers.items(), key=lambda item: (item[1].live, item[0]))
     for broker, facts in order[:MOST_BROKERS]:
         table.add(*_broker_row(broker, facts), style="" if facts.live else "bold red")
     if len(order) > MOST_BROKERS:
@@ -136,10 +138,10 @@ def _broker_row(broker: int, facts: BrokerSnapshot) -> tuple[str, ...]:
     )
 
 
-def _abnormal(told: Snapshot) -> Iterator[str]:
-    """Yield the partitions that need a look, the worst first."""
+def _abnormal(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the partitions that are not well, the worst first."""
     found = []
-    for name, topic in told.topics.items():
+    for name, topic in snapshot.topics.items():
         if topic.deleting:
             continue
         for partition, facts in topic.partitions.items():
@@ -183,7 +185,7 @@ def _change(difference: Difference) -> str:
         return f"new{_facts(difference.after)}"
     if is_thing and difference.after is None:
         return f"gone{_facts(difference.before)}"
-    name = f"{_words(path[-1])} " if len(path) > 1 else ""
+    name = f"{_spaced(path[-1])} " if len(path) > 1 else ""
     return f"{name}{_value(difference.before)} -> {_value(difference.after)}"
 
 
@@ -193,8 +195,8 @@ def _facts(thing: Any) -> str:
     if "partitions" in thing:
         count = len(thing["partitions"])
         return f" ({count} partition{'' if count == 1 else 's'})"
-    told = (f"{_words(name)} {_value(value)}" for name, value in thing.items())
-    return f" ({', '.join(told)})"
+    facts = (f"{_spaced(name)} {_value(value)}" for name, value in thing.items())
+    return f" ({', '.join(facts)})"
 
 
 def _some_partitions(partitions: Sequence[Any]) -> str:
@@ -217,5 +219,5 @@ def _list(values: Iterable[object]) -> str:
     return f"[{','.join(map(str, values))}]"
 
 
-def _words(name: str) -> str:
+def _spaced(name: str) -> str:
     return name.replace("_", " ")

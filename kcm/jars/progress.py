@@ -84,7 +84,7 @@ class JarsProgress:
 
 
 def _step_of(line: str) -> str | None:
-    r"""Return what the line tells to have been done; None when it is no step.
+    r"""Return what the line says was done; None when it is no step.
 
     >>> _step_of("\tfound org.lz4#lz4-java;1.8.0 in public")
     'found lz4-java'

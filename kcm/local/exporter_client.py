@@ -1,4 +1,4 @@
-"""What the exporter shows of one cluster right now, for `kcm up` and whoever waits for it.
+"""What the exporter shows of one cluster right now, for `kcm up` and for those that wait for it.
 
 The rule: it reads the same /metrics that Prometheus does, so that "ready" means ready for a scrape.
 """
@@ -17,7 +17,7 @@ ANSWER_DEADLINE_S = 2.0
 
 
 class ClusterSeen(NamedTuple):
-    """A cluster's most telling figures as they are served; None where there is no sample."""
+    """A cluster's main figures as they are served; None where there is no sample."""
 
     status: str
     controller_id: int | None

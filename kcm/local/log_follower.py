@@ -16,7 +16,7 @@ from typing import Any
 REPEAT_AFTER_S = 60.0
 """How soon the same warning of the same part is shown again."""
 MOST_READ_BYTES = 1 << 20
-"""How much of a log is read at once: more than a part writes between two looks."""
+"""How much of a log is read at once: more than a part writes between two readings."""
 _IMPORTANT = {"warning", "error", "critical"}
 _NOT_SHOWN = {"event", "level", "timestamp", "part", "exception", "stack"}
 

@@ -195,7 +195,7 @@ class Pipeline:
         return KraftBroker(supervisor, jars, self.data_dir / "kafka")
 
     def _latest_suspect(self, seen: ClusterSeen | str) -> Process:
-        """Return the part whose log probably tells why the cluster is not shown."""
+        """Return the part whose log probably says why the cluster is not shown."""
         if isinstance(seen, str) and "does not answer" in seen:
             return self.processes["exporter"]
         return self.processes["stream"]

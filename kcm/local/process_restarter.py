@@ -1,6 +1,6 @@
 """Keep a running pipeline running: what dies is started again, unless that cannot help.
 
-The rule: one look (`look`) never waits, and returns what is to be told; who calls it decides how
+The rule: one `step` never waits, and returns what is to be printed; who calls it decides how
 often and where the lines go. Exit codes 2, 4 and 5 are final: a bad setting, a conflict or a
 missing Java does not go away by starting again.
 """
@@ -26,7 +26,7 @@ BROKER = "the pipeline's Kafka"
 HEALTHY_AFTER_S = 60.0
 """A process that ran for this long is restarted at once when it dies, as for the first time."""
 MOST_BROKER_DEATHS = 3
-"""Deaths in a row of the embedded broker before we give up: its log tells why."""
+"""Deaths in a row of the embedded broker before we give up: its log says why."""
 
 _FINAL: dict[int, type[KcmError]] = {
     each.exit_code: each for each in (UsageError, ConflictError, EnvironmentProblemError)
@@ -46,7 +46,7 @@ class _RestartState:
 
 
 class ProcessRestarter:
-    """The nurse of one pipeline; make it before the pipeline starts."""
+    """Restarts the processes of one pipeline; make it before the pipeline starts."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ProcessRestarter:
         fail_fast: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Tend to a pipeline; with `fail_fast` an unreachable server is final as well."""
+        """Watch over a pipeline; with `fail_fast` an unreachable server is final as well."""
         self._pipeline = pipeline
         self._final = _FINAL | ({UnreachableError.exit_code: UnreachableError} if fail_fast else {})
         self._clock = clock
@@ -68,7 +68,7 @@ class ProcessRestarter:
             self._followers[name] = LogFollower(name, self._pipeline.log_path(name))
 
     def step(self) -> Iterator[str]:
-        """Restart what has died and yield what a user should hear; a KcmError ends it all."""
+        """Restart what has died and yield the lines for the user; a KcmError ends it all."""
         for follower in self._followers.values():
             yield from follower.news()
         if self._pipeline.broker:
@@ -114,7 +114,7 @@ class ProcessRestarter:
 
 
 def final_line(process: Process) -> str:
-    """Return the line in which a part said why it ended; empty when it did not say."""
+    """Return the line in which a part said why it ended; empty when there is none."""
     for line in reversed(process.log_tail().splitlines()):
         head, colon, rest = line.partition(": ")
         if colon and head.split()[:1] == ["kcm"]:

@@ -1,7 +1,7 @@
 """`kcm up`: the whole pipeline on one machine, for a cluster of the user's own.
 
-The rule: everything that can be checked is checked before anything is started; then one loop tends
-to the processes until a signal comes, and whatever ends it, nothing is left running.
+The rule: everything that can be checked is checked before anything is started; then one loop restarts
+what has died until a signal comes, and whatever ends it, nothing is left running.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from pipeline.runtime import EnvironmentProblemError, install_stop_signal
 from pipeline.settings import PipelineSettings, given_values
 from pipeline.topics import client_properties
 
-LOOK_EVERY_S = 0.25
-"""How often the processes are looked after: a death is told, and its backoff begun, this soon."""
-ASK_EVERY_S = 2.0
-"""How often the exporter is asked once it shows the cluster; before that, at each look."""
-PATIENCE_S = 10.0
+POLL_INTERVAL_S = 0.25
+"""How often the processes are checked: a death is reported, and its backoff begun, this soon."""
+STATUS_INTERVAL_S = 2.0
+"""How often the exporter is asked once it shows the cluster; before that, at each check."""
+QUIET_START_S = 10.0
 """How long nothing may be said while everything starts."""
 SPARK_HINT = " (Spark takes 10 s to start on an idle machine, longer on a busy one)"
 ANSWER_DEADLINE_S = 5.0
-"""How long the pipeline's Kafka may take to tell its cluster's id."""
+"""How long the pipeline's Kafka may take to answer with its cluster's id."""
 _NEEDED_PACKAGES = ("kazoo", "pyspark", "pandas", "pyarrow")
 
 Say = Callable[[str], None]
@@ -110,8 +110,8 @@ class LocalRun:
         self._say = say
         self._restarter = ProcessRestarter(pipeline, fail_fast=settings.watch.fail_fast)
         self._began = time.monotonic()
-        self._ask_at = 0.0
-        self._patience_until = self._began + PATIENCE_S
+        self._next_status_at = 0.0
+        self._quiet_until = self._began + QUIET_START_S
         self._shown: ClusterSeen | None = None
         self._hint = SPARK_HINT  # said once
 
@@ -123,10 +123,10 @@ class LocalRun:
         self._say(self._first_line())
         try:
             pipeline.start(wait_broker=False)
-            while not stop.wait(LOOK_EVERY_S):
+            while not stop.wait(POLL_INTERVAL_S):
                 for line in self._restarter.step():
                     self._say(line)
-                self._ask()
+                self._show_status()
             self._say("stopping")
         finally:
             pipeline.stop()
@@ -139,23 +139,23 @@ class LocalRun:
             f"(data and logs: {pipeline.data_dir})"
         )
 
-    def _ask(self) -> None:
-        """Ask the exporter for the cluster and tell what changed."""
+    def _show_status(self) -> None:
+        """Ask the exporter for the cluster and print what changed."""
         now = time.monotonic()
-        if now < self._ask_at:
+        if now < self._next_status_at:
             return
         seen = self._pipeline.seen()
         if self._shown:
-            self._ask_at = now + ASK_EVERY_S
+            self._next_status_at = now + STATUS_INTERVAL_S
         if isinstance(seen, ClusterSeen) and (seen.live or self._shown):
-            self._tell(seen)
-        elif self._shown is None and now >= self._patience_until:
-            self._patience_until = now + PATIENCE_S
+            self._print_changes(seen)
+        elif self._shown is None and now >= self._quiet_until:
+            self._quiet_until = now + QUIET_START_S
             what = seen if isinstance(seen, str) else f"its figures are {seen.status}"
             self._say(f"not ready after {now - self._began:.0f} s: {what}{self._hint}")
             self._hint = ""
 
-    def _tell(self, seen: ClusterSeen) -> None:
+    def _print_changes(self, seen: ClusterSeen) -> None:
         before = self._shown
         self._shown = seen
         if before is None:
@@ -195,7 +195,7 @@ def own_servers(settings: AllSettings) -> str | None:
 
 
 def options_of(settings: AllSettings) -> dict[str, str]:
-    """Return what the parts are told: what the user gave, and the ports.
+    """Return the parts' settings: what the user gave, and the ports.
 
     A port is a free one only if the user said 0, because Prometheus must find it again.
     """
@@ -211,7 +211,7 @@ def options_of(settings: AllSettings) -> dict[str, str]:
 
 
 def cluster_id_of(settings: PipelineSettings) -> str | None:
-    """Return the id of the pipeline's Kafka cluster; None when it does not tell."""
+    """Return the id of the pipeline's Kafka cluster; None when it does not answer."""
     admin = AdminClient(client_properties(settings))
     try:
         answer = admin.list_topics(timeout=ANSWER_DEADLINE_S)

@@ -28,7 +28,7 @@ class MissingJarsError(StackError):
 
 
 class PortInUseError(StackError):
-    """Somebody else listens on the port that a server was told to use."""
+    """Somebody else listens on the port that a server was to use."""
 
     exit_code = ConflictError.exit_code
 
@@ -48,7 +48,7 @@ class ProcessFailedError(StackError):
     def __init__(self, name: str, exit_code: int, log_path: Path, log_tail: str) -> None:
         """Say which process ended, how, and what it logged last."""
         super().__init__(
-            _with_tail(f"{name} ended with {_exit_words(exit_code)}", log_path, log_tail)
+            _with_tail(f"{name} ended with {_exit_text(exit_code)}", log_path, log_tail)
         )
         self.name = name
         self.ended_with = exit_code
@@ -79,8 +79,8 @@ def _with_tail(what: str, log_path: Path, log_tail: str) -> str:
     return f"{what}; the end of {log_path}:\n{textwrap.indent(log_tail, '    ')}"
 
 
-def _exit_words(exit_code: int) -> str:
-    signal_base = 128  # a shell's way to tell a signal in an exit code
+def _exit_text(exit_code: int) -> str:
+    signal_base = 128  # how a shell encodes a signal in an exit code
     if exit_code > signal_base:
         return f"exit code {exit_code} (signal {exit_code - signal_base})"
     return f"exit code {exit_code}"

@@ -29,8 +29,8 @@ PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 PR_SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
 ORPHAN_GRACE_S = 3.0  # time for a JVM whose program ended to clean up after itself
 KILL_DEADLINE_S = 20.0  # a process in an uninterruptible read may take its time to die
-ORPHAN_POLL_S = 0.05  # how often to look whether orphans have gone
-LOG_CHECK_S = 5.0  # how often to look at the size of the log
+ORPHAN_POLL_S = 0.05  # how often to check whether orphans have gone
+LOG_CHECK_S = 5.0  # how often to check the size of the log
 LOG_LIMIT_BYTES = 16 << 20  # a log beyond this moves to `<log>.1`, so that disks do not fill
 EXEC_FAILED = 127  # a shell's exit code for a program that cannot be run
 ON_LINUX = sys.platform == "linux"
@@ -111,7 +111,7 @@ class Guard:
     """One program under guard: `run` returns its exit code when nothing of it is left."""
 
     def __init__(self, control: socket.socket, log_path: str, command: list[str]) -> None:
-        """Start the program and tell its pid; its output goes to our own, which is the log."""
+        """Start the program and send its pid; its output goes to our own, which is the log."""
         self._control = control
         self._log_path = log_path
         self._code: int | None = None
@@ -162,7 +162,7 @@ class Guard:
             signal_all(family(self._program), signal.SIGCONT)
 
     def _kill_everything(self) -> None:
-        """Kill until the family is empty: one that forks while we look is caught next time."""
+        """Kill until the family is empty: one that forks meanwhile is caught next time."""
         deadline = time.monotonic() + KILL_DEADLINE_S
         while (pids := family(self._program)) and time.monotonic() < deadline:
             signal_all(pids, signal.SIGKILL)

@@ -61,7 +61,7 @@ def _reserve(port: int) -> bool:
         fcntl.lockf(_lock_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except OSError:
         return False
-    _reserved.add(port)  # a port that turns out to be in use stays out of our sight, too
+    _reserved.add(port)  # a port that turns out to be in use is not tried again
     return is_free(port)
 
 

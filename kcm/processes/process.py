@@ -3,7 +3,7 @@
 A process is only ever reached through its guard (see `guard`), which owns its whole family: `kill`
 of a Spark driver ends its JVM and Python workers too, and so does the death of this process.
 Health is a callable that returns None when all is well and else what it saw, so that a wait that
-runs out of time can tell what it last saw.
+runs out of time can say what it last saw.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Process:
         self._send(b"C")
 
     def restart(self, *, wait: bool = True) -> None:
-        """Stop it if it runs, start it, and wait for its health unless told not to."""
+        """Stop it if it runs, start it, and wait for its health if `wait`."""
         self.stop()
         self.start()
         if wait:
@@ -221,5 +221,5 @@ class Process:
 
 
 def _shell_code(code: int) -> int:
-    """Return an exit code as a shell tells it, for a guard that a signal ended."""
+    """Return an exit code as a shell reports it, for a guard that a signal ended."""
     return code if code >= 0 else 128 - code

@@ -34,7 +34,7 @@ Json = dict[str, Any]
 
 
 class ApiAnswer(dict[str, Any]):
-    """An object in an answer; what it lacks is told as the exporter's, not as a fault of ours."""
+    """An object in an answer; what it lacks is reported as the exporter's fault, not as ours."""
 
     def __init__(self, found: Json, url: str) -> None:
         super().__init__(found)
@@ -42,7 +42,7 @@ class ApiAnswer(dict[str, Any]):
 
     def __missing__(self, key: str) -> NoReturn:
         raise UnreachableError(
-            f"the exporter at {self.url} tells nothing of {key!r}: it is of another release than "
+            f"the exporter at {self.url} answers without {key!r}: it is of another release than "
             "this command, or no exporter of kcm"
         )
 
@@ -63,7 +63,7 @@ class ExporterApi:
         self._within_s = within_s
         self._known: dict[str, tuple[str, Any]] = {}
         self._opener = urllib.request.build_opener(*_no_proxy_to(parts.hostname or ""))
-        self._by_proxy = _proxy_words(parts)
+        self._by_proxy = _proxy_text(parts)
 
     def get(self, path: str, **params: Any) -> Any:
         """Return what the API answers; parameters that are None or empty are left out.
@@ -126,8 +126,8 @@ class ExporterApi:
         names = self.cluster_names()
         if not names:
             raise UnreachableError(
-                f"the exporter at {self.url} shows no cluster yet; kcm watch and kcm stream tell "
-                f"why, or {self.url}/readyz"
+                f"the exporter at {self.url} shows no cluster yet; see the logs of kcm watch and "
+                f"kcm stream, or {self.url}/readyz"
             )
         if len(names) > 1:
             raise UsageError(f"which cluster? name one with --cluster: {', '.join(names)}")
@@ -156,10 +156,10 @@ class ExporterApi:
         return UnreachableError(f"the exporter at {self.url} says: {detail}")
 
     def _read(self, body: bytes) -> ApiAnswer:
-        told = json.loads(body, object_hook=functools.partial(ApiAnswer, url=self.url))
-        if not isinstance(told, ApiAnswer):
-            raise ValueError(told)  # noqa: TRY004  # the answer is a value, and a wrong one
-        return told
+        decoded = json.loads(body, object_hook=functools.partial(ApiAnswer, url=self.url))
+        if not isinstance(decoded, ApiAnswer):
+            raise ValueError(decoded)  # noqa: TRY004  # the answer is a value, and a wrong one
+        return decoded
 
     def _foreign(self) -> str:
         return (
@@ -189,8 +189,8 @@ def _is_here(host: str) -> bool:
         return host == "localhost"
 
 
-def _proxy_words(parts: urllib.parse.SplitResult) -> str:
-    """Return through whom an exporter is asked, for whoever looks why it does not answer."""
+def _proxy_text(parts: urllib.parse.SplitResult) -> str:
+    """Return through which proxy an exporter is asked, for the line that says it does not answer."""
     host = parts.hostname or ""
     proxied = parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
     is_asked = proxied and not _is_here(host)

@@ -21,7 +21,7 @@ from kcm.queries.options import (
 from kcm.queries.status_text import event_line
 from pipeline.clock import clock_ms
 
-LOOK_EVERY_S = 0.5
+POLL_INTERVAL_S = 0.5
 """How often the exporter is asked while following; an answer without news is a few bytes."""
 PAGE = 1000
 MOST = 1_000_000
@@ -73,8 +73,8 @@ def events(
     with printing():
         name = api.choose(cluster)
         path = cluster_path(name, "/events")
-        told, newer = newest(api, path, most=most, kind=kind, since=since_ms)
-        for event in told:
+        found, newer = newest(api, path, most=most, kind=kind, since=since_ms)
+        for event in found:
             _show(event, as_json=as_json)
         if follow:
             sys.stdout.flush()
@@ -89,33 +89,33 @@ def newest(
 ) -> tuple[list[Any], str | None]:
     """Return the newest events, oldest first, and after which event newer ones will come."""
     page = api.get(path, limit=min(most, PAGE), **params)
-    newer, told = page["newer"], page["events"]
-    while page["older"] is not None and len(told) < most:
-        page = api.get(path, limit=min(most - len(told), PAGE), before=page["older"], **params)
-        told = told + page["events"]
-    return told[::-1], newer
+    newer, found = page["newer"], page["events"]
+    while page["older"] is not None and len(found) < most:
+        page = api.get(path, limit=min(most - len(found), PAGE), before=page["older"], **params)
+        found = found + page["events"]
+    return found[::-1], newer
 
 
 def following(api: ExporterApi, path: str, newer: str | None, **params: Any) -> Iterator[Any]:
-    """Yield what happens, as it is told; an exporter that is away is waited for."""
+    """Yield what happens, as it is served; an exporter that is away is waited for."""
     place = newer
 
     def ask() -> list[Any]:
         nonlocal place
-        told, at = [], place
+        found, at = [], place
         while True:
             if at is None:
                 page, at = newest(api, path, most=PAGE, **params)
             else:
                 answer = api.get(path, after=at, limit=PAGE, **params)
                 page, at = answer["events"], answer["newer"]
-            told += page
+            found += page
             if len(page) < PAGE:
-                place = at  # only now: what was told before an error is told again
-                return told
+                place = at  # only now: what was served before an error is served again
+                return found
 
-    for told in poll(ask, every_s=LOOK_EVERY_S, begun=True):
-        yield from told
+    for found in poll(ask, every_s=POLL_INTERVAL_S, begun=True):
+        yield from found
 
 
 def _show(event: Any, *, as_json: bool) -> None:

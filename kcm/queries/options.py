@@ -1,8 +1,8 @@
 """What the commands that ask the exporter share: their options, how they print, how they wait.
 
-The rule: a table for whoever sits at a terminal, plain text for a pipe, JSON for programs; text
+The rule: a table for a terminal, plain text for a pipe, JSON for programs; text
 from a cluster is data, neither markup nor steering the terminal; and figures that are not live are
-told as such before them.
+announced as such before them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXPORTER_VARIABLE = "KCM_EXPORTER"
 PIPE_WIDTH = 1000
 """Columns where no terminal limits them: a line is never broken for a program that reads it."""
 COMPLETED_WITHIN_S = 0.5
-"""How long whoever presses the Tab key may have to wait."""
+"""How long the Tab key may take to answer."""
 _DURATION = re.compile(r"([0-9]{1,6})(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -89,7 +89,7 @@ def print_json(body: Any, *, indent: int | None = 2) -> None:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Print, and take it as enough when whoever reads it goes away."""
+    """Print, and end quietly when the output is closed."""
     try:
         yield
         sys.stdout.flush()
@@ -98,26 +98,26 @@ def printing() -> Iterator[None]:
 
 
 def discard_output() -> None:
-    """Write to nowhere from now on, so that Python ends without a complaint."""
+    """Discard the output from now on, so that Python ends without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def doubt(answer: dict[str, Any], now_ms: int) -> str | None:
+def not_live_warning(answer: dict[str, Any], now_ms: int) -> str | None:
     """Return in one line why an answer's figures are not to be trusted; None: they are live."""
-    verdict = answer["completeness"]
-    if verdict["status"] == "live":
+    completeness = answer["completeness"]
+    if completeness["status"] == "live":
         return None
-    since = "" if verdict["since"] is None else f" for {ago(verdict['since'], now_ms)}"
-    by = "" if verdict["stage"] is None else f", by the {verdict['stage']}"
+    since = "" if completeness["since"] is None else f" for {ago(completeness['since'], now_ms)}"
+    by = "" if completeness["stage"] is None else f", by the {completeness['stage']}"
     return printable(
-        f"the figures of {answer['name']} are {verdict['status']}{since}{by}: what follows is what "
-        "was known last, not what is true now; kcm status tells more"
+        f"the figures of {answer['name']} are {completeness['status']}{since}{by}: what follows is what "
+        "was known last, not what is true now; see kcm status"
     )
 
 
-def print_doubt(answer: dict[str, Any], *, as_json: bool) -> None:
-    """Print the doubt about an answer before it, beside the JSON on standard error."""
-    line = doubt(answer, clock_ms())
+def print_not_live_warning(answer: dict[str, Any], *, as_json: bool) -> None:
+    """Print before an answer that its figures are not live; beside JSON, on standard error."""
+    line = not_live_warning(answer, clock_ms())
     if line is None:
         return
     if as_json:
@@ -133,10 +133,10 @@ def poll(
     on_unreachable: Callable[[KcmError], None] | None = None,
     begun: bool = False,
 ) -> Iterator[T]:
-    """Yield what is told, again and again; an exporter that goes away is waited for.
+    """Yield the answer, again and again; an exporter that goes away is waited for.
 
-    The first answer must come, unless it has begun before. `on_away` hears of each absence once;
-    None: it is told on standard error.
+    The first answer must come, unless it has begun before. `on_unreachable` gets the error of each absence once;
+    None: it is printed on standard error.
     """
     away = False
     while True:

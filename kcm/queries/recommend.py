@@ -20,8 +20,8 @@ from kcm.queries.options import (
     Cluster,
     Exporter,
     console,
-    print_doubt,
     print_json,
+    print_not_live_warning,
     printing,
 )
 from kcm.queries.recommended import read_recommended
@@ -52,7 +52,7 @@ def recommend(
     chunk: ChunkNumber = None,
     as_json: AsElectionFile = False,
 ) -> int:
-    """Tell which preferred elections to run, and what they would mend.
+    """Print which preferred elections to run, and what they would mend.
 
     Examples: kcm recommend, kcm recommend --broker 3 --json > election.json
 
@@ -63,59 +63,59 @@ def recommend(
     with printing():
         path = cluster_path(api.choose(cluster), "/recommendations")
         if as_json:
-            told = read_recommended(api, path, broker, chunk)
-            print_doubt(told.first, as_json=True)
-            if not told.partitions:
+            answer = read_recommended(api, path, broker, chunk)
+            print_not_live_warning(answer.first, as_json=True)
+            if not answer.partitions:
                 sys.stderr.write("kcm: nothing to elect\n")
-            print_json(told.election(), indent=None)
+            print_json(answer.election(), indent=None)
         else:
             if chunk is None:  # the first one shows what all would mend
                 first = api.get(path, broker=broker, limit=1)
                 chunks = first["chunks"]
             else:
                 first, chunks = read_recommended(api, path, broker, chunk)
-            print_doubt(first, as_json=False)
+            print_not_live_warning(first, as_json=False)
             given = _given(exporter=exporter, cluster=cluster, broker=broker)
             # Commands are there to be copied: a line that is too long runs over, unbroken.
-            console().print(words(first, chunks, chunk, given), soft_wrap=True)
+            console().print(recommendation_text(first, chunks, chunk, given), soft_wrap=True)
     return 0
 
 
-def words(
-    told: dict[str, Any], chunks: list[dict[str, Any]], chunk: int | None, given: list[str]
+def recommendation_text(
+    answer: dict[str, Any], chunks: list[dict[str, Any]], chunk: int | None, given: list[str]
 ) -> RenderableType:
     """Return a recommendation for the eye: `chunks` of it, and how to run it as it was asked for."""
-    count = told["partition_count"]
-    parts: list[RenderableType] = [Text(_summary(told), style="bold" if count else "")]
-    if told["brokers"]:
-        parts.append(_brokers(told["brokers"]))
+    count = answer["partition_count"]
+    parts: list[RenderableType] = [Text(_summary(answer), style="bold" if count else "")]
+    if answer["brokers"]:
+        parts.append(_brokers(answer["brokers"]))
     for shown in chunks[:1]:
         named = shown["election"]["partitions"]
         names = ", ".join(f"{p['topic']}-{p['partition']}" for p in named[:SHOWN])
         left = (count if chunk is None else shown["partition_count"]) - SHOWN
         more = f" and {left} more" if left > 0 else ""
-        of = "" if chunk is None else f" (chunk {chunk} of {told['chunk_count']})"
+        of = "" if chunk is None else f" (chunk {chunk} of {answer['chunk_count']})"
         parts.append(Text(printable(f"elect       {names}{more}{of}")))
-    for blocked in told["blocked"]:
+    for blocked in answer["blocked"]:
         reason = blocked["reason"].replace("_", " ")
         names = ", ".join(f"{p['topic']}-{p['partition']}" for p in blocked["examples"][:3])
         line = f"cannot be   {blocked['partition_count']}: preferred replica {reason} ({names})"
         parts.append(Text(printable(line), style="bold yellow"))
-    parts.append(Text(_next(told["next_rebalance"])))
-    parts += map(Text, _triggered(told.get("triggered")))
-    if count and told["completeness"]["status"] == "live":
-        parts.append(Text(printable(f"run         {command(told, chunk, given)}")))
+    parts.append(Text(_next(answer["next_rebalance"])))
+    parts += map(Text, _triggered(answer.get("triggered")))
+    if count and answer["completeness"]["status"] == "live":
+        parts.append(Text(printable(f"run         {command(answer, chunk, given)}")))
     return Group(*parts)
 
 
-def command(told: dict[str, Any], chunk: int | None, given: list[str]) -> str:
+def command(answer: dict[str, Any], chunk: int | None, given: list[str]) -> str:
     """Return what runs it: `kcm elect`, which goes chunk by chunk, or Kafka's tool for one."""
-    if chunk is None and told["chunk_count"] > 1:
-        servers = _servers(told["command"])
+    if chunk is None and answer["chunk_count"] > 1:
+        servers = _servers(answer["command"])
         return shlex.join(["kcm", "elect", "--bootstrap-servers", servers, *given])
     only = [] if chunk is None else ["--chunk", str(chunk)]
     asked = shlex.join(["kcm", "recommend", *given, *only, "--json"])
-    return f"{asked} > election.json && {told['command']}"
+    return f"{asked} > election.json && {answer['command']}"
 
 
 def _given(*, exporter: str, cluster: str | None, broker: int | None) -> list[str]:
@@ -134,14 +134,14 @@ def _servers(of_kafkas_tool: str) -> str:
     return given[at] if at < len(given) else "HOST:PORT"
 
 
-def _summary(told: dict[str, Any]) -> str:
-    count, chunks = told["partition_count"], told["chunk_count"]
+def _summary(answer: dict[str, Any]) -> str:
+    count, chunks = answer["partition_count"], answer["chunk_count"]
     if not count:
-        return f"nothing to elect; imbalance {told['imbalance_before']}"
-    of = "" if told["broker"] is None else f" of broker {told['broker']}"
+        return f"nothing to elect; imbalance {answer['imbalance_before']}"
+    of = "" if answer["broker"] is None else f" of broker {answer['broker']}"
     return (
         f"{count} preferred election{'' if count == 1 else 's'} would take the imbalance{of} from "
-        f"{told['imbalance_before']} to {told['imbalance_after']}"
+        f"{answer['imbalance_before']} to {answer['imbalance_after']}"
         f"{f', in {chunks} chunks' if chunks > 1 else ''}"
     )
 
@@ -175,7 +175,7 @@ def _next(planned: dict[str, Any]) -> str:
 
 
 def _triggered(triggered: dict[str, Any] | None) -> Iterator[str]:
-    """Yield what the monitor has told of its own accord, and how the last election did.
+    """Yield what the monitor has recommended by itself, and how the last election did.
 
     None: an exporter of before that.
     """

@@ -1,7 +1,7 @@
 """The recommendation whole, page by page: for Kafka's own tool, and for `kcm elect`.
 
 The rule: all pages are of one moment. Where the cluster has moved on between two of them, the
-exporter refuses to go on or tells another count, and all is asked for anew.
+exporter refuses to go on or reports another count, and all is read anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TRIES = 5
 
 
 class RecommendedElections(NamedTuple):
-    """What is recommended, and the first page, which tells what it would mend."""
+    """What is recommended, and the first page, which says what it would mend."""
 
     first: dict[str, Any]
     chunks: list[dict[str, Any]]
@@ -44,9 +44,9 @@ def read_recommended(
 ) -> RecommendedElections:
     """Return all chunks of one moment, or one of them alone; raises KcmError."""
     for _ in range(TRIES):
-        told = _read_once(api, path, broker, chunk)
-        if told is not None:
-            return told
+        found = _read_once(api, path, broker, chunk)
+        if found is not None:
+            return found
     raise UnreachableError(
         f"the cluster moved on {TRIES} times while the recommendation was read; try again"
     )

@@ -25,7 +25,7 @@ from kcm.queries.status_text import MOST_PARTITIONS, fleet, screen
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError
 
-LOOK_EVERY_S = 1.0
+POLL_INTERVAL_S = 1.0
 MOST_BROKERS = 1000
 ABNORMAL = ("offline", "under-min-isr", "under-replicated")
 """What is listed on the screen, the worst first."""
@@ -36,7 +36,7 @@ def status(
     exporter: Exporter = DEFAULT_URL,
     cluster: Cluster = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Refresh every second, until Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -50,32 +50,32 @@ def status(
     with printing():
         if watch:
             _watch(api, cluster, as_json=as_json)
-        told = look(api, cluster)
+        answer = read_status(api, cluster)
         if as_json:
-            print_json(told)
+            print_json(answer)
         else:
-            console().print(shown(told, clock_ms()), crop=False)
+            console().print(shown(answer, clock_ms()), crop=False)
     return 0
 
 
-def look(api: ExporterApi, cluster: str | None) -> Any:
-    """Return what the API tells: of one cluster, or (no name, and several) of all in short."""
+def read_status(api: ExporterApi, cluster: str | None) -> Any:
+    """Return the API's answer: of one cluster, or (no name, and several) of all in short."""
     if cluster is None:
         clusters = api.get("/clusters")["clusters"]
         if len(clusters) > 1:
             return {"clusters": clusters}
     name = api.choose(cluster)
-    told = api.get(cluster_path(name))
+    answer = api.get(cluster_path(name))
     brokers = api.pages(cluster_path(name, "/brokers"), "brokers", most=MOST_BROKERS)
-    more = {"brokers": list(brokers), "abnormal": _abnormal(api, name, told["counts"])}
-    return ApiAnswer({**told, **more}, api.url)
+    more = {"brokers": list(brokers), "abnormal": _abnormal(api, name, answer["counts"])}
+    return ApiAnswer({**answer, **more}, api.url)
 
 
-def shown(told: Any, now_ms: int) -> RenderableType:
-    """Return what was told, for the eye."""
-    if "clusters" in told:
-        return fleet(told["clusters"])
-    return screen(told, told["abnormal"], now_ms)
+def shown(answer: Any, now_ms: int) -> RenderableType:
+    """Return an answer, for the eye."""
+    if "clusters" in answer:
+        return fleet(answer["clusters"])
+    return screen(answer, answer["abnormal"], now_ms)
 
 
 def _abnormal(api: ExporterApi, cluster: str, counts: dict[str, int]) -> list[Any]:
@@ -104,20 +104,22 @@ def _watch(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
             line = Text(f"{error}; waiting for it", style="bold red")
             live.update(line, refresh=True)
 
-        for told in poll(
-            lambda: look(api, cluster), every_s=LOOK_EVERY_S, on_unreachable=on_unreachable
+        for answer in poll(
+            lambda: read_status(api, cluster),
+            every_s=POLL_INTERVAL_S,
+            on_unreachable=on_unreachable,
         ):
-            live.update(shown(told, clock_ms()), refresh=True)
+            live.update(shown(answer, clock_ms()), refresh=True)
 
 
 def _repeat(api: ExporterApi, cluster: str | None, *, as_json: bool) -> None:
     """Print it whenever it has changed; returns never."""
     before = None
-    for told in poll(lambda: look(api, cluster), every_s=LOOK_EVERY_S):
-        if told != before:
-            before = told
+    for answer in poll(lambda: read_status(api, cluster), every_s=POLL_INTERVAL_S):
+        if answer != before:
+            before = answer
             if as_json:
-                print_json(told, indent=None)
+                print_json(answer, indent=None)
             else:
-                console().print(shown(told, clock_ms()), "", crop=False)
+                console().print(shown(answer, clock_ms()), "", crop=False)
             sys.stdout.flush()

@@ -1,7 +1,7 @@
 """The state of a cluster, and of a fleet, on one screen.
 
 The rule: what is wrong stands first and in red, what is well is counted. Whether the figures can be
-trusted is told before them.
+trusted is said before them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcm.cli.text import printable, time_text
 from kcm.queries.options import ago
 
 MOST_BROKERS = 30
-"""Rows of brokers on one screen; those that need a look come first."""
+"""Rows of brokers on one screen; those that are not well come first."""
 MOST_PARTITIONS = 8
 """Abnormal partitions that are listed."""
 MOST_EVENTS = 8
@@ -54,16 +54,16 @@ def fleet(clusters: Sequence[Json]) -> RenderableType:
     return table
 
 
-def screen(told: Json, partitions: Sequence[Json], now_ms: int) -> RenderableType:
-    """Return one cluster; `told` is the API's answer with the brokers' safety in it."""
-    parts: list[RenderableType] = [_head(told, now_ms), _figures(told["counts"])]
-    parts += [Text(), _brokers(told["brokers"], now_ms)]
+def screen(answer: Json, partitions: Sequence[Json], now_ms: int) -> RenderableType:
+    """Return one cluster; `answer` is the API's, with the brokers' safety in it."""
+    parts: list[RenderableType] = [_head(answer, now_ms), _figures(answer["counts"])]
+    parts += [Text(), _brokers(answer["brokers"], now_ms)]
     if partitions:
         parts += [Text(), *map(_partition, partitions[:MOST_PARTITIONS])]
         if len(partitions) > MOST_PARTITIONS:
             parts.append(Text("... and more; kcm status --json lists them"))
-    if told["events"]:
-        parts += [Text(), *(Text(event_line(e)) for e in reversed(told["events"][:MOST_EVENTS]))]
+    if answer["events"]:
+        parts += [Text(), *(Text(event_line(e)) for e in reversed(answer["events"][:MOST_EVENTS]))]
     return Group(*parts)
 
 
@@ -102,22 +102,22 @@ def _badness(cluster: Json) -> tuple[Any, ...]:
     )
 
 
-def _head(told: Json, now_ms: int) -> Text:
-    text = Text(f"cluster     {printable(told['name'])}: figures are ")
-    verdict = told["completeness"]
+def _head(answer: Json, now_ms: int) -> Text:
+    text = Text(f"cluster     {printable(answer['name'])}: figures are ")
+    verdict = answer["completeness"]
     status = verdict["status"]
     text.append(status, style=_STATUS_STYLES.get(status, _DOUBTFUL))
     if status != "live":
         since, stage = verdict["since"], verdict["stage"]
         text.append("" if since is None else f" for {ago(since, now_ms)}")
         text.append("" if stage is None else f", by the {stage}")
-        reason = told["log"]["incomplete_reason"]
+        reason = answer["log"]["incomplete_reason"]
         text.append(f" ({printable(reason)})" if reason else "")
     proven = verdict["verified_at"]
     text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
     text.append("\ncontroller  ")
-    _controller(text, told, now_ms)
-    _incident(text, told.get("incidents") or {}, now_ms)
+    _controller(text, answer, now_ms)
+    _incident(text, answer.get("incidents") or {}, now_ms)
     return text
 
 
@@ -134,8 +134,8 @@ def _incident(text: Text, incidents: Json, now_ms: int) -> None:
         )
 
 
-def _controller(text: Text, told: Json, now_ms: int) -> None:
-    controller = told["controller"]
+def _controller(text: Text, answer: Json, now_ms: int) -> None:
+    controller = answer["controller"]
     if controller["id"] < 0:
         vacant = controller["vacant_since"]
         since = "" if vacant is None else f" for {ago(vacant, now_ms)}"
@@ -146,7 +146,7 @@ def _controller(text: Text, told: Json, now_ms: int) -> None:
         text.append("" if elected is None else f" for {ago(elected, now_ms)}")
     epoch = "not known" if controller["epoch"] is None else controller["epoch"]
     text.append(f", epoch {epoch}, {controller['elections']} elections")
-    verdict = told["writes_due"]["verdict"]
+    verdict = answer["writes_due"]["verdict"]
     style = {"ghost": _BAD, "slow": _DOUBTFUL}.get(verdict, "")
     text.append("; its work: ")
     text.append(verdict.replace("_", " "), style=style)
@@ -199,12 +199,12 @@ def _safety(broker: Json) -> Text:
         return Text("not known", style=_DOUBTFUL) if broker["live"] else Text("-")
     if safety["safe"]:
         return Text("yes")
-    told = [
+    reasons = [
         f"{safety[name]} {words}"
         for name, words in (("offline", "offline"), ("under_min_isr", "under min ISR"))
         if safety[name]
     ]
-    return Text(f"NO: {', '.join(told)}", style=_DOUBTFUL)
+    return Text(f"NO: {', '.join(reasons)}", style=_DOUBTFUL)
 
 
 def _partition(partition: Json) -> Text:

@@ -21,8 +21,8 @@ from kcm.queries.options import (
     Cluster,
     Exporter,
     console,
-    print_doubt,
     print_json,
+    print_not_live_warning,
     printing,
 )
 
@@ -52,39 +52,43 @@ def what_if(
     check: CheckSafe = False,
     as_json: AsJson = False,
 ) -> int:
-    """Tell what would break if brokers were lost, or stopped, now.
+    """Print what would break if brokers were lost, or stopped, now.
 
     Examples: kcm what-if, kcm what-if --lose-broker 3, kcm what-if --lose-rack r1 --check && systemctl stop kafka
 
     Without a broker or a rack: each live broker alone. A partition that another replica can lead does not break. Figures that
-    are not live (kcm status) prove nothing: that is told first, and --check says no.
+    are not live (kcm status) prove nothing: that is printed first, and --check says no.
     """
     api = ExporterApi(exporter)
     is_safe = False  # unless it was seen to be
     with printing():
         path = cluster_path(api.choose(cluster), "/what-if")
         each = None if lose_broker or lose_rack else "broker"
-        told = api.get(path, lose_broker=lose_broker, lose_rack=lose_rack, each=each)
-        is_safe = proves_safe(told)
-        print_doubt(told, as_json=as_json)
+        answer = api.get(path, lose_broker=lose_broker, lose_rack=lose_rack, each=each)
+        is_safe = proves_safe(answer)
+        print_not_live_warning(answer, as_json=as_json)
         if as_json:
-            print_json(told)
+            print_json(answer)
         else:
-            is_live = told["completeness"]["status"] == "live"
-            shown = table(told, live=is_live) if each else words(told["losses"][0], live=is_live)
+            is_live = answer["completeness"]["status"] == "live"
+            shown = (
+                table(answer, live=is_live)
+                if each
+                else loss_text(answer["losses"][0], live=is_live)
+            )
             console().print(shown, crop=False)
     return NOT_SO if check and not is_safe else 0
 
 
-def proves_safe(told: dict[str, Any]) -> bool:
-    """Tell whether live figures show of some loss, and of each that was asked, that it is safe."""
-    verdicts = [loss["safe"] for loss in told["losses"]]
-    is_live = told["completeness"]["status"] == "live"
+def proves_safe(answer: dict[str, Any]) -> bool:
+    """Return whether live figures show of some loss, and of each in the answer, that it is safe."""
+    verdicts = [loss["safe"] for loss in answer["losses"]]
+    is_live = answer["completeness"]["status"] == "live"
     return is_live and bool(verdicts) and all(verdict is True for verdict in verdicts)
 
 
-def words(loss: dict[str, Any], *, live: bool) -> RenderableType:
-    """Return one loss for the eye: the verdict, the reasons, what else happens."""
+def loss_text(loss: dict[str, Any], *, live: bool) -> RenderableType:
+    """Return one loss as text: whether it is safe, the reasons, what else happens."""
     many = len(loss["brokers"]) != 1
     who = f"broker{'s' if many else ''} {', '.join(map(str, loss['brokers']))}"
     if loss["racks"]:
@@ -101,9 +105,9 @@ def words(loss: dict[str, Any], *, live: bool) -> RenderableType:
     return Group(head, *lines, *(Text(f"  {note}") for note in loss["notes"]))
 
 
-def table(told: dict[str, Any], *, live: bool) -> RenderableType:
+def table(answer: dict[str, Any], *, live: bool) -> RenderableType:
     """Return each broker's loss, a row each, those that are not safe first."""
-    losses = sorted(told["losses"], key=lambda loss: (loss["safe"] is True, loss["brokers"]))
+    losses = sorted(answer["losses"], key=lambda loss: (loss["safe"] is True, loss["brokers"]))
     if not losses:
         return Text("no broker is live: nothing to stop", style="bold yellow")
     shown = PlainTable(

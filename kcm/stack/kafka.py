@@ -193,7 +193,7 @@ class ZooKeeperModeBroker(Broker):
             try:
                 sessions = four_letter_word(host, port, "dump")
             except OSError:
-                return  # no ZooKeeper there, or one that does not tell: the broker will say so
+                return  # no ZooKeeper there, or one that does not answer: the broker will say so
             if znode not in sessions.split():
                 return
             if time.monotonic() >= deadline:

@@ -25,7 +25,7 @@ class ProbeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BrokersSeen:
-    """What a broker tells of its cluster: the live brokers' ids and the controller's (-1 none)."""
+    """What a broker knows of its cluster: the live brokers' ids and the controller's (-1 none)."""
 
     broker_ids: frozenset[int]
     controller_id: int

@@ -45,7 +45,7 @@ def screen(board: StoryState) -> NotingScreen:
 @pytest.fixture(scope="session")
 def outcomes(scene: Scene, board: StoryState, screen: NotingScreen) -> list[StepOutcome]:
     """The demo's story, told once: what each step came to."""
-    Storyteller(scene, board, screen, FAST).tell()
+    Storyteller(scene, board, screen, FAST).run()
     return board.outcomes
 
 

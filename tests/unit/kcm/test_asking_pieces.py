@@ -10,7 +10,7 @@ import pytest
 
 from kcm.cli.event_text import event_text
 from kcm.queries.api_client import ApiAnswer, ExporterApi
-from kcm.queries.options import console, doubt, poll
+from kcm.queries.options import console, not_live_warning, poll
 from kcm.queries.recommend import command
 from kcm.queries.what_if import proves_safe
 from pipeline.runtime import UnreachableError, UsageError
@@ -48,8 +48,8 @@ def test_safe_is_what_live_figures_prove(answer: dict[str, Any], safe: bool) -> 
 
 def test_figures_that_are_not_live_are_told_as_such() -> None:
     """With how long, and because of whom; live ones are not spoken of."""
-    assert doubt(told(True), 15 * HOUR_MS) is None
-    line = doubt(told(True, status="blind"), 15 * HOUR_MS)
+    assert not_live_warning(told(True), 15 * HOUR_MS) is None
+    line = not_live_warning(told(True, status="blind"), 15 * HOUR_MS)
     assert line is not None
     assert line.startswith("the figures of prod are blind for 15 h, by the watcher: ")
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_a_cluster_is_refused_before_it_is_asked_for(name: str) -
 
 def test_what_an_answer_lacks_is_told_as_the_exporters() -> None:
     """Its address, what is missing, and the likely cause."""
-    with pytest.raises(UnreachableError, match="http://h tells nothing of 'counts'"):
+    with pytest.raises(UnreachableError, match="http://h answers without 'counts'"):
         ApiAnswer({"name": "prod"}, "http://h")["counts"]
 
 

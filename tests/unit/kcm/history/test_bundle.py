@@ -262,7 +262,7 @@ def test_missing_events_are_told() -> None:
     told = events_of(history)
     empty = IncidentEvents("prod", from_ms=0, to_ms=10**15)
     assert empty.missing("kcm.events", is_cut=True) == [
-        "kcm.events has no event of the cluster: the fold has told none"
+        "kcm.events has no event of the cluster: the fold has published none"
     ]
     earliest = min(event.at for event in told)
     for from_ms, is_cut, count in ((earliest - 1, True, 1), (earliest, True, 0), (0, False, 0)):
@@ -275,7 +275,7 @@ def test_missing_events_are_told() -> None:
         events.take(encode_event(record))
     assert events.missing("kcm.events", is_cut=False) == [
         "1 events cannot be read",
-        "the events are of 2 lineages: a later one tells again what an earlier one told",
+        "the events are of 2 lineages: a later one publishes again what an earlier one published",
     ]
 
 
