@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import Future
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError
 
 from pipeline import topic_probe
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_probe import TopicProbe, TopicsAnswer
 from pipeline.topics import EnsuredTopics, topic_names
+from tests.support.kafka_client import Admin
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -24,40 +20,11 @@ DEADLINE_S = 20.0
 ASKED_AT = 1_000
 
 
-class Admin:
-    """Stands for confluent-kafka's AdminClient: offsets are 10 and 11, timestamps 5 and none."""
-
-    def __init__(self) -> None:
-        self.ids: Mapping[str, str] | KafkaError = dict(TOPICS.ids)
-
-    def list_offsets(
-        self, wanted: Mapping[TopicPartition, Any], request_timeout: float
-    ) -> dict[TopicPartition, Future[Any]]:
-        """Answer for each partition that is asked for."""
-        assert request_timeout > 0
-        return {place: _answered(place.partition) for place in wanted}
-
-
-def _answered(partition: int) -> Future[Any]:
-    future: Future[Any] = Future()
-    timestamp = -1 if partition else 5
-    future.set_result(SimpleNamespace(offset=10 + partition, timestamp=timestamp))
-    return future
-
-
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
-    """Return the brokers of this test."""
-    made = Admin()
-
-    def ids(asked: Admin, names: object) -> Mapping[str, str]:
-        assert names == NAMES
-        if isinstance(asked.ids, KafkaError):
-            raise KafkaException(asked.ids)
-        return asked.ids
-
+    """Return the brokers of this test: the second partition of each topic is empty."""
+    made = Admin(TOPICS.ids, empty_partition=1)
     monkeypatch.setattr(topic_probe, "AdminClient", lambda _properties, logger: logger or made)
-    monkeypatch.setattr(topic_probe, "topic_ids", ids)
     return made
 
 
@@ -104,14 +71,14 @@ def test_a_topic_that_is_gone_has_neither_id_nor_ends(admin: Admin) -> None:
 
 def test_brokers_that_are_away_are_asked_again(admin: Admin) -> None:
     """The reason stands until they answer; the last answer stays."""
-    admin.ids = KafkaError(KafkaError._TRANSPORT, "Connection refused")
+    admin.down = KafkaError(KafkaError._TRANSPORT, "Connection refused")
     asking = probe()
     asking.thread.start()
     wait_until(
         lambda: asking.failure, lambda seen: seen == "Connection refused", deadline_s=DEADLINE_S
     )
     assert asking.answer is None
-    admin.ids = dict(TOPICS.ids)
+    admin.down = None
     wait_until(lambda: asking.failure, lambda seen: seen is None, deadline_s=DEADLINE_S)
     asking.thread.close(DEADLINE_S)
     assert asking.answer is not None

@@ -3,132 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError
 
-from pipeline import topic_reader
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
 from pipeline.topic_records import Extent, Notice, Place
+from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 TOPIC = "kcm.changes"
 PLACE: Place = (TOPIC, 0)
 OTHER: Place = (TOPIC, 1)
-EOF_CODE = KafkaError._PARTITION_EOF
-CUT_CODE = KafkaError._AUTO_OFFSET_RESET
-AWAY_CODE = KafkaError._TRANSPORT
-
-
-class Message:
-    """A record, or an error of a partition, as the client hands it over."""
-
-    def __init__(self, place: Place, offset: int, code: int | None = None) -> None:
-        self._place = place
-        self._offset = offset
-        self._error = None if code is None else KafkaError(code, f"error {code}")
-
-    def topic(self) -> str:
-        """Return the topic."""
-        return self._place[0]
-
-    def partition(self) -> int:
-        """Return the partition."""
-        return self._place[1]
-
-    def offset(self) -> int:
-        """Return the offset."""
-        return self._offset
-
-    def key(self) -> bytes:
-        """Return the key."""
-        return b"k"
-
-    def value(self) -> bytes:
-        """Return the value: its offset."""
-        return str(self._offset).encode()
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return no timestamp."""
-        return 0, -1
-
-    def error(self) -> KafkaError | None:
-        """Return the error."""
-        return self._error
-
-
-class Client:
-    """Stands for confluent-kafka's Consumer: answers in the order of a script."""
-
-    def __init__(
-        self,
-        *polls: list[Message] | KafkaError,
-        ends: tuple[int | tuple[int, int] | None, ...] = (),
-        partitions: int = 1,
-        metadata_error: int | None = None,
-    ) -> None:
-        self.polls = list(polls)
-        self.ends = list(ends)
-        self.partitions = partitions
-        self.metadata_error = metadata_error
-        self.assigned: list[dict[Place, int]] = []
-        self.closed = 0
-        self.error_cb: Callable[[KafkaError], None] = lambda _: None
-
-    def assign(self, places: list[TopicPartition]) -> None:
-        """Note what is assigned."""
-        self.assigned.append({(each.topic, each.partition): each.offset for each in places})
-
-    def poll(self, _timeout: float) -> Message | None:
-        """Give the first message of the next answer; its rest is consumed at once."""
-        answer = self.polls.pop(0) if self.polls else []
-        if isinstance(answer, KafkaError):
-            self.error_cb(answer)
-            return None
-        self._rest = answer[1:]
-        return answer[0] if answer else None
-
-    def consume(self, _most: int, timeout: float) -> list[Message]:
-        """Give the rest of the answer."""
-        assert timeout == 0
-        return self._rest
-
-    def list_topics(self, topic: str, timeout: float) -> Any:
-        """Give the metadata of one topic."""
-        assert timeout > 0
-        error = None if self.metadata_error is None else KafkaError(self.metadata_error)
-        found = SimpleNamespace(error=error, partitions=dict.fromkeys(range(self.partitions)))
-        return SimpleNamespace(topics={topic: found})
-
-    def get_watermark_offsets(self, _place: object, timeout: float) -> tuple[int, int] | None:
-        """Give the next answer; the last one again and again."""
-        assert timeout > 0
-        answer = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
-        if isinstance(answer, int):
-            raise KafkaException(KafkaError(answer))
-        return answer
-
-    def close(self) -> None:
-        """Count it."""
-        self.closed += 1
 
 
 @pytest.fixture
 def open_reader(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], RecordReader]:
-    """Return what makes a reader of a scripted client, with short waits."""
-    monkeypatch.setattr(topic_reader, "_RETRY_S", 0.001)
+    """Return what makes a reader of a scripted client."""
 
     def made(client: Client) -> RecordReader:
-        def consumer(properties: dict[str, Any]) -> Client:
-            client.error_cb = properties["error_cb"]
-            return client
-
-        monkeypatch.setattr(topic_reader, "Consumer", consumer)
+        use_client(monkeypatch, client)
         return RecordReader(load(PipelineSettings, bootstrap_servers="kafka:9092"), "test")
 
     return made
@@ -269,7 +166,7 @@ def test_a_follower_is_told_of_everything(open_reader: Open) -> None:
     reader.follow([PLACE, OTHER], {PLACE: 3})
     assert client.assigned == [{PLACE: 3, OTHER: -2}]
     batch = reader.poll(0)
-    assert [record.value for record in batch.records] == [b"3"]
+    assert [record.offset for record in batch.records] == [3]
     assert batch.at_end == [OTHER]
     assert batch.notices == [Notice(ReadTrouble.CUT, PLACE, f"error {CUT_CODE}")]
     assert reader.next_offset == {PLACE: 4, OTHER: 8}

@@ -1,0 +1,178 @@
+"""Kafka clients that answer by a script: for what no healthy broker ever answers.
+
+The rule: they stand at the edge, in place of confluent-kafka's classes, so all of our code runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+
+from pipeline import topic_reader
+from pipeline.topic_records import Place
+
+EOF_CODE = KafkaError._PARTITION_EOF
+CUT_CODE = KafkaError._AUTO_OFFSET_RESET
+AWAY_CODE = KafkaError._TRANSPORT
+
+
+class Message:
+    """A record, or an error of a partition, as the client hands it over."""
+
+    def __init__(
+        self,
+        place: Place,
+        offset: int,
+        code: int | None = None,
+        *,
+        key: bytes | None = b"k",
+        value: bytes | None = b"v",
+    ) -> None:
+        self._place = place
+        self._offset = offset
+        self._key = key
+        self._value = value
+        self._error = None if code is None else KafkaError(code, f"error {code}")
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self._place[0]
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._place[1]
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._offset
+
+    def key(self) -> bytes | None:
+        """Return the key."""
+        return self._key
+
+    def value(self) -> bytes | None:
+        """Return the value."""
+        return self._value
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return no timestamp."""
+        return 0, -1
+
+    def error(self) -> KafkaError | None:
+        """Return the error."""
+        return self._error
+
+
+class Client:
+    """Stands for confluent-kafka's Consumer: answers in the order of a script.
+
+    `polls` are messages that come together, or an error of a broker; `ends` are the answers to the
+    question where a partition begins and ends, a number being the code of an error.
+    """
+
+    def __init__(
+        self,
+        *polls: list[Message] | KafkaError,
+        ends: tuple[int | tuple[int, int] | None, ...] = (),
+        partitions: int = 1,
+        metadata_error: int | None = None,
+    ) -> None:
+        self.polls = list(polls)
+        self.ends = list(ends)
+        self.partitions = partitions
+        self.metadata_error = metadata_error
+        self.assigned: list[dict[Place, int]] = []
+        self.closed = 0
+        self.error_cb: Callable[[KafkaError], None] = lambda _: None
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        """Note what is assigned."""
+        self.assigned.append({(each.topic, each.partition): each.offset for each in places})
+
+    def poll(self, _timeout: float) -> Message | None:
+        """Give the first message of the next answer; its rest is consumed at once."""
+        answer = self.polls.pop(0) if self.polls else []
+        if isinstance(answer, KafkaError):
+            self.error_cb(answer)
+            return None
+        self._rest = answer[1:]
+        return answer[0] if answer else None
+
+    def consume(self, _most: int, timeout: float) -> list[Message]:
+        """Give the rest of the answer."""
+        assert timeout == 0
+        return self._rest
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        """Give the metadata of one topic."""
+        assert timeout > 0
+        error = None if self.metadata_error is None else KafkaError(self.metadata_error)
+        found = SimpleNamespace(error=error, partitions=dict.fromkeys(range(self.partitions)))
+        return SimpleNamespace(topics={topic: found})
+
+    def get_watermark_offsets(self, _place: object, timeout: float) -> tuple[int, int] | None:
+        """Give the next answer; the last one again and again."""
+        assert timeout > 0
+        answer = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        if isinstance(answer, int):
+            raise KafkaException(KafkaError(answer))
+        return answer
+
+    def close(self) -> None:
+        """Count it."""
+        self.closed += 1
+
+
+class Admin:
+    """Stands for confluent-kafka's AdminClient. Ends are 10 + partition, the newest record's time 5."""
+
+    def __init__(self, ids: Mapping[str, str], *, empty_partition: int = -1) -> None:
+        self.ids = dict(ids)
+        self.empty_partition = empty_partition
+        self.down: KafkaError | None = None
+
+    def describe_topics(
+        self, topics: TopicCollection, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        """Answer for each topic that is asked for."""
+        assert request_timeout > 0
+        return {name: self._described(name) for name in topics.topic_names}
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, Any], request_timeout: float
+    ) -> dict[TopicPartition, Future[Any]]:
+        """Answer for each partition that is asked for."""
+        assert request_timeout > 0
+        return {place: self._offset(place.partition) for place in wanted}
+
+    def _described(self, name: str) -> Future[Any]:
+        future: Future[Any] = Future()
+        missing = None if name in self.ids else KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        error = self.down or missing
+        if error is not None:
+            future.set_exception(KafkaException(error))
+        else:
+            future.set_result(SimpleNamespace(topic_id=self.ids[name], partitions=[]))
+        return future
+
+    def _offset(self, partition: int) -> Future[Any]:
+        future: Future[Any] = Future()
+        timestamp = -1 if partition == self.empty_partition else 5
+        future.set_result(SimpleNamespace(offset=10 + partition, timestamp=timestamp))
+        return future
+
+
+def use_client(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    """Let every reader of topics read from this client, with short waits."""
+
+    def consumer(properties: dict[str, Any]) -> Client:
+        client.error_cb = properties["error_cb"]
+        return client
+
+    monkeypatch.setattr(topic_reader, "Consumer", consumer)
+    monkeypatch.setattr(topic_reader, "_RETRY_S", 0.001)

@@ -1,0 +1,62 @@
+"""Who wrote the views last, read from the ends of the topic."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from pipeline.kafka_errors import TopicReadError
+from pipeline.settings import PipelineSettings, load
+from pipeline.topics import EnsuredTopics, topic_names
+from streaming.published_lineage import LOOK_BACK, published_lineage
+from tests.support.kafka_client import AWAY_CODE, EOF_CODE, Client, Message, use_client
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 2, dict.fromkeys(NAMES, "id"))
+OLD, NEW = "1795251600000-aa", "1795251600001-bb"
+
+
+def lineage_of(monkeypatch: pytest.MonkeyPatch, client: Client) -> str | None:
+    """Return what is read from this client."""
+    use_client(monkeypatch, client)
+    return published_lineage(load(PipelineSettings), TOPICS)
+
+
+def view(partition: int, offset: int, lineage: str) -> Message:
+    """Return a view of a lineage, and nothing else in it."""
+    value = f'{{"as_of":{{"lineage":"{lineage}"}}}}'.encode()
+    return Message((NAMES.views, partition), offset, value=value)
+
+
+def test_the_newest_of_all_partitions_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the last records of each are read, and what is no view of ours is passed over."""
+    garbage = [Message((NAMES.views, 1), 6, value=value) for value in (None, b"\xff", b"[]")]
+    client = Client(
+        [view(0, 99, NEW), *garbage, view(1, 6, "zzz"), view(1, 6, OLD)],
+        [Message((NAMES.views, 1), 7, EOF_CODE)],
+        ends=((0, 100), (0, 7)),
+    )
+    assert lineage_of(monkeypatch, client) == NEW
+    assert client.assigned == [{(NAMES.views, 0): 100 - LOOK_BACK, (NAMES.views, 1): 0}]
+
+
+def test_empty_views_have_no_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was written yet, or retention took it."""
+    assert lineage_of(monkeypatch, Client(ends=((3, 3),))) is None
+
+
+def test_views_that_may_not_be_read_are_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The fold goes on: only a restored checkpoint needs the answer."""
+    client = Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,))
+    assert lineage_of(monkeypatch, client) is None
+    assert "the views may not be read" in capsys.readouterr().out
+
+
+def test_brokers_that_are_away_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fold waits for them, rather than go on with a checkpoint that may be too old."""
+    with pytest.raises(TopicReadError, match="does not answer"):
+        lineage_of(monkeypatch, Client(ends=(AWAY_CODE,)))
