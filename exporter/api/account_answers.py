@@ -14,6 +14,7 @@ from controller_model.kafka.ids import TopicPartition
 from controller_model.records.incidents import INCIDENTS_KEPT, Incident
 from controller_model.records.recommendations import Grade, Recommended
 from controller_model.records.views import IncidentsView, RecommendationView
+from exporter.api.answers import Triggered
 
 Json = dict[str, Any]
 
@@ -24,36 +25,25 @@ INCIDENTS_SHOWN = INCIDENTS_KEPT + 1
 """The closed ones that are kept, and one that is open."""
 
 
-def incidents_answer(view: IncidentsView | None, *, state: str | None, limit: int) -> Json:
-    """Return the newest incidents, open, closed, or (None) both; none before the fold told any."""
-    told = () if view is None else view.incidents
-    if state is not None:
-        told = tuple(each for each in told if (each.closed_at is None) == (state == "open"))
-    return {
-        "total": 0 if view is None else view.total,
-        "incidents": [incident_answer(each) for each in told[:limit]],
-    }
+def incidents_of(view: IncidentsView | None, *, state: str | None) -> tuple[Incident, ...]:
+    """Return the incidents that are held, open, closed, or (None) both; newest first."""
+    held = () if view is None else view.incidents
+    return tuple(i for i in held if state is None or (i.closed_at is None) == (state == "open"))
 
 
-def incident_answer(incident: Incident) -> Json:
-    """Return one incident."""
-    body: Json = msgspec.to_builtins(incident)
-    return body
-
-
-def triggered_answer(view: RecommendationView | None) -> Json:
+def triggered_answer(view: RecommendationView | None) -> Triggered:
     """Return the recommendation that stands, and how those before it did."""
     standing = None if view is None else view.standing
-    return {
-        "standing": None if standing is None else recommended_answer(standing),
-        "graded": [] if view is None else [grade_answer(each) for each in view.graded],
-    }
+    return Triggered(
+        standing=None if standing is None else recommended_answer(standing),
+        graded=[] if view is None else [grade_answer(each) for each in view.graded],
+    )
 
 
-def recommended_answer(told: Recommended) -> Json:
+def recommended_answer(recommended: Recommended) -> Json:
     """Return a recommendation as it was made."""
-    body: Json = msgspec.to_builtins(told)
-    return body | {"partitions": [partition_answer(each) for each in told.partitions]}
+    body: Json = msgspec.to_builtins(recommended)
+    return body | {"partitions": [partition_answer(each) for each in recommended.partitions]}
 
 
 def grade_answer(grade: Grade) -> Json:

@@ -18,6 +18,7 @@ from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import BrokerStarted, BrokerStopped, RecommendationGraded
 from controller_model.records.views import BrokerView, ClusterView
 from exporter.api.account_answers import grade_answer, partition_answer
+from exporter.api.answers import Place, Summary, SummaryController
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
 
@@ -27,19 +28,19 @@ _PARTITIONS_SHOWN = 20
 Json = dict[str, Any]
 
 
-def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Json:
+def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Summary:
     """Return what the list of clusters says about one."""
     view = snapshot.view
-    return {
-        "name": snapshot.name,
+    return Summary(
+        name=snapshot.name,
         # Relative to the list's own address, which a prefix may stand before.
-        "href": f"clusters/{quote(snapshot.name, safe='')}",
-        "completeness": msgspec.to_builtins(completeness),
-        "controller": {"id": view.controller.id, "epoch": view.controller.epoch},
-        "elections": view.controller.elections,
-        "brokers_live": list(view.brokers_live),
-        "counts": msgspec.to_builtins(view.counts),
-    }
+        href=f"clusters/{quote(snapshot.name, safe='')}",
+        completeness=completeness,
+        controller=SummaryController(id=view.controller.id, epoch=view.controller.epoch),
+        elections=view.controller.elections,
+        brokers_live=view.brokers_live,
+        counts=view.counts,
+    )
 
 
 def detail(snapshot: ClusterSnapshot, completeness: Completeness, events: list[Json]) -> Json:
@@ -94,9 +95,9 @@ def read_event_id(text: str) -> EventId:
     return EventId(lineage, whole_number(generation), whole_number(seq), whole_number(index))
 
 
-def place(as_of: AsOf) -> Json:
+def place(as_of: AsOf) -> Place:
     """Return up to which change of the log an answer holds."""
-    return {"lineage": as_of.lineage, "generation": str(as_of.generation), "seq": as_of.seq}
+    return Place(lineage=as_of.lineage, generation=str(as_of.generation), seq=as_of.seq)
 
 
 def cluster_answer(view: ClusterView) -> Json:

@@ -9,28 +9,55 @@ comes in pages.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from controller_model.insights.cluster_facts import ClusterFacts
+from controller_model.insights.flapping import FLAPPING_TIMES
+from controller_model.insights.writes_due import health_of
 from controller_model.kafka.ids import AsOf
 from controller_model.records.event_records import EventId, decode_event
 from exporter.api import cluster_answers
-from exporter.api.account_answers import incidents_answer, triggered_answer
+from exporter.api.account_answers import incidents_of, triggered_answer
+from exporter.api.activity_answers import (
+    DEFAULT_WINDOW_S,
+    FlappingInsight,
+    blames_answer,
+    flapping_in,
+    flapping_partitions,
+    writes_answer,
+    writes_due_in,
+)
+from exporter.api.answers import (
+    Answer,
+    Brokers,
+    Clusters,
+    Events,
+    Flapping,
+    Incidents,
+    Partitions,
+    Recommendations,
+    Root,
+    Topics,
+    WhatIf,
+    WritesDueAnswer,
+)
 from exporter.api.insight_answers import (
+    blocked_answer,
+    broker_elections,
+    chunks_page,
     command_of,
     loss_of,
     loss_of_each_broker,
     loss_of_each_pair,
     loss_of_each_rack,
-    losses_answer,
+    next_check_answer,
     read_chunk_cursor,
-    rebalance_answer,
     rebalance_of,
-    recommendation_answer,
     recommendation_of,
     safe_to_stop,
 )
@@ -46,7 +73,7 @@ from exporter.intake.event_store import EventStore
 from exporter.partitions.conditions import Condition
 from exporter.partitions.partition_pages import (
     Page,
-    Wanted,
+    PartitionQuery,
     partitions_page,
     read_cursor,
     topics_page,
@@ -55,7 +82,12 @@ from exporter.scrape.collector import Collector
 
 Handler = Callable[[Request], Awaitable[Response]]
 Json = dict[str, Any]
-PageOf = Callable[[ClusterSnapshot, Sequence[TopicEntry], Wanted], Page]
+A = TypeVar("A", bound=Answer)
+
+_WINDOWS_END_EVERY_MS = 10_000
+"""How far a window's end moves at once: until then all who ask share one answer."""
+
+PageOf = Callable[[ClusterSnapshot, Sequence[TopicEntry], PartitionQuery], Page]
 
 
 class Facts(Protocol):
@@ -97,27 +129,27 @@ class ApiPages:
 
         return handle
 
-    async def root(self, _request: Request, _query: Query) -> Json:
-        """Tell where to begin."""
+    async def root(self, _request: Request, _query: Query) -> Root:
+        """Return where to begin."""
         # Relative to its own address, which a prefix may stand before.
         here = ROOT.rpartition("/")[2]
-        return {"openapi": f"{here}/openapi.json", "clusters": f"{here}/clusters"}
+        return Root(openapi=f"{here}/openapi.json", clusters=f"{here}/clusters")
 
     async def document(self, _request: Request, _query: Query) -> Json:
         """Serve the OpenAPI document."""
         return document()
 
-    async def clusters(self, _request: Request, query: Query) -> Json:
+    async def clusters(self, _request: Request, query: Query) -> Clusters:
         """List the clusters with their main figures."""
         now = self._clock()
         collector = self._reader.collector
         held = [rendered.snapshot for rendered in collector.clusters.values()]
         shown, next_ = _page(held, query, lambda snapshot: snapshot.name, query.text("after") or "")
-        bodies = [cluster_answers.summary(s, collector.completeness(s, now)) for s in shown]
-        return {"clusters": bodies, "next": None if next_ is None else next_.name}
+        summaries = [cluster_answers.summary(s, collector.completeness(s, now)) for s in shown]
+        return Clusters(clusters=summaries, next=None if next_ is None else next_.name)
 
     async def cluster(self, request: Request, _query: Query) -> Json:
-        """Tell all about a cluster."""
+        """Return all about a cluster."""
         snapshot = self._snapshot(request)
         collector = self._reader.collector
         events = await self._short_work.run(lambda: self._newest.of(snapshot, collector.clusters))
@@ -125,7 +157,7 @@ class ApiPages:
             snapshot, collector.completeness(snapshot, self._clock()), events
         )
 
-    async def brokers(self, request: Request, query: Query) -> Json:
+    async def brokers(self, request: Request, query: Query) -> Brokers:
         """List the brokers."""
         snapshot = self._snapshot(request)
         after = _whole_cursor(query.text("after"))
@@ -134,21 +166,22 @@ class ApiPages:
             cluster_answers.broker_answer(b) | {"safe_to_stop": safe_to_stop(b)} for b in shown
         ]
         next_id = None if next_ is None else str(next_.id)
-        return self._about(snapshot) | {"brokers": brokers, "next": next_id}
+        return Brokers(**self._about(snapshot), brokers=brokers, next=next_id)
 
-    async def topics(self, request: Request, query: Query) -> Json:
+    async def topics(self, request: Request, query: Query) -> Topics:
         """List topics."""
-        wanted = Wanted(
+        wanted = PartitionQuery(
             limit=query.whole("limit") or 1,
             conditions=tuple(map(Condition, query.texts("filter"))),
             contains=query.text("contains") or "",
             after=query.text("after"),
         )
-        return await self._paged("topics", request, topics_page, wanted)
+        snapshot, page = await self._page(request, topics_page, wanted)
+        return Topics(**self._about(snapshot), topics=page.items, next=page.next)
 
-    async def partitions(self, request: Request, query: Query) -> Json:
+    async def partitions(self, request: Request, query: Query) -> Partitions:
         """List partitions."""
-        wanted = Wanted(
+        wanted = PartitionQuery(
             limit=query.whole("limit") or 1,
             conditions=tuple(map(Condition, query.texts("filter"))),
             topic=query.text("topic"),
@@ -161,16 +194,17 @@ class ApiPages:
                 read_cursor(wanted.after)
             except ValueError:
                 raise refuse("after", f"{wanted.after!r} is not the `next` of a page") from None
-        return await self._paged("partitions", request, partitions_page, wanted)
+        snapshot, page = await self._page(request, partitions_page, wanted)
+        return Partitions(**self._about(snapshot), partitions=page.items, next=page.next)
 
-    async def events(self, request: Request, query: Query) -> Json:
+    async def events(self, request: Request, query: Query) -> Events:
         """List events."""
         snapshot = self._snapshot(request)
         before, after = _event_cursor("before", query), _event_cursor("after", query)
         if before is not None and after is not None:
             raise refuse("after", "give `before` or `after`, not both")
 
-        def search() -> Json:
+        def search() -> Events:
             page = self._events.search(
                 snapshot.name,
                 up_to=snapshot.view.as_of,
@@ -180,56 +214,71 @@ class ApiPages:
                 before=before,
                 after=after,
             )
-            return {
-                "events": [cluster_answers.event(decode_event(value)) for value in page.values],
-                "older": None if page.older is None else cluster_answers.event_id(page.older),
-                "newer": None if page.newer is None else cluster_answers.event_id(page.newer),
-                "held_from": self._events.held_from(snapshot.name),
-            }
+            return Events(
+                **self._about(snapshot),
+                events=[cluster_answers.event(decode_event(value)) for value in page.values],
+                older=None if page.older is None else cluster_answers.event_id(page.older),
+                newer=None if page.newer is None else cluster_answers.event_id(page.newer),
+                held_from=self._events.held_from(snapshot.name),
+            )
 
-        return self._about(snapshot) | await self._worker.run(search)
+        return await self._worker.run(search)
 
-    async def incidents(self, request: Request, query: Query) -> Json:
+    async def incidents(self, request: Request, query: Query) -> Incidents:
         """List the incidents."""
         snapshot = self._snapshot(request)
-        return self._about(snapshot) | incidents_answer(
-            snapshot.incidents, state=query.text("state"), limit=query.whole("limit") or 1
+        view = snapshot.incidents
+        incidents = incidents_of(view, state=query.text("state"))
+        return Incidents(
+            **self._about(snapshot),
+            total=0 if view is None else view.total,
+            incidents=incidents[: query.whole("limit") or 1],
         )
 
-    async def recommendations(self, request: Request, query: Query) -> Json | Aged:
-        """Tell which preferred elections to run."""
+    async def recommendations(self, request: Request, query: Query) -> Recommendations | Aged:
+        """Return which preferred elections to run."""
         snapshot = self._snapshot(request)
         broker = query.whole("broker")
         _check_brokers("broker", [] if broker is None else [broker], snapshot)
-        after, mark = _chunk_cursor(query.text("after"))
+        after, digest = _chunk_cursor(query.text("after"))
         fresh = wants_fresh(request)
-        told = await self._worker.insight(
+        found = await self._worker.insight(
             ("recommendation", broker),
             snapshot,
             lambda s, f: recommendation_of(s, f, broker),
             fresh=fresh,
         )
-        if mark not in {None, told.result.mark}:
+        if digest not in {None, found.result.digest}:
             why = "the recommendation has become another one since that page"
             raise HTTPException(409, f"parameter 'after': {why}; begin again without it")
         threshold = snapshot.view.rebalance.threshold_percentage
-        planned = await self._worker.insight(
+        check = await self._worker.insight(
             ("rebalance", threshold), snapshot, rebalance_of, fresh=fresh
         )
-        elected_at = snapshot.view.controller.elected_at
-        body = recommendation_answer(
-            told.result, broker=broker, after=after, limit=query.whole("limit") or 1
-        ) | {
-            "command": command_of(snapshot.brokers.values()),
-            "next_rebalance": rebalance_answer(
-                planned.result, elected_at=elected_at, now=self._clock()
+        as_of = min(found.as_of, check.as_of)
+        recommendation = found.result.recommendation
+        page = chunks_page(found.result, after=after, limit=query.whole("limit") or 1)
+        answer = Recommendations(
+            **self._about(snapshot, as_of),
+            broker=broker,
+            imbalance_before=recommendation.imbalance_before,
+            imbalance_after=recommendation.imbalance_after,
+            partition_count=sum(len(chunk.partitions) for chunk in recommendation.chunks),
+            chunk_count=len(recommendation.chunks),
+            chunks=page.chunks,
+            next=page.next,
+            brokers=broker_elections(recommendation),
+            blocked=blocked_answer(recommendation.blocked),
+            command=command_of(snapshot.brokers.values()),
+            next_rebalance=next_check_answer(
+                check.result, elected_at=snapshot.view.controller.elected_at, now=self._clock()
             ),
-            "triggered": triggered_answer(snapshot.recommendation),
-        }
-        return self._as_of(snapshot, min(told.as_of, planned.as_of), body)
+            triggered=triggered_answer(snapshot.recommendation),
+        )
+        return self._as_of(snapshot, as_of, answer)
 
-    async def what_if(self, request: Request, query: Query) -> Json | Aged:
-        """Tell what would break."""
+    async def what_if(self, request: Request, query: Query) -> WhatIf | Aged:
+        """Return what would break."""
         snapshot = self._snapshot(request)
         brokers, racks = query.wholes("lose_broker"), query.texts("lose_rack")
         each = query.text("each")
@@ -239,21 +288,81 @@ class ApiPages:
         _check_racks(racks, snapshot)
         fresh = wants_fresh(request)
         if each is not None:
-            told = await self._worker.insight(
+            found = await self._worker.insight(
                 ("each", each), snapshot, _LOSS_OF_EACH[each], fresh=fresh
             )
-            return self._as_of(snapshot, told.as_of, told.result)
-        lost = frozenset(brokers) | {b.id for b in snapshot.brokers.values() if b.rack in racks}
-        told = await self._worker.insight(
-            ("lose", lost), snapshot, lambda s, f: loss_of(s, f, lost), fresh=fresh
-        )
-        loss = told.result | {"racks": sorted(set(racks))}
-        return self._as_of(snapshot, told.as_of, losses_answer([loss]))
+            losses, pair_count = found.result
+        else:
+            lost = frozenset(brokers) | {b.id for b in snapshot.brokers.values() if b.rack in racks}
+            found = await self._worker.insight(
+                ("lose", lost), snapshot, lambda s, f: loss_of(s, f, lost), fresh=fresh
+            )
+            loss = msgspec.structs.replace(found.result, racks=sorted(set(racks)))
+            losses, pair_count = [loss], None
+        about = self._about(snapshot, found.as_of)
+        answer = WhatIf(**about, losses=losses, pair_count=pair_count)
+        return self._as_of(snapshot, found.as_of, answer)
 
-    async def _paged(self, of: str, request: Request, page_of: PageOf, wanted: Wanted) -> Json:
+    async def flapping(self, request: Request, query: Query) -> Flapping | Aged:
+        """Return what changed again and again within a window."""
         snapshot = self._snapshot(request)
-        page = await self._worker.run(lambda: page_of(snapshot, self._entries(snapshot), wanted))
-        return self._about(snapshot) | {of: page.items, "next": page.next}
+        window_s = query.whole("window_s") or DEFAULT_WINDOW_S
+        now = self._clock()
+
+        def compute(snapshot: ClusterSnapshot, _facts: ClusterFacts) -> FlappingInsight:
+            return flapping_in(
+                self._events,
+                snapshot.name,
+                up_to=snapshot.view.as_of,
+                now=now,
+                window_s=window_s,
+            )
+
+        # Each shrink of an ISR changes the topics; elections and the window's end are asked for too.
+        elections = snapshot.view.controller.elections
+        question = ("flapping", window_s, elections, now // _WINDOWS_END_EVERY_MS)
+        found = await self._worker.insight(question, snapshot, compute, fresh=wants_fresh(request))
+        isr, controller, held_from = found.result
+        answer = Flapping(
+            **self._about(snapshot, found.as_of),
+            since=isr.since,
+            until=isr.until,
+            held_from=held_from,
+            times=FLAPPING_TIMES,
+            partition_count=len(isr.partitions),
+            partitions=flapping_partitions(isr.partitions[: query.whole("limit") or 1]),
+            blames=blames_answer(isr.blames),
+            unexplained=isr.unexplained,
+            controller_flaps=controller.flapping,
+            controller_elections=controller.elections,
+            controller_changes=controller.id_changes,
+        )
+        return self._as_of(snapshot, found.as_of, answer)
+
+    async def writes_due(self, request: Request, query: Query) -> WritesDueAnswer | Aged:
+        """Return the writes that the controller owes now."""
+        snapshot = self._snapshot(request)
+        found = await self._worker.insight(
+            "writes due", snapshot, writes_due_in, fresh=wants_fresh(request)
+        )
+        about = self._about(snapshot, found.as_of)
+        due = snapshot.view.writes_due
+        answer = WritesDueAnswer(
+            **about,
+            health=health_of(snapshot.view, about["completeness"].status),
+            owed_since=due.owed_since,
+            counts=due.counts,
+            partition_count=len(found.result),
+            writes=writes_answer(found.result[: query.whole("limit") or 1]),
+        )
+        return self._as_of(snapshot, found.as_of, answer)
+
+    async def _page(
+        self, request: Request, page_of: PageOf, query: PartitionQuery
+    ) -> tuple[ClusterSnapshot, Page]:
+        snapshot = self._snapshot(request)
+        page = await self._worker.run(lambda: page_of(snapshot, self._entries(snapshot), query))
+        return snapshot, page
 
     def _entries(self, snapshot: ClusterSnapshot) -> list[TopicEntry]:
         """Return the chunks of topics in order, sorted again only when they are others."""
@@ -268,19 +377,18 @@ class ApiPages:
             self._ordered[snapshot.name] = known
         return [topics[key] for key in known[1]]
 
-    def _as_of(self, snapshot: ClusterSnapshot, as_of: AsOf, told: Json) -> Json | Aged:
-        """Return an answer that holds for this place in the log."""
-        body = self._about(snapshot, as_of) | told
+    def _as_of(self, snapshot: ClusterSnapshot, as_of: AsOf, answer: A) -> A | Aged:
+        """Return an answer that holds for this place in the log: aged if more is shown."""
         held = self._reader.collector.clusters.get(snapshot.name)
         is_newest = held is not None and held.snapshot.view.as_of <= as_of
-        return body if is_newest else Aged(body)
+        return answer if is_newest else Aged(answer)
 
     def _about(self, snapshot: ClusterSnapshot, as_of: AsOf | None = None) -> Json:
-        verdict = self._reader.collector.completeness(snapshot, self._clock())
+        """Return the fields of `AboutCluster`."""
         return {
             "name": snapshot.name,
             "as_of": cluster_answers.place(as_of or snapshot.view.as_of),
-            "completeness": msgspec.to_builtins(verdict),
+            "completeness": self._reader.collector.completeness(snapshot, self._clock()),
         }
 
     def _snapshot(self, request: Request) -> ClusterSnapshot:

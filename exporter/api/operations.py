@@ -11,6 +11,7 @@ from typing import NamedTuple
 from controller_model.records.events import AnyEvent
 from exporter.api.account_answers import INCIDENTS_SHOWN
 from exporter.api.account_answers import STATES as INCIDENT_STATES
+from exporter.api.activity_answers import DEFAULT_WINDOW_S, LONGEST_WINDOW_S
 from exporter.core.parameters import Parameter
 from exporter.partitions.conditions import Condition
 
@@ -35,6 +36,12 @@ class Operation(NamedTuple):
 def _limit(default: int, most: int, what: str) -> Parameter:
     text = f"At most so many {what}; a page may hold fewer and still have a next one."
     return Parameter("limit", text, is_whole=True, least=1, most=most, default=default)
+
+
+def _limit_of(what: str) -> Parameter:
+    """Return the limit of a list without pages."""
+    text = f"At most so many {what}; there is no next page."
+    return Parameter("limit", text, is_whole=True, least=1, most=1000, default=100)
 
 
 _AFTER = Parameter("after", "The `next` of the page before; without it, the first page.")
@@ -120,6 +127,31 @@ OPERATIONS = (
                 default=INCIDENTS_SHOWN,
             ),
         ),
+    ),
+    Operation(
+        f"{CLUSTER}/flapping",
+        "flapping",
+        "What changed again and again: ISRs, with the brokers to blame, and the controller. It is "
+        "judged by the events that are held (`held_from`).",
+        "Flapping",
+        (
+            Parameter(
+                "window_s",
+                "Seconds, up to now, of which events are judged.",
+                is_whole=True,
+                least=60,
+                most=LONGEST_WINDOW_S,
+                default=DEFAULT_WINDOW_S,
+            ),
+            _limit_of("partitions; those that shrank most often are listed"),
+        ),
+    ),
+    Operation(
+        f"{CLUSTER}/writes-due",
+        "writes_due",
+        "The writes that the controller owes now, partition by partition, and what they would say.",
+        "WritesDueAnswer",
+        (_limit_of("writes"),),
     ),
     Operation(
         f"{CLUSTER}/recommendations",

@@ -14,6 +14,8 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import msgspec
+
 from controller_model.insights.cluster_facts import (
     ClusterFacts,
     PartitionFacts,
@@ -41,7 +43,7 @@ _OF_PLAIN = frozenset(
 """The conditions that a plain partition may meet."""
 
 
-class Wanted(NamedTuple):
+class PartitionQuery(NamedTuple):
     """What is asked for."""
 
     limit: int
@@ -57,10 +59,42 @@ class Wanted(NamedTuple):
     """Where the page before ended."""
 
 
+class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic, with how many of its partitions are what."""
+
+    name: str
+    topic_id: str | None
+    partitions: int
+    replication_factor: int
+    deleting: bool
+    min_isr: int | None
+    unclean: bool | None
+    conditions: dict[str, int]
+
+
+class PartitionDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition, with what it is."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    preferred: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...] | None
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    leader_epoch: int | None
+    controller_epoch: int | None
+    partition_epoch: int | None
+    min_isr: int
+    conditions: list[Condition]
+
+
 class Page(NamedTuple):
     """What was found, and where to go on; None at the end."""
 
-    items: list[dict[str, Any]]
+    items: list[Any]
+    """`PartitionDetail` or `TopicSummary`."""
     next: str | None
 
 
@@ -77,22 +111,22 @@ def read_cursor(text: str) -> tuple[str, int]:
 
 
 def partitions_page(
-    snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], wanted: Wanted
+    snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], query: PartitionQuery
 ) -> Page:
     """Return a page of partitions; `entries` are all chunks in order."""
     facts = cluster_facts(snapshot.view, snapshot.brokers.values())
-    if any(none_counted(condition, snapshot.view.counts) for condition in wanted.conditions):
+    if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
         return Page([], None)
-    topic, partition = ("", -1) if wanted.after is None else read_cursor(wanted.after)
-    items: list[dict[str, Any]] = []
+    topic, partition = ("", -1) if query.after is None else read_cursor(query.after)
+    items: list[PartitionDetail] = []
     read = 0.0
-    for entry in _from(entries, topic, wanted):
+    for entry in _from(entries, topic, query):
         if read >= MOST_READ:
             return Page(items, f"{topic}/{partition}")
         view = entry.decode()
         if not view.partitions or (view.name == topic and view.partitions[-1] <= partition):
             continue
-        if _cannot_fit(view, facts, wanted):
+        if _cannot_fit(view, facts, query):
             read += len(view.partitions) * PLAIN_COST
             topic, partition = view.name, view.partitions[-1]
             continue
@@ -100,57 +134,59 @@ def partitions_page(
         for each in partitions_in(view):
             if view.name == topic and each.partition <= partition:
                 continue
-            if len(items) == wanted.limit or read >= MOST_READ:
+            if len(items) == query.limit or read >= MOST_READ:
                 return Page(items, f"{topic}/{partition}")
             read += 1
             topic, partition = each.topic, each.partition
-            if _fits(each, facts, wanted):
+            if _fits(each, facts, query):
                 items.append(_partition(each, facts, epochs.get(each.partition)))
     return Page(items, None)
 
 
-def topics_page(snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], wanted: Wanted) -> Page:
+def topics_page(
+    snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], query: PartitionQuery
+) -> Page:
     """Return a page of topics, each with how many of its partitions are what."""
     facts = cluster_facts(snapshot.view, snapshot.brokers.values())
-    if any(none_counted(condition, snapshot.view.counts) for condition in wanted.conditions):
+    if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
         return Page([], None)
-    last = wanted.after
-    items: list[dict[str, Any]] = []
+    last = query.after
+    items: list[TopicSummary] = []
     read = 0.0
-    for name, chunks in groupby(_from(entries, last or "", wanted), key=lambda e: e.name):
-        if name == wanted.after:
+    for name, chunks in groupby(_from(entries, last or "", query), key=lambda e: e.name):
+        if name == query.after:
             continue
-        if len(items) == wanted.limit or read >= MOST_READ:
+        if len(items) == query.limit or read >= MOST_READ:
             return Page(items, last)
         last = name
         views = [chunk.decode() for chunk in chunks]
-        if all(_cannot_fit(view, facts, wanted) for view in views):
+        if all(_cannot_fit(view, facts, query) for view in views):
             read += sum(len(view.partitions) for view in views) * PLAIN_COST
             continue
         topic = _topic(name, views, facts)
-        read += topic["partitions"]
-        if all(topic["conditions"].get(condition) for condition in wanted.conditions):
+        read += topic.partitions
+        if all(topic.conditions.get(condition) for condition in query.conditions):
             items.append(topic)
     return Page(items, None)
 
 
-def _from(entries: Sequence[TopicEntry], topic: str, wanted: Wanted) -> Iterator[TopicEntry]:
+def _from(entries: Sequence[TopicEntry], topic: str, query: PartitionQuery) -> Iterator[TopicEntry]:
     """Yield the chunks of topics that may fit, from this topic on."""
-    first = wanted.topic if wanted.topic is not None and wanted.topic > topic else topic
+    first = query.topic if query.topic is not None and query.topic > topic else topic
     start = bisect_left(entries, first, key=lambda entry: entry.name)
     for entry in entries[start:]:
-        if wanted.topic is not None and entry.name != wanted.topic:
+        if query.topic is not None and entry.name != query.topic:
             return
-        if wanted.contains in entry.name:
+        if query.contains in entry.name:
             yield entry
 
 
-def _cannot_fit(view: TopicView, facts: ClusterFacts, wanted: Wanted) -> bool:
+def _cannot_fit(view: TopicView, facts: ClusterFacts, query: PartitionQuery) -> bool:
     """Tell whether no partition of a chunk meets a condition, seen without reading each.
 
     Most partitions of a cluster are plain: led by their preferred replica, all replicas in sync.
     """
-    if _OF_PLAIN.issuperset(wanted.conditions) or view.deleting or view.adding or view.removing:
+    if _OF_PLAIN.issuperset(query.conditions) or view.deleting or view.adding or view.removing:
         return False
     return is_plain(view, facts.live)
 
@@ -163,33 +199,33 @@ def is_plain(view: TopicView, live: Container[int]) -> bool:
     )
 
 
-def _fits(partition: PartitionFacts, facts: ClusterFacts, wanted: Wanted) -> bool:
-    if wanted.broker is not None and wanted.broker not in partition.replicas:
+def _fits(partition: PartitionFacts, facts: ClusterFacts, query: PartitionQuery) -> bool:
+    if query.broker is not None and query.broker not in partition.replicas:
         return False
-    return all(JUDGES[condition](partition, facts) for condition in wanted.conditions)
+    return all(JUDGES[condition](partition, facts) for condition in query.conditions)
 
 
 def _partition(
     partition: PartitionFacts, facts: ClusterFacts, partition_epoch: int | None
-) -> dict[str, Any]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "leader": partition.leader,
-        "preferred": partition.preferred,
-        "replicas": partition.replicas,
-        "isr": None if partition.leader is None else partition.isr,
-        "adding": partition.adding,
-        "removing": partition.removing,
-        "leader_epoch": None if partition.leader is None else partition.leader_epoch,
-        "controller_epoch": None if partition.leader is None else partition.controller_epoch,
-        "partition_epoch": partition_epoch,
-        "min_isr": facts.min_isr_of(partition),
-        "conditions": conditions_of(partition, facts),
-    }
+) -> PartitionDetail:
+    return PartitionDetail(
+        topic=partition.topic,
+        partition=partition.partition,
+        leader=partition.leader,
+        preferred=partition.preferred,
+        replicas=partition.replicas,
+        isr=None if partition.leader is None else partition.isr,
+        adding=partition.adding,
+        removing=partition.removing,
+        leader_epoch=None if partition.leader is None else partition.leader_epoch,
+        controller_epoch=None if partition.leader is None else partition.controller_epoch,
+        partition_epoch=partition_epoch,
+        min_isr=facts.min_isr_of(partition),
+        conditions=conditions_of(partition, facts),
+    )
 
 
-def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> dict[str, Any]:
+def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> TopicSummary:
     counts: Counter[str] = Counter()
     number = factor = 0
     for view in views:
@@ -197,16 +233,16 @@ def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> dict[s
             number += 1
             factor = max(factor, len(partition.target))
             counts.update(conditions_of(partition, facts))
-    return {
-        "name": name,
-        "topic_id": views[0].topic_id,
-        "partitions": number,
-        "replication_factor": factor,
-        "deleting": views[0].deleting,
-        "min_isr": views[0].min_isr,
-        "unclean": views[0].unclean,
-        "conditions": {condition: counts[condition] for condition in JUDGES if counts[condition]},
-    }
+    return TopicSummary(
+        name=name,
+        topic_id=views[0].topic_id,
+        partitions=number,
+        replication_factor=factor,
+        deleting=views[0].deleting,
+        min_isr=views[0].min_isr,
+        unclean=views[0].unclean,
+        conditions={condition: counts[condition] for condition in JUDGES if counts[condition]},
+    )
 
 
 def all_partitions(entries: Collection[TopicEntry]) -> Iterator[PartitionFacts]:

@@ -81,9 +81,10 @@ def test_the_summary_holds_what_a_list_needs() -> None:
     store = ViewStore()
     view = cluster_view(controller=ControllerView(id=3, epoch=9, elections=4))
     store.apply(record(view))
-    body = cluster_answers.summary(
+    answer = cluster_answers.summary(
         store.clusters["prod"], assess(view, ReaderProgress(read_at=None), T0)
     )
+    body = msgspec.to_builtins(answer)
     assert body["controller"] == {"id": 3, "epoch": 9}
     assert body["completeness"]["status"] == "behind"
     assert body["completeness"]["stage"] == "exporter"

@@ -1,0 +1,342 @@
+"""The answers of /api/v1 as records: what a field is called, and what it may hold.
+
+The rule: an answer is made from its record, and so is its schema in the OpenAPI document; the two
+cannot differ. What the model's own records say (a cluster, a broker, an event) is referred to by
+the name of its schema, because the API words parts of it otherwise: numbers of 64 bits as text,
+partitions by name. Fields may be added within v1; none is renamed or taken away.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from controller_model.insights.loss import StopRisk
+from controller_model.insights.rebalance import AutoRebalance, Blocked
+from controller_model.records.completeness import Completeness
+from controller_model.records.incidents import Incident
+from controller_model.records.predictions import ControllerHealth, Due
+from controller_model.records.views import Counts
+from exporter.partitions.partition_pages import PartitionDetail, TopicSummary
+
+SCHEMAS = "#/components/schemas/"
+"""Where the OpenAPI document holds the schemas."""
+
+Long = Annotated[str, Meta(description="A number of 64 bits, as text.")]
+NextPage = Annotated[str, Meta(description="The `after` of the next page; null: the end.")]
+
+# What the API words otherwise than the model does; see `exporter.api.openapi`.
+BrokerWords = Annotated[Any, Meta(extra_json_schema={"$ref": f"{SCHEMAS}BrokerAndSafety"})]
+EventWords = Annotated[Any, Meta(extra_json_schema={"$ref": f"{SCHEMAS}Event"})]
+RecommendedWords = Annotated[Any, Meta(extra_json_schema={"$ref": f"{SCHEMAS}Recommended"})]
+GradeWords = Annotated[Any, Meta(extra_json_schema={"$ref": f"{SCHEMAS}Grade"})]
+PartitionName = Annotated[Any, Meta(extra_json_schema={"$ref": f"{SCHEMAS}TopicPartition"})]
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of an answer."""
+
+
+class Root(Answer, frozen=True, kw_only=True):
+    """Where to begin. Both are relative to the address of this answer."""
+
+    openapi: str
+    clusters: str
+
+
+class ProblemDetails(Answer, frozen=True, kw_only=True):
+    """An error as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class Place(Answer, frozen=True, kw_only=True):
+    """Up to which change of the log an answer holds."""
+
+    lineage: str
+    generation: Long
+    seq: int
+
+
+class AboutCluster(Answer, frozen=True, kw_only=True):
+    """What each answer about a cluster begins with."""
+
+    name: str
+    as_of: Place
+    completeness: Completeness
+
+
+class SummaryController(Answer, frozen=True, kw_only=True):
+    """The controller of a cluster in the list of clusters."""
+
+    id: int
+    epoch: int | None
+
+
+class Summary(Answer, frozen=True, kw_only=True):
+    """A cluster in the list of clusters."""
+
+    name: str
+    href: Annotated[str, Meta(description="Relative to the address of this answer.")]
+    completeness: Completeness
+    controller: SummaryController
+    elections: int
+    brokers_live: tuple[int, ...]
+    counts: Counts
+
+
+class Clusters(Answer, frozen=True, kw_only=True):
+    """The clusters."""
+
+    clusters: list[Summary]
+    next: NextPage | None
+
+
+class StopSafety(Answer, frozen=True, kw_only=True):
+    """Whether a broker may be stopped."""
+
+    safe: bool | None
+    """None: it is not known."""
+    why: str | None
+    offline: int
+    under_min_isr: int
+
+
+class Brokers(AboutCluster, frozen=True, kw_only=True):
+    """A page of brokers."""
+
+    brokers: list[BrokerWords]
+    next: NextPage | None
+
+
+class Topics(AboutCluster, frozen=True, kw_only=True):
+    """A page of topics."""
+
+    topics: list[TopicSummary]
+    next: NextPage | None
+
+
+class Partitions(AboutCluster, frozen=True, kw_only=True):
+    """A page of partitions."""
+
+    partitions: list[PartitionDetail]
+    next: NextPage | None
+
+
+class Events(AboutCluster, frozen=True, kw_only=True):
+    """A page of events."""
+
+    events: list[EventWords]
+    older: Annotated[str, Meta(description="The `before` of older events.")] | None
+    newer: Annotated[str, Meta(description="The `after` of newer events.")] | None
+    held_from: (
+        Annotated[int, Meta(description="When the oldest event was that is still held.")] | None
+    )
+
+
+class Incidents(AboutCluster, frozen=True, kw_only=True):
+    """The newest incidents."""
+
+    total: int
+    incidents: tuple[Incident, ...]
+
+
+class BlockedElections(Answer, frozen=True, kw_only=True):
+    """Partitions whose preferred replica cannot be elected: how many, and the first of them."""
+
+    reason: Blocked
+    partition_count: int
+    examples: list[PartitionName]
+
+
+class Election(Answer, frozen=True, kw_only=True):
+    """What kafka-leader-election takes as a file."""
+
+    partitions: list[PartitionName]
+
+
+class ElectionChunk(Answer, frozen=True, kw_only=True):
+    """A part of a recommendation, small enough to be run at once."""
+
+    number: int
+    partition_count: int
+    imbalance_after: int
+    election: Election
+
+
+class BrokerElections(Answer, frozen=True, kw_only=True):
+    """What a recommendation does for a broker."""
+
+    broker: int
+    preferred: int
+    not_led_before: int
+    not_led_after: int
+    ratio_before: float
+    ratio_after: float
+
+
+class NextCheck(Answer, frozen=True, kw_only=True):
+    """What the controller's own next check would do."""
+
+    assumed: AutoRebalance
+    at_earliest: int | None
+    exceeding: tuple[int, ...]
+    elects: int
+    blocked: list[BlockedElections]
+
+
+class Triggered(Answer, frozen=True, kw_only=True):
+    """The recommendation that the monitor made by itself, and how those before it did."""
+
+    standing: RecommendedWords | None
+    graded: list[GradeWords]
+
+
+class Recommendations(AboutCluster, frozen=True, kw_only=True):
+    """A page of a recommendation, and what the controller would do by itself."""
+
+    broker: int | None
+    imbalance_before: int
+    imbalance_after: int
+    partition_count: int
+    chunk_count: int
+    chunks: list[ElectionChunk]
+    next: NextPage | None
+    brokers: list[BrokerElections]
+    blocked: list[BlockedElections]
+    command: str
+    next_rebalance: NextCheck
+    triggered: Triggered
+
+
+class LossReason(Answer, frozen=True, kw_only=True):
+    """Why brokers must not be lost: how many partitions, and the first of them."""
+
+    risk: StopRisk
+    text: str
+    partition_count: int
+    examples: list[PartitionName]
+
+
+class BrokerShare(Answer, frozen=True, kw_only=True):
+    """How many partitions a broker gets, or has then."""
+
+    broker: int
+    partition_count: int
+
+
+class LossAnswer(Answer, frozen=True, kw_only=True):
+    """What the loss of brokers would do."""
+
+    brokers: list[int]
+    racks: list[str]
+    safe: bool | None
+    reasons: list[LossReason]
+    notes: tuple[str, ...]
+    offline: int
+    stranded: int
+    under_min_isr: int
+    unclean: int
+    leaders_moved: list[BrokerShare]
+    leaders_after: list[BrokerShare]
+    beyond_members: (
+        Annotated[
+            dict[str, int],
+            Meta(description="Of a pair: partitions that only the loss of both would harm."),
+        ]
+        | None
+    )
+
+
+class WhatIf(AboutCluster, frozen=True, kw_only=True):
+    """What would break if brokers were lost now."""
+
+    losses: list[LossAnswer]
+    pair_count: (
+        Annotated[int, Meta(description="Pairs that break more together than apart.")] | None
+    )
+
+
+class BrokerBlame(Answer, frozen=True, kw_only=True):
+    """How many replicas left an ISR because of a broker."""
+
+    broker: int
+    as_replica: Annotated[int, Meta(description="Times that it left: it is slow or gone.")]
+    as_leader: Annotated[int, Meta(description="Times that others left under it.")]
+
+
+class FlappingPartition(Answer, frozen=True, kw_only=True):
+    """A partition whose ISR shrank again and again, and the brokers to blame, worst first."""
+
+    topic: str
+    partition: int
+    shrinks: int
+    blames: list[BrokerBlame]
+    unexplained: Annotated[int, Meta(description="Replicas that left for an unknown reason.")]
+
+
+class Flapping(AboutCluster, frozen=True, kw_only=True):
+    """What changed again and again within a window: ISRs, and the controller."""
+
+    since: int
+    until: int
+    held_from: (
+        Annotated[
+            int,
+            Meta(description="When the oldest event was that is held; before it nothing is known."),
+        ]
+        | None
+    )
+    times: Annotated[int, Meta(description="How many times within the window is flapping.")]
+    partition_count: Annotated[int, Meta(description="Partitions whose ISR flaps.")]
+    partitions: list[FlappingPartition]
+    blames: list[BrokerBlame]
+    unexplained: int
+    controller_flaps: bool
+    controller_elections: int
+    controller_changes: Annotated[int, Meta(description="Elections of another broker.")]
+
+
+class WriteDue(Answer, frozen=True, kw_only=True):
+    """A write that the controller owes for a partition."""
+
+    kind: Due
+    topic: str
+    partition: int
+    since: Annotated[int, Meta(description="When it became due; null: not known.")] | None
+    leader: Annotated[int, Meta(description="The leader it would write; -1: none.")] | None
+    isr: tuple[int, ...] | None
+    sure: Annotated[bool, Meta(description="False: it may not be due (a failed log directory).")]
+
+
+class WritesDueAnswer(AboutCluster, frozen=True, kw_only=True):
+    """The writes that the controller owes now."""
+
+    health: ControllerHealth
+    owed_since: int | None
+    counts: Annotated[dict[str, int], Meta(description="By kind; those without partitions too.")]
+    partition_count: int
+    writes: list[WriteDue]
+
+
+ANSWERS = (
+    Root,
+    ProblemDetails,
+    Clusters,
+    Brokers,
+    StopSafety,
+    Topics,
+    Partitions,
+    Events,
+    Incidents,
+    Recommendations,
+    WhatIf,
+    Flapping,
+    WritesDueAnswer,
+)
+"""The records that make all others of this module known to the document."""
