@@ -46,7 +46,7 @@ class Root(Answer, frozen=True, kw_only=True):
     clusters: str
 
 
-class ProblemDetails(Answer, frozen=True, kw_only=True):
+class Problem(Answer, frozen=True, kw_only=True):
     """An error as RFC 9457 has it."""
 
     type: str
@@ -326,7 +326,7 @@ class WritesDueAnswer(AboutCluster, frozen=True, kw_only=True):
 
 ANSWERS = (
     Root,
-    ProblemDetails,
+    Problem,
     Clusters,
     Brokers,
     StopSafety,

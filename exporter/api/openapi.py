@@ -107,7 +107,7 @@ def _parameter(parameter: Parameter) -> Json:
 def _problem_response() -> Json:
     return {
         "description": "What is wrong, and what to do.",
-        "content": {"application/problem+json": {"schema": _ref("ProblemDetails")}},
+        "content": {"application/problem+json": {"schema": _ref("Problem")}},
     }
 
 

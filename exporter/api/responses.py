@@ -15,7 +15,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from exporter.api.answers import ProblemDetails
+from exporter.api.answers import Problem
 
 _ETAG_BYTES = 12
 """Enough that two answers of one URL never share it."""
@@ -69,7 +69,7 @@ def wants_fresh(request: Request) -> bool:
 def problem_response(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
     """Return an error as RFC 9457 wants it."""
     title = HTTPStatus(status).phrase
-    body = ProblemDetails(type="about:blank", title=title, status=status, detail=detail)
+    body = Problem(type="about:blank", title=title, status=status, detail=detail)
     return json_response(body, status, "application/problem+json", headers)
 
 

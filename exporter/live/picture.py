@@ -17,7 +17,7 @@ from controller_model.records.completeness import Completeness, ReaderProgress, 
 from exporter.api import cluster_answers
 from exporter.api.insight_answers import safe_to_stop
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import Problem, Severity, problems_of, severity_of
+from exporter.live.problems import ClusterProblem, ProblemSeverity, problems_of, severity_of
 
 _PARTITIONS_NAMED = 3
 """Partitions that an event on the page names; the API tells more."""
@@ -30,7 +30,7 @@ _OF_BROKERS = (
 
 _NOT_OF_EVENTS = frozenset({"position", "zxid"})
 
-_WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.NONE)
+_WORST_FIRST = (ProblemSeverity.CRITICAL, ProblemSeverity.WARNING, ProblemSeverity.NONE)
 
 Json = dict[str, Any]
 
@@ -107,7 +107,7 @@ def trust(snapshot: ClusterSnapshot, verdict: Completeness, reading: ReaderProgr
     return {**msgspec.to_builtins(verdict), "heard_at": heard_at}
 
 
-def _problem(problem: Problem) -> Json:
+def _problem(problem: ClusterProblem) -> Json:
     body: Json = msgspec.to_builtins(problem)
     return body
 

@@ -22,7 +22,7 @@ _BROKERS_NAMED = 5
 _PERCENT = 100
 
 
-class Severity(enum.StrEnum):
+class ProblemSeverity(enum.StrEnum):
     """How bad it is, in Prometheus's words."""
 
     CRITICAL = "critical"
@@ -30,10 +30,10 @@ class Severity(enum.StrEnum):
     NONE = "none"
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterProblem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is wrong."""
 
-    severity: Severity
+    severity: ProblemSeverity
     text: str
     since: int | None = None
     """Milliseconds since 1970; None where it is not known."""
@@ -41,7 +41,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """The condition by which its partitions are listed; None where it is not about partitions."""
 
 
-def problems_of(snapshot: ClusterSnapshot) -> list[Problem]:
+def problems_of(snapshot: ClusterSnapshot) -> list[ClusterProblem]:
     """Return what is wrong with a cluster, critical first; empty when nothing is."""
     found = [
         *_controller(snapshot),
@@ -49,90 +49,94 @@ def problems_of(snapshot: ClusterSnapshot) -> list[Problem]:
         *_brokers(snapshot),
         *_balance(snapshot),
     ]
-    return sorted(found, key=lambda problem: problem.severity is not Severity.CRITICAL)
+    return sorted(found, key=lambda problem: problem.severity is not ProblemSeverity.CRITICAL)
 
 
-def severity_of(problems: list[Problem], verdict: Completeness) -> Severity:
+def severity_of(problems: list[ClusterProblem], verdict: Completeness) -> ProblemSeverity:
     """Return how bad a cluster is off, doubt about its figures included."""
     found = {problem.severity for problem in problems}
-    if not verdict.up or Severity.CRITICAL in found:
-        return Severity.CRITICAL
-    return Severity.WARNING if found or verdict.status is not Status.LIVE else Severity.NONE
+    if not verdict.up or ProblemSeverity.CRITICAL in found:
+        return ProblemSeverity.CRITICAL
+    return (
+        ProblemSeverity.WARNING
+        if found or verdict.status is not Status.LIVE
+        else ProblemSeverity.NONE
+    )
 
 
-def _controller(snapshot: ClusterSnapshot) -> Iterator[Problem]:
+def _controller(snapshot: ClusterSnapshot) -> Iterator[ClusterProblem]:
     controller, due = snapshot.view.controller, snapshot.view.writes_due
     if controller.id < 0:
-        yield Problem(
-            severity=Severity.CRITICAL,
+        yield ClusterProblem(
+            severity=ProblemSeverity.CRITICAL,
             text="Nobody is the controller",
             since=controller.vacant_since,
         )
         return
     if due.verdict is ControllerHealth.GHOST:
-        yield Problem(
-            severity=Severity.CRITICAL,
+        yield ClusterProblem(
+            severity=ProblemSeverity.CRITICAL,
             text=f"Broker {controller.id} is the controller and does not do its work",
             since=due.owed_since,
         )
     elif due.verdict is ControllerHealth.SLOW:
-        yield Problem(
-            severity=Severity.WARNING,
+        yield ClusterProblem(
+            severity=ProblemSeverity.WARNING,
             text=f"The controller, broker {controller.id}, is slow with its work",
             since=due.owed_since,
         )
     elif controller.failover is Failover.UNDER_WAY:
-        yield Problem(
-            severity=Severity.WARNING,
+        yield ClusterProblem(
+            severity=ProblemSeverity.WARNING,
             text=f"The failover work of controller {controller.id} is under way",
             since=controller.failover_since,
         )
 
 
-def _partitions(snapshot: ClusterSnapshot) -> Iterator[Problem]:
+def _partitions(snapshot: ClusterSnapshot) -> Iterator[ClusterProblem]:
     counts = snapshot.view.counts
     if counts.offline:
-        yield Problem(
-            severity=Severity.CRITICAL,
+        yield ClusterProblem(
+            severity=ProblemSeverity.CRITICAL,
             text=f"{_are(counts.offline)} offline: no writes, no reads",
             filter="offline",
         )
     if counts.under_min_isr:
-        yield Problem(
-            severity=Severity.CRITICAL,
+        yield ClusterProblem(
+            severity=ProblemSeverity.CRITICAL,
             text=f"{_are(counts.under_min_isr)} under min ISR: writes with acks=all are refused",
             filter="under-min-isr",
         )
     if counts.under_replicated:
-        yield Problem(
-            severity=Severity.WARNING,
+        yield ClusterProblem(
+            severity=ProblemSeverity.WARNING,
             text=f"{_are(counts.under_replicated)} under-replicated",
             filter="under-replicated",
         )
     if counts.without_state:
         # No alert is about these: they are as a topic's first moment, which may last.
         have = "has" if counts.without_state == 1 else "have"
-        yield Problem(
-            severity=Severity.WARNING,
+        yield ClusterProblem(
+            severity=ProblemSeverity.WARNING,
             text=f"{_number(counts.without_state, 'partition')} {have} no state yet: no leader",
             filter="without-state",
         )
 
 
-def _brokers(snapshot: ClusterSnapshot) -> Iterator[Problem]:
+def _brokers(snapshot: ClusterSnapshot) -> Iterator[ClusterProblem]:
     gone = [b for b in snapshot.brokers.values() if not b.live and b.replicas]
     if gone:
         replicas = sum(broker.replicas for broker in gone)
         # An outage of several is as old as the first of them, if that is known of all.
         times = [broker.since for broker in gone if broker.since is not None]
-        yield Problem(
-            severity=Severity.WARNING,
+        yield ClusterProblem(
+            severity=ProblemSeverity.WARNING,
             text=f"{_named(gone)} not registered; {_number(replicas, 'replica')} there",
             since=min(times) if len(times) == len(gone) else None,
         )
 
 
-def _balance(snapshot: ClusterSnapshot) -> Iterator[Problem]:
+def _balance(snapshot: ClusterSnapshot) -> Iterator[ClusterProblem]:
     limit = snapshot.view.rebalance.threshold_percentage / _PERCENT
     above = [
         broker
@@ -141,8 +145,8 @@ def _balance(snapshot: ClusterSnapshot) -> Iterator[Problem]:
     ]
     if above:
         electable = sum(broker.preferred_electable for broker in above)
-        yield Problem(
-            severity=Severity.WARNING,
+        yield ClusterProblem(
+            severity=ProblemSeverity.WARNING,
             text=f"{_named(above)} more than {limit:.0%} imbalanced; an election gives "
             f"{_number(electable, 'leader')} back",
             filter="electable",

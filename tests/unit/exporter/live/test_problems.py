@@ -11,7 +11,7 @@ from controller_model.records.predictions import ControllerHealth, WritesDue
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import fleet_rows
-from exporter.live.problems import Severity, problems_of, severity_of
+from exporter.live.problems import ProblemSeverity, problems_of, severity_of
 from tests.support.samples import T0, broker_view, cluster_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
@@ -36,7 +36,7 @@ def told(*brokers: BrokerView, **fields: Any) -> list[tuple[str, str]]:
 def test_a_healthy_cluster_has_no_problem() -> None:
     """The page is quiet: nothing is mentioned, and nothing is bad."""
     assert told(broker_view(0), broker_view(1)) == []
-    assert severity_of([], LIVE) is Severity.NONE
+    assert severity_of([], LIVE) is ProblemSeverity.NONE
 
 
 def test_counts_are_told_with_what_they_mean_and_which_partitions_to_list() -> None:
@@ -135,14 +135,14 @@ def test_what_is_critical_stands_before_warnings() -> None:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (Status.LIVE, Severity.NONE),
-        (Status.INCOMPLETE, Severity.WARNING),
-        (Status.DIVERGENT, Severity.WARNING),
-        (Status.BEHIND, Severity.CRITICAL),
-        (Status.BLIND, Severity.CRITICAL),
+        (Status.LIVE, ProblemSeverity.NONE),
+        (Status.INCOMPLETE, ProblemSeverity.WARNING),
+        (Status.DIVERGENT, ProblemSeverity.WARNING),
+        (Status.BEHIND, ProblemSeverity.CRITICAL),
+        (Status.BLIND, ProblemSeverity.CRITICAL),
     ],
 )
-def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: Severity) -> None:
+def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: ProblemSeverity) -> None:
     """A cluster of which nothing wrong is known, since nothing is known, is not well."""
     verdict = Completeness(status=status, since=None, stage=Stage.FOLD, verified_at=None)
     assert severity_of([], verdict) is expected

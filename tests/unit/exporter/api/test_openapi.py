@@ -11,14 +11,15 @@ TIMES = ("_at", "_since", "_ms")
 """Milliseconds, since 1970 or of a duration: below 2^53 for 285,000 years."""
 
 _SMALL = """
-    at since held_from last_change_mtime counters_since
+    at since until held_from last_change_mtime counters_since
     id broker brokers brokers_back brokers_known brokers_live brokers_lost from_broker to_broker
     controller controllers kraft_controller generated_broker_ids leader preferred replicas isr adding
     removing who gone port
     epoch controller_epoch current_epoch leader_epoch partition_epoch
     partition number seq status features ends
-    anomalies at_min_isr audits before blocked broker_ends broker_min_isr chunk_count conditions
-    controller_elections coordinated counts deleting_topics dropped_by_watcher due electable elections
+    anomalies as_leader as_replica at_min_isr audits before beyond_members blocked broker_ends
+    broker_min_isr chunk_count conditions
+    controller_changes controller_elections coordinated counts deleting_topics dropped_by_watcher due electable elections
     elects errors exceeding graded holes id_changes imbalance_after imbalance_before in_isr
     isr_expands isr_leaves isr_shrinks leader_elections leader_imbalance_check_interval_seconds
     leader_imbalance_per_broker_percentage leader_writes_due leaderless leaders leaders_moved
@@ -27,7 +28,7 @@ _SMALL = """
     offline_before offline_if_lost offline_last offline_peak open pair_count partition_count
     partitions preferred_electable preferred_imbalance preferred_not_led reassigning recommendation
     recommended regained registrations replicas_on_gone_brokers replication_factor
-    replication_factor_1 resyncs stale stale_writes stranded threshold_percentage topics total
+    replication_factor_1 resyncs stale stale_writes stranded threshold_percentage topics total shrinks times unexplained
     unclean unclean_elections under_min_isr under_min_isr_if_lost under_replicated
     under_replicated_before under_replicated_last under_replicated_peak unreadable watched
     without_state znodes at_earliest

@@ -1,0 +1,183 @@
+"""Flapping and writes due, as the API answers them: from events and partitions that are held."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.event_records import EventId, EventRecord
+from controller_model.records.events import IsrShrunk
+from controller_model.records.predictions import ControllerHealth, WritesDue
+from controller_model.records.views import ControllerView
+from exporter.api import worker
+from tests.support.api_server import Served
+from tests.support.samples import T0, as_of, broker_view, cluster_view, elected, topic_view
+
+PROD = "/api/v1/clusters/prod"
+FLAPPING = f"{PROD}/flapping"
+WRITES_DUE = f"{PROD}/writes-due"
+
+
+def shrunk(seq: int, *partitions: int, who: int = 1, at: int | None = None) -> EventRecord:
+    """Return the event that a replica left the ISR of partitions of topic t under broker 0."""
+    fact = IsrShrunk(
+        at=T0 + seq if at is None else at,
+        position=Position(1, seq),
+        who=(who,),
+        leader=0,
+        by_controller=False,
+        partitions=tuple(TopicPartition("t", partition) for partition in partitions),
+    )
+    return EventRecord(v=1, cluster="prod", id=EventId("L1", 1, seq, 0), event=fact)
+
+
+def flapped() -> Served:
+    """Return a cluster in which broker 1 left the ISR of two partitions, one of them thrice."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), topic_view("t"), cluster_view(at=as_of(10)))
+    served.tell(shrunk(1, 0, 1), shrunk(2, 0), shrunk(3, 0), elected(4))
+    served.now = T0 + 1000
+    return served
+
+
+def test_an_isr_that_shrinks_again_and_again_is_listed_with_the_replica_to_blame() -> None:
+    """A partition that shrank once is not; the window ends now."""
+    answer = flapped().json(FLAPPING)
+    blame = {"broker": 1, "as_replica": 3, "as_leader": 0}
+    assert answer["partitions"] == [
+        {"topic": "t", "partition": 0, "shrinks": 3, "blames": [blame], "unexplained": 0}
+    ]
+    assert (answer["partition_count"], answer["times"]) == (1, 3)
+    assert (answer["blames"], answer["unexplained"]) == ([blame], 0)
+    assert (answer["since"], answer["until"]) == (T0 + 1000 - 3_600_000, T0 + 1000)
+    assert answer["completeness"]["status"] == "live"
+
+
+def test_flapping_is_judged_within_the_window_alone() -> None:
+    """What was before the window does not count, and the answer says since when events are held."""
+    served = flapped()
+    served.now = T0 + 60_002
+    answer = served.json(FLAPPING, window_s=60)
+    assert (answer["partitions"], answer["blames"]) == ([], [])
+    assert answer["held_from"] == T0 + 1
+    assert served.get(FLAPPING, {"window_s": 59}).status_code == 400
+    assert served.get(FLAPPING, {"window_s": 7 * 24 * 3600 + 1}).status_code == 400
+
+
+def test_without_an_event_nothing_is_known_of_before() -> None:
+    """An exporter that holds no event does not say that nothing flapped since some time."""
+    served = Served()
+    served.write(cluster_view())
+    answer = served.json(FLAPPING)
+    assert (answer["held_from"], answer["partitions"]) == (None, [])
+
+
+def test_events_beyond_the_views_wait_for_them_here_too() -> None:
+    """The answer holds for its place in the log, and no event after it counts."""
+    served = Served()
+    served.write(topic_view("t"), cluster_view(at=as_of(2)))
+    served.tell(shrunk(1, 0), shrunk(2, 0), shrunk(3, 0))
+    served.now = T0 + 10
+    assert served.json(FLAPPING)["partition_count"] == 0
+    served.write(topic_view("t", as_of(3), isr=((0,), (1, 0))), cluster_view(at=as_of(3)))
+    assert served.json(FLAPPING)["partition_count"] == 1
+
+
+def test_no_more_flapping_partitions_are_listed_than_were_asked_for() -> None:
+    """Their number stands beside, and the blame is over all of them."""
+    served = Served()
+    served.write(topic_view("t"), cluster_view(at=as_of(10)))
+    served.tell(*(shrunk(seq, 0, 1) for seq in (1, 2, 3)), shrunk(4, 1))
+    served.now = T0 + 10
+    answer = served.json(FLAPPING, limit=1)
+    assert [each["partition"] for each in answer["partitions"]] == [1], "the one with most shrinks"
+    assert answer["partition_count"] == 2
+    assert answer["blames"] == [{"broker": 1, "as_replica": 7, "as_leader": 0}]
+
+
+def test_a_controller_that_changes_again_and_again_flaps() -> None:
+    """At its third election within the window; each new one is seen at once."""
+    served = Served()
+    served.now = T0 + 1000
+    for number, (seq, flaps) in enumerate(((1, False), (2, False), (3, True)), start=1):
+        served.tell(elected(seq, to=1))
+        controller = ControllerView(id=1, epoch=seq, elections=number)
+        served.write(cluster_view(at=as_of(seq), controller=controller))
+        answer = served.json(FLAPPING)
+        assert (answer["controller_flaps"], answer["controller_elections"]) == (flaps, number)
+    assert answer["controller_changes"] == 3
+
+
+def test_all_who_ask_within_ten_seconds_share_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many look: the window's end moves by steps."""
+    served = flapped()
+    served.now = (T0 // 10_000 + 1) * 10_000
+    first = served.json(FLAPPING)
+    served.now += 8_000
+    assert served.json(FLAPPING)["until"] == first["until"]
+    monkeypatch.setattr(worker, "REST", 0)
+    served.now += 2_000
+    assert served.json(FLAPPING)["until"] == served.now
+
+
+def owing() -> Served:
+    """Return a cluster of brokers 0 and 1, in which partitions are led by broker 2, which is gone."""
+    served = Served()
+    due = WritesDue(
+        counts={"new_leader": 2, "notifications": 1},
+        owed_since=T0 - 500,
+        verdict=ControllerHealth.WORKING,
+    )
+    served.write(
+        broker_view(0),
+        broker_view(1),
+        broker_view(2, live=False, since=T0 - 700),
+        topic_view("t", replicas=((2, 0), (2, 1)), isr=((2, 0), (2, 1)), leader=(2, 2)),
+        topic_view("well"),
+        cluster_view(brokers_live=(0, 1), brokers_known=(0, 1, 2), writes_due=due),
+    )
+    return served
+
+
+def test_writes_due_are_listed_by_partition_with_what_they_would_say() -> None:
+    """The expected leader and ISR, and since when; partitions that are well owe nothing."""
+    answer = owing().json(WRITES_DUE)
+    assert answer["health"] == "working"
+    assert answer["owed_since"] == T0 - 500
+    assert answer["counts"] == {"new_leader": 2, "notifications": 1}
+    assert answer["partition_count"] == 2
+    assert answer["writes"][0] == {
+        "kind": "new_leader",
+        "topic": "t",
+        "partition": 0,
+        "since": T0 - 700,
+        "leader": 0,
+        "isr": [0],
+        "sure": True,
+    }
+    assert [each["leader"] for each in answer["writes"]] == [0, 1]
+
+
+def test_no_more_writes_are_listed_than_were_asked_for() -> None:
+    """Their number stands beside."""
+    answer = owing().json(WRITES_DUE, limit=1)
+    assert (len(answer["writes"]), answer["partition_count"]) == (1, 2)
+
+
+def test_the_controllers_health_is_unknown_unless_figures_are_live() -> None:
+    """By figures that are behind nobody is called slow."""
+    served = owing()
+    served.now += 3_600_000
+    answer = served.json(WRITES_DUE)
+    assert answer["completeness"]["status"] != "live"
+    assert answer["health"] == "unknown"
+
+
+def test_a_cluster_that_owes_nothing_lists_nothing() -> None:
+    """Counts are empty, and so is the list."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), topic_view("t"))
+    served.write(cluster_view(writes_due=WritesDue(verdict=ControllerHealth.NOT_NEEDED)))
+    answer = served.json(WRITES_DUE)
+    assert (answer["counts"], answer["writes"], answer["partition_count"]) == ({}, [], 0)
+    assert answer["health"] == "not_needed"
