@@ -19,7 +19,6 @@ SKEW_PARTITIONS = 10
 BROKER_LEADERS = Signal(
     name="broker_leaders",
     expr=highest("kafka_broker_leaders", "broker"),
-    unit="none",
     description="Partitions that each broker leads; about equal over brokers. 0 on one that is "
     "live: it came back and leaders were not elected back yet.",
     legend="broker {{broker}}",
@@ -47,7 +46,6 @@ BROKER_IMBALANCE_OF_THRESHOLD = Signal(
 BROKER_LIVE = Signal(
     name="broker_live",
     expr=highest("kafka_broker_live", "broker"),
-    unit="none",
     description="1 while the broker is registered; 0 for one that is known but gone.",
     legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
@@ -55,7 +53,6 @@ BROKER_LIVE = Signal(
 BROKER_REPLICAS = Signal(
     name="broker_replicas",
     expr=highest("kafka_broker_replicas", "broker"),
-    unit="none",
     description="Replicas assigned to each broker; about equal over brokers.",
     legend="broker {{broker}}",
     moved_by=DemoStep.CREATE,
@@ -63,7 +60,6 @@ BROKER_REPLICAS = Signal(
 BROKER_IN_SYNC = Signal(
     name="broker_in_sync",
     expr=highest("kafka_broker_in_sync_replicas", "broker"),
-    unit="none",
     description="Replicas of each broker that are in the ISR; equal to its replicas when all is "
     "well.",
     legend="broker {{broker}}",
@@ -72,7 +68,6 @@ BROKER_IN_SYNC = Signal(
 BROKER_ELECTABLE = Signal(
     name="broker_electable",
     expr=highest("kafka_broker_preferred_electable", "broker"),
-    unit="none",
     description="Partitions that a preferred election run now would give back to each broker; 0 "
     "in a balanced cluster.",
     legend="broker {{broker}}",
@@ -82,7 +77,6 @@ BROKER_NOT_ELECTABLE = Signal(
     name="broker_not_electable",
     expr=f"{highest('kafka_broker_preferred_not_led', 'broker')} - "
     f"{highest('kafka_broker_preferred_electable', 'broker')}",
-    unit="none",
     description="Partitions that each broker should lead and cannot be given back now: it is "
     "down, or its replica is not in the ISR. 0 in a healthy cluster.",
     legend="broker {{broker}}",
@@ -141,7 +135,6 @@ BROKER_SKEW_LARGE = Signal(
 BROKER_COORDINATES = Signal(
     name="broker_coordinates",
     expr=highest("kafka_broker_coordinated_partitions", "broker", "coordinator"),
-    unit="none",
     description="Partitions of __consumer_offsets (group) and __transaction_state (transaction) "
     "that each broker leads, so that it coordinates what is kept in them; about equal over "
     "brokers.",
@@ -151,7 +144,6 @@ BROKER_COORDINATES = Signal(
 BROKER_ISR_LEAVES_HOUR = Signal(
     name="broker_isr_leaves_hour",
     expr=grown("kafka_broker_isr_leaves_total", "1h", "broker"),
-    unit="none",
     description="How often replicas of each broker left an ISR within an hour: who is to blame; "
     "0 in a healthy cluster without restarts.",
     legend="broker {{broker}}",
@@ -160,7 +152,6 @@ BROKER_ISR_LEAVES_HOUR = Signal(
 BROKER_ISR_RESTLESS = Signal(
     name="broker_isr_restless",
     expr=f"changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])",
-    unit="none",
     description=f"In how many minutes of {RESTLESS_WINDOW} replicas of each broker left an ISR; "
     "a restart makes one or two, a replica that falls behind again and again many.",
     legend="broker {{broker}}",
@@ -170,7 +161,6 @@ BROKER_ABSENT = Signal(
     name="broker_absent",
     expr=f"{highest('kafka_broker_replicas', 'broker')} - "
     f"{highest('kafka_broker_in_sync_replicas', 'broker')}",
-    unit="none",
     description="Replicas of each broker that are not in their ISR now. One broker far above the "
     "others: it is down, slow, or catching up.",
     legend="broker {{broker}}",
@@ -179,7 +169,6 @@ BROKER_ABSENT = Signal(
 BROKER_LED_SHORT = Signal(
     name="broker_led_short",
     expr=highest("kafka_broker_under_replicated_led_partitions", "broker"),
-    unit="none",
     description="Partitions that each broker leads and that lack a replica in their ISR. One leader "
     "far above the others, and absent replicas on all of them: the leader or its network is to blame.",
     legend="broker {{broker}}",
@@ -188,7 +177,6 @@ BROKER_LED_SHORT = Signal(
 BROKER_REGISTRATIONS_HOUR = Signal(
     name="broker_registrations_hour",
     expr=grown("kafka_broker_registrations_total", BOUNCE_WINDOW, "broker"),
-    unit="none",
     description=f"Registrations of each broker within {BOUNCE_WINDOW}: restarts and lost "
     "ZooKeeper sessions; 0 in a healthy cluster.",
     legend="broker {{broker}}",
@@ -197,7 +185,6 @@ BROKER_REGISTRATIONS_HOUR = Signal(
 BROKER_ENDS_HOUR = Signal(
     name="broker_ends_hour",
     expr=grown("kafka_broker_ends_total", "1h", "broker", "end"),
-    unit="none",
     description="Ended registrations of each broker within an hour, by how they ended "
     "(inferred); crashed is 0 in a healthy cluster.",
     legend="broker {{broker}}: {{end}}",
@@ -206,7 +193,6 @@ BROKER_ENDS_HOUR = Signal(
 BROKER_LOG_DIRS = Signal(
     name="broker_log_dirs",
     expr=grown("kafka_broker_log_dir_failures_total", "1h", "broker"),
-    unit="none",
     description="Failed log directories that each broker reported within an hour; 0 in a healthy "
     "cluster.",
     legend="broker {{broker}}",
@@ -215,7 +201,6 @@ BROKER_LOG_DIRS = Signal(
 BROKER_OFFLINE_IF_LOST = Signal(
     name="broker_offline_if_lost",
     expr=highest("kafka_broker_offline_if_lost_partitions", "broker"),
-    unit="none",
     description="Partitions that each broker alone keeps in sync: offline if it dies now; 0 in a "
     "healthy cluster without single replicas.",
     legend="broker {{broker}}",
@@ -224,7 +209,6 @@ BROKER_OFFLINE_IF_LOST = Signal(
 BROKER_UNDER_MIN_IF_LOST = Signal(
     name="broker_under_min_if_lost",
     expr=highest("kafka_broker_under_min_isr_if_lost_partitions", "broker"),
-    unit="none",
     description="Partitions that fall below min.insync.replicas if the broker dies now.",
     legend="broker {{broker}}",
     moved_by=DrillStep.INVITE,
@@ -232,7 +216,6 @@ BROKER_UNDER_MIN_IF_LOST = Signal(
 BROKER_SAFE_TO_STOP = Signal(
     name="broker_safe_to_stop",
     expr=newest("kafka_broker_safe_to_stop", "broker"),
-    unit="none",
     description="1 if stopping the broker now takes no partition offline or below "
     "min.insync.replicas; empty for one that is gone.",
     legend="broker {{broker}}",

@@ -27,7 +27,6 @@ CONTROLLER_ID = Signal(
 CONTROLLER_EPOCH = Signal(
     name="controller_epoch",
     expr=highest("kafka_controller_epoch"),
-    unit="none",
     description="The controller epoch; grows by one with each election, and stands still in a "
     "healthy cluster.",
     legend="epoch",
@@ -45,7 +44,6 @@ CONTROLLER_AGE = Signal(
 ELECTIONS_RECENT = Signal(
     name="elections_recent",
     expr=grown("kafka_controller_epoch", FLAPPING_WINDOW),
-    unit="none",
     description=f"Controller elections within {FLAPPING_WINDOW}, counted by the epoch, so none is "
     "lost between scrapes; 0 in a healthy cluster, 1 after the controller's broker restarted. "
     "More again and again: the controller flaps.",
@@ -55,7 +53,6 @@ ELECTIONS_RECENT = Signal(
 ELECTIONS_HOUR = Signal(
     name="elections_hour",
     expr=grown("kafka_controller_epoch", "1h"),
-    unit="none",
     description="Controller elections within an hour, counted by the epoch; 0 in a healthy "
     "cluster.",
     legend="elections",
@@ -64,7 +61,6 @@ ELECTIONS_HOUR = Signal(
 ID_CHANGES_HOUR = Signal(
     name="id_changes_hour",
     expr=grown("kafka_controller_id_changes_total", "1h"),
-    unit="none",
     description="Elections within an hour that another broker won; fewer than the elections means "
     "that a broker lost the office and won it back.",
     legend="won by another",
@@ -116,7 +112,6 @@ LAST_VACANCY_AT_MOST = Signal(
 FAILOVER = Signal(
     name="failover",
     expr=f"{highest('kafka_controller_failover', 'state')} == 1",
-    unit="none",
     description="How far the work is that the controller found when it was elected, as leader writes "
     "show it: not_needed or done in a healthy cluster, under_way for seconds after its predecessor "
     "was lost.",
@@ -137,7 +132,6 @@ LAST_FAILOVER = Signal(
 LEADER_WRITES_DUE = Signal(
     name="leader_writes_due",
     expr=highest("kafka_controller_leader_writes_due"),
-    unit="none",
     description="Partitions whose leader is gone, so that the controller owes a new one; 0 in a "
     "healthy cluster. Staying above 0: a controller that does not do its work.",
     legend="writes due",
@@ -146,7 +140,6 @@ LEADER_WRITES_DUE = Signal(
 ELECTIONS_LONG = Signal(
     name="elections_long",
     expr=grown("kafka_controller_epoch", FLAPPING_LONG_WINDOW),
-    unit="none",
     description=f"Controller elections within {FLAPPING_LONG_WINDOW}, counted by the epoch; the "
     "number of restarts of the controller's broker in a healthy cluster. A controller that is "
     "lost every half hour shows only here.",
@@ -156,7 +149,6 @@ ELECTIONS_LONG = Signal(
 MISSED_ELECTIONS_HOUR = Signal(
     name="missed_elections_hour",
     expr=grown("kafka_controller_missed_elections_total", "1h"),
-    unit="none",
     description="The part of them that nobody saw live: only the epoch's jump shows it. 0 "
     "while the monitor follows.",
     legend="missed",
@@ -165,7 +157,6 @@ MISSED_ELECTIONS_HOUR = Signal(
 VERDICT = Signal(
     name="verdict",
     expr=f"{highest('kafka_controller_verdict', 'verdict')} == 1",
-    unit="none",
     description="What the holder of /controller is worth: not_needed in a quiet cluster, working "
     "for seconds after a failure; ghost, a zombie controller: it owes writes and nobody writes under its epoch.",
     legend="{{verdict}}",
@@ -175,7 +166,6 @@ VERDICT = Signal(
 GHOST = Signal(
     name="ghost",
     expr=highest("kafka_controller_verdict", only='verdict="ghost"'),
-    unit="none",
     description="1 while the holder of /controller does not do the work that it owes; 0 in a "
     "healthy cluster.",
     legend="ghost",
@@ -184,7 +174,6 @@ GHOST = Signal(
 WRITES_DUE = Signal(
     name="writes_due",
     expr=highest("kafka_controller_writes_due", "kind"),
-    unit="none",
     description="Writes that the controller owes, by kind; 0 in a healthy cluster but for "
     "seconds after a failure or a request.",
     legend="{{kind}}",
@@ -213,7 +202,6 @@ FAILOVER_AGE = Signal(
 STALE_WRITES_HOUR = Signal(
     name="stale_writes_hour",
     expr=grown("kafka_controller_stale_writes_total", "1h"),
-    unit="none",
     description="Leaders written within an hour under an older controller epoch than the "
     "current; 0 with Kafka 2.1 and newer, which fences them.",
     legend="stale writes",

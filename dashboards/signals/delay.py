@@ -63,7 +63,6 @@ WHOLE_DELAY = Signal(
 FOLD_LAG = Signal(
     name="fold_lag",
     expr="max(kcm_fold_lag_records{})",
-    unit="none",
     description="Messages of the log that are not folded yet; 0 or a few, and growing when the fold "
     f"is too slow or down. {_SCRAPED}",
     legend="fold",
@@ -72,7 +71,6 @@ FOLD_LAG = Signal(
 EXPORTER_LAG = Signal(
     name="exporter_lag",
     expr="max by (topic) (kcm_exporter_lag_records{})",
-    unit="none",
     description="Records of views and events that the exporter has not read yet; 0 or a few.",
     legend="exporter: {{topic}}",
     moved_by=DrillStep.UNSERVED,
@@ -80,7 +78,6 @@ EXPORTER_LAG = Signal(
 BUFFERED = Signal(
     name="buffered",
     expr=f"max by (cluster) ({selected('kcm_watcher_buffer_changes')})",
-    unit="none",
     description="Changes that wait in the watcher for the pipeline's Kafka; 0 or a few, growing "
     "while it is away.",
     legend="watcher",

@@ -33,7 +33,6 @@ def _weighed(weight: int, trouble: str) -> str:
 TROUBLE = Signal(
     name="trouble",
     expr=" + ".join(_weighed(weight, trouble) for weight, trouble in _WEIGHTS),
-    unit="none",
     description=f"How bad it is: the sum of 32 (served within {SEEN_WINDOW} and not now: nobody "
     "knows how it is), 16 (figures do not follow), 8 (no controller), 4 (partitions offline), 2 "
     "(under min ISR), 1 (under-replicated); 0 in a healthy cluster.",
@@ -43,7 +42,6 @@ TROUBLE = Signal(
 CLUSTERS = Signal(
     name="clusters",
     expr=f"count({FOLLOWED.expr}) or 0 * count({KNOWN})",
-    unit="none",
     description="Clusters that are served by the exporters that are scraped.",
     legend="clusters",
     moved_by=DrillStep.UNSERVED,
@@ -51,7 +49,6 @@ CLUSTERS = Signal(
 CLUSTERS_IN_TROUBLE = Signal(
     name="clusters_in_trouble",
     expr=f"count(({TROUBLE.expr}) > 0) or vector(0)",
-    unit="none",
     description="Clusters with any trouble above 0 in the table below; 0 in a healthy fleet.",
     legend="in trouble",
     moved_by=DemoStep.KILL_FOLLOWER,
@@ -59,7 +56,6 @@ CLUSTERS_IN_TROUBLE = Signal(
 CLUSTERS_NOT_FOLLOWED = Signal(
     name="clusters_not_followed",
     expr=f"count({KNOWN} unless on (cluster) ({FOLLOWED.expr} == 1)) or vector(0)",
-    unit="none",
     description="Clusters whose figures do not follow ZooKeeper now, or that were served within "
     f"{SEEN_WINDOW} and are not now; 0 in good order.",
     legend="not followed",
@@ -68,7 +64,6 @@ CLUSTERS_NOT_FOLLOWED = Signal(
 CLUSTERS_WITHOUT_CONTROLLER = Signal(
     name="clusters_without_controller",
     expr=f"count(({CONTROLLER_ID.expr}) == -1) or 0 * count({FOLLOWED.expr})",
-    unit="none",
     description="Clusters, of those that are served, in which nobody holds /controller; 0 in a "
     "healthy fleet, empty while none is served.",
     legend="no controller",

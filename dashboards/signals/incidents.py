@@ -11,7 +11,6 @@ from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, h
 INCIDENT_OPEN = Signal(
     name="incident_open",
     expr=highest("kafka_cluster_incident_open"),
-    unit="none",
     description="1 while an incident is open: from the first abnormal thing until all was well for "
     "a minute; 0 in a healthy cluster.",
     legend="open",
@@ -20,7 +19,6 @@ INCIDENT_OPEN = Signal(
 INCIDENT = Signal(
     name="incident",
     expr=f"max by (cluster, number, opened_by) ({selected('kafka_cluster_incident_info')})",
-    unit="none",
     description="The incident that is open, by its number and the event that opened it; "
     "`/api/v1/clusters/CLUSTER/incidents` has all of it.",
     legend="{{number}}: {{opened_by}}",
@@ -31,7 +29,6 @@ INCIDENT_ABNORMAL = Signal(
     name="incident_abnormal",
     expr=f"{INCIDENT.expr} and on (cluster) "
     f"{age('kafka_cluster_incident_abnormal_timestamp_seconds')} < 30",
-    unit="none",
     description="The incident that is open, while something is abnormal: without the minute of "
     "quiet after which it is over. Two heartbeats and a scrape may pass until that shows.",
     legend="{{number}}: {{opened_by}}",
@@ -55,7 +52,6 @@ INCIDENT_LAST = Signal(
 INCIDENTS_DAY = Signal(
     name="incidents_day",
     expr=grown("kafka_cluster_incidents_total", "1d"),
-    unit="none",
     description="Incidents opened within a day; 0 in a healthy cluster. A broker that you restart "
     "makes one; what follows within a minute, such as the next restart, belongs to it.",
     legend="incidents",
@@ -83,7 +79,6 @@ THRESHOLD = Signal(
 IMBALANCED_BROKERS = Signal(
     name="imbalanced_brokers",
     expr=highest("kafka_cluster_imbalanced_brokers"),
-    unit="none",
     description="Brokers whose imbalance ratio is above the threshold; 0 in a balanced cluster.",
     legend="above the threshold",
     moved_by=DemoStep.KILL_FOLLOWER,
@@ -91,7 +86,6 @@ IMBALANCED_BROKERS = Signal(
 MENDABLE_BROKERS = Signal(
     name="mendable_brokers",
     expr=highest("kafka_cluster_imbalanced_brokers_mendable"),
-    unit="none",
     description="Those of them to which a preferred election run now would give partitions back.",
     legend="mendable now",
     moved_by=DemoStep.BRING_BACK,
@@ -108,7 +102,6 @@ NEXT_REBALANCE = Signal(
 NEXT_ELECTED = Signal(
     name="next_elected",
     expr=highest("kafka_cluster_rebalance_electable_partitions"),
-    unit="none",
     description="Partitions that this check would give back to brokers above the threshold, as "
     "predicted; 0 in a balanced cluster.",
     legend="elected then",
@@ -117,7 +110,6 @@ NEXT_ELECTED = Signal(
 NEXT_BLOCKED = Signal(
     name="next_blocked",
     expr=highest("kafka_cluster_rebalance_blocked_partitions", "reason"),
-    unit="none",
     description="Partitions of those brokers that it cannot give back, by the reason: the preferred "
     "replica is not_live or not_in_isr; 0 in a balanced cluster.",
     legend="{{reason}}",
@@ -126,7 +118,6 @@ NEXT_BLOCKED = Signal(
 RECOMMENDED = Signal(
     name="recommended",
     expr=highest("kafka_cluster_recommended_partitions"),
-    unit="none",
     description="Partitions for which the monitor recommends a preferred election now, after half a "
     "minute above the threshold; `kcm recommend` prints them and the command. 0: none.",
     legend="recommended",
@@ -135,7 +126,6 @@ RECOMMENDED = Signal(
 GRADED_DAY = Signal(
     name="graded_day",
     expr=grown("kafka_cluster_recommendations_graded_total", "1d", "outcome"),
-    unit="none",
     description="What became of recommendations within a day: mended, partly, relapsed (leaders were "
     "lost again within 5 minutes), withdrawn (nobody elected, and nothing was left to elect).",
     legend="{{outcome}}",

@@ -33,7 +33,6 @@ def _oldest_reassignment_and(condition: str) -> str:
 OFFLINE = Signal(
     name="offline",
     expr=highest("kafka_cluster_offline_partitions"),
-    unit="none",
     description="Partitions without a live leader, counted during controller outages, too; 0 in a "
     "healthy cluster: nobody can write to or read from them.",
     legend="offline",
@@ -42,7 +41,6 @@ OFFLINE = Signal(
 UNDER_REPLICATED = Signal(
     name="under_replicated",
     expr=highest("kafka_cluster_under_replicated_partitions"),
-    unit="none",
     description="Partitions with fewer in-sync replicas than replicas; 0 in a healthy cluster, "
     "above it while a broker is down or behind.",
     legend="under-replicated",
@@ -51,7 +49,6 @@ UNDER_REPLICATED = Signal(
 UNDER_MIN_ISR = Signal(
     name="under_min_isr",
     expr=highest("kafka_cluster_under_min_isr_partitions"),
-    unit="none",
     description="Partitions below min.insync.replicas; 0 in a healthy cluster: producers with "
     "acks=all are refused.",
     legend="under min ISR",
@@ -60,7 +57,6 @@ UNDER_MIN_ISR = Signal(
 IMBALANCE = Signal(
     name="imbalance",
     expr=highest("kafka_cluster_preferred_replica_imbalance"),
-    unit="none",
     description="Partitions not led by their preferred replica; near 0 in a balanced cluster, "
     "above it after a broker restarted, until leaders are elected back.",
     legend="not led by the preferred replica",
@@ -69,7 +65,6 @@ IMBALANCE = Signal(
 AT_MIN_ISR = Signal(
     name="at_min_isr",
     expr=highest("kafka_cluster_at_min_isr_partitions"),
-    unit="none",
     description="Partitions at min.insync.replicas: one more loss and producers with acks=all "
     "are refused; those with as many replicas always are.",
     legend="at min ISR",
@@ -78,7 +73,6 @@ AT_MIN_ISR = Signal(
 LEADERLESS = Signal(
     name="leaderless",
     expr=highest("kafka_cluster_leaderless_partitions"),
-    unit="none",
     description="The offline partitions for which the controller wrote that there is no leader; "
     "the rest it has not worked off.",
     legend="leaderless",
@@ -87,7 +81,6 @@ LEADERLESS = Signal(
 WITHOUT_STATE = Signal(
     name="without_state",
     expr=highest("kafka_cluster_partitions_without_state"),
-    unit="none",
     description="Partitions that the controller has not brought up yet; above 0 for moments "
     "after a topic was created.",
     legend="without state",
@@ -96,7 +89,6 @@ WITHOUT_STATE = Signal(
 PARTITIONS = Signal(
     name="partitions",
     expr=highest("kafka_cluster_partitions"),
-    unit="none",
     description="Partitions of all topics.",
     legend="partitions",
     moved_by=DemoStep.CREATE,
@@ -104,7 +96,6 @@ PARTITIONS = Signal(
 BROKERS_DOWN = Signal(
     name="brokers_down",
     expr=f"{highest('kafka_cluster_brokers_known')} - {highest('kafka_cluster_brokers')}",
-    unit="none",
     description="Broker ids that are known but not registered: down, or long gone with replicas "
     "left behind; 0 in a healthy cluster.",
     legend="brokers down",
@@ -113,7 +104,6 @@ BROKERS_DOWN = Signal(
 ISR_SHRINKS_HOUR = Signal(
     name="isr_shrinks_hour",
     expr=grown("kafka_cluster_isr_shrinks_total", "1h"),
-    unit="none",
     description="Replicas that left an ISR within an hour; 0 in a healthy cluster without "
     "restarts.",
     legend="left an ISR",
@@ -122,7 +112,6 @@ ISR_SHRINKS_HOUR = Signal(
 ISR_EXPANDS_HOUR = Signal(
     name="isr_expands_hour",
     expr=grown("kafka_cluster_isr_expands_total", "1h"),
-    unit="none",
     description="Replicas that joined an ISR within an hour; as many as left when all is mended.",
     legend="joined an ISR",
     moved_by=DemoStep.BRING_BACK,
@@ -130,7 +119,6 @@ ISR_EXPANDS_HOUR = Signal(
 UNCLEAN_HOUR = Signal(
     name="unclean_hour",
     expr=grown("kafka_controller_unclean_leader_elections_total", UNCLEAN_WINDOW),
-    unit="none",
     description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}; 0 in a healthy "
     "cluster: each one may have lost records.",
     legend="unclean",
@@ -139,7 +127,6 @@ UNCLEAN_HOUR = Signal(
 LEADER_ELECTIONS_HOUR = Signal(
     name="leader_elections_hour",
     expr=grown("kafka_controller_leader_elections_total", "1h", "election"),
-    unit="none",
     description="Partitions that got a leader within an hour, by the kind of election as "
     "inferred from the znodes.",
     legend="{{election}}",
@@ -148,7 +135,6 @@ LEADER_ELECTIONS_HOUR = Signal(
 REPLICATION_FACTOR_1 = Signal(
     name="replication_factor_1",
     expr=highest("kafka_cluster_replication_factor_1_partitions"),
-    unit="none",
     description="Partitions with a single replica: offline as soon as its broker is; 0 is "
     "advisable.",
     legend="single replica",
@@ -157,7 +143,6 @@ REPLICATION_FACTOR_1 = Signal(
 MIN_ISR_BLOCKING = Signal(
     name="min_isr_blocking",
     expr=highest("kafka_cluster_min_isr_blocking_partitions"),
-    unit="none",
     description="Partitions whose min.insync.replicas is not below their replication factor: "
     "none of their brokers can stop without refusing producers with acks=all; 0 is advisable.",
     legend="block restarts",
@@ -166,7 +151,6 @@ MIN_ISR_BLOCKING = Signal(
 ONE_RACK = Signal(
     name="one_rack",
     expr=highest("kafka_cluster_one_rack_partitions"),
-    unit="none",
     description="Partitions with all their replicas in one rack, though live brokers are in others: "
     "offline as soon as that rack is; 0 is advisable.",
     legend="in one rack",
@@ -175,7 +159,6 @@ ONE_RACK = Signal(
 ON_GONE_BROKERS = Signal(
     name="on_gone_brokers",
     expr=highest("kafka_cluster_replicas_on_gone_brokers"),
-    unit="none",
     description="Replicas assigned to brokers that are not registered now; 0 when every broker "
     "is up.",
     legend="on gone brokers",
@@ -184,7 +167,6 @@ ON_GONE_BROKERS = Signal(
 REASSIGNING = Signal(
     name="reassigning",
     expr=highest(_REASSIGNING),
-    unit="none",
     description="Partitions being reassigned; above 0 only while you move replicas.",
     legend="reassigning",
     moved_by=DrillStep.HOLD_UP,
@@ -213,7 +195,6 @@ REASSIGNMENT_STALLED = Signal(
 DELETING = Signal(
     name="deleting",
     expr=highest("kafka_cluster_deleting_topics"),
-    unit="none",
     description="Topics waiting for deletion; above 0 for long means that a broker with their "
     "replicas is down.",
     legend="deleting",
@@ -232,7 +213,6 @@ DELETION_AGE = Signal(
 UNCLEAN_MINUTE = Signal(
     name="unclean_minute",
     expr=grown("kafka_controller_unclean_leader_elections_total", "1m"),
-    unit="none",
     description="Leaders elected from outside the ISR within a minute; 0 in a healthy cluster.",
     legend="unclean",
     moved_by=DrillStep.UNCLEAN,

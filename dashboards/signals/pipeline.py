@@ -19,7 +19,6 @@ _BLIND = 'status="blind"'
 STATUS = Signal(
     name="status",
     expr=f"{highest('kcm_cluster_status', 'status')} == 1",
-    unit="none",
     description="What the figures are worth: live; behind (a stage is late), incomplete (changes "
     "may lack), divergent (proven wrong), blind (no ZooKeeper session): what was true then.",
     legend="{{status}}",
@@ -29,7 +28,6 @@ STATUS = Signal(
 FOLLOWED = Signal(
     name="followed",
     expr=highest("kcm_cluster_up"),
-    unit="none",
     description="Whether the figures follow ZooKeeper now; if not, they are what was true when "
     "they last did. Not served: no exporter that serves the cluster is scraped.",
     legend="followed",
@@ -38,7 +36,6 @@ FOLLOWED = Signal(
 DOUBTFUL = Signal(
     name="doubtful",
     expr=f"{highest('kcm_cluster_incomplete')} + {highest('kcm_cluster_divergent')}",
-    unit="none",
     description="Whether changes may lack (incomplete) or an audit proved a difference to "
     "ZooKeeper (divergent); neither in good order, incomplete for seconds while a resync runs.",
     legend="incomplete or divergent",
@@ -67,7 +64,6 @@ BLIND = Signal(
     expr=(
         f"{KNOWN} unless on (cluster) (min by (cluster) ({selected('kcm_cluster_status', only=_BLIND)}) == 0)"
     ),
-    unit="none",
     description=f"1 for a cluster that was served within {SEEN_WINDOW} and is not seen now: the "
     "watcher has no ZooKeeper session, or no exporter is scraped that serves it. Nothing in "
     "good order.",
@@ -78,7 +74,6 @@ BLIND = Signal(
 WATCHER_CONNECTED = Signal(
     name="watcher_connected",
     expr=highest("kcm_cluster_watcher_connected"),
-    unit="none",
     description="1 while the watcher's ZooKeeper session is CONNECTED; at 0 the figures stand "
     "still.",
     legend="connected",
@@ -87,7 +82,6 @@ WATCHER_CONNECTED = Signal(
 RESYNCS_HOUR = Signal(
     name="resyncs_hour",
     expr=grown("kcm_cluster_resyncs_total", "1h"),
-    unit="none",
     description="Finished readings of the whole tree within an hour; 0 in good order but for one "
     "a day, one after each start, reconnect or request.",
     legend="resyncs",
@@ -96,7 +90,6 @@ RESYNCS_HOUR = Signal(
 AUDITS_HOUR = Signal(
     name="audits_hour",
     expr=grown("kcm_cluster_audits_total", "1h"),
-    unit="none",
     description="Finished audits of the figures against ZooKeeper within an hour; one every few "
     "minutes.",
     legend="audits",
@@ -105,7 +98,6 @@ AUDITS_HOUR = Signal(
 RESYNC_WANTED = Signal(
     name="resync_wanted",
     expr=highest("kcm_cluster_resync_wanted"),
-    unit="none",
     description="1 while the fold asks the watcher for a resync; 0 in good order.",
     legend="resync wanted",
     moved_by=DrillStep.HOLE,
@@ -113,7 +105,6 @@ RESYNC_WANTED = Signal(
 RESYNC_UNDER_WAY = Signal(
     name="resync_under_way",
     expr=highest("kcm_cluster_resync_under_way"),
-    unit="none",
     description="1 while the watcher reads the whole tree; for seconds after a start or a "
     "reconnect.",
     legend="resync under way",
@@ -122,7 +113,6 @@ RESYNC_UNDER_WAY = Signal(
 LOG_HOLES_HOUR = Signal(
     name="log_holes_hour",
     expr=grown("kcm_cluster_log_holes_total", "1h"),
-    unit="none",
     description="Holes in the log of changes within an hour; 0 in good order, each asks for a "
     "resync.",
     legend="holes",
@@ -131,7 +121,6 @@ LOG_HOLES_HOUR = Signal(
 DROPPED_HOUR = Signal(
     name="dropped_hour",
     expr=grown("kcm_cluster_dropped_changes_total", "1h"),
-    unit="none",
     description="Changes that the watcher could not buffer and threw away within an hour; 0 in "
     "good order.",
     legend="dropped",
@@ -140,7 +129,6 @@ DROPPED_HOUR = Signal(
 UNREADABLE_HOUR = Signal(
     name="unreadable_hour",
     expr=grown("kcm_cluster_unreadable_records_total", "1h"),
-    unit="none",
     description="Payloads of znodes and records of the log within an hour that could not be "
     "read; 0 in good order.",
     legend="unreadable",
@@ -149,7 +137,6 @@ UNREADABLE_HOUR = Signal(
 ERRORS_HOUR = Signal(
     name="errors_hour",
     expr=grown("kcm_cluster_errors_total", "1h"),
-    unit="none",
     description="Changes within an hour that met an error of ours and were skipped; 0: report it "
     "otherwise.",
     legend="errors",
@@ -159,7 +146,6 @@ ERRORS_HOUR = Signal(
 ANOMALIES_HOUR = Signal(
     name="anomalies_hour",
     expr=grown("kcm_cluster_anomalies_total", "1h"),
-    unit="none",
     description="Things within an hour that Kafka does not write or that cannot be; 0 in good "
     "order, see the events.",
     legend="anomalies",
@@ -168,7 +154,6 @@ ANOMALIES_HOUR = Signal(
 MISSED_UPDATES_HOUR = Signal(
     name="missed_updates_hour",
     expr=grown("kcm_cluster_missed_updates_total", "1h"),
-    unit="none",
     description="Updates within an hour that ZooKeeper merged before they could be read: the "
     "last value is right. A few under load.",
     legend="merged",
@@ -177,7 +162,6 @@ MISSED_UPDATES_HOUR = Signal(
 DENIED_PATHS = Signal(
     name="denied_paths",
     expr=highest("kcm_cluster_denied_paths"),
-    unit="none",
     description="Paths that the watcher may not read, so that what depends on them is unknown; 0 "
     "when it may read all.",
     legend="denied",
@@ -194,7 +178,6 @@ LAST_CHANGE_AGE = Signal(
 ZNODES = Signal(
     name="znodes",
     expr=highest("kcm_cluster_znodes"),
-    unit="none",
     description="Znodes that the figures stand on; grows with topics and partitions.",
     legend="znodes",
     moved_by=DemoStep.CREATE,

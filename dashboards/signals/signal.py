@@ -70,14 +70,14 @@ class Signal:
     name: str
     expr: str
     """PromQL with the placeholders in each selector."""
-    unit: str
-    """Grafana's name of the unit."""
     description: str
     """What it means and what a healthy cluster shows."""
     legend: str
     """Grafana's template for the name of a series."""
     moved_by: DemoStep | DrillStep | None
     """The step of the demo, or of the drill, that must move it; None: none can, see `unmoved`."""
+    unit: str = "none"
+    """Grafana's name of the unit; "none" is a plain number."""
     unmoved: str = ""
     """Why no step can move it; empty where one does."""
     appears: bool = False

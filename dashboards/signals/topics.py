@@ -10,7 +10,6 @@ from dashboards.signals.signal import DrillStep, Signal, age, highest
 TOPIC_OFFLINE = Signal(
     name="topic_offline",
     expr=highest("kafka_topic_offline_partitions", "topic"),
-    unit="none",
     description="Offline partitions of each of the 20 topics that are worst off; empty in a healthy "
     "cluster.",
     legend="{{topic}}",
@@ -20,7 +19,6 @@ TOPIC_OFFLINE = Signal(
 TOPIC_UNDER_MIN_ISR = Signal(
     name="topic_under_min_isr",
     expr=highest("kafka_topic_under_min_isr_partitions", "topic"),
-    unit="none",
     description="Their partitions below min.insync.replicas.",
     legend="{{topic}}",
     moved_by=DrillStep.GHOST,
@@ -29,7 +27,6 @@ TOPIC_UNDER_MIN_ISR = Signal(
 TOPIC_UNDER_REPLICATED = Signal(
     name="topic_under_replicated",
     expr=highest("kafka_topic_under_replicated_partitions", "topic"),
-    unit="none",
     description="Their under-replicated partitions.",
     legend="{{topic}}",
     moved_by=DrillStep.GHOST,

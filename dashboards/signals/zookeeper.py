@@ -14,7 +14,6 @@ SERVER = Signal(
     name="zookeeper_server",
     expr=f"max by (cluster, zookeeper) ({selected('kcm_cluster_watcher_info')}) and on (cluster) "
     f"({highest('kcm_cluster_watcher_connected')} == 1)",
-    unit="none",
     description="The ZooKeeper server that the watcher's session is on; it changes when that "
     "server goes, and is empty while there is no session.",
     legend="{{zookeeper}}",
@@ -33,7 +32,6 @@ SESSION_AGE = Signal(
 ROLE = Signal(
     name="zookeeper_role",
     expr=f"max by (cluster, role, version) ({selected('kcm_watcher_zookeeper_info')})",
-    unit="none",
     description=f"That server's role in the ensemble and its release; empty where it answers neither "
     f"mntr nor srvr. {_SCRAPED}",
     legend="{{role}} {{version}}",
@@ -70,7 +68,6 @@ LATENCY_MOST = Signal(
 SESSIONS = Signal(
     name="zookeeper_sessions",
     expr=highest("kcm_watcher_zookeeper_sessions"),
-    unit="none",
     description=f"Sessions of the whole ensemble: brokers, us, tools. {_SCRAPED}",
     legend="sessions",
     moved_by=DrillStep.GHOST,
@@ -78,7 +75,6 @@ SESSIONS = Signal(
 CONNECTIONS = Signal(
     name="zookeeper_connections",
     expr=highest("kcm_watcher_zookeeper_connections"),
-    unit="none",
     description=f"Connections of that server. {_SCRAPED}",
     legend="connections",
     moved_by=DrillStep.GHOST,
@@ -86,7 +82,6 @@ CONNECTIONS = Signal(
 OUTSTANDING = Signal(
     name="zookeeper_outstanding",
     expr=highest("kcm_watcher_zookeeper_outstanding_requests"),
-    unit="none",
     description="Requests that wait in that server; near 0 in health, and growing when its disk or "
     f"its quorum is slow. {_SCRAPED}",
     legend="waiting",
