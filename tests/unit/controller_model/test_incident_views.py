@@ -1,13 +1,9 @@
-"""Incidents: what the views and events say of them, and the sentence."""
+"""Incidents: what the views and events say of them."""
 
 from __future__ import annotations
 
-import msgspec
-
-from controller_model.insights.incident_sentence import sentence
 from controller_model.kafka.ids import Position
-from controller_model.metrics import incidents
-from controller_model.records.incidents import INCIDENTS_KEPT, Incident, IncidentEnd
+from controller_model.records.incidents import INCIDENTS_KEPT
 from controller_model.records.views import IncidentsView
 from tests.support.failing import beat, begun, closed, opened, quiet
 from tests.support.histories import kinds
@@ -98,65 +94,3 @@ def test_events_say_where_they_were_told() -> None:
     assert begin.position == Position(1, vacated)
     assert kinds([begin, end]) == ["IncidentOpened", "IncidentClosed"]
     assert end.at == closed(fold).closed_at
-
-
-def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
-    """One at a time, so that boards can tell it; none before the first."""
-    history, fold = begun()
-    metrics = {metric.name: metric for metric in incidents.INCIDENTS}
-    last = metrics["kafka_cluster_incident_last_timestamp_seconds"]
-    abnormal = metrics["kafka_cluster_incident_abnormal_timestamp_seconds"]
-    assert list(last.read(fold.cluster_view())) == list(abnormal.read(fold.cluster_view())) == []
-    history.delete("/controller")
-    history.elect(0)
-    fold.follow(history)
-    quiet(history, fold)
-    ended_at = closed(fold).last_abnormal_at / 1000
-    ((labels, value),) = last.read(fold.cluster_view())
-    assert value == ended_at
-    assert dict(zip(last.labels[1:], labels, strict=True)) == {
-        "number": "1",
-        "opened_by": "ControllerVacated",
-        "end": "recovered",
-        "lasted": "10 ms",
-        "brokers_lost": "0",
-        "controller_elections": "1",
-        "leaders_moved": "0",
-        "offline": "0",
-    }
-    assert list(abnormal.read(fold.cluster_view())) == [((), ended_at)]
-
-
-def test_a_time_that_no_calendar_knows_is_told_as_it_is() -> None:
-    """A watcher's clock may say anything."""
-    incident = Incident(
-        number=1, started_at=0, last_abnormal_at=0, opened_by="BrokerStopped", unsure_since=10**18
-    )
-    assert sentence(incident) == "Out of sight since 1000000000000000000."
-
-
-def test_many_brokers_are_named_in_part() -> None:
-    """A sentence stays a sentence."""
-    incident = Incident(
-        number=1,
-        started_at=0,
-        last_abnormal_at=7_260_000,
-        opened_by="BrokerStopped",
-        brokers_lost=tuple(range(8)),
-        brokers_back=(0, 1),
-        broker_ends={"unknown": 1, "crashed": 7},
-        closed_at=1,
-        end=IncidentEnd.STANDING,
-    )
-    assert sentence(incident) == (
-        "8 brokers (0, 1, 2, 3, 4 ...) crashed 7 times and were lost, 6 did not come back; "
-        "closed after 2 h 1 min; still abnormal: nothing."
-    )
-    lost = msgspec.structs.replace(incident, brokers_lost=(3,), brokers_back=(), broker_ends={})
-    assert sentence(lost).startswith("Broker 3 was lost; closed")
-    both = msgspec.structs.replace(
-        incident, brokers_lost=(3, 4), brokers_back=(3, 4), broker_ends={"controlled_shutdown": 2}
-    )
-    assert sentence(both).startswith("2 brokers (3, 4) were shut down and came back; closed")
-    again = msgspec.structs.replace(lost, brokers_back=(3,), broker_ends={"crashed": 3})
-    assert sentence(again).startswith("Broker 3 crashed 3 times and came back; closed")

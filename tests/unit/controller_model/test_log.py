@@ -1,28 +1,18 @@
-"""The log's rules: holes, resyncs, audits, staleness, and the views that come of it."""
+"""The log's rules: holes, resyncs, reconciliations, staleness, and the views that come of it."""
 
 from __future__ import annotations
 
 import copy
 
-import msgspec
 import pytest
 
 from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.fold.replay import count_error
-from controller_model.kafka.errors import UnreadableRecordError
-from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.kafka.ids import Position
 from controller_model.records.changes import (
-    Batch,
     ChangeKind,
-    ZnodeChange,
     data_fields,
-    decode_message,
-    encode_change,
-    encode_changes,
-    join_changes,
 )
-from controller_model.records.event_records import coalesce, number
-from controller_model.records.events import IsrShrunk
 from controller_model.records.views import Deleted, TopicView
 from controller_model.state.packing import (
     UnreadableStateError,
@@ -461,58 +451,6 @@ def test_a_state_of_another_format_is_refused() -> None:
     topic = fold.state.topic("t")
     assert topic is not None
     assert pack_topic(topic)[:1] == data[:1]
-
-
-def test_records_of_another_version_or_too_wide_are_counted() -> None:
-    """They are skipped one by one; a message that is no array at all raises."""
-    history, _ = begun()
-    good = history.changes[1]
-    wide = msgspec.json.decode(encode_changes([good]))[0] | {"mzxid": 10**30}
-    message = msgspec.json.encode([wide, replaced(good, v=2), good, 7])
-    batch = decode_message(message)
-    assert (batch.changes, batch.unreadable) == ((good,), 3)
-    for garbage in (b"", b"{", b"7", b"\xff", b"null"):
-        with pytest.raises(UnreadableRecordError):
-            decode_message(garbage)
-
-
-def test_a_payload_that_stayed_behind_or_is_damaged_raises_its_own_error() -> None:
-    """The fold tells such a znode as unreadable."""
-    base = ZnodeChange(
-        v=1, cluster="c", generation=1, watcher="w", seq=1, kind=ChangeKind.SET, observed_at=1
-    )
-    assert base.payload() == b""
-    for fields in ({"data_omitted": True}, {"data_base64": "!"}):
-        with pytest.raises(UnreadableRecordError):
-            replaced(base, **fields).payload()
-
-
-def test_events_of_one_cause_are_one_event() -> None:
-    """Joined over partitions, at the first one's time and the last one's place, ids rising."""
-
-    def shrunk(seq: int, who: int) -> IsrShrunk:
-        return IsrShrunk(
-            at=seq, position=Position(1, seq), who=(who,), leader=1, by_controller=True,
-            partitions=(TopicPartition("t", seq),),
-        )  # fmt: skip
-
-    joined = coalesce([shrunk(1, 0), shrunk(2, 2), shrunk(3, 0)])
-    assert [event.position.seq for event in joined] == [2, 3]
-    assert joined[1].at == 1
-    records = number("prod", "l", [*joined, joined[1]])
-    assert [tuple(record.id.__getattribute__(f) for f in ("seq", "index")) for record in records] == [
-        (2, 0), (3, 0), (3, 1)
-    ]  # fmt: skip
-
-
-def test_changes_of_another_version_are_left_out_and_counted() -> None:
-    """Also where the whole message can be read; encoded changes join to the same message."""
-    history = small_cluster()
-    newer = replaced(history.changes[1], v=2)
-    batch = decode_message(encode_changes([history.changes[0], newer]))
-    assert batch == Batch((history.changes[0],), 1)
-    encoded = [encode_change(change) for change in history.changes]
-    assert join_changes(encoded) == encode_changes(history.changes)
 
 
 def test_a_watcher_may_begin_another_generation_under_its_own_name() -> None:

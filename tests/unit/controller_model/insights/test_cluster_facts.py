@@ -11,10 +11,9 @@ from controller_model.insights.cluster_facts import (
     cluster_facts,
     partitions_in,
 )
-from controller_model.insights.wording import counted, named
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 from tests.support.histories import Fold, small_cluster
-from tests.support.partition_facts import ALL, T0, T1, T2, part, up
+from tests.support.partition_facts import ALL, part, up
 
 
 def test_facts_are_read_from_views() -> None:
@@ -125,10 +124,3 @@ def test_the_gauge_leaves_out_a_preferred_replica_that_is_still_added(
 ) -> None:
     """hasPreferredLeader: exempt until in the ISR, and then counted even if it leads."""
     assert part(**fields).has_preferred_leader is expected
-
-
-def test_a_few_are_named_and_all_are_counted() -> None:
-    """Three names, then dots."""
-    assert named([T0, T1, T2]) == "t-0, t-1, t-2"
-    assert named([T0, T1, T2, T0]) == "t-0, t-1, t-2, ..."
-    assert (counted(0, "leader"), counted(1, "leader")) == ("0 leaders", "1 leader")

@@ -1,0 +1,17 @@
+"""The figures of a broker as samples."""
+
+from __future__ import annotations
+
+from tests.support.metric_samples import of_broker
+from tests.support.samples import broker_view
+
+
+def test_a_broker_is_safe_to_stop_when_nothing_breaks_without_it() -> None:
+    """Both partitions offline and partitions under min ISR forbid it; a dead one has no answer."""
+    name = "kafka_broker_safe_to_stop"
+    assert of_broker(name, broker_view(0)) == [((), 1)]
+    assert of_broker(name, broker_view(0, offline_if_lost=1)) == [((), 0)]
+    assert of_broker(name, broker_view(0, under_min_isr_if_lost=1)) == [((), 0)]
+    assert of_broker(name, broker_view(0, live=False)) == []
+    assert of_broker(name, broker_view(0, more_if_lost=True)) == []
+    assert of_broker(name, broker_view(0, more_if_lost=True, offline_if_lost=1)) == [((), 0)]

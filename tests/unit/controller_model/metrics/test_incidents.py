@@ -1,0 +1,33 @@
+"""Incidents as samples."""
+
+from __future__ import annotations
+
+from controller_model.metrics import incidents
+from tests.support.failing import begun, closed, quiet
+
+
+def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
+    """One at a time, so that boards can tell it; none before the first."""
+    history, fold = begun()
+    metrics = {metric.name: metric for metric in incidents.INCIDENTS}
+    last = metrics["kafka_cluster_incident_last_timestamp_seconds"]
+    abnormal = metrics["kafka_cluster_incident_abnormal_timestamp_seconds"]
+    assert list(last.read(fold.cluster_view())) == list(abnormal.read(fold.cluster_view())) == []
+    history.delete("/controller")
+    history.elect(0)
+    fold.follow(history)
+    quiet(history, fold)
+    ended_at = closed(fold).last_abnormal_at / 1000
+    ((labels, value),) = last.read(fold.cluster_view())
+    assert value == ended_at
+    assert dict(zip(last.labels[1:], labels, strict=True)) == {
+        "number": "1",
+        "opened_by": "ControllerVacated",
+        "end": "recovered",
+        "lasted": "10 ms",
+        "brokers_lost": "0",
+        "controller_elections": "1",
+        "leaders_moved": "0",
+        "offline": "0",
+    }
+    assert list(abnormal.read(fold.cluster_view())) == [((), ended_at)]

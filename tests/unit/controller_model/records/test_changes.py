@@ -1,0 +1,51 @@
+"""Changes as the log holds them: read one by one, joined, with their payloads."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.records.changes import (
+    Batch,
+    ChangeKind,
+    ZnodeChange,
+    decode_message,
+    encode_change,
+    encode_changes,
+    join_changes,
+)
+from tests.support.histories import replaced, small_cluster
+
+
+def test_records_of_another_version_or_too_wide_are_counted() -> None:
+    """They are skipped one by one; a message that is no array at all raises."""
+    good = small_cluster().changes[1]
+    wide = msgspec.json.decode(encode_changes([good]))[0] | {"mzxid": 10**30}
+    message = msgspec.json.encode([wide, replaced(good, v=2), good, 7])
+    batch = decode_message(message)
+    assert (batch.changes, batch.unreadable) == ((good,), 3)
+    for garbage in (b"", b"{", b"7", b"\xff", b"null"):
+        with pytest.raises(UnreadableRecordError):
+            decode_message(garbage)
+
+
+def test_a_payload_that_stayed_behind_or_is_damaged_raises_its_own_error() -> None:
+    """The fold tells such a znode as unreadable."""
+    base = ZnodeChange(
+        v=1, cluster="c", generation=1, watcher="w", seq=1, kind=ChangeKind.SET, observed_at=1
+    )
+    assert base.payload() == b""
+    for fields in ({"data_omitted": True}, {"data_base64": "!"}):
+        with pytest.raises(UnreadableRecordError):
+            replaced(base, **fields).payload()
+
+
+def test_changes_of_another_version_are_left_out_and_counted() -> None:
+    """Also where the whole message can be read; encoded changes join to the same message."""
+    history = small_cluster()
+    newer = replaced(history.changes[1], v=2)
+    batch = decode_message(encode_changes([history.changes[0], newer]))
+    assert batch == Batch((history.changes[0],), 1)
+    encoded = [encode_change(change) for change in history.changes]
+    assert join_changes(encoded) == encode_changes(history.changes)

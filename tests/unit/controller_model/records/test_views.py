@@ -1,0 +1,88 @@
+"""Views: their keys, what may be lacking, whether a broker may stop, and records that are none."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.records.views import (
+    LogView,
+    decode_view,
+    encode_view,
+    missed_among,
+    topic_key,
+    view_key,
+)
+from tests.support.samples import (
+    broker_view,
+    cluster_view,
+    incidents_view,
+    recommendation_view,
+    topic_view,
+)
+
+
+def test_each_view_has_a_key_of_its_own() -> None:
+    """`cluster/kind/id`, a topic's by chunk."""
+    views = (
+        cluster_view(),
+        broker_view(3),
+        topic_view("t"),
+        incidents_view(),
+        recommendation_view(),
+    )
+    assert [view_key(view) for view in views] == [
+        "prod/cluster",
+        "prod/broker/3",
+        "prod/topic/t/0",
+        "prod/incidents",
+        "prod/recommendation",
+    ]
+    assert topic_key("prod", "t", 7) == "prod/topic/t/7"
+
+
+@pytest.mark.parametrize(
+    ("fields", "incomplete"),
+    [
+        ({"verified_at": 1}, False),
+        ({}, True),
+        ({"verified_at": 1, "incomplete_since": 1}, True),
+        ({"verified_at": 1, "denied": ("/controller",)}, True),
+        ({"verified_at": 1, "denied": ("/config/brokers/1",)}, False),
+    ],
+)
+def test_figures_are_incomplete_until_a_proof_and_while_something_is_denied(
+    fields: dict[str, object], incomplete: bool
+) -> None:
+    """What Kafka's own ACLs deny everybody is assumed by options instead."""
+    assert LogView(**fields).incomplete is incomplete  # type: ignore[arg-type]  # a table of fields
+
+
+def test_a_path_is_denied_with_what_is_below_it() -> None:
+    """All is where the root is; a longer path denies a part of the shorter one."""
+    log = LogView(denied=("/brokers/ids/1",))
+    assert log.is_denied("/brokers")
+    assert log.is_denied("/brokers/ids/1")
+    assert not log.is_denied("/controller")
+    assert LogView(denied=("/",)).is_denied("/controller")
+    assert missed_among(["/config/brokers", "/", "/admin"]) == ("/", "/admin")
+
+
+def test_a_broker_may_stop_when_nothing_is_known_to_break_and_nothing_is_open() -> None:
+    """What breaks is known at once; that nothing breaks only once the controller owes nothing."""
+    assert broker_view(0).safe_to_stop is True
+    assert broker_view(0, offline_if_lost=1, more_if_lost=True).safe_to_stop is False
+    assert broker_view(0, under_min_isr_if_lost=1).safe_to_stop is False
+    assert broker_view(0, more_if_lost=True).safe_to_stop is None
+    assert broker_view(0, live=False, offline_if_lost=1).safe_to_stop is None
+
+
+def test_what_is_no_view_of_this_version_raises() -> None:
+    """A newer version, an unknown kind, and bytes that are no JSON."""
+    view = cluster_view()
+    assert decode_view(encode_view(view)) == view
+    newer = msgspec.structs.replace(view, v=2)
+    for data in (encode_view(newer), b'{"view":"x"}', b"{", b"\xff", b"null"):
+        with pytest.raises(UnreadableRecordError):
+            decode_view(data)

@@ -1,0 +1,265 @@
+"""Incidents: what opens one, and what belongs to it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model.insights.incident_sentence import sentence
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.events import IncidentOpened, LeaderElectionKind, LeadersElected
+from controller_model.records.incidents import QUIET_MS, IncidentEnd
+from controller_model.tracking import incident_tracker
+from tests.support.failing import beat, begun, closed, opened, quiet
+from tests.support.histories import Fold, History, only, small_cluster
+
+
+def lose(history: History, broker: int) -> None:
+    """Let a broker that leads t-0 crash; the controller moves the leader."""
+    history.broker_gone(broker)
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+
+
+def test_a_cascade_is_one_record() -> None:
+    """The controller's broker crashes, another is elected, leaders move, all comes back."""
+    history, fold = begun()
+    began = history.now
+    history.broker_gone(0)
+    history.elect(1)
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    history.state("t", 1, leader=1, isr=[1, 2], leader_epoch=1)
+    fold.follow(history)
+    beat(history, fold, 2)
+    assert [type(event) for event in fold.accounts] == [IncidentOpened]
+    history.broker(0)
+    history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1)
+    history.state("t", 1, leader=1, isr=[1, 2, 0], leader_epoch=1)
+    fold.follow(history)
+    back = history.now
+    quiet(history, fold)
+    incident = closed(fold)
+    assert incident.number == 1
+    assert began < incident.started_at <= began + 20
+    assert back <= incident.last_abnormal_at <= back + 10
+    assert incident.closed_at is not None
+    assert incident.closed_at - incident.last_abnormal_at >= QUIET_MS
+    assert incident.end is IncidentEnd.RECOVERED
+    assert incident.still == ()
+    assert incident.complete
+    assert incident.opened_by == "ControllerVacated"
+    assert (incident.brokers_lost, incident.brokers_back) == ((0,), (0,))
+    assert incident.broker_ends == {"crashed": 1}
+    assert incident.controllers == (0, 1)
+    assert incident.controller_elections == 1
+    assert 0 < incident.vacancy_min_ms <= incident.vacancy_max_ms
+    assert incident.leaders_moved == 1
+    assert incident.leader_elections == {"offline": 1}
+    assert (incident.isr_shrinks, incident.isr_expands) == (2, 2)
+    assert (incident.offline_before, incident.offline_peak, incident.offline_last) == (0, 1, 0)
+    assert incident.under_replicated_peak == 2
+    assert incident.under_replicated_last == 0
+    assert incident.failover_ms > 0
+    assert "Broker 0 crashed and came back; controller 0 -> 1" in incident.summary
+
+
+def test_the_same_log_in_other_batches_gives_the_same_incident() -> None:
+    """It follows from the log's changes, one by one or all at once."""
+    history = small_cluster()
+    history.heartbeat()
+    lose(history, 0)
+    history.elect(1)
+    for _ in range(3):
+        history.heartbeat()
+    history.broker(0)
+    history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1)
+    for _ in range(8):
+        history.heartbeat()
+    one_by_one, at_once = Fold(), Fold(packed=True)
+    for change in history.changes:
+        one_by_one.feed([change])
+    at_once.feed(history.changes)
+    assert closed(one_by_one) == closed(at_once)
+    assert one_by_one.state.control.incidents == at_once.state.control.incidents
+
+
+def test_an_incident_goes_on_after_a_restart_from_the_bytes() -> None:
+    """All of the account is in the packed state."""
+    history, fold = begun()
+    lose(history, 0)
+    history.elect(1)
+    fold.follow(history)
+    before = msgspec.structs.replace(opened(fold))
+    fold.restart()
+    assert opened(fold) == before
+    history.broker(0)
+    history.state("t", 0, leader=1, isr=[1, 2, 0], leader_epoch=1)
+    fold.follow(history)
+    quiet(history, fold)
+    assert closed(fold).number == 1
+
+
+def test_a_start_of_the_log_is_no_incident() -> None:
+    """What the first resync finds, and brokers and topics that are new, are normal."""
+    history, fold = begun()
+    history.broker(7)
+    history.topic("u", {0: (7,)})
+    history.state("u", 0, leader=7, isr=[7])
+    fold.follow(history)
+    beat(history, fold, 1)
+    assert fold.accounts == []
+    assert fold.cluster_view().incidents.open is None
+
+
+def test_what_the_first_resync_finds_broken_was_so_before() -> None:
+    """The levels to compare with are those of the baseline, before any heartbeat."""
+    history = History()
+    for broker in range(2):
+        history.broker(broker, seen=False)
+    history.elect(0, seen=False)
+    history.topic("t", {0: (7,), 1: (0, 1)}, seen=False)
+    history.state("t", 0, leader=-1, isr=[7], seen=False)
+    history.state("t", 1, leader=0, isr=[0], seen=False)
+    history.resync()
+    history.delete("/controller")
+    fold = Fold()
+    fold.follow(history)
+    assert opened(fold).offline_before == opened(fold).offline_peak == 1
+    assert opened(fold).under_replicated_before == 1
+    assert opened(fold).still == ("nobody holds /controller",)
+
+
+def test_the_first_controller_ever_is_no_incident() -> None:
+    """A cluster that is started brings up its controller."""
+    history = History()
+    history.broker(0, seen=False)
+    history.resync()
+    history.elect(0)
+    fold = Fold()
+    fold.follow(history)
+    assert fold.accounts == []
+
+
+def test_a_wanted_move_of_leaders_is_no_incident() -> None:
+    """A preferred election is somebody's will; one inside an incident is counted."""
+    history, fold = begun()
+    history.state("t", 0, leader=1, isr=[0, 1, 2], leader_epoch=1)
+    history.state("t", 0, leader=0, isr=[0, 1, 2], leader_epoch=2)
+    fold.follow(history)
+    assert fold.accounts == []
+    history.broker_gone(2)
+    history.state("t", 0, leader=1, isr=[0, 1], leader_epoch=3)
+    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=4)
+    fold.follow(history)
+    assert opened(fold).leader_elections == {"unknown": 1, "preferred": 1}
+
+
+def test_a_controlled_shutdown_begins_with_the_first_leader_that_is_moved_away() -> None:
+    """The moves come before the end of the registration, and belong to it."""
+    history, fold = begun()
+    history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
+    fold.follow(history)
+    assert only(fold.accounts, IncidentOpened).opened_by == "LeadersElected"
+    history.state("t", 1, leader=1, isr=[1, 2], leader_epoch=1)
+    history.broker_gone(0)
+    fold.follow(history)
+    assert opened(fold).broker_ends == {"controlled_shutdown": 1}
+    assert opened(fold).leaders_moved == 1
+
+
+def test_partitions_offline_open_one_and_its_peak_is_what_the_looks_counted() -> None:
+    """A partition of one replica loses it: written leaderless, and counted as the broker ended."""
+    history, fold = begun(t={0: (0, 1, 2)}, single={0: (2,), 1: (2,)})
+    history.broker_gone(2)
+    for partition in (0, 1):
+        history.state("single", partition, leader=-1, isr=[2], leader_epoch=1)
+    fold.follow(history)
+    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
+    fold.follow(history)
+    beat(history, fold, 1)
+    incident = opened(fold)
+    assert incident.offline_peak == 2
+    assert incident.leaderless == 2
+    assert incident.still == (
+        "broker 2 is gone",
+        "2 partitions offline",
+        "1 partition under-replicated",
+    )
+    assert (
+        "2 partitions offline at once; 1 partition seen under-replicated; going on: broker 2 is gone"
+        in incident_tracker.newest(fold.state.control)[0].summary
+    )
+    history.broker(2)
+    for partition in (0, 1):
+        history.state("single", partition, leader=2, isr=[2], leader_epoch=2)
+    history.state("t", 0, leader=0, isr=[0, 1, 2])
+    fold.follow(history)
+    quiet(history, fold)
+    assert closed(fold).end is IncidentEnd.RECOVERED
+
+
+def test_unclean_elections_log_dirs_and_ghosts_are_told() -> None:
+    """Each is counted on its own."""
+    history, fold = begun()
+    history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)
+    history.state("t", 0, leader=2, isr=[2], leader_epoch=2, recovery=1)
+    history.set(
+        "/log_dir_event_notification/log_dir_event_0000000001",
+        {"version": 1, "broker": 0, "event": 1},
+    )
+    history.state("t", 1, leader=1, isr=[1], leader_epoch=0)
+    history.state("t", 1, leader=2, isr=[2], leader_epoch=1, controller_epoch=0, recovery=1)
+    history.broker_gone(1)
+    fold.follow(history)
+    beat(history, fold, 8)
+    incident = opened(fold)
+    assert incident.unclean_elections == 2
+    assert incident.log_dir_failures == 1
+    assert incident.stale_writes == 1
+    assert incident.ghost
+    told = sentence(incident)
+    for words in (
+        "2 unclean elections",
+        "1 partition offline at once",
+        "1 log directory failure",
+        "1 write by an old controller",
+        "the controller did not do its work",
+    ):
+        assert words in told
+
+
+def test_slow_followers_alone_are_no_incident() -> None:
+    """A leader that drops and takes back a replica has an alert of its own."""
+    history, fold = begun()
+    history.state("t", 0, leader=0, isr=[0, 1])
+    history.state("t", 0, leader=0, isr=[0, 1, 2])
+    fold.follow(history)
+    assert fold.accounts == []
+
+
+def test_an_election_whose_vacancy_was_not_seen_names_the_former_holder() -> None:
+    """/controller may change hands between two reads; a broker that joins meanwhile is no part."""
+    history, fold = begun()
+    history.delete("/controller", seen=False)
+    history.elect(1)
+    history.broker(7)
+    fold.follow(history)
+    assert opened(fold).opened_by == "ControllerElected"
+    assert opened(fold).controllers == (0, 1)
+    assert opened(fold).brokers_back == ()
+    assert "at most" in sentence(opened(fold))
+
+
+def test_an_event_of_no_incident_costs_nothing() -> None:
+    """What cannot open one is passed over while none is open."""
+    _, fold = begun()
+    preferred = LeadersElected(
+        at=1,
+        position=Position(1, 1),
+        election=LeaderElectionKind.PREFERRED,
+        from_broker=1,
+        to_broker=0,
+        controller_epoch=1,
+        partitions=(TopicPartition("t", 0),),
+    )
+    revision = fold.state.control.incidents.revision
+    assert incident_tracker.account(fold.state, [preferred]) == []
+    assert fold.state.control.incidents.revision == revision

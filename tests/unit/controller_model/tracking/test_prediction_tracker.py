@@ -1,0 +1,521 @@
+"""Writes that are due while a log is folded, and what is said of the controller."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.records.changes import SessionState
+from controller_model.records.events import PredictionFailed
+from controller_model.records.predictions import (
+    ControllerHealth,
+    Due,
+)
+from tests.support.histories import (
+    Fold,
+    History,
+    controller_payload,
+    only,
+    small_cluster,
+    state_path,
+)
+
+
+def followed(history: History) -> Fold:
+    """Return a fold that has seen two heartbeats, so that verdicts can be given."""
+    fold = Fold()
+    history.heartbeat()
+    history.heartbeat()
+    fold.follow(history)
+    return fold
+
+
+def health(fold: Fold) -> ControllerHealth:
+    """Return what the cluster's view says."""
+    return fold.cluster_view().writes_due.verdict
+
+
+def beats(history: History, fold: Fold, count: int) -> list[PredictionFailed]:
+    """Let heartbeats pass; return the predictions that failed."""
+    for _ in range(count):
+        history.heartbeat()
+    return [event for event in fold.follow(history) if isinstance(event, PredictionFailed)]
+
+
+def test_nothing_is_due_in_a_healthy_cluster() -> None:
+    """All is well: no write is due, whatever the time."""
+    history = small_cluster()
+    fold = followed(history)
+    assert beats(history, fold, 50) == []
+    due = fold.cluster_view().writes_due
+    assert (due.verdict, due.counts, due.owed_since, due.oldest_at) == (
+        ControllerHealth.NOT_NEEDED,
+        {},
+        None,
+        None,
+    )
+    assert due.patience_ms == 45_002
+
+
+def test_a_controller_that_does_nothing_is_a_ghost_once() -> None:
+    """A broker dies, nothing is written: reported once after the write timeout, with the evidence."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    died_at = history.now + 1
+    assert beats(history, fold, 5) == []
+    assert health(fold) is ControllerHealth.WORKING
+    (told,) = beats(history, fold, 20)
+    first_beat = died_at + 10_000
+    assert (told.controller, told.epoch, told.last_write_at) == (0, 1, None)
+    assert told.due == {"new_leader": 1, "isr_removal": 1}
+    assert told.owed_since == first_beat
+    assert told.at == first_beat + 50_000
+    assert told.patience_ms == 45_002
+    due = fold.cluster_view().writes_due
+    assert (due.verdict, due.oldest_at) == (ControllerHealth.GHOST, died_at)
+
+
+def test_a_ghost_that_works_again_and_stops_again_is_told_again() -> None:
+    """Work ends the episode; the next silence is another one."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    assert len(beats(history, fold, 10)) == 1
+    history.state("t", 1, leader=2, isr=(2, 0), leader_epoch=1)
+    assert beats(history, fold, 1) == []
+    due = fold.cluster_view().writes_due
+    assert (due.verdict, due.counts, due.last_write_at) == (
+        ControllerHealth.SLOW,
+        {"isr_removal": 1},
+        history.now + 1,
+    )
+    assert len(beats(history, fold, 10)) == 1
+
+
+def test_a_trickle_is_slow() -> None:
+    """One leader every 20 s with many due: the controller is slow and no zombie."""
+    history = small_cluster(t=dict.fromkeys(range(12), (1, 0, 2)))
+    fold = followed(history)
+    history.broker_gone(1)
+    for partition in range(8):
+        history.state("t", partition, leader=0, isr=(0, 2), leader_epoch=1)
+        assert beats(history, fold, 2) == []
+    due = fold.cluster_view().writes_due
+    assert (due.verdict, due.counts) == (ControllerHealth.SLOW, {"new_leader": 4})
+
+
+def test_leaders_written_as_none_are_work() -> None:
+    """A controller that can only write that there is no leader works as well."""
+    history = small_cluster(t=dict.fromkeys(range(12), (1,)))
+    fold = followed(history)
+    history.broker_gone(1)
+    for partition in range(12):
+        history.state("t", partition, leader=-1, isr=(1,), leader_epoch=1)
+        assert beats(history, fold, 2) == []
+    assert health(fold) is ControllerHealth.NOT_NEEDED
+
+
+def test_a_failover_in_time_makes_no_zombie() -> None:
+    """The usual death of a broker: all written within seconds."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    history.state("t", 1, leader=2, isr=(2, 0), leader_epoch=1)
+    history.state("t", 0, leader=0, isr=(0, 2), leader_epoch=1)
+    assert beats(history, fold, 30) == []
+    assert health(fold) is ControllerHealth.NOT_NEEDED
+
+
+def test_an_account_is_about_one_controller() -> None:
+    """A new controller gets the whole write timeout, however long the old one was silent."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    assert beats(history, fold, 5) == []
+    history.delete("/controller")
+    history.elect(2)
+    assert beats(history, fold, 5) == []
+    assert fold.cluster_view().writes_due.owed_since == history.now + 1 - 40_000
+    assert len(beats(history, fold, 1)) == 1
+
+
+def test_nobody_is_judged_while_controller_is_vacant() -> None:
+    """Without a holder the verdict is unknown and no prediction fails."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(0)
+    assert beats(history, fold, 30) == []
+    due = fold.cluster_view().writes_due
+    assert (due.verdict, due.known_since, due.owed_since) == (ControllerHealth.UNKNOWN, None, None)
+    assert due.counts == {"new_leader": 1, "isr_removal": 1}
+
+
+def test_nobody_is_judged_during_a_migration_to_kraft() -> None:
+    """A controller of KRaft answers to other rules."""
+    history = small_cluster()
+    fold = followed(history)
+    history.set("/controller", controller_payload(3000, kraft_epoch=5))
+    history.broker_gone(1)
+    assert beats(history, fold, 30) == []
+    assert health(fold) is ControllerHealth.UNKNOWN
+
+
+@pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
+def test_nobody_is_judged_while_the_watcher_sees_nothing(session: SessionState) -> None:
+    """Silence that nobody listened to proves nothing; listening starts the account anew."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    for _ in range(20):
+        history.heartbeat(session=session)
+    assert beats(history, fold, 0) == []
+    assert health(fold) is ControllerHealth.UNKNOWN
+    assert beats(history, fold, 5) == []
+    assert len(beats(history, fold, 1)) == 1
+
+
+def test_nobody_is_judged_after_a_hole_or_in_a_resync() -> None:
+    """Figures that may lack changes give no verdict."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    history.seq += 1
+    assert beats(history, fold, 20) == []
+    history.start_resync()
+    assert beats(history, fold, 20) == []
+    assert health(fold) is ControllerHealth.UNKNOWN
+    history.resync()
+    assert beats(history, fold, 5) == []
+    assert health(fold) is ControllerHealth.WORKING
+
+
+def test_a_divergent_view_gives_no_verdict() -> None:
+    """Figures that a reconciliation has disproved judge nobody."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    history.reconciled(znodes=1)
+    assert beats(history, fold, 20) == []
+    assert health(fold) is ControllerHealth.UNKNOWN
+
+
+def test_a_log_that_slept_starts_the_account_anew() -> None:
+    """After a gap between heartbeats nobody knows what was not yet read."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    assert beats(history, fold, 2) == []
+    history.heartbeat(after_ms=600_000)
+    assert beats(history, fold, 4) == []
+    assert health(fold) is ControllerHealth.WORKING
+    assert len(beats(history, fold, 2)) == 1
+
+
+def test_a_heartbeat_that_is_only_late_changes_nothing() -> None:
+    """A gap of 25 s is what heartbeats do; a millisecond more is a sleep."""
+    for gap, silent_since in ((25_000, 10_000), (25_001, 0)):
+        history = small_cluster()
+        fold = followed(history)
+        history.broker_gone(1)
+        beats(history, fold, 1)
+        first = history.now + 1
+        history.heartbeat(after_ms=gap)
+        fold.follow(history)
+        known = fold.cluster_view().writes_due.owed_since
+        assert known == (first if silent_since else first + gap)
+
+
+def test_without_heartbeats_nothing_is_judged() -> None:
+    """A log that is only changes has no clock: the verdict stays unknown."""
+    history = small_cluster()
+    history.broker_gone(1)
+    fold = Fold()
+    fold.follow(history)
+    due = fold.cluster_view().writes_due
+    assert (due.verdict, due.counts[Due.NEW_LEADER]) == (ControllerHealth.UNKNOWN, 1)
+
+
+def test_a_preferred_election_and_notifications_are_to_be_taken() -> None:
+    """The controller takes these znodes away: while they stand, that is due."""
+    history = small_cluster()
+    fold = followed(history)
+    history.set(
+        "/admin/preferred_replica_election",
+        {"version": 1, "partitions": [{"topic": "t", "partition": 0}]},
+    )
+    history.set("/isr_change_notification/isr_change_0000000001", {"version": 1, "partitions": []})
+    history.set(
+        "/log_dir_event_notification/log_dir_event_0000000001",
+        {"version": 1, "broker": 1, "event": 1},
+    )
+    history.set("/config/changes/config_change_0000000001", b"{}")
+    told = beats(history, fold, 10)
+    assert [event.due for event in told] == [{"preferred_election": 1, "notifications": 2}]
+    for path in (
+        "/isr_change_notification/isr_change_0000000001",
+        "/admin/preferred_replica_election",
+    ):
+        history.delete(path)
+        beats(history, fold, 1)
+        assert fold.cluster_view().writes_due.last_write_at == history.now + 1
+
+
+def test_new_partitions_are_due_only_when_everybody_is_there() -> None:
+    """Totals do not say whose replicas wait, so one dead broker makes it unknown."""
+    history = small_cluster()
+    fold = followed(history)
+    history.topic("n", {0: (0, 1), 1: (1, 2), 2: ()})
+    beats(history, fold, 1)
+    assert fold.cluster_view().writes_due.counts == {"first_state": 2}
+    history.state("n", 0, leader=0, isr=(0, 1))
+    beats(history, fold, 1)
+    assert fold.cluster_view().writes_due.counts == {"first_state": 1}
+    history.broker_gone(2)
+    fold.follow(history)
+    assert "first_state" not in fold.cluster_view().writes_due.counts
+
+
+def test_new_partitions_wait_while_any_topic_is_being_deleted() -> None:
+    """A topic that is deleted loses its states before its znode: that is no new partition."""
+    history = small_cluster()
+    fold = followed(history)
+    history.topic("n", {0: (0, 1)})
+    history.set("/admin/delete_topics/n", b"")
+    beats(history, fold, 1)
+    assert fold.cluster_view().writes_due.counts == {}
+
+
+def test_a_topic_deletion_is_due_until_it_has_begun() -> None:
+    """Partitions of topics to be deleted that are still led; then the brokers have to answer."""
+    history = small_cluster(t={0: (0, 1), 1: (1, 2)}, u={0: (0, 1)})
+    fold = followed(history)
+    history.set("/admin/delete_topics/t", b"")
+    beats(history, fold, 1)
+    assert fold.cluster_view().writes_due.counts == {"topic_deletion": 2}
+    history.state("t", 0, leader=-1, isr=(1,), leader_epoch=2)
+    beats(history, fold, 1)
+    due = fold.cluster_view().writes_due
+    assert (due.counts, due.last_write_at) == ({"topic_deletion": 1}, history.now + 1)
+    history.state("t", 1, leader=-1, isr=(2,), leader_epoch=2)
+    beats(history, fold, 20)
+    assert health(fold) is ControllerHealth.NOT_NEEDED
+
+
+@pytest.mark.parametrize("halt", ["reassignment", "dead replica"])
+def test_a_halted_topic_deletion_is_not_due(halt: str) -> None:
+    """A reassignment, or a dead replica, makes a topic ineligible for deletion."""
+    history = small_cluster(t={0: (0, 1), 1: (1, 2)}, u={0: (0, 1)})
+    fold = followed(history)
+    history.set("/admin/delete_topics/t", b"")
+    if halt == "reassignment":
+        history.topic("u", {0: (0, 1, 2)}, adding={0: (2,)})
+    else:
+        history.broker_gone(2)
+    beats(history, fold, 1)
+    assert "topic_deletion" not in fold.cluster_view().writes_due.counts
+
+
+def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
+    """Adding 2 for 1: due from 2's joining on, no more when 2 is gone or the topic is deleted."""
+    history = small_cluster(t={0: (0, 1), 1: (1, 0)}, u={0: (0,)})
+    fold = followed(history)
+    history.topic("t", {0: (2, 0, 1), 1: (1, 0)}, adding={0: (2,)}, removing={0: (1,)})
+    history.state("t", 0, leader=0, isr=(0, 1), leader_epoch=1)
+    beats(history, fold, 1)
+    assert fold.cluster_view().writes_due.counts == {}
+    history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
+    (told,) = beats(history, fold, 7)
+    assert told.due == {"reassignment": 1}
+    assert told.last_write_at == told.at - 50_000
+    history.topic("t", {0: (2, 0), 1: (1, 0)})
+    beats(history, fold, 1)
+    assert fold.cluster_view().writes_due.counts == {}
+
+
+def test_only_so_many_reassigning_topics_are_looked_at() -> None:
+    """A hundred at a heartbeat, the first ones."""
+    topics: dict[str, dict[int, tuple[int, ...]]] = {f"t{n}": {0: (0, 1)} for n in range(101)}
+    history = small_cluster(**topics)
+    for topic in topics:
+        history.topic(topic, {0: (0, 1)}, adding={0: (1,)})
+    fold = followed(history)
+    assert fold.cluster_view().writes_due.counts == {"reassignment": 100}
+
+
+@pytest.mark.parametrize("path", ["/brokers/ids/2", "/brokers/ids/0", "/admin/delete_topics/t"])
+def test_a_reassignment_that_is_halted_is_not_due(path: str) -> None:
+    """A dead target or leader has to be dealt with first; a topic that is deleted stays."""
+    history = small_cluster(t={0: (2, 0, 1)})
+    history.topic("t", {0: (2, 0, 1)}, adding={0: (2,)}, removing={0: (1,)})
+    history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
+    fold = followed(history)
+    assert fold.cluster_view().writes_due.counts == {"reassignment": 1}
+    if path in history.znodes:
+        history.delete(path)
+    else:
+        history.set(path, b"")
+    beats(history, fold, 1)
+    assert Due.REASSIGNMENT not in fold.cluster_view().writes_due.counts
+
+
+def test_a_leader_that_is_back_is_due_only_after_a_later_registration() -> None:
+    """No leader, its only in-sync replica registered since: due. Before: a failed directory."""
+    history = small_cluster(t={0: (1,), 1: (0,)})
+    fold = followed(history)
+    history.broker_gone(1)
+    history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1)
+    written = history.zxid
+    history.broker(1)
+    fold.follow(history)
+    assert fold.state.control.predictions.leaderless_zxid == written
+    assert fold.cluster_view().writes_due.counts == {"leader_back": 1}
+    history.state("t", 0, leader=1, isr=(1,), leader_epoch=2)
+    fold.follow(history)
+    assert fold.cluster_view().writes_due.counts == {}
+    history.state("t", 0, leader=-1, isr=(1,), leader_epoch=3)
+    history.state("t", 1, leader=0, isr=(0,), leader_epoch=3)
+    fold.follow(history)
+    assert fold.state.control.predictions.leaderless_zxid == history.zxid - 1
+    assert fold.cluster_view().writes_due.counts == {}
+
+
+def test_a_leaderless_partition_of_another_topic_is_no_deletion() -> None:
+    """Only partitions of topics to be deleted are counted, and of these those that are led."""
+    history = small_cluster(t={0: (0, 1)}, u={0: (1, 0), 1: (0, 1)})
+    fold = followed(history)
+    history.state("u", 0, leader=-1, isr=(1,), leader_epoch=1)
+    history.set("/admin/delete_topics/t", b"")
+    fold.follow(history)
+    assert fold.cluster_view().writes_due.counts == {"topic_deletion": 1}
+
+
+def test_broker_0_that_leads_alone_is_not_waited_for() -> None:
+    """Registered after a state was written without a leader, it leads its own partition still."""
+    history = small_cluster(t={0: (1,), 1: (0,)})
+    fold = followed(history)
+    history.broker_gone(1)
+    history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1)
+    history.delete("/brokers/ids/0")
+    history.broker(0)
+    fold.follow(history)
+    assert fold.cluster_view().writes_due.counts == {}
+
+
+def test_a_state_without_an_assignment_is_no_reassignment() -> None:
+    """It may be left over while its topic is being made or deleted."""
+    history = small_cluster(t={0: (0, 1)})
+    history.topic("t", {0: (0, 1)}, adding={0: (1,), 1: (1,)})
+    history.state("t", 1, leader=0, isr=(0, 1))
+    fold = followed(history)
+    assert fold.cluster_view().writes_due.counts == {"reassignment": 1}
+
+
+def test_the_newest_leaderless_state_counts_in_whatever_order_it_is_told() -> None:
+    """A resync tells states by path, not by zxid."""
+    history = small_cluster(t={0: (1,), 1: (0,)})
+    history.state("t", 1, leader=-1, isr=(0,), leader_epoch=1, seen=False)
+    history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1, seen=False)
+    history.tell("/brokers/topics/t/partitions/0/state")
+    history.tell("/brokers/topics/t/partitions/1/state")
+    fold = Fold()
+    fold.follow(history)
+    assert fold.state.control.predictions.leaderless_zxid == history.zxid
+
+
+def test_nobody_is_judged_without_a_controller_epoch() -> None:
+    """Writes under an epoch that is not known cannot be told from older ones."""
+    history = History()
+    history.broker(0)
+    history.set("/controller", controller_payload(0), ephemeral_owner=1)
+    history.topic("t", {0: (1, 0)})
+    history.state("t", 0, leader=1, isr=(1, 0), controller_epoch=7)
+    history.resync()
+    fold = followed(history)
+    assert beats(history, fold, 20) == []
+    due = fold.cluster_view().writes_due
+    assert (due.verdict, due.counts) == (ControllerHealth.UNKNOWN, {"new_leader": 1})
+
+
+def test_what_was_owed_before_it_was_out_of_sight_is_owed_anew() -> None:
+    """The account before a resync, or a lost session, does not go on after it."""
+    for blind in ("resync", "session"):
+        history = small_cluster()
+        fold = followed(history)
+        history.broker_gone(1)
+        assert beats(history, fold, 4) == []
+        if blind == "resync":
+            history.start_resync()
+            assert beats(history, fold, 3) == []
+            assert health(fold) is ControllerHealth.UNKNOWN
+            history.resync()
+        else:
+            history.heartbeat(session=SessionState.LOST)
+        assert beats(history, fold, 5) == []
+        assert len(beats(history, fold, 1)) == 1
+
+
+def test_what_is_owed_after_a_pause_is_owed_since_then() -> None:
+    """Work done closes the account; the next failure opens another one."""
+    history = small_cluster(t={0: (1, 0), 1: (2, 0)})
+    fold = followed(history)
+    history.broker_gone(1)
+    beats(history, fold, 3)
+    history.state("t", 0, leader=0, isr=(0,), leader_epoch=1)
+    beats(history, fold, 3)
+    assert fold.cluster_view().writes_due.owed_since is None
+    history.broker_gone(2)
+    beats(history, fold, 2)
+    assert fold.cluster_view().writes_due.owed_since == history.now + 1 - 10_000
+
+
+def test_reassignments_are_not_shown_as_due_while_nobody_looks() -> None:
+    """They are looked up at heartbeats of a cluster that can be judged, and forgotten else."""
+    history = small_cluster(t={0: (2, 0, 1)})
+    history.topic("t", {0: (2, 0, 1)}, adding={0: (2,)}, removing={0: (1,)})
+    history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
+    fold = followed(history)
+    history.delete("/controller")
+    beats(history, fold, 1)
+    assert fold.cluster_view().writes_due.counts == {}
+
+
+def test_a_stale_write_is_no_work_of_this_controller() -> None:
+    """A zombie that elects under an older epoch does not make the holder a worker."""
+    history = small_cluster(t=dict.fromkeys(range(3), (1, 0, 2)))
+    history.delete("/controller")
+    history.elect(2)
+    fold = followed(history)
+    history.broker_gone(1)
+    assert beats(history, fold, 2) == []
+    before = fold.cluster_view().writes_due
+    history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1, controller_epoch=1)
+    history.state("t", 0, leader=1, isr=(0, 1, 2), leader_epoch=2, controller_epoch=1)
+    beats(history, fold, 1)
+    after = fold.cluster_view().writes_due
+    assert (before.last_write_at, after.last_write_at) == (None, None)
+
+
+def test_the_account_survives_a_restart_of_the_fold() -> None:
+    """Packed and unpacked between two heartbeats, the zombie is reported once and on time."""
+    history = small_cluster()
+    fold = followed(history)
+    history.broker_gone(1)
+    beats(history, fold, 3)
+    fold.restart()
+    assert beats(history, fold, 2) == []
+    told = beats(history, fold, 1)
+    fold.restart()
+    assert beats(history, fold, 5) == []
+    assert only(told, PredictionFailed).controller == 0
+
+
+def test_the_oldest_write_due_is_the_first_death() -> None:
+    """Of two dead brokers the one that went first; one that was never registered tells nothing."""
+    history = small_cluster(t={0: (1, 0), 1: (2, 0), 2: (0, 7)})
+    fold = followed(history)
+    history.broker_gone(2)
+    first = history.now + 1
+    history.broker_gone(1)
+    fold.follow(history)
+    assert fold.cluster_view().writes_due.oldest_at == first
+    assert state_path("t", 0) in history.znodes
