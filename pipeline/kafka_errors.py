@@ -25,7 +25,7 @@ class ReadTrouble(enum.Enum):
     DENIED = "{where} does not let us read {topic}: {reason}; allow READ and DESCRIBE"
     MISSING = "there is no topic {topic} at {where}; check bootstrap_servers and topic_prefix"
     CUT = "{where} does not hold the next records of {topic} any more: {reason}"
-    """Retention took them, or the topic was made anew."""
+    """Retention took them, or the topic was re-created."""
     SETTINGS = "{where}: {reason}; check kafka_properties"
     """A client property is unknown, or the credentials are refused."""
 

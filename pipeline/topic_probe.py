@@ -1,7 +1,7 @@
 """Ask the pipeline's Kafka, again and again: is it there, are the topics the same, where do they end.
 
-A quiet topic and a dead broker look the same to a consumer, and a topic that was made anew looks
-like one that was cut. So a thread of its own asks: `answer` is the last answer, `failure` is why
+A quiet topic and a dead broker look the same to a consumer, and a topic that was re-created
+looks like one that was cut. So a thread of its own asks: `answer` is the last answer, `failure` is why
 there is none since. Both are replaced as a whole, so any thread may read them.
 
 The rule: asking never blocks its owner, and never ends because Kafka is away. Every request has a

@@ -12,7 +12,7 @@ nothing and makes no topic. It reads in one of two ways:
 
 The rule: a position never jumps in silence. Where the next record is gone (`ReadTrouble.CUT`),
 `read` goes on from the place's beginning and keeps it in `cut`; who follows decides, and calls
-`reopen`. A topic that was made anew is found by its id, which `topic_probe` asks for.
+`reopen`. A topic that was re-created is found by its id, which `topic_probe` asks for.
 """
 
 from __future__ import annotations

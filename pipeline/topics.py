@@ -1,6 +1,6 @@
 """The three topics: their names, their settings, and one way to make and check them.
 
-The rule: every part ensures and checks all three before it starts, so a topic that somebody made
+The rule: every part ensures and checks all three before it starts, so a topic that somebody created
 with other settings is named at once and not found out by losing records a week later.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -27,6 +27,9 @@ from pipeline.settings import PipelineSettings
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The largest record on any topic, producer, source and sink: a znode may hold 1 MiB of payload,
 JSON and base64 grow it, and an operator may have raised jute.maxbuffer."""
+
+FIXED_SETTINGS = ("cleanup.policy", "max.message.bytes")
+"""Without these as they should be, the parts refuse to start; the rest is a matter of size."""
 
 _DAY_MS = 24 * 3600 * 1000
 _REQUEST_TIMEOUT_S = 5.0
@@ -129,12 +132,26 @@ def ensure_topics(settings: PipelineSettings, *, stop: threading.Event) -> Ensur
             stop.wait(wait_s)
 
 
-def topic_ids(admin: AdminClient, names: TopicNames) -> dict[str, str]:
-    """Return each existing topic's id, which changes when it is deleted and made anew.
+def describe_topics(admin: AdminClient, names: Iterable[str]) -> dict[str, Any]:
+    """Return confluent-kafka's descriptions of the topics that exist.
 
-    Raises KafkaException when the brokers do not answer.
+    A topic's id changes when it is deleted and created again. Raises KafkaException when the brokers
+    do not answer.
     """
-    return {name: topic_id for name, (topic_id, _) in _describe(admin, names).items()}
+    asked = TopicCollection(list(names))
+    found = {}
+    for name, future in admin.describe_topics(asked, request_timeout=_REQUEST_TIMEOUT_S).items():
+        try:
+            found[name] = future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+    return found
+
+
+def topic_ids(admin: AdminClient, names: TopicNames) -> dict[str, str]:
+    """Return the id of each topic that exists; raises KafkaException."""
+    return {name: str(topic.topic_id) for name, topic in describe_topics(admin, names).items()}
 
 
 @contextmanager
@@ -152,8 +169,10 @@ def _ensure_once(
     admin: AdminClient, names: TopicNames, settings: PipelineSettings
 ) -> EnsuredTopics:
     wanted = topic_settings(names)
-    found = _describe(admin, names)
-    partitions = max((count for _, count in found.values()), default=settings.partitions)
+    found = describe_topics(admin, names)
+    partitions = max(
+        (len(topic.partitions) for topic in found.values()), default=settings.partitions
+    )
     missing = [
         NewTopic(name, partitions, settings.replication_factor, config=wanted[name])
         for name in names
@@ -163,30 +182,14 @@ def _ensure_once(
         _create(admin, missing)
         found = _describe_all(admin, names)
     _check(admin, names, found, wanted)
-    ids = {name: topic_id for name, (topic_id, _) in found.items()}
+    ids = {name: str(topic.topic_id) for name, topic in found.items()}
     return EnsuredTopics(names, partitions, ids)
 
 
-def _describe(admin: AdminClient, names: TopicNames) -> dict[str, tuple[str, int]]:
-    futures = admin.describe_topics(
-        TopicCollection(list(names)), request_timeout=_REQUEST_TIMEOUT_S
-    )
-    found = {}
-    for name, future in futures.items():
-        try:
-            description = future.result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                continue
-            raise
-        found[name] = (str(description.topic_id), len(description.partitions))
-    return found
-
-
-def _describe_all(admin: AdminClient, names: TopicNames) -> dict[str, tuple[str, int]]:
-    """Describe topics that were made just now: brokers hear of them a moment later."""
+def _describe_all(admin: AdminClient, names: TopicNames) -> dict[str, Any]:
+    """Describe topics that were created just now: other brokers learn of them a moment later."""
     deadline = time.monotonic() + _REQUEST_TIMEOUT_S
-    while len(found := _describe(admin, names)) < len(names) and time.monotonic() < deadline:
+    while len(found := describe_topics(admin, names)) < len(names) and time.monotonic() < deadline:
         time.sleep(_METADATA_LAG_S)
     return found
 
@@ -210,13 +213,13 @@ def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
 def _check(
     admin: AdminClient,
     names: TopicNames,
-    found: dict[str, tuple[str, int]],
+    found: dict[str, Any],
     wanted: dict[str, dict[str, str]],
 ) -> None:
     absent = [name for name in names if name not in found]
     if absent:
         raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, ", ".join(absent)))
-    counts = {name: count for name, (_, count) in found.items()}
+    counts = {name: len(topic.partitions) for name, topic in found.items()}
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise UsageError(
@@ -231,7 +234,7 @@ def _check(
         for key, value in wanted[resource.name].items():
             if actual.get(key) == value:
                 continue
-            if key in {"cleanup.policy", "max.message.bytes"}:
+            if key in FIXED_SETTINGS:
                 raise UsageError(
                     f"topic {resource.name} has {key}={actual.get(key)}, the pipeline needs "
                     f"{value}: change it with kafka-configs or choose another topic_prefix"

@@ -165,7 +165,7 @@ class TopicReader:
                 self._events.forget(cluster)
 
     def _measure(self, changed: dict[str, int], before: Mapping[str, ClusterSnapshot]) -> None:
-        """Tell how long the newest records took."""
+        """Measure how long the newest records took."""
         now = self._clock()
         for cluster, written_at in changed.items():
             new = self._views.clusters.get(cluster)

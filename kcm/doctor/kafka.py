@@ -9,20 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kcm.cli.text import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
 from pipeline.kafka_errors import reason_of
 from pipeline.settings import PipelineSettings
-from pipeline.topics import client_properties, topic_names, topic_settings
+from pipeline.topics import (
+    FIXED_SETTINGS,
+    client_properties,
+    describe_topics,
+    topic_names,
+    topic_settings,
+)
 
 ANSWER_S = 5.0
 """A broker that takes longer is as good as gone for a monitor."""
 ABOUT = "pipeline's Kafka"
-_MUST_BE = ("cleanup.policy", "max.message.bytes")
-"""Without these as they should be, the parts refuse to start; the rest is a matter of size."""
 _PROTOCOL = "inter.broker.protocol.version"
 
 
@@ -67,7 +71,7 @@ def check_kafka(settings: PipelineSettings) -> KafkaSeen:
 def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Finding]:
     """Check of each topic whether it is there, whole, and set as the parts want it."""
     names = topic_names(settings.topic_prefix)
-    found = _describe(admin, list(names))
+    found = describe_topics(admin, names)
     wanted = topic_settings(names)
     actual = _settings_of(admin, list(found))
     counts = {len(found[name].partitions) for name in names if name in found}
@@ -99,7 +103,7 @@ def _topic(
     if actual is None:
         return warn(name, f"{summary}; its settings may not be read", "give us DESCRIBE_CONFIGS")
     other = {key: actual.get(key) for key, value in wanted.items() if actual.get(key) != value}
-    must = [key for key in _MUST_BE if key in other]
+    must = [key for key in FIXED_SETTINGS if key in other]
     if must:
         listed = ", ".join(f"{key}={other[key]}, not {wanted[key]}" for key in must)
         return fail(name, f"{summary}; {listed}", "change it with kafka-configs")
@@ -144,19 +148,6 @@ def shown_cluster(watched: str | None, shown: Mapping[str, str | None]) -> Findi
         printable(f"ZooKeeper holds cluster {watched}, the exporter shows {listed}"),
         "correct zookeeper or --exporter; or no watcher runs for this cluster",
     )
-
-
-def _describe(admin: AdminClient, names: list[str]) -> dict[str, Any]:
-    """Return the topics that are there."""
-    found = {}
-    asked = admin.describe_topics(TopicCollection(names), request_timeout=ANSWER_S)
-    for name, future in asked.items():
-        try:
-            found[name] = future.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
-    return found
 
 
 def _settings_of(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str | None]]:

@@ -27,7 +27,7 @@ def settings(pipeline_broker: KraftBroker) -> PipelineSettings:
 
 
 def admin_of(settings: PipelineSettings) -> AdminClient:
-    """Return a client for the test's own looks and changes."""
+    """Return a client for the test's own requests."""
     return AdminClient(client_properties(settings))
 
 
@@ -65,7 +65,7 @@ def test_topics_that_are_there_are_kept(settings: PipelineSettings) -> None:
 
 
 def test_a_topic_made_anew_has_another_id(settings: PipelineSettings) -> None:
-    """The id tells a re-created topic from the one that was there before."""
+    """The id distinguishes a re-created topic from the one that was there before."""
     before = ensure_topics(settings, stop=threading.Event())
     admin = admin_of(settings)
     for future in admin.delete_topics([before.names.views], operation_timeout=5).values():
@@ -99,7 +99,7 @@ def test_topics_of_unequal_partitions_are_refused(settings: PipelineSettings) ->
 
 
 def test_a_replication_factor_beyond_the_brokers_is_refused(settings: PipelineSettings) -> None:
-    """What the broker refuses for good is told, not tried again."""
+    """What the broker refuses for good is an error, not tried again."""
     greedy = settings.model_copy(update={"replication_factor": 3})
     with pytest.raises(UsageError, match="cannot create topic"):
         ensure_topics(greedy, stop=threading.Event())
@@ -128,7 +128,7 @@ def test_fail_fast_gives_up_after_one_try() -> None:
 
 @pytest.mark.full
 def test_credentials_that_are_refused_are_a_bad_setting(settings: PipelineSettings) -> None:
-    """A broker that does not take our way to log in is not waited for, and no secret is told."""
+    """A broker that does not take our way to log in is not waited for, and no secret is shown."""
     bad = load(
         PipelineSettings,
         bootstrap_servers=settings.bootstrap_servers,

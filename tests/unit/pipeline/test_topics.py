@@ -23,7 +23,7 @@ def test_only_the_views_are_compacted_and_all_take_the_largest_record() -> None:
 
 
 def test_a_clients_own_properties_win_and_it_never_makes_a_topic() -> None:
-    """Whatever librdkafka can be told, an operator can tell it; secrets reach it in clear."""
+    """Any property of librdkafka can be set; secrets reach it in clear."""
     settings = load(
         PipelineSettings,
         bootstrap_servers="k:1",

@@ -29,7 +29,7 @@ def test_the_newest_batch_tells(tmp_path: Path) -> None:
     "line", ["-", "", "null", '{"kcm.changes":7}', '{"other":{"0":1}}', "\udcff"]
 )
 def test_what_is_not_known_is_not_guessed(tmp_path: Path, line: str) -> None:
-    """A batch without offsets of this topic, or in another form, tells nothing."""
+    """A batch without offsets of this topic, or in another form, gives nothing."""
     batch(tmp_path, 0)
     with (tmp_path / "offsets" / "0").open("ab") as file:
         file.write(b"\n" + line.encode(errors="surrogateescape"))
