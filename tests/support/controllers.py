@@ -179,7 +179,7 @@ def replica(partition: TopicPartition, broker: int) -> PartitionAndReplica:
     return PartitionAndReplica(partition.topic, partition.partition, broker)
 
 
-def told(requests: Sequence[Request]) -> list[str]:
+def in_short(requests: Sequence[Request]) -> list[str]:
     """Tell requests in short: kind, broker, and what decides there."""
     lines = []
     for request in requests:

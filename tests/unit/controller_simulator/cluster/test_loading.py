@@ -1,4 +1,4 @@
-"""A cluster that is taken over: it goes on as the one whose znodes it has."""
+"""A cluster that is loaded from znodes goes on as the one that wrote them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.loading import load_cluster
 from controller_simulator.cluster.operations import (
     CreateTopic,
@@ -23,8 +22,7 @@ from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.phases import Phase
 from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
-
-T0 = TopicPartition("t", 0)
+from tests.support.simulated_cluster import T0, cluster_of
 
 
 def copy_of(tree: ZnodeTree) -> ZnodeTree:
@@ -35,15 +33,8 @@ def copy_of(tree: ZnodeTree) -> ZnodeTree:
     return copied
 
 
-def cluster_of(*operations: Operation) -> Simulator:
-    """Return a cluster of three brokers that has been through some operations."""
-    cluster = Simulator()
-    cluster.play([StartBroker(0), StartBroker(1), StartBroker(2), *operations])
-    return cluster
-
-
-def test_taking_over_writes_nothing() -> None:
-    """The one in office goes on, with its epoch; its brokers keep their sessions."""
+def test_loading_writes_nothing() -> None:
+    """The controller goes on, with its epoch; its brokers keep their sessions."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), KillBroker(2))
     taken = load_cluster(copy_of(cluster.tree))
     assert taken.commits == cluster.commits

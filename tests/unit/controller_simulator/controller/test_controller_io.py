@@ -11,32 +11,14 @@ from controller_model.kafka.states import PartitionState
 from controller_simulator.controller.context import assignment_map
 from controller_simulator.controller.controller_io import AbortedEventError, state_path
 from controller_simulator.zookeeper.transactions import (
-    CheckZnode,
     ControllerMovedError,
-    CreateZnode,
     DeleteZnode,
-    Multi,
     SetZnode,
-    fenced,
     unfenced,
 )
-from tests.support.controllers import Play, told
+from tests.support.controllers import Play, in_short
 
 PARTITION = TopicPartition("t", 0)
-
-
-def test_writes_are_fenced_by_the_epochs_version() -> None:
-    """A transaction of the check and the write; without a version to check, the write alone."""
-    write = SetZnode("/brokers/topics/t", "{}", 3)
-    for version in (0, 7):
-        transaction = fenced(write, epoch_zk_version=version)
-        assert transaction == Multi((CheckZnode("/controller_epoch", version), write))
-        assert unfenced(transaction) == (write,)
-    for version_or_none in (None, -1):
-        assert fenced(write, epoch_zk_version=version_or_none) is write
-    assert unfenced(write) == (write,)
-    both = Multi((CreateZnode("/a"), CheckZnode("/b"), DeleteZnode("/c")))
-    assert unfenced(both) == (CreateZnode("/a"), DeleteZnode("/c"))
 
 
 def test_what_is_taken_is_taken_once() -> None:
@@ -54,7 +36,7 @@ def test_what_is_taken_is_taken_once() -> None:
     assert (empty.writes, empty.requests, empty.failed, empty.aborted) == ((), (), (), None)
 
 
-def test_only_what_kafka_does_not_handle_breaks_an_event_off() -> None:
+def test_only_what_kafka_does_not_handle_aborts_an_event() -> None:
     """Another error goes on up: a controller that was replaced must resign."""
     play = Play(1)
     with pytest.raises(ControllerMovedError), play.io.event():
@@ -125,7 +107,10 @@ def test_metadata_alone() -> None:
     """One request for each registered broker, in a batch of its own."""
     play = Play(1, 2)
     play.io.send_update_metadata([2, 1, 9], [PARTITION])
-    assert told(play.io.take().requests) == ["UpdateMetadata to 2: []", "UpdateMetadata to 1: []"]
+    assert in_short(play.io.take().requests) == [
+        "UpdateMetadata to 2: []",
+        "UpdateMetadata to 1: []",
+    ]
 
 
 def test_names() -> None:

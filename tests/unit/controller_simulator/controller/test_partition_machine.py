@@ -18,7 +18,7 @@ from controller_simulator.zookeeper.transactions import (
     Multi,
     SetZnode,
 )
-from tests.support.controllers import Play, told
+from tests.support.controllers import Play, in_short
 
 PARTITION = TopicPartition("t", 0)
 STATE = "/brokers/topics/t/partitions/0/state"
@@ -121,7 +121,7 @@ def test_a_new_partition_gets_its_first_live_replica_as_leader() -> None:
             )
         ),
     )
-    assert told(done.requests) == [
+    assert in_short(done.requests) == [
         "LeaderAndIsr to 6: t-0 leader 6 epoch 0 isr [6, 5] new",
         "LeaderAndIsr to 5: t-0 leader 6 epoch 0 isr [6, 5] new",
         "UpdateMetadata to 7: ['t-0']",
@@ -133,7 +133,7 @@ def test_a_new_partition_gets_its_first_live_replica_as_leader() -> None:
 
 
 def test_a_new_partition_without_live_replicas_stays_new() -> None:
-    """No live replica: nothing is written, nobody is told, and the reason says who lives."""
+    """No live replica: nothing is written, nobody is in_short, and the reason says who lives."""
     controller = play(6, 7, state=PartitionState.NEW)
     controller.context.shutting_down.add(7)
     online(controller)
@@ -194,7 +194,7 @@ def test_an_offline_partition_gets_a_leader() -> None:
             )
         ),
     )
-    assert told(done.requests) == [
+    assert in_short(done.requests) == [
         "LeaderAndIsr to 5: t-0 leader 5 epoch 4 isr [5]",
         "UpdateMetadata to 5: ['t-0']",
     ]
@@ -216,7 +216,7 @@ def test_controlled_shutdown_tells_the_broker_that_stops_too() -> None:
     controller.context.shutting_down.add(5)
     controller.state(PARTITION, 5, 5, 6)
     assert online(controller, Strategy.CONTROLLED_SHUTDOWN) == LeaderAndIsr(6, (6,), 1)
-    assert told(controller.take().requests)[:2] == [
+    assert in_short(controller.take().requests)[:2] == [
         "LeaderAndIsr to 5: t-0 leader 6 epoch 1 isr [6]",
         "LeaderAndIsr to 6: t-0 leader 6 epoch 1 isr [6]",
     ]
@@ -369,7 +369,7 @@ def test_who_is_told_of_a_new_leader() -> None:
         controller.context.replicas_on_offline_dirs[6] = {PARTITION}
         controller.state(PARTITION, 7, 5, 7)
         online(controller, strategy)
-        sent = [line for line in told(controller.take().requests) if line.startswith("Leader")]
+        sent = [line for line in in_short(controller.take().requests) if line.startswith("Leader")]
         assert [int(line.split()[2][:-1]) for line in sent] == recipients
 
 

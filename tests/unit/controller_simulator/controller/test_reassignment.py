@@ -9,7 +9,7 @@ from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import ReplicaState
 from controller_simulator.controller.controller_io import AbortedEventError
 from controller_simulator.zookeeper.transactions import DeleteZnode, SetZnode, unfenced
-from tests.support.controllers import Play, replica, told
+from tests.support.controllers import Play, in_short, replica
 
 TOPIC = "/brokers/topics/t"
 STATE = f"{TOPIC}/partitions/0/state"
@@ -58,7 +58,7 @@ def test_a_clean_reassignment_takes_three_leader_epochs() -> None:
     assert controller.context.assignment_of(partition) == moving
     assert controller.written(partition) == (1, (1, 2, 3), 11, 1)
     assert [unfenced(write)[0].path for write in begun.writes] == [TOPIC, STATE]
-    leader_and_isr = [line for line in told(begun.requests) if line.startswith("LeaderAndIsr")]
+    leader_and_isr = [line for line in in_short(begun.requests) if line.startswith("LeaderAndIsr")]
     state = "t-0 leader 1 epoch 11 isr [1, 2, 3]"
     assert leader_and_isr == [
         *(f"LeaderAndIsr to {broker}: {state}" for broker in (1, 2, 3)),
@@ -102,7 +102,7 @@ def test_one_replica_for_another_takes_exactly_three() -> None:
     controller.reassignments.maybe_complete(partition)
     done = controller.take()
     assert controller.written(partition)[:3] == (3, (2, 3), 13)
-    assert [line for line in told(done.requests) if "to 1:" in line] == [
+    assert [line for line in in_short(done.requests) if "to 1:" in line] == [
         "UpdateMetadata to 1: ['t-0']",
         "UpdateMetadata to 1: ['t-0']",
         "StopReplica to 1: t-0 epoch 12",
@@ -118,7 +118,7 @@ def test_a_leader_that_stays_gets_a_new_epoch() -> None:
     done = controller.take()
     assert controller.assignment("t") == {0: ReplicaAssignment((2, 1))}
     assert controller.written(partition)[:3] == (1, (1, 2), 12)
-    assert told(done.requests)[:2] == [
+    assert in_short(done.requests)[:2] == [
         "LeaderAndIsr to 2: t-0 leader 1 epoch 11 isr [1, 2, 3]",
         "LeaderAndIsr to 1: t-0 leader 1 epoch 11 isr [1, 2, 3]",
     ]
@@ -161,7 +161,7 @@ def test_a_replaced_reassignment_gives_up_what_it_was_adding() -> None:
     controller.reassignments.alter({partition: (4, 2)})
     done = controller.take()
     assert controller.assignment("t") == {0: ReplicaAssignment((4, 2, 1), (4,), (1,))}
-    assert [line for line in told(done.requests) if "StopReplica" in line] == [
+    assert [line for line in in_short(done.requests) if "StopReplica" in line] == [
         "StopReplica to 3: t-0 epoch 11",
         "StopReplica to 3: t-0 epoch 11 delete",
     ]

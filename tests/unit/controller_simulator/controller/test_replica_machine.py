@@ -11,7 +11,7 @@ from controller_model.kafka.states import ReplicaState, is_valid
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import TransitionFailure
 from controller_simulator.zookeeper.transactions import CheckZnode, Multi, SetZnode
-from tests.support.controllers import Play, replica, told
+from tests.support.controllers import Play, in_short, replica
 
 PARTITION = TopicPartition("t", 0)
 STATE = "/brokers/topics/t/partitions/0/state"
@@ -79,7 +79,7 @@ def test_a_new_replica_follows_the_leader() -> None:
     controller = play(5, 6, state=ReplicaState.NON_EXISTENT, replicas=(6, 5))
     controller.state(PARTITION, 6, 6, leader_epoch=2)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
-    assert told(controller.take().requests) == [
+    assert in_short(controller.take().requests) == [
         "LeaderAndIsr to 5: t-0 leader 6 epoch 2 isr [6] new",
         "UpdateMetadata to 5: ['t-0']",
         "UpdateMetadata to 6: ['t-0']",
@@ -135,7 +135,7 @@ def test_a_replica_that_comes_online_is_told_the_state(previous: ReplicaState) -
     controller = play(5, state=previous)
     controller.state(PARTITION, 5, 5, leader_epoch=3)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
-    assert told(controller.take().requests) == [
+    assert in_short(controller.take().requests) == [
         "LeaderAndIsr to 5: t-0 leader 5 epoch 3 isr [5]",
         "UpdateMetadata to 5: ['t-0']",
     ]
@@ -187,7 +187,7 @@ def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
             )
         ),
     )
-    assert told(done.requests) == [
+    assert in_short(done.requests) == [
         "LeaderAndIsr to 6: t-0 leader -1 epoch 1 isr [6]",
         "UpdateMetadata to 6: ['t-0']",
     ]
@@ -199,7 +199,7 @@ def test_a_live_replica_that_goes_offline_is_told_to_stop() -> None:
     controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, 5, leader_epoch=2)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    assert told(controller.take().requests) == [
+    assert in_short(controller.take().requests) == [
         "LeaderAndIsr to 6: t-0 leader 6 epoch 3 isr [6]",
         "UpdateMetadata to 5: ['t-0']",
         "UpdateMetadata to 6: ['t-0']",
@@ -233,7 +233,7 @@ def test_a_replica_outside_the_isr_costs_no_write() -> None:
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
     done = controller.take()
     assert done.writes == ()
-    assert told(done.requests)[0] == "LeaderAndIsr to 6: t-0 leader 6 epoch 2 isr [6]"
+    assert in_short(done.requests)[0] == "LeaderAndIsr to 6: t-0 leader 6 epoch 2 isr [6]"
     assert controller.context.leadership[PARTITION] == LeaderIsrAndControllerEpoch(
         LeaderAndIsr(6, (6,), 2), 50, 8
     )
@@ -257,7 +257,7 @@ def test_a_replica_without_a_leader_goes_offline_quietly() -> None:
     controller = play(5, state=ReplicaState.NEW)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
     done = controller.take()
-    assert (done.writes, told(done.requests)) == (
+    assert (done.writes, in_short(done.requests)) == (
         (),
         ["UpdateMetadata to 5: []", "StopReplica to 5: t-0 epoch -1"],
     )
@@ -284,7 +284,7 @@ def test_a_state_that_is_gone_fails_the_step() -> None:
 
 
 def test_a_deleted_topic_without_a_state_is_passed_over() -> None:
-    """Of a topic that is deleted nothing is told, and the replica stays as it was."""
+    """Of a topic that is deleted nothing is in_short, and the replica stays as it was."""
     controller = play(6, state=ReplicaState.ONLINE)
     controller.context.topics_to_be_deleted["t"] = None
     controller.context.leadership[PARTITION] = LeaderIsrAndControllerEpoch(
@@ -318,7 +318,7 @@ def test_others_are_not_told_of_a_topic_that_is_deleted() -> None:
     controller.context.topics_to_be_deleted["t"] = None
     controller.state(PARTITION, 5, 5, 6)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
-    assert told(controller.take().requests) == ["StopReplica to 5: t-0 epoch -2"]
+    assert in_short(controller.take().requests) == ["StopReplica to 5: t-0 epoch -2"]
     assert controller.written(PARTITION) == (-1, (6,), 1, 1)
     assert state_of(controller) is ReplicaState.OFFLINE
 
@@ -344,7 +344,7 @@ def test_a_deletion_that_starts_stops_and_deletes() -> None:
     controller = play(5, state=ReplicaState.OFFLINE)
     controller.context.topics_to_be_deleted["t"] = None
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.DELETION_STARTED)
-    assert told(controller.take().requests) == ["StopReplica to 5: t-0 epoch -2 delete"]
+    assert in_short(controller.take().requests) == ["StopReplica to 5: t-0 epoch -2 delete"]
 
 
 def test_a_replica_that_is_gone_is_forgotten() -> None:
@@ -376,7 +376,7 @@ def test_startup_takes_dead_replicas_out_of_the_isr() -> None:
     }
     assert controller.written(led) == (-1, (5,), 1, 1)
     assert leaderless not in controller.context.leadership
-    assert told(done.requests)[:2] == [
+    assert in_short(done.requests)[:2] == [
         "LeaderAndIsr to 5: t-0 leader 6 epoch 0 isr [6, 5]",
         "UpdateMetadata to 5: ['t-0']",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller_model.kafka.ids import PartitionAndReplica
 from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_simulator.zookeeper.transactions import DeleteZnode, unfenced
-from tests.support.controllers import Play, told
+from tests.support.controllers import Play, in_short
 
 
 def two_topics(**options: bool) -> Play:
@@ -64,11 +64,11 @@ def test_a_deletion_from_beginning_to_end() -> None:
     assert in_state(controller, ReplicaState.DELETION_STARTED) == everything
     assert lists(controller) == (["foo"], ["foo"], [])
     started = controller.take()
-    assert told(started.requests)[:3] == [
+    assert in_short(started.requests)[:3] == [
         f"UpdateMetadata to {broker}: ['foo-0', 'foo-1']" for broker in (1, 2, 3)
     ]
     assert {p.leader for p in started.requests[0].partitions} == {-2}  # type: ignore[union-attr] # UpdateMetadata
-    assert sorted(line for line in told(started.requests) if "delete" in line) == [
+    assert sorted(line for line in in_short(started.requests) if "delete" in line) == [
         f"StopReplica to {broker}: foo-{partition} epoch -2 delete"
         for broker in (1, 2, 3)
         for partition in (0, 1)
@@ -100,7 +100,7 @@ def test_a_deletion_takes_every_replica_out_of_the_isr_before() -> None:
     first = controller.context.partitions_of("foo")[0]
     assert controller.written(first) == (-1, (3,), 3, 3)
     assert len(done.writes) == 6
-    assert not any("LeaderAndIsr" in line for line in told(done.requests))
+    assert not any("LeaderAndIsr" in line for line in in_short(done.requests))
 
 
 def test_a_dead_replica_halts_a_deletion() -> None:
@@ -160,7 +160,7 @@ def test_a_deletion_begins_once() -> None:
     controller.deletion.enqueue(["foo"])
     controller.take()
     controller.deletion.enqueue(["bar", "foo"])
-    assert not any("foo" in line for line in told(controller.take().requests))
+    assert not any("foo" in line for line in in_short(controller.take().requests))
     assert lists(controller) == (["foo", "bar"], ["bar", "foo"], [])
 
 

@@ -1,0 +1,54 @@
+"""A small simulated cluster that has been through some operations, and what it wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import (
+    CreateTopic,
+    Operation,
+    StartBroker,
+)
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.zookeeper.transactions import (
+    Committed,
+)
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+UNCLEAN = {"unclean.leader.election.enable": "true"}
+
+
+def cluster_of(*operations: Operation, brokers: int = 3, **settings: Any) -> Simulator:
+    """Return a cluster of brokers 0, 1, … that has been through some operations."""
+    cluster = Simulator(settings=SimulatorSettings(**settings))
+    cluster.play([StartBroker(broker) for broker in range(brokers)])
+    for operation in operations:
+        assert cluster.perform(operation) is None, operation
+    return cluster
+
+
+def state(cluster: Simulator, partition: TopicPartition = T0) -> tuple[int, list[int], int, int]:
+    """Return leader, ISR, leader epoch and version of a partition."""
+    topic, number = partition
+    znode = cluster.tree.at(f"/brokers/topics/{topic}/partitions/{number}/state")
+    written = json.loads(znode.data)
+    return written["leader"], written["isr"], written["leader_epoch"], znode.version
+
+
+def written_by(cluster: Simulator, operation: Operation) -> list[Committed]:
+    """Return the writes that come of an operation."""
+    before = len(cluster.commits)
+    assert cluster.perform(operation) is None
+    return [write for commit in cluster.commits[before:] for write in commit.writes]
+
+
+def paths(writes: Sequence[Committed]) -> list[str]:
+    """Return kind and path of writes, for reading."""
+    return [f"{type(write).__name__} {write.path}" for write in writes]
+
+
+TOPIC = CreateTopic("t", ((0, 1), (1, 2)))

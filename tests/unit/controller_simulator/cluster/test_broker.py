@@ -1,0 +1,31 @@
+"""A broker obeys its controller, and registers anew with each session."""
+
+from __future__ import annotations
+
+from controller_simulator.cluster.events import StopReplicaResponse
+from controller_simulator.cluster.operations import (
+    CreateTopic,
+    DeleteController,
+)
+from controller_simulator.controller.requests import (
+    LeaderAndIsrRequest,
+    StopReplicaPartition,
+    StopReplicaRequest,
+)
+from tests.support.simulated_cluster import (
+    T0,
+    cluster_of,
+)
+
+
+def test_a_request_of_an_old_controller_is_refused_whole() -> None:
+    """A broker that has heard of a newer epoch obeys no older one, and answers nothing of use."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2),)), DeleteController())
+    run = cluster.brokers[1]
+    hosted = dict(run.hosted)
+    old = LeaderAndIsrRequest(1, run.manager.broker_epoch, 0, 1, (), {}, ())
+    assert run.receive(old, deleting=frozenset()) is None
+    stop = StopReplicaPartition(T0, 5, delete=True)
+    late = StopReplicaRequest(1, run.manager.broker_epoch, 0, 1, (stop,))
+    assert run.receive(late, deleting=frozenset({"t"})) == StopReplicaResponse(1, (T0,), (T0,))
+    assert run.hosted == hosted

@@ -1,0 +1,145 @@
+"""Leaders change ISRs by the protocol of their version, and every event has its turn."""
+
+from __future__ import annotations
+
+import json
+
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import (
+    CreateTopic,
+    Reassign,
+    StallBroker,
+    StopBroker,
+)
+from controller_simulator.cluster.settings import DefaultChoices
+from controller_simulator.zookeeper.transactions import (
+    Changed,
+    SetZnode,
+)
+from tests.support.simulated_cluster import (
+    T0,
+    T1,
+    cluster_of,
+    paths,
+    state,
+    written_by,
+)
+
+
+def test_a_stalled_follower_leaves_and_comes_back() -> None:
+    """The leader writes twice and keeps its epoch; what the follower leads is left alone."""
+    cluster = cluster_of(CreateTopic("t", ((0, 2), (2, 0))), CreateTopic("other", ((0, 2),)))
+    writes = written_by(cluster, StallBroker(2, ("t",)))
+    assert paths(writes) == ["Changed /brokers/topics/t/partitions/0/state"] * 2
+    assert state(cluster) == (0, [0, 2], 0, 2)
+    assert state(cluster, T1) == (2, [2, 0], 0, 0)
+
+
+class SlowFollower(DefaultChoices):
+    """Choices that let a follower fall behind, once for each that is given."""
+
+    def __init__(self, *slow: tuple[TopicPartition, int]) -> None:
+        super().__init__()
+        self.slow = list(slow)
+
+    def falls_behind(self) -> tuple[TopicPartition, int] | None:
+        """Return the next one; None when there is none left."""
+        return self.slow.pop(0) if self.slow else None
+
+
+def test_a_slow_follower_is_dropped_and_catches_up() -> None:
+    """Its leader writes twice under the same epoch; who is slow where nobody leads is no matter."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
+    cluster.choices = SlowFollower((T0, 2), (T1, 2))
+    cluster.settle()
+    assert state(cluster) == (1, [1, 0, 2], 0, 2)
+
+
+def test_nobody_alters_an_isr_while_the_controller_is_stalled() -> None:
+    """Since 2.7 the controller writes it, so a stalled controller stays in the ISR."""
+    cluster = cluster_of(CreateTopic("t", ((1, 0),)))
+    assert written_by(cluster, StallBroker(0, ("t",))) == []
+
+
+def test_before_alter_partition_leaders_write_their_isr() -> None:
+    """They write under the controller's epoch, in their own session, and notify later."""
+    cluster = cluster_of(
+        CreateTopic("t", ((1, 0, 2),)), alter_partition=False, leader_recovery_supported=False
+    )
+    before = len(cluster.commits)
+    assert cluster.perform(StallBroker(0, ("t",))) is None
+    commits = cluster.commits[before:]
+    assert paths([write for commit in commits for write in commit.writes]) == [
+        "Changed /brokers/topics/t/partitions/0/state",
+        "Changed /brokers/topics/t/partitions/0/state",
+        "Created /isr_change_notification/isr_change_0000000000",
+        "Removed /isr_change_notification/isr_change_0000000000",
+    ]
+    leader, controller = cluster.brokers[1].session, cluster.brokers[0].session
+    assert [commit.session for commit in commits] == [leader, leader, leader, controller]
+    assert state(cluster) == (1, [1, 2, 0], 0, 2)
+
+
+class LateFetch(DefaultChoices):
+    """Choices that have a fetch under way when a follower shuts down, for each of these partitions."""
+
+    def __init__(self, *late: TopicPartition) -> None:
+        super().__init__()
+        self.late = list(late)
+
+    def taken_back(self, stopping: int) -> TopicPartition | None:
+        """Return the next one; None when there is none left."""
+        del stopping
+        return self.late.pop(0) if self.late else None
+
+
+def test_before_alter_partition_a_late_fetch_brings_a_stopping_follower_back() -> None:
+    """Its leader writes it into the ISR under the new epoch; once it is gone it leaves again."""
+    cluster = cluster_of(
+        CreateTopic("t", ((1, 0, 2),)), alter_partition=False, leader_recovery_supported=False
+    )
+    cluster.choices = LateFetch(T0, TopicPartition("unknown", 0))
+    isrs = [
+        json.loads(write.data)["isr"]
+        for write in written_by(cluster, StopBroker(2))
+        if isinstance(write, Changed) and write.path.endswith("/state")
+    ]
+    assert isrs == [[1, 0], [1, 0, 2], [1, 0]]
+    assert state(cluster) == (1, [1, 0], 2, 3)
+
+
+def test_a_late_fetch_brings_nobody_back_where_the_controller_writes() -> None:
+    """Since 2.7 it refuses an ISR with a follower that shuts down."""
+    cluster = cluster_of(CreateTopic("t", ((1, 0, 2),)))
+    cluster.choices = LateFetch(T0)
+    cluster.perform(StopBroker(2))
+    assert state(cluster) == (1, [1, 0], 1, 1)
+
+
+def test_before_alter_partition_a_state_watch_ends_a_reassignment() -> None:
+    """The ISR that completes it is written by the leader, and the controller sees it change."""
+    cluster = cluster_of(
+        CreateTopic("t", ((1,),)), Reassign(((T0, (2, 1)),)), alter_partition=False
+    )
+    assert state(cluster)[:2] == (1, [1, 2])
+    topic = json.loads(cluster.tree.data("/brokers/topics/t"))
+    assert (topic["partitions"], topic["adding_replicas"]) == ({"0": [2, 1]}, {})
+
+
+def test_a_leader_whose_state_moved_on_is_refused() -> None:
+    """Its write carries a version; another write in between makes it fail."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2),)), alter_partition=False)
+    path = "/brokers/topics/t/partitions/0/state"
+    cluster.tree.write(SetZnode(path, cluster.tree.data(path)))
+    cluster.perform(StallBroker(2, ("t",)))
+    assert state(cluster) == (1, [1, 2], 0, 1)
+
+
+def test_a_dead_process_gets_no_requests() -> None:
+    """Until its session ends the controller takes it for live, and counts it in sync."""
+    cluster = cluster_of()
+    cluster.forget(cluster.brokers[2])
+    cluster.perform(CreateTopic("t", ((2, 1),)))
+    assert state(cluster) == (2, [2, 1], 0, 0)
+    assert cluster.brokers[2].hosted == {}
+    assert cluster.brokers[1].hosted.keys() == {T0}

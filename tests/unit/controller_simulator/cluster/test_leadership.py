@@ -1,0 +1,203 @@
+"""Elections, ISRs and brokers' answers, as the controller handles them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller_model.kafka.elections import LeaderAndIsr
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.events import AlterPartition
+from controller_simulator.cluster.operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreateTopic,
+    DeleteTopic,
+    ElectPreferred,
+    ElectUnclean,
+    FailLogDir,
+    KillBroker,
+    StartBroker,
+    StopBroker,
+)
+from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
+from controller_simulator.controller.leader_and_isr_receiver import fail_log_dir
+from controller_simulator.zookeeper.transactions import (
+    Created,
+)
+from tests.support.simulated_cluster import (
+    T0,
+    T1,
+    UNCLEAN,
+    cluster_of,
+    paths,
+    state,
+    written_by,
+)
+
+
+def test_an_unclean_leader_recovers_with_its_next_isr() -> None:
+    """The state says 1 until the first follower joins; below 3.2 it never says so."""
+    story = (KillBroker(2), KillBroker(1), StartBroker(2), AlterTopicConfig("t", UNCLEAN))
+    cluster = cluster_of(CreateTopic("t", ((1, 2),)), *story)
+    assert '"leader_recovery_state":1' in cluster.tree.data("/brokers/topics/t/partitions/0/state")
+    assert state(cluster) == (2, [2], 3, 3)
+    cluster.perform(StartBroker(1))
+    assert "recovery" not in cluster.tree.data("/brokers/topics/t/partitions/0/state")
+    old = cluster_of(CreateTopic("t", ((1, 2),)), *story, leader_recovery_supported=False)
+    assert "recovery" not in old.tree.data("/brokers/topics/t/partitions/0/state")
+    assert state(old) == (2, [2], 3, 3)
+
+
+def test_only_known_partitions_are_elected() -> None:
+    """Others, those that are led well, and those without a state are passed over."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), StopBroker(1), StartBroker(1))
+    cluster.perform(CreateTopic("dead", ((7,),)))
+    asked = (T0, T1, TopicPartition("x", 0), TopicPartition("dead", 0))
+    writes = written_by(cluster, ElectPreferred(asked))
+    assert paths(writes) == ["Changed /brokers/topics/t/partitions/0/state"]
+    assert state(cluster) == (1, [2, 1], 2, 3)
+
+
+def test_leaders_go_back_by_themselves_above_the_allowed_ratio() -> None:
+    """Exactly at the percentage nothing happens; above it every electable one is elected."""
+    ten = CreateTopic("t", tuple((1, 2) if p == 0 else (2, 1) for p in range(10)))
+    stays = cluster_of(ten, StopBroker(2), StartBroker(2), ElectPreferred())
+    assert state(stays, TopicPartition("t", 9))[0] == 2
+    one_off = (CreateTopic("t", ((1, 2),) * 10), StopBroker(1), StartBroker(1))
+    rebalanced = cluster_of(*one_off, auto_leader_rebalance=True)
+    assert {state(rebalanced, TopicPartition("t", p))[0] for p in range(10)} == {1}
+    all_off = cluster_of(
+        *one_off, auto_leader_rebalance=True, leader_imbalance_per_broker_percentage=100
+    )
+    assert {state(all_off, TopicPartition("t", p))[0] for p in range(10)} == {2}
+
+
+def test_who_cannot_lead_is_not_rebalanced() -> None:
+    """A preferred replica that is dead, or whose topic is deleted, is left alone."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2),)), KillBroker(1), auto_leader_rebalance=True)
+    assert state(cluster) == (2, [2], 1, 1)
+    cluster.perform(DeleteTopic("t"))
+    before = len(cluster.commits)
+    cluster.settle()
+    assert len(cluster.commits) == before
+
+
+T = CreateTopic("t", ((1, 2, 0),))
+
+
+ISR_REQUESTS: list[tuple[dict[str, Any], str | None]] = [
+    ({}, None),
+    ({"isr": (1, 2, 0)}, None),
+    ({"broker": 7}, "STALE_BROKER_EPOCH"),
+    ({"partition": T1}, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ({"partition_epoch": 2}, "NOT_CONTROLLER"),
+    ({"leader_epoch": 2}, "NOT_CONTROLLER"),
+    ({"leader_epoch": 0}, "FENCED_LEADER_EPOCH"),
+    ({"partition_epoch": 0}, "INVALID_UPDATE_VERSION"),
+    ({"partition_epoch": 0, "isr": (1, 0)}, None),  # that is how it stands: idempotent
+    ({"recovery": 1, "isr": (1,)}, "INVALID_REQUEST"),
+    ({"recovery": 1}, "INVALID_REQUEST"),
+    ({"isr": (1, 2)}, "INELIGIBLE_REPLICA"),
+]
+
+
+@pytest.mark.parametrize(("fields", "error"), ISR_REQUESTS)
+def test_an_isr_is_written_or_refused_by_kafkas_rules(
+    fields: dict[str, Any], error: str | None
+) -> None:
+    """Partition 0 stands at ISR [1, 0], leader epoch 1, version 1, and broker 2 is dead."""
+    cluster = cluster_of(T, KillBroker(2))
+    if error is None and fields.get("isr") == (1, 2, 0):
+        cluster.perform(StartBroker(2))  # has joined by itself
+        fields = {**fields, "partition_epoch": 2}
+    isr = fields.get("isr", (1,))
+    decided = LeaderAndIsr(1, isr, fields.get("leader_epoch", 1), fields.get("recovery", 0))
+    answer = cluster.control(
+        AlterPartition(
+            fields.get("broker", 1),
+            fields.get("partition", T0),
+            decided,
+            fields.get("partition_epoch", 1),
+        )
+    )
+    if error is None:
+        assert isinstance(answer, LeaderIsrAndControllerEpoch)
+        assert answer.leader_and_isr == decided
+        assert state(cluster)[1] == list(isr)
+    else:
+        assert answer == error
+        assert state(cluster) == (1, [1, 0], 1, 1)
+
+
+def test_a_recovering_leader_may_not_stay_so_with_others() -> None:
+    """Its ISR may hold nobody else while it recovers; once it has recovered it may."""
+    cluster = cluster_of(
+        CreateTopic("t", ((1, 2),)), KillBroker(2), KillBroker(1), StartBroker(2), ElectUnclean()
+    )
+    assert state(cluster) == (2, [2], 3, 3)
+    grown = AlterPartition(2, T0, LeaderAndIsr(2, (2, 0), 3, leader_recovery_state=1), 3)
+    assert cluster.control(grown) == "INVALID_REQUEST"
+    alone = AlterPartition(2, T0, LeaderAndIsr(2, (2,), 3, leader_recovery_state=0), 3)
+    assert isinstance(cluster.control(alone), LeaderIsrAndControllerEpoch)
+    assert state(cluster) == (2, [2], 3, 4)
+
+
+def test_a_failed_log_directory_moves_its_leaders() -> None:
+    """The broker announces it; the controller asks it, elects others, and takes it out of the ISR."""
+    cluster = cluster_of(CreateTopic("t", ((2, 1), (1, 2), (2, 0))))
+    writes = written_by(cluster, FailLogDir(2, (T0, T1, TopicPartition("x", 0))))
+    assert paths(writes)[:2] == [
+        "Created /log_dir_event_notification/log_dir_event_0000000000",
+        "Removed /log_dir_event_notification/log_dir_event_0000000000",
+    ]
+    assert isinstance(writes[0], Created)
+    assert writes[0].data == '{"version":1,"broker":2,"event":1}'
+    assert state(cluster, T0)[:3] == (1, [1], 1)
+    assert state(cluster, T1)[:3] == (1, [1], 1)
+    assert state(cluster, TopicPartition("t", 2)) == (2, [2, 0], 0, 0)
+
+
+def test_a_failed_log_directory_halts_a_deletion() -> None:
+    """The broker answers with an error; the topic stays until the broker is back with its disk."""
+    cluster = cluster_of(CreateTopic("t", ((2, 1),)), FailLogDir(2, (T0,)), DeleteTopic("t"))
+    assert cluster.tree.find("/admin/delete_topics/t") is not None
+    cluster.perform(BounceBroker(2))
+    assert cluster.tree.find("/brokers/topics/t") is None
+    assert cluster.tree.find("/admin/delete_topics/t") is None
+
+
+def test_a_failed_log_directory_is_announced_once() -> None:
+    """A second event about it changes nothing, and what works stays in service."""
+    cluster = cluster_of(CreateTopic("t", ((2, 1), (2, 0))), FailLogDir(2, (T0,)))
+    writes = written_by(cluster, FailLogDir(2, ()))
+    assert len(writes) == 2
+    assert state(cluster, T1) == (2, [2, 0], 0, 0)
+
+
+def test_a_broker_that_cannot_delete_says_so() -> None:
+    """The disk failed and nobody was told: the answer to StopReplica halts the deletion."""
+    cluster = cluster_of(CreateTopic("t", ((2, 1),)))
+    run = cluster.brokers[2]
+    run.manager = fail_log_dir(run.manager, (T0,))
+    cluster.perform(DeleteTopic("t"))
+    assert cluster.tree.find("/brokers/topics/t") is not None
+    cluster.perform(BounceBroker(2))
+    assert cluster.tree.find("/brokers/topics/t") is None
+
+
+def test_the_preferred_replica_of_nothing_aborts_a_rebalance() -> None:
+    """A partition whose replicas were all taken away ends the event, and nothing else."""
+    cluster = cluster_of(
+        CreateTopic("a", ((0,),)), CreateTopic("t", ((1,),)), auto_leader_rebalance=True
+    )
+    run = cluster.controller
+    assert run is not None
+    assert run.controller is not None
+    context = run.controller.controller.context
+    context.assign(T0, context.assignment_of(T0).remove_replica(1))
+    before = len(cluster.commits)
+    cluster.settle()
+    assert len(cluster.commits) == before
+    assert cluster.controller is run

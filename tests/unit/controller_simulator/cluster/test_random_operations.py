@@ -1,0 +1,63 @@
+"""A random life meets every operation, and the same dice give the same life."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from controller_simulator.cluster.operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreatePartitions,
+    CreateTopic,
+    DeleteController,
+    DeleteTopic,
+    ElectPreferred,
+    ElectPreferredByZnode,
+    ElectUnclean,
+    ExpireSession,
+    FailLogDir,
+    KillBroker,
+    Operation,
+    Reassign,
+    ReassignByZnode,
+    StallBroker,
+    StartBroker,
+    StopBroker,
+)
+from controller_simulator.cluster.random_operations import RandomChoices, RandomOperations
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.simulator import Simulator
+
+
+def life(seed: int, **settings: Any) -> tuple[Simulator, set[str]]:
+    """Return a cluster that has lived, and the kinds of what happened to it."""
+    dice = random.Random(seed).choice  # noqa: S311  # a play, not a secret
+    cluster = Simulator(choices=RandomChoices(dice), settings=SimulatorSettings(**settings))
+    operations = RandomOperations(dice)
+    kinds = set()
+    for _ in range(120):
+        operation = operations.draw(cluster)
+        kinds.add(type(operation).__name__)
+        cluster.perform(operation)
+    return cluster, kinds
+
+
+def test_a_life_by_dice_knows_every_operation() -> None:
+    """Each kind of operation is drawn, and the same dice give the same writes."""
+    cluster, kinds = life(1)
+    again, _ = life(1)
+    other, more = life(2, alter_partition=False, auto_leader_rebalance=True)
+    assert {type(o).__name__ for o in kinds_of_operations()} == kinds | more
+    assert again.commits == cluster.commits
+    assert other.commits != cluster.commits
+
+
+def kinds_of_operations() -> list[Operation]:
+    """Return one of each."""
+    return [
+        StartBroker(0), StopBroker(0), KillBroker(0), BounceBroker(0), StallBroker(0, ()),
+        ExpireSession(0), CreateTopic("t", ()), CreatePartitions("t", ()), DeleteTopic("t"),
+        AlterTopicConfig("t", {}), Reassign(()), ElectPreferred(), ElectUnclean(),
+        ElectPreferredByZnode(()), ReassignByZnode(()), DeleteController(), FailLogDir(0, ()),
+    ]  # fmt: skip

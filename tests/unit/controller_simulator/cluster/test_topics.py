@@ -1,0 +1,90 @@
+"""Topics that are made, grow and are deleted."""
+
+from __future__ import annotations
+
+from controller_simulator.cluster.operations import (
+    CreateTopic,
+    DeleteController,
+    DeleteTopic,
+    ElectPreferred,
+    KillBroker,
+    ReassignByZnode,
+    StartBroker,
+)
+from controller_simulator.zookeeper.payload_writers import encode_topic
+from controller_simulator.zookeeper.transactions import (
+    CreateZnode,
+    DeleteZnode,
+    SetZnode,
+)
+from tests.support.simulated_cluster import (
+    T0,
+    TOPIC,
+    cluster_of,
+    state,
+)
+
+
+def test_a_topic_without_any_live_replica_waits_for_one() -> None:
+    """It has no state until a replica's broker starts; then it gets its first one."""
+    cluster = cluster_of(CreateTopic("t", ((7, 8),)))
+    assert cluster.tree.find("/brokers/topics/t/partitions") is None
+    cluster.perform(StartBroker(8))
+    assert state(cluster) == (8, [8], 0, 0)
+
+
+def test_deletion_can_be_forbidden() -> None:
+    """Requests are refused; those that somebody writes by hand are deleted, by a new controller too."""
+    cluster = cluster_of(TOPIC, delete_topic=False)
+    assert cluster.perform(DeleteTopic("t")) == "TOPIC_DELETION_DISABLED"
+    for operation in (ElectPreferred(), DeleteController()):
+        cluster.tree.write(CreateZnode("/admin/delete_topics/t"))
+        cluster.perform(operation)
+        assert cluster.tree.find("/admin/delete_topics/t") is None
+        assert cluster.tree.find("/brokers/topics/t") is not None
+
+
+def test_a_request_to_delete_nothing_is_deleted() -> None:
+    """An unknown topic under /admin/delete_topics goes."""
+    cluster = cluster_of(TOPIC)
+    cluster.tree.write(CreateZnode("/admin/delete_topics/x"))
+    cluster.settle()
+    assert cluster.tree.find("/admin/delete_topics/x") is None
+
+
+def test_a_topic_that_is_reassigned_waits_to_be_deleted() -> None:
+    """Not for the reassignment, but for a broker that comes back: Kafka then forgets why it waited.
+
+    The reassignment is begun again, the topic is deleted under it, and the request stays behind.
+    """
+    cluster = cluster_of(TOPIC, KillBroker(2), ReassignByZnode(((T0, (2, 1)),)), DeleteTopic("t"))
+    assert cluster.tree.find("/brokers/topics/t") is not None
+    cluster.perform(StartBroker(2))
+    assert cluster.tree.find("/brokers/topics/t") is None
+    assert cluster.tree.find("/admin/reassign_partitions") is not None
+
+
+def test_partitions_that_come_while_a_topic_is_deleted_are_taken_back() -> None:
+    """The controller restores the assignment of those that have a container, and ignores less."""
+    cluster = cluster_of(TOPIC, KillBroker(2), DeleteTopic("t"))
+    before = cluster.tree.data("/brokers/topics/t")
+    more = encode_topic({0: (0, 1), 1: (1, 2), 2: (0, 1)}, topic_id="000000000000000000001A")
+    cluster.tree.write(SetZnode("/brokers/topics/t", more.decode()))
+    cluster.settle()
+    assert cluster.tree.data("/brokers/topics/t") == before
+    assert cluster.tree.at("/brokers/topics/t").version == 2
+
+
+def test_a_topic_that_vanishes_comes_back_with_the_next_controller_only() -> None:
+    """Its znodes are deleted by hand: the controller keeps its partitions' states, as Kafka does.
+
+    So a new topic of the name gets no leaders before another controller has read it afresh.
+    """
+    cluster = cluster_of(CreateTopic("t", ((1,),)))
+    for path in ("/partitions/0/state", "/partitions/0", "/partitions", ""):
+        cluster.tree.write(DeleteZnode(f"/brokers/topics/t{path}"))
+    cluster.settle()
+    assert cluster.perform(CreateTopic("t", ((2,),))) is None
+    assert cluster.tree.find("/brokers/topics/t/partitions") is None
+    cluster.perform(DeleteController())
+    assert state(cluster) == (2, [2], 0, 0)
