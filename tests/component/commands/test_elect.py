@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +27,6 @@ from pipeline.runtime import UsageError
 from tests.component.commands.elections import Cluster
 from tests.support.api_server import Served
 from tests.support.samples import T0, broker_view, cluster_view, topic_view
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    """A played cluster."""
-    played = Cluster(Served())
-    played.show()
-    return played
-
-
-@pytest.fixture
-def url(cluster: Cluster) -> Iterator[str]:
-    """The exporter that shows it."""
-    with HttpServer(cluster.served.app, "127.0.0.1", 0) as server:
-        yield server.url
 
 
 def test_a_plan_knows_that_a_reassigned_partition_counts_on(cluster: Cluster, url: str) -> None:

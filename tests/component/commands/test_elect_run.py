@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.changes import SessionState
-from exporter.serve.server import HttpServer
 from kcm.cli.exits import STOPPED
 from kcm.elect.admin import ElectionRefusedError
 from kcm.elect.elect import _say, run_and_report
@@ -23,22 +21,6 @@ from kcm.elect.run import ElectionPace, ElectionRun
 from kcm.elect.watch import ClusterWatch
 from kcm.queries.api_client import ExporterApi
 from tests.component.commands.elections import PARTITIONS, Cluster, Ran
-from tests.support.api_server import Served
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    """A played cluster."""
-    played = Cluster(Served())
-    played.show()
-    return played
-
-
-@pytest.fixture
-def url(cluster: Cluster) -> Iterator[str]:
-    """The exporter that shows it."""
-    with HttpServer(cluster.served.app, "127.0.0.1", 0) as server:
-        yield server.url
 
 
 def test_all_that_is_recommended_is_elected_in_chunks(cluster: Cluster, url: str) -> None:

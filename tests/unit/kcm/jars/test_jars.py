@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import io
 import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from kcm.jars.jars import (
     FILES_BY_CONF,
@@ -28,11 +26,12 @@ from kcm.jars.jars import (
     read_jars,
     write_manifest,
 )
-from kcm.jars.progress import JarsProgress
 from kcm.processes.errors import JavaError, MissingJarsError
 from pipeline.java import Java
 
 JAVA = Java(Path("/java"), "17")
+
+
 UNRESOLVED = "\t\t:: org.apache.kafka#kafka_2.13;3.9.1: not found"
 
 
@@ -202,39 +201,3 @@ def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingJarsError, match="pyspark is not installed"):
         find_ivy()
-
-
-def test_progress_off_a_terminal_is_plain_lines() -> None:
-    """A log gets the beginning and every twentieth step, without control characters."""
-    out = io.StringIO()
-    console = Console(file=out)
-    what = "the jars (56 MB, once)"
-    with JarsProgress(30, Path("/cache"), show=True, what=what, console=console) as progress:
-        for number in range(30):
-            progress.read(f"\tfound org.x#m{number};1.0 in public\n")
-            progress.read("......\n")
-        for number in range(30):
-            progress.read(f"\t[SUCCESSFUL ] org.x#m{number};1.0!m{number}.jar (1ms)\n")
-    assert out.getvalue().splitlines() == [
-        "downloading the jars (56 MB, once) to /cache",
-        "jars: 20 of 60 steps, found m19",
-        "jars: 40 of 60 steps, downloaded m9",
-        "jars: 60 of 60 steps, downloaded m29",
-    ]
-
-
-def test_progress_can_be_silent() -> None:
-    """With `show=False` nothing is printed."""
-    out = io.StringIO()
-    with JarsProgress(1, Path("/cache"), show=False, console=Console(file=out)) as progress:
-        progress.read("\tfound org.x#m;1.0 in public\n")
-    assert out.getvalue() == ""
-
-
-def test_progress_on_a_terminal_is_a_bar() -> None:
-    """A terminal sees how many steps of how many are done."""
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=100)
-    with JarsProgress(2, Path("/cache"), show=True, console=console) as progress:
-        progress.read("\tfound org.x#m;1.0 in public\n")
-    assert "1/4" in out.getvalue()

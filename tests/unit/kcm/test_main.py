@@ -1,4 +1,4 @@
-"""The Tab key, and how little is loaded for it: verbs and options are completed, and help is quick."""
+"""The command line: every verb and its help, what is no verb, the Tab key, and how little is loaded for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,64 @@ from pathlib import Path
 import pytest
 
 from docs.commands_page import command_of
-from kcm.__main__ import VERBS, completed_words, summary
+from kcm.__main__ import VERBS, completed_words, main, summary
+from tests.support.commands import complaint
+
+BY_HAND = (
+    *("up", "watch", "stream", "export", "config", "replay", "bundle", "demo", "doctor", "elect"),
+    *("status", "events", "recommend", "what-if"),
+)
+"""Every verb, written down once more: none is lost from the list unseen."""
+
+
+def test_the_bare_command_shows_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever types `kcm` sees what it can do."""
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {verb} " in shown for verb in BY_HAND)
+
+
+@pytest.mark.parametrize("verb", BY_HAND)
+def test_each_verb_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of a verb shows how it is used."""
+    assert main([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: kcm {verb}" in shown
+    assert "Example" in shown
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """`kcm --version` prints one line and ends well."""
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("kcm 0.")
+
+
+def test_an_unknown_option_is_named_with_the_one_that_was_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A mistyped option is one line, with a proposal."""
+    line = complaint(capsys, "watch", "--zookeper", "zk:2181")
+    assert "--zookeper" in line
+    assert "--zookeeper" in line
+
+
+def test_an_unknown_verb_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped verb is one line."""
+    assert "wacth" in complaint(capsys, "wacth")
+
+
+def test_the_command_line_loads_no_heavy_package() -> None:
+    """Options and settings need neither pyspark nor kazoo: the exporter installs without them."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['kazoo', 'pyspark', 'pandas', 'pyarrow'])); "
+        "from kcm.__main__ import main; from kcm.cli.parts import *; import_service(EXPORT); "
+        "sys.exit(main(['config']))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
 
 HEAVY = ("structlog", "prometheus_client", "confluent_kafka", "kazoo", "pyspark", "starlette")
 

@@ -1,0 +1,109 @@
+"""What `kcm doctor` says of the exporter, its figures and the clocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller_model.records.changes import SessionState
+from controller_model.records.completeness import Completeness, Stage, Status
+from exporter.api import cluster_answers
+from exporter.core.records import ClusterSnapshot
+from kcm.doctor.exporter import check_figures, clock_here, clock_of_zookeeper
+from kcm.doctor.findings import Level
+from tests.support.samples import T0, cluster_view, log_view
+
+LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
+
+
+def told(completeness: Completeness = LIVE, folded_at: int = T0, **log: Any) -> Any:
+    """Return the API's answer about a cluster, but for these fields."""
+    view = cluster_view(folded_at=folded_at, log=log_view(**log))
+    snapshot = ClusterSnapshot(name="prod", partition=0, view=view, brokers={}, topics={})
+    return msgspec.to_builtins(cluster_answers.detail(snapshot, completeness, []))
+
+
+def levels(answer: Any, now: int = T0) -> dict[str, str]:
+    """Return each finding about a cluster's figures that is not ok, by its first word."""
+    return {
+        finding.about.split()[0]: finding.text
+        for finding in check_figures("prod", answer, now)
+        if finding.level is not Level.OK
+    }
+
+
+def test_figures_in_good_order_are_ok() -> None:
+    """A live cluster whose last change was read as it came has nothing but ok lines."""
+    assert levels(told(last_change_mtime=T0 - 3)) == {}
+
+
+def test_figures_that_are_not_live_name_the_stage() -> None:
+    """What is behind, since when, and because of whom."""
+    behind = Completeness(status=Status.BEHIND, since=T0 - 60_000, stage=Stage.FOLD, verified_at=T0)
+    assert levels(told(behind))["figures"] == "behind for 1 min, by the fold"
+
+
+@pytest.mark.parametrize(
+    ("fields", "now", "about", "words"),
+    [
+        ({}, T0 + 26_000, "watcher", "last heartbeat 26 s ago"),
+        ({}, T0 + 26_000, "fold", "wrote 26 s ago"),
+        ({"heartbeat_at": None}, T0, "watcher", "never heard of"),
+        ({"heartbeat_at": T0 + 3000}, T0, "watcher", "at least 3 s ahead of the exporter's"),
+        ({"denied": ("/config/brokers",)}, T0, "watcher", "not readable: /config/brokers"),
+        ({"session": SessionState.LOST}, T0, "watcher", "session LOST"),
+        ({"errors": 1, "holes": 2}, T0, "log", "2 holes"),
+        ({"verified_at": None}, T0 + 16 * 60_000, "proof", "16 min ago"),
+    ],
+)
+def test_what_is_not_well_is_told_by_its_part(
+    fields: dict[str, Any], now: int, about: str, words: str
+) -> None:
+    """Each trouble has a line of its own that says what was seen."""
+    assert words in levels(told(**fields), now)[about]
+
+
+def test_a_fold_whose_clock_is_ahead_is_told() -> None:
+    """It cannot have written in the future."""
+    assert "at least 5 s ahead" in levels(told(folded_at=T0 + 5000))["fold"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "mtime", "level"),
+    [
+        (T0, T0 - 4, Level.OK),
+        (T0, T0 + 1500, Level.OK),
+        (T0, T0 + 2500, Level.WARN),
+        (T0, T0 - 5000, Level.OK),
+        (T0, T0 - 5001, Level.UNKNOWN),
+        (T0, None, Level.UNKNOWN),
+        (None, None, Level.UNKNOWN),
+    ],
+)
+def test_zookeepers_clock_is_judged_by_changes_alone(
+    seen: int | None, mtime: int | None, level: Level
+) -> None:
+    """A change seen before its mtime proves a clock that is ahead; one seen late proves nothing."""
+    log = {"last_change_at": seen, "last_change_mtime": mtime}
+    assert clock_of_zookeeper("prod", log).level is level
+
+
+@pytest.mark.parametrize(
+    ("ahead", "level", "words"),
+    [
+        (None, Level.UNKNOWN, "no Date"),
+        ((-900, 300), Level.OK, "within 2 s"),
+        ((1500, 2600), Level.OK, "within 2 s"),
+        ((2500, 3600), Level.WARN, "2 s behind the exporter's"),
+        ((-9600, -8500), Level.WARN, "8 s ahead of the exporter's"),
+    ],
+)
+def test_this_machines_clock_is_judged_within_what_http_tells(
+    ahead: tuple[int, int] | None, level: Level, words: str
+) -> None:
+    """Date counts whole seconds, so only a difference that is certain is told."""
+    finding = clock_here(ahead)
+    assert finding.level is level
+    assert words in finding.text

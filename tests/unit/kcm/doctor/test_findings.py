@@ -1,0 +1,57 @@
+"""Checks run side by side, and none hides another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+from kcm.doctor.findings import Finding, Level, ok, run_checks
+from pipeline.runtime import UnreachableError
+
+
+def test_checks_run_side_by_side_and_are_told_in_order() -> None:
+    """Two checks that wait for each other both end; the order is that of the table."""
+    here, there = threading.Event(), threading.Event()
+
+    def first() -> Iterator[Finding]:
+        here.set()
+        assert there.wait(5)
+        yield ok("first", "done")
+
+    def second() -> Iterator[Finding]:
+        there.set()
+        assert here.wait(5)
+        yield ok("second", "done")
+
+    found = run_checks({"a": first, "b": second}, 10)
+    assert [finding.about for finding in found] == ["first", "second"]
+
+
+def test_a_check_that_hangs_or_breaks_hides_no_other() -> None:
+    """Its own line says so, after what it had found before."""
+    end = threading.Event()
+
+    def hangs() -> Iterator[Finding]:
+        yield ok("early", "in time")
+        end.wait(30)
+        yield ok("late", "too late")
+
+    def breaks() -> Iterator[Finding]:
+        yield ok("before", "found")
+        raise UnreachableError("k:1 does not answer")
+
+    began = time.monotonic()
+    try:
+        found = run_checks({"hangs": hangs, "breaks": breaks, "well": lambda: [ok("w", "x")]}, 0.5)
+    finally:
+        end.set()
+    assert time.monotonic() - began < 5
+    assert [(each.level, each.about) for each in found] == [
+        (Level.OK, "early"),
+        (Level.FAIL, "hangs"),
+        (Level.OK, "before"),
+        (Level.FAIL, "breaks"),
+        (Level.OK, "w"),
+    ]
+    assert found[3].text == "k:1 does not answer"

@@ -1,0 +1,35 @@
+"""What `kcm doctor` says of the pipeline's Kafka and of the cluster that is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcm.doctor.findings import Level
+from kcm.doctor.kafka import same_cluster, shown_cluster
+
+
+def test_the_pipeline_should_not_live_on_what_it_watches() -> None:
+    """Equal ids are a warning, one that is missing is not measured."""
+    assert same_cluster("a", "b").level is Level.OK
+    assert same_cluster("a", "a").level is Level.WARN
+    assert same_cluster(None, "a").level is Level.UNKNOWN
+    assert same_cluster("a", None).level is Level.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("watched", "shown", "level", "words"),
+    [
+        ("a", {"prod": "a", "stage": "b"}, Level.OK, "as prod"),
+        ("b", {"prod": "a"}, Level.FAIL, "ZooKeeper holds cluster b, the exporter shows prod (a)"),
+        ("b", {"prod": "a", "stage": None}, Level.UNKNOWN, "does not know"),
+        ("b", {}, Level.UNKNOWN, "shows no cluster"),
+        (None, {"prod": "a"}, Level.UNKNOWN, "/cluster/id"),
+    ],
+)
+def test_the_exporter_should_show_the_cluster_of_this_zookeeper(
+    watched: str | None, shown: dict[str, str | None], level: Level, words: str
+) -> None:
+    """One cluster's ZooKeeper and another one's exporter are not all green."""
+    finding = shown_cluster(watched, shown)
+    assert finding.level is level
+    assert words in finding.text

@@ -1,0 +1,30 @@
+"""What `kcm doctor` says of a ZooKeeper server."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcm.doctor.findings import Level
+from kcm.doctor.zookeeper import server_answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "words"),
+    [
+        ("Zookeeper version: 3.8.4-9316, built\nMode: follower\n", Level.OK, "3.8.4, follower"),
+        ("Zookeeper version: 3.9.2-1, built\nMode: leader\n", Level.OK, "3.9.2, leader"),
+        ("Zookeeper version: 3.8.3-1, built\nMode: leader\n", Level.WARN, "CVE-2024-23944"),
+        ("Zookeeper version: 3.9.1-1, built\nMode: leader\n", Level.WARN, "CVE-2024-23944"),
+        ("Zookeeper version: 3.4.14-4c, built\nMode: standalone\n", Level.OK, "znode by znode"),
+        ("srvr is not executed because it is not in the whitelist.\n", Level.OK, "4lw"),
+        ("This ZooKeeper instance is not currently serving requests\n", Level.FAIL, "no quorum"),
+        ("Zookeeper version: 3.8.4-1, built\nMode: read-only\n", Level.FAIL, "no quorum"),
+        ("", Level.FAIL, "hangs up"),
+        ("HTTP/1.1 400 Bad Request\r\n", Level.FAIL, "no ZooKeeper"),
+    ],
+)
+def test_a_server_is_judged_by_what_it_says(answer: str, level: Level, words: str) -> None:
+    """A version that is not told is no fault; no quorum is one, and so is what is no ZooKeeper."""
+    finding = server_answer("zk1:2181", answer, 1.0)
+    assert finding.level is level
+    assert words in finding.text

@@ -1,0 +1,50 @@
+"""What of a cluster is a surprise while elections are run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller_model.kafka.ids import TopicPartition
+from kcm.elect.watch import ClusterSample, surprise
+
+CALM = ClusterSample(
+    status="live",
+    controller=1,
+    epoch=7,
+    registrations={1: "40", 2: "41"},
+    offline=1,
+    offline_named=frozenset({TopicPartition("t", 0)}),
+    under_min_isr=2,
+    imbalance=5,
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"imbalance": 0},
+        {"registrations": {1: "40", 2: "41", 3: "9"}},
+        {"offline": 0, "offline_named": frozenset()},
+        {"under_min_isr": 0},
+    ],
+)
+def test_what_gets_better_is_no_surprise(change: dict[str, Any]) -> None:
+    """A broker that comes, a partition that is back."""
+    assert surprise(CALM, CALM._replace(**change)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"under_min_isr": 400}, "under min.insync.replicas: 400 are, 2 were"),
+        ({"registrations": {1: "40", 2: "99"}}, "broker 2 was gone and is back"),
+        ({"registrations": {1: "98", 2: "99"}}, "brokers 1, 2 were gone and are back"),
+        ({"offline_named": frozenset({TopicPartition("u", 3)})}, "others came back: u-3"),
+        ({"offline": 2}, "partitions went offline: 2 are, 1 were"),
+    ],
+)
+def test_what_elections_do_not_do_is_a_surprise(change: dict[str, Any], told: str) -> None:
+    """A restart between two looks and a partition that takes another's place included."""
+    assert told in str(surprise(CALM, CALM._replace(**change)))
