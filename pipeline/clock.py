@@ -1,7 +1,7 @@
-"""The machine's time as the records carry it: milliseconds since 1970; read from text, and written.
+"""The time as the records carry it, in milliseconds since 1970: the machine's, or read from text.
 
-The rule: times are read and written here and nowhere else, so every option, parameter and record
-means the same moment. A time without a zone is not guessed at.
+The rule: the clock and texts are read here and nowhere else, so every option, parameter and record
+means the same moment. A time without a zone is refused, not guessed.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ nothing and makes no topic. It reads in one of two ways:
   one, and `read` yields the records between, whatever is written meanwhile. What prevents that is
   one TopicReadError: no answer in time, READ denied, no such topic.
 - following: `follow` sets the next offsets, each `poll` returns a `ReadBatch`: records, the places
-  at whose end the reader stands, and a `Notice` for each trouble. It goes on by itself when a broker
-  is back; an error that the client cannot recover from is raised.
+  at whose end the reader stands, and a `Notice` for each trouble that begins; it ends when the place
+  gives records again. It goes on by itself when a broker is back; an error that the client cannot recover from is raised.
 
 The rule: a position never jumps in silence. Where the next record is gone (`ReadTrouble.CUT`),
 `read` goes on from the place's beginning and keeps it in `cut`; who follows decides, and calls
@@ -61,6 +61,8 @@ class RecordReader:
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._places: tuple[Place, ...] = ()
         self._reported: deque[KafkaError] = deque(maxlen=10)
+        self._troubles: dict[Place | None, ReadTrouble] = {}
+        """What each place, or (None) a broker, was last noticed for, until it gives something."""
         self._properties: dict[str, Any] = {
             **client_properties(settings),
             "group.id": group,
@@ -166,7 +168,7 @@ class RecordReader:
         batch = ReadBatch([], [], [])
         while self._reported:
             error = self._reported.popleft()
-            batch.notices.append(Notice(trouble_of(error), None, error.str()))
+            self._notice(batch, None, error)
         if first is not None:
             # With a timeout this call would wait until it is full; without, it takes what is there.
             for message in (first, *self._consumer.consume(_MOST_PER_POLL - 1, timeout=0)):
@@ -189,7 +191,16 @@ class RecordReader:
         elif error.fatal():
             raise self._failed(place[0], KafkaException(error))
         else:
-            batch.notices.append(Notice(trouble_of(error), place, error.str()))
+            self._notice(batch, place, error)
+            return
+        self._troubles.pop(place, None)
+        self._troubles.pop(None, None)
+
+    def _notice(self, batch: ReadBatch, place: Place | None, error: KafkaError) -> None:
+        trouble = trouble_of(error)
+        if self._troubles.get(place) is not trouble:
+            self._troubles[place] = trouble
+            batch.notices.append(Notice(trouble, place, error.str()))
 
     def _watermarks(self, place: Place, timeout_s: float) -> tuple[int, int]:
         deadline = time.monotonic() + timeout_s
@@ -214,6 +225,7 @@ class RecordReader:
             raise self._error(Notice(ReadTrouble.SETTINGS, None, reason_of(error))) from None
 
     def _assign(self) -> None:
+        self._troubles.clear()
         self._consumer.assign(
             [
                 TopicPartition(*place, self.next_offset.get(place, OFFSET_BEGINNING))

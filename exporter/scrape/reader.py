@@ -188,7 +188,8 @@ class TopicReader:
             if trouble is ReadTrouble.CUT and place is not None:
                 cut.add(place[0])
             else:
-                self._log.debug("trouble while reading", place=place, reason=reason)
+                log = self._log.debug if trouble is ReadTrouble.AWAY else self._log.warning
+                log("cannot read", trouble=trouble.name, place=place, reason=reason)
         if cut:
             self._reread(consumer, cut, "lost records", places)
         if (batch.records or batch.at_end) and self._at_end >= set(places):

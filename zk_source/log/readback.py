@@ -74,7 +74,6 @@ class Readback:
         self._next_offset: dict[Place, int] = {}
         self._reader = RecordReader(settings, f"kcm-watcher-{cluster}")
         self._thread: SupervisedThread | None = None
-        self._trouble: ReadTrouble | None = None
         self._logger = get_logger("readback").bind(cluster=cluster)
 
     def history(self, stop: threading.Event) -> History:
@@ -85,7 +84,7 @@ class Readback:
                 view = self._look_back(self._views, self._last_view)
                 generation = self._look_back(self._log, self._last_generation)
             except TopicReadError as error:
-                self._note(error.trouble, error.reason)
+                self._warn(error.trouble, error.reason)
                 stop.wait(pause.next_s())
                 continue
             return History(max(generation or 0, view.generation if view else 0), view)
@@ -119,20 +118,15 @@ class Readback:
             origin = self._origin(record)
             if origin is not None and origin.watcher != self._watcher:
                 inbox.put(OtherWatcher(origin.watcher, origin.generation, origin.observed_at))
-        if batch.records or batch.at_end:
-            self._trouble = None
         for notice in batch.notices:
-            self._note(notice.trouble, notice.reason)
+            self._warn(notice.trouble, notice.reason)
             if notice.trouble is ReadTrouble.CUT and notice.place is not None:
                 self._reader.reopen(from_beginning=[notice.place])
 
-    def _note(self, trouble: ReadTrouble, reason: str) -> None:
-        """Log a trouble once, until records come again."""
-        if trouble is not self._trouble:
-            self._trouble = trouble
-            self._logger.warning(
-                "the pipeline's topics cannot be read back", trouble=trouble.name, reason=reason
-            )
+    def _warn(self, trouble: ReadTrouble, reason: str) -> None:
+        self._logger.warning(
+            "the pipeline's topics cannot be read back", trouble=trouble.name, reason=reason
+        )
 
     def _look_back(
         self, place: Place, pick: Callable[[Sequence[Record]], FoundT | None]

@@ -175,6 +175,22 @@ def test_a_follower_is_told_of_everything(open_reader: Open) -> None:
     assert client.assigned[-1] == {PLACE: -2, OTHER: 8}
 
 
+def test_a_trouble_that_lasts_is_noticed_once(open_reader: Open) -> None:
+    """It is noticed again when the place has given something meanwhile, and each kind of it."""
+    denied = Message(PLACE, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    missing = Message(PLACE, 0, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    away = KafkaError(AWAY_CODE, "down")
+    client = Client(
+        *([denied], [denied], [missing], away, away, [Message(OTHER, 0)], away),
+        *([missing], [Message(PLACE, 0)], [missing]),
+    )
+    reader = open_reader(client)
+    reader.follow([PLACE, OTHER])
+    noticed = [[notice.trouble for notice in reader.poll(0).notices] for _ in range(10)]
+    gone, down = [ReadTrouble.MISSING], [ReadTrouble.AWAY]
+    assert noticed == [[ReadTrouble.DENIED], [], gone, down, [], [], down, [], [], gone]
+
+
 def test_an_error_that_the_client_cannot_recover_from_is_raised(
     open_reader: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

