@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +11,10 @@ import pytest
 from dashboards.alerts.recordings import RECORDED
 from dashboards.signals import fleet
 from dashboards.signals.signal import Signal
-from tests.component.rules.rule_stories import EXPORTER, INTERVAL_S, OTHER_EXPORTER, one, times
-from tests.component.rules.test_rules import PROMTOOL, RULES, promtool
+from tests.component.rules.promtool import NEEDS_PROMTOOL, play
+from tests.component.rules.rule_stories import EXPORTER, OTHER_EXPORTER, one, times
 
-pytestmark = pytest.mark.skipif(
-    PROMTOOL is None,
-    reason="promtool is not installed (Debian: apt-get install prometheus)",
-)
+pytestmark = NEEDS_PROMTOOL
 
 
 class Kept(NamedTuple):
@@ -95,7 +91,7 @@ KEPT = {
 
 def _accepted(folder: Path, expr: str, labels: str, kept: Kept) -> str:
     """Play it; return what promtool has against the expression, empty: nothing."""
-    checks = [
+    checks: list[dict[str, object]] = [
         {
             "expr": expr,
             "eval_time": f"{at}s",
@@ -103,17 +99,7 @@ def _accepted(folder: Path, expr: str, labels: str, kept: Kept) -> str:
         }
         for at, value in kept.at.items()
     ]
-    played = {
-        "interval": f"{INTERVAL_S}s",
-        "input_series": [{"series": key, "values": values} for key, values in kept.series.items()],
-        "promql_expr_test": checks,
-    }
-    path = folder / "kept.yaml"
-    interval = f"{INTERVAL_S}s"
-    path.write_text(
-        json.dumps({"rule_files": [str(RULES)], "evaluation_interval": interval, "tests": [played]})
-    )
-    done = promtool("test", "rules", str(path))
+    done = play(folder, kept.series, expr, promql_expr_test=checks)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import yaml
 
 from controller_model.metrics.catalogue import CATALOGUE
 from controller_model.metrics.metric import MetricType
-from dashboards.__main__ import FOLDER
 from dashboards.alerts.recordings import RECORDED
 from dashboards.alerts.rules import ALERTS
 from dashboards.signals.catalogue import SIGNALS
@@ -24,18 +21,10 @@ from tests.component.rules import (
     rule_stories_monitor,
     rule_stories_partitions,
 )
-from tests.component.rules.rule_stories import INTERVAL_S, Proves, Story
+from tests.component.rules.promtool import NEEDS_PROMTOOL, RULES, play, promtool
+from tests.component.rules.rule_stories import Proves, Story
 
-PROMTOOL = shutil.which("promtool")
-RULES = FOLDER / "rules" / "kafka-controller-monitor.yaml"
-
-pytestmark = pytest.mark.skipif(
-    PROMTOOL is None,
-    reason="promtool is not installed (Debian: apt-get install prometheus)",
-)
-
-_DEADLINE_S = 60
-"""promtool takes under a second for each story."""
+pytestmark = NEEDS_PROMTOOL
 
 STORIES = (
     *rule_stories_controller.STORIES,
@@ -49,14 +38,6 @@ _ALERTS = {alert.name: alert for alert in ALERTS}
 _COUNTERS = {metric.name for metric in CATALOGUE if metric.type is MetricType.COUNTER}
 _TOTALS = frozenset(_COUNTERS)
 _COUNTERS |= {"kafka_controller_epoch"}  # counts elections, and starts again with an ensemble
-
-
-def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run promtool to its end."""
-    assert PROMTOOL is not None
-    return subprocess.run(
-        [PROMTOOL, *arguments], capture_output=True, text=True, check=False, timeout=_DEADLINE_S
-    )
 
 
 def _duration(seconds: float) -> str:
@@ -94,8 +75,8 @@ def _expected(story: Story, value: float) -> dict[str, object]:
     }
 
 
-def _as_promtool_reads(story: Story) -> dict[str, object]:
-    checks = [
+def _played(folder: Path, story: Story) -> subprocess.CompletedProcess[str]:
+    checks: list[dict[str, object]] = [
         {
             "eval_time": f"{at}s",
             "alertname": story.alert,
@@ -103,23 +84,7 @@ def _as_promtool_reads(story: Story) -> dict[str, object]:
         }
         for at, value in story.moments.items()
     ]
-    series = [{"series": name, "values": values} for name, values in story.series.items()]
-    return {
-        "interval": f"{INTERVAL_S}s",
-        "input_series": series,
-        "alert_rule_test": checks,
-    }
-
-
-def _played(folder: Path, *stories: Story) -> subprocess.CompletedProcess[str]:
-    path = folder / "story.yaml"
-    played = {
-        "rule_files": [str(RULES)],
-        "evaluation_interval": f"{INTERVAL_S}s",
-        "tests": [_as_promtool_reads(story) for story in stories],
-    }
-    path.write_text(json.dumps(played))
-    return promtool("test", "rules", str(path))
+    return play(folder, story.series, story.alert, alert_rule_test=checks)
 
 
 def test_prometheus_loads_the_rules() -> None:

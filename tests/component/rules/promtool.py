@@ -1,0 +1,88 @@
+"""Prometheus's own promtool, and written-out series that it plays against the shipped rules.
+
+The rule: a test of one rule loads that rule as it is shipped, and those that record what it asks
+for. promtool evaluates all that it loads at each moment of a story, of which some last for days.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dashboards.__main__ import FOLDER
+from tests.component.rules.rule_stories import INTERVAL_S
+
+PROMTOOL = shutil.which("promtool")
+RULES = FOLDER / "rules" / "kafka-controller-monitor.yaml"
+NEEDS_PROMTOOL = pytest.mark.skipif(
+    PROMTOOL is None,
+    reason="promtool is not installed (Debian: apt-get install prometheus)",
+)
+
+_DEADLINE_S = 60
+"""promtool takes seconds for a story of days."""
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run promtool to its end."""
+    assert PROMTOOL is not None
+    return subprocess.run(
+        [PROMTOOL, *arguments], capture_output=True, text=True, check=False, timeout=_DEADLINE_S
+    )
+
+
+def play(
+    folder: Path, series: Mapping[str, str], about: str, **checks: list[dict[str, object]]
+) -> subprocess.CompletedProcess[str]:
+    """Play the series, and let promtool check them; `about` is a rule's name, or an expression."""
+    rules = folder / "rules.yaml"
+    rules.write_text(json.dumps({"groups": list(_groups_for(about))}))
+    interval = f"{INTERVAL_S}s"
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+    path = folder / "story.yaml"
+    path.write_text(
+        json.dumps(
+            {
+                "rule_files": [str(rules)],
+                "evaluation_interval": interval,
+                "tests": [{"interval": interval, "input_series": inputs, **checks}],
+            }
+        )
+    )
+    return promtool("test", "rules", str(path))
+
+
+def _groups_for(about: str) -> Iterator[dict[str, object]]:
+    """Yield the shipped groups with the rules that are named, and what these ask to be recorded."""
+    wanted = about
+    chosen: list[str] = []
+    while True:
+        names = [_name(rule) for group in _shipped() for rule in group["rules"]]
+        found = [name for name in names if name in wanted and name not in chosen]
+        if not found:
+            break
+        chosen += found
+        rules = [rule for group in _shipped() for rule in group["rules"] if _name(rule) in found]
+        wanted = " ".join(rule["expr"] for rule in rules)
+    for group in _shipped():
+        rules = [rule for rule in group["rules"] if _name(rule) in chosen]
+        if rules:
+            yield {**group, "rules": rules}
+
+
+@cache
+def _shipped() -> list[dict[str, Any]]:
+    groups: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"]
+    return groups
+
+
+def _name(rule: Mapping[str, Any]) -> str:
+    return str(rule.get("alert") or rule["record"])
