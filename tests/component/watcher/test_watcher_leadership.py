@@ -22,8 +22,6 @@ from controller_model.records.changes import (
     encode_change,
     join_changes,
 )
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import EnvironmentProblemError, UsageError
@@ -187,15 +185,6 @@ def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> Non
     late = [c for c in scene.log.read() if c.generation < started.generation]
     assert late[-1].observed_at <= started.observed_at + SESSION_S * 1000
     scene.check_fold()
-
-
-@pytest.fixture
-def own_zookeeper(supervisor: Supervisor, jars: Jars, tmp_path: Path) -> Iterator[ZooKeeper]:
-    """An ensemble for elections that a test may freeze and empty."""
-    server = ZooKeeper(supervisor, jars, tmp_path / "election-zookeeper", name="election-zookeeper")
-    server.start()
-    yield server
-    server.kill()
 
 
 @pytest.mark.full

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from controller_model.records.changes import ChangeKind, SessionState
-from kcm.jars.jars import Jars
-from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from tests.component.watcher.watching import (
@@ -27,15 +24,6 @@ from tests.component.watcher.watching import (
 from tests.support.waiting import wait_until
 
 STATE = "/brokers/topics/t0/partitions/0/state"
-
-
-@pytest.fixture(scope="module")
-def own_zookeeper(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
-    """A ZooKeeper that these tests may kill."""
-    server = ZooKeeper(supervisor, jars, supervisor.folder / "mortal", name="mortal-zookeeper")
-    server.start()
-    yield server
-    server.kill()
 
 
 def test_a_reconnect_resyncs_and_a_replaced_history_rebases(
