@@ -273,16 +273,19 @@ class Drill:
 
     def delete_controller(self) -> None:
         """Delete /controller once every live broker watches it: else nobody would be elected."""
-        # A registration may outlive its broker's connection for as long as its session lasts.
-        wait_until(
-            self.cluster.watched_by_all, deadline_s=max(SESSION_MS.values()) / 1000 + DEADLINE_S
-        )
+        self._await_watches()
         self.zookeeper.delete("/controller")
 
     def depose(self) -> None:
         """Delete /controller and wait until a broker has taken it again."""
-        self.delete_controller()
-        wait_until(self.controller, lambda now: now >= 0, deadline_s=DEADLINE_S)
+        self._await_watches()
+        self.cluster.depose()
+
+    def _await_watches(self) -> None:
+        # A registration may outlive its broker's connection for as long as its session lasts.
+        wait_until(
+            self.cluster.watched_by_all, deadline_s=max(SESSION_MS.values()) / 1000 + DEADLINE_S
+        )
 
     def hang_spark(self) -> None:
         """Let the fold's JVM hang (SIGSTOP) until it is killed; the fold itself still serves."""
