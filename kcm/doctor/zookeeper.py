@@ -22,6 +22,7 @@ from kcm.cli.text import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
+from zk_source.wire.tls_advice import tls_advice
 from zk_source.zookeeper.four_letter_words import four_letter_word, host_and_port
 
 ANSWER_S = 3.0
@@ -46,7 +47,8 @@ def check_server(settings: WatchSettings, address: str) -> Finding:
         answer = four_letter_word(host, port, "srvr", deadline_s=ANSWER_S, tls=_tls(settings))
     except ssl.SSLError as error:
         why = getattr(error, "verify_message", "") or error.reason or "the handshake failed"
-        todo = "give zookeeper its TLS port, and zk_tls_ca, zk_tls_cert what fits it"
+        shown = None not in {settings.zk_tls_cert, settings.zk_tls_key}
+        todo = tls_advice(error, has_certificate=shown)
         return fail(about, f"no TLS: {why}", todo)
     except OSError as error:
         why = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or error

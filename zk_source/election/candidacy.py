@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionDropped, ConnectionLoss, KazooException, NoAuthError
+from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.recipe.lock import Lock
@@ -54,17 +54,12 @@ class Proof(NamedTuple):
 
 
 class _Connection(Authenticating):
-    """kazoo's connection handler, which keeps the session's timeout and why it cannot connect."""
+    """kazoo's connection handler, which keeps the session's timeout."""
 
     lease_s = 1.0
-    last_error = ""
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
-        try:
-            read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
-        except (ConnectionDropped, KazooTimeoutError) as error:
-            self.last_error = f"{host}:{port}: {error}"
-            raise
+        read_timeout_ms, connect_timeout_ms = super()._connect(host, hostip, port)
         # Two thirds of the timeout that was agreed on, as kazoo waits for a silent server. The
         # last third is for a follower: it reports only now and then to its leader that we are alive.
         self.lease_s = read_timeout_ms / _MS
@@ -137,6 +132,11 @@ class Candidacy:
     def last_error(self) -> str:
         """Why the last try to connect failed; empty if none did."""
         return self._connection.last_error
+
+    @property
+    def tls_advice(self) -> str:
+        """Which settings to correct after it; empty if TLS was not to blame."""
+        return self._connection.tls_advice
 
     @property
     def auth_failed(self) -> bool:

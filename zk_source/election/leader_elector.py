@@ -209,9 +209,9 @@ class LeaderElector:
             return UsageError(f"{where} refused {candidacy.refused}; correct the chroot")
         if candidacy.silent_s:
             silent_s = now_s() - self._unreached_since
+            advice = candidacy.tls_advice or "start it or correct the setting that names it"
             return UnreachableError(
                 f"{where} does not answer (for {silent_s:.0f} s): "
-                f"{candidacy.last_error or 'no answer yet'}; start it "
-                "or correct the setting that names it"
+                f"{candidacy.last_error or 'no answer yet'}; {advice}"
             )
         return None

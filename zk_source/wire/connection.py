@@ -55,7 +55,6 @@ class OrderedConnection(PipeliningConnection):
         self._inbox = inbox
         self._chroot = chroot
         self.server = ""
-        self.last_error = ""
         self.failures = 0
         """Failed tries to connect since the last connection."""
 
@@ -79,22 +78,19 @@ class OrderedConnection(PipeliningConnection):
     def _expand_client_hosts(self) -> Any:
         hosts = super()._expand_client_hosts()
         if not hosts:
-            self._failed("no host name resolves")
+            self.last_error, self.tls_advice = "no host name resolves", ""
+            self.failures += 1
         return hosts
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         self.server = f"{host}:{port}"
         try:
             timeouts = super()._connect(host, hostip, port)
-        except (ConnectionDropped, KazooTimeoutError) as error:
-            self._failed(f"{self.server}: {error}")
+        except (ConnectionDropped, KazooTimeoutError):
+            self.failures += 1
             raise
         self.failures = 0
         return timeouts
-
-    def _failed(self, why: str) -> None:
-        self.last_error = why
-        self.failures += 1
 
 
 class ZooKeeperClient:
@@ -122,6 +118,11 @@ class ZooKeeperClient:
     def last_error(self) -> str:
         """Why the last try to connect failed; empty if none did."""
         return self._connection.last_error
+
+    @property
+    def tls_advice(self) -> str:
+        """Which settings to correct after it; empty if TLS was not to blame."""
+        return self._connection.tls_advice
 
     @property
     def auth_failed(self) -> bool:

@@ -13,11 +13,13 @@ import time
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, SessionClosedRequireSaslError
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionClosedRequireSaslError
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.retry import KazooRetry
 
 from zk_source.config import WatchSettings
+from zk_source.wire.tls_advice import tls_advice
 
 FIRST_RECONNECT_S = 0.05
 STOP_TIMEOUT_S = 3.0
@@ -26,11 +28,25 @@ HandlerT = TypeVar("HandlerT", bound=ConnectionHandler)
 
 
 class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
-    """kazoo's connection handler, with one error for every refusal of SASL credentials.
+    """kazoo's connection handler, which reports why it cannot connect and what to correct.
 
-    A server that insists on SASL has an error of its own, which would end kazoo's thread without a
-    word about the credentials.
+    Every refusal of SASL credentials is one error to it. A server that insists on SASL has an error
+    of its own, which would end kazoo's thread without a word about the credentials.
     """
+
+    last_error = ""
+    """Why the last try to connect failed; empty if none did."""
+    tls_advice = ""
+    """Which settings to correct after it; empty if TLS was not to blame."""
+
+    def _connect(self, host: str, hostip: str, port: int) -> Any:
+        try:
+            return super()._connect(host, hostip, port)
+        except (ConnectionDropped, KazooTimeoutError) as error:
+            shown = bool(self.client.certfile and self.client.keyfile)
+            advice = tls_advice(error, has_certificate=shown) if self.client.use_ssl else ""
+            self.last_error, self.tls_advice = f"{host}:{port}: {error}", advice
+            raise
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         try:

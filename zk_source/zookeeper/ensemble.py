@@ -104,7 +104,8 @@ class WatchedEnsemble:
         )
 
     def _unreachable(self, client: ZooKeeperClient, waited_s: float) -> KcmError:
+        advice = client.tls_advice or "start it or correct the setting zookeeper"
         return UnreachableError(
             f"ZooKeeper at {self._settings.hosts} does not answer (for {waited_s:.0f} s): "
-            f"{client.last_error}; start it or correct the setting zookeeper"
+            f"{client.last_error}; {advice}"
         )
