@@ -94,7 +94,10 @@ class Facts(Protocol):
     """What the server asks of the reader."""
 
     collector: Collector
-    status: ReadingStatus
+
+    @property
+    def status(self) -> ReadingStatus:
+        """Where the reading is."""
 
     @property
     def alive(self) -> bool:

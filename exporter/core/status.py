@@ -6,11 +6,12 @@ time of the question, so a thread that hangs cannot look healthy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from controller_model.records.completeness import ReaderProgress
+from controller_model.records.completeness import ReaderProgress, sign_of_life
+from exporter.core.records import ClusterSnapshot
 
 
 class ReadingStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,3 +70,27 @@ def reading_of_cluster(
     if written is None or newest_sign_in_partition is None:
         return ReaderProgress(read_at=status.read_at)
     return ReaderProgress(read_at=status.read_at, log_ahead_ms=written - newest_sign_in_partition)
+
+
+def newest_signs(clusters: Iterable[ClusterSnapshot]) -> dict[int, int]:
+    """Return the newest sign of life of any watcher, by partition of the topics."""
+    newest: dict[int, int] = {}
+    for snapshot in clusters:
+        sign = sign_of_life(snapshot.view)
+        if sign is not None:
+            newest[snapshot.partition] = max(sign, newest.get(snapshot.partition, 0))
+    return newest
+
+
+class ReadingState:
+    """Where the reading is now: replaced by the thread that reads, read by any thread."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.status = ReadingStatus(bootstrap_servers=bootstrap_servers)
+        self.newest_signs: dict[int, int] = {}
+        """The newest sign of life of any watcher, by partition of the topics."""
+
+    def of_cluster(self, snapshot: ClusterSnapshot) -> ReaderProgress:
+        """Return how far the records of a cluster are read, for its completeness."""
+        partition = snapshot.partition
+        return reading_of_cluster(self.status, partition, self.newest_signs.get(partition))

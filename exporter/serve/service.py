@@ -12,16 +12,18 @@ from prometheus_client import CollectorRegistry
 
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
+from exporter.core.status import ReadingState
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.partitions.worst_topics import WorstTopicsThread
-from exporter.scrape.reader import TopicReader
+from exporter.scrape.collector import Collector
+from exporter.scrape.reading_thread import ReadingThread
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, get_logger
 
-_LOOK_EVERY_S = 0.2
+_CHECK_EVERY_S = 0.2
 """How soon a dead thread is noticed."""
 
 
@@ -30,8 +32,16 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
     log = get_logger("exporter")
     metrics = ExporterMetrics(CollectorRegistry())
     events = EventStore(kept=settings.events_kept)
-    reader = TopicReader(
-        settings, views=ViewStore(), events=events, metrics=metrics, clock=clock_ms
+    state = ReadingState(settings.bootstrap_servers)
+    collector = Collector(state.of_cluster)
+    reader = ReadingThread(
+        settings,
+        views=ViewStore(),
+        events=events,
+        collector=collector,
+        state=state,
+        metrics=metrics,
+        clock=clock_ms,
     )
     pages = Pages(
         reader,
@@ -41,20 +51,19 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
         kafka_gone_s=settings.kafka_gone_s,
         partition_metrics=settings.partition_metrics,
     )
-    collector = reader.collector
     worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, clock_ms)
     with HttpServer(make_app(pages, metrics), settings.host, settings.port) as server, worst:
         log.info("serving", url=server.url, kafka=settings.bootstrap_servers)
         reader.start()
         try:
-            while not stop.wait(_LOOK_EVERY_S):
+            while not stop.wait(_CHECK_EVERY_S):
                 _check(reader, server)
         finally:
             reader.close()
     log.info("stopped")
 
 
-def _check(reader: TopicReader, server: HttpServer) -> None:
+def _check(reader: ReadingThread, server: HttpServer) -> None:
     if reader.failure is not None:
         raise reader.failure
     if not reader.alive:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.core.status import ReadingStatus, reading_of_cluster, reasons_not_ready
+from exporter.core.status import ReadingStatus, newest_signs, reading_of_cluster, reasons_not_ready
 from exporter.intake.view_store import ViewStore
-from exporter.scrape.reader import newest_signs
 from tests.support.samples import T0, cluster_view, log_view, record
 
 GONE_MS = 15_000
@@ -48,7 +47,7 @@ def test_the_log_is_held_against_the_newest_sign_in_its_partition() -> None:
     store = ViewStore()
     store.apply(record(cluster_view("dead", log=log_view(heartbeat_at=T0, last_change_at=T0))))
     store.apply(record(cluster_view("lives", log=log_view(heartbeat_at=T0 + 90_000))))
-    signs = newest_signs(store)
+    signs = newest_signs(store.clusters.values())
     status = ReadingStatus(read_at=T0, log_written_at={0: T0 + 95_000})
     assert reading_of_cluster(status, 0, signs.get(0)).log_ahead_ms == 5_000
     assert reading_of_cluster(status, 1, signs.get(1)).log_ahead_ms is None

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from controller_model.records.completeness import ReaderProgress, sign_of_life
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
-from exporter.core.status import ReadingStatus, reading_of_cluster
+from exporter.core.status import ReadingState, ReadingStatus, newest_signs
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
@@ -39,7 +38,7 @@ _CLOSE_TIMEOUT_S = 6.0
 """A probe's question may be under way for 5 s."""
 
 
-class TopicReader:
+class ReadingThread:
     """Reads views and events into stores, and shows complete batches on the collector."""
 
     def __init__(
@@ -48,27 +47,33 @@ class TopicReader:
         *,
         views: ViewStore,
         events: EventStore,
+        collector: Collector,
+        state: ReadingState,
         metrics: ExporterMetrics,
         clock: Callable[[], int],
     ) -> None:
-        self.status = ReadingStatus(bootstrap_servers=settings.bootstrap_servers)
         self.failure: BaseException | None = None
         self._settings = settings
         self._views = views
         self._events = events
-        self.collector = Collector(self.reading_of)
+        self.collector = collector
+        self._state = state
         self._metrics = metrics
         self._clock = clock
         self._log = get_logger("exporter")
         self._at_end: set[Place] = set()
         self._unshown: set[str] = set()
         self._unreadable: dict[str, int] = {}
-        self._signs: dict[int, int] = {}
         self._last_answer: TopicsAnswer | None = None
         self._ids: dict[str, str] = {}
         self._forget_at_s: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+
+    @property
+    def status(self) -> ReadingStatus:
+        """Where the reading is."""
+        return self._state.status
 
     @property
     def alive(self) -> bool:
@@ -83,11 +88,6 @@ class TopicReader:
         """End the thread; waits until it has ended, for a few seconds at most."""
         self._stop.set()
         self._thread.join(_CLOSE_TIMEOUT_S)
-
-    def reading_of(self, snapshot: ClusterSnapshot) -> ReaderProgress:
-        """Return what our reading says about a cluster, for the verdict on its figures."""
-        partition = snapshot.partition
-        return reading_of_cluster(self.status, partition, self._signs.get(partition))
 
     def _run(self) -> None:
         try:
@@ -157,7 +157,7 @@ class TopicReader:
 
     def _show(self, changed: Iterable[str]) -> None:
         with self._metrics.render.time():
-            self._signs = newest_signs(self._views)
+            self._state.newest_signs = newest_signs(self._views.clusters.values())
             self.collector.update(changed, self._views.clusters)
         self._metrics.clusters.set(len(self._views.clusters))
         for cluster in changed:
@@ -274,14 +274,4 @@ class TopicReader:
             self._show(gone)
 
     def _set_status(self, **changes: object) -> None:
-        self.status = msgspec.structs.replace(self.status, **changes)
-
-
-def newest_signs(views: ViewStore) -> dict[int, int]:
-    """Return the newest sign of life of any watcher, by partition of the topics."""
-    newest: dict[int, int] = {}
-    for snapshot in views.clusters.values():
-        sign = sign_of_life(snapshot.view)
-        if sign is not None:
-            newest[snapshot.partition] = max(sign, newest.get(snapshot.partition, 0))
-    return newest
+        self._state.status = msgspec.structs.replace(self.status, **changes)
