@@ -1,4 +1,4 @@
-"""The JSON of /api/v1: what the views hold, with the verdict on it.
+"""The JSON of /api/v1: what the views hold, and how complete that is.
 
 The rule: numbers of 64 bits (generation, zxid, broker epoch) go as text, because browsers and many
 JSON readers round them. Every answer about a cluster carries its `completeness`. Times are
@@ -72,7 +72,7 @@ def event(record: EventRecord) -> Json:
     if isinstance(fact, BrokerStarted | BrokerStopped) and fact.epoch is not None:
         body["epoch"] = str(fact.epoch)
     if count is not None:
-        # Of what is recommended only the first ones are told, with how many it is about.
+        # Of what is recommended only the first ones are listed, with the number of all.
         body.setdefault("partition_count", count)
         body["partitions"] = [partition_answer(each) for each in shown]
     if isinstance(fact, RecommendationGraded):

@@ -114,7 +114,7 @@ class ApiPages:
         self._events = events
         self._clock = clock
         self._worker = worker
-        # How a cluster is must be told while somebody asks what would be: a line of its own.
+        # A cluster's state must be answered while a what-if is computed: a queue of its own.
         self._short_work = Worker()
         self._newest = NewestEventsOfClusters(events)
         self._ordered: dict[str, tuple[int, list[str]]] = {}

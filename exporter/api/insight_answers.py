@@ -46,7 +46,7 @@ EXAMPLES = 20
 """Partitions that are named for a reason; the number of all stands beside."""
 
 MOST_PAIRS = 20
-"""Pairs of brokers that are told, the worst; the number of all stands beside."""
+"""Pairs of brokers that are listed, the worst; the number of all stands beside."""
 
 _DIGEST_BYTES = 6
 """Enough that two recommendations that follow each other never share it."""

@@ -1,7 +1,7 @@
 """What the HTTP API can be asked: every path, its parameters, and which schema answers it.
 
 The rule: routes, checks of parameters and the OpenAPI document are all made from this table, so
-that none of them can tell another story.
+that none of them can differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Answers as JSON: plain ones, those that a client may keep and ask about again, and problems.
 
 The rule: an answer's ETag is the digest of its bytes, so it changes exactly when the answer does,
-the verdict on completeness included; nothing has to be remembered for it. An answer that is older
+its completeness included; nothing has to be remembered for it. An answer that is older
 than what is shown has none: that it is the same as before is no news to anybody.
 """
 
@@ -62,7 +62,7 @@ def kept_response(
 
 
 def wants_fresh(request: Request) -> bool:
-    """Tell whether the client will have no answer of before, and rather wait."""
+    """Return whether the client will have no answer of before, and rather wait."""
     return "no-cache" in request.headers.get("cache-control", "").lower()
 
 

@@ -1,7 +1,7 @@
 """Work for requests that takes more than a moment: one piece at a time, beside the server's thread.
 
 The rule: whatever clients ask, the thread that reads the topics keeps at least half of the
-interpreter, and no more requests wait than can be answered soon; the others are told to come again.
+interpreter, and no more requests wait than can be answered soon; the others are asked to come again.
 What was computed from the same facts is not computed again, and where a cluster changes faster
 than it can be computed, the last answer stands, with its own `as_of`, for as long as work is due a
 rest, unless somebody will wait for a newer one. No topics are kept alive for it: what is remembered of them is a number.
@@ -29,9 +29,9 @@ MOST_WAITING = 32
 """Requests that may wait: for 3 s at most where all ask for pages (0.1 s each), and for longer behind
 a what-if of a very large cluster, which takes seconds."""
 KEPT = 32
-"""Results that are kept: the clusters and questions that somebody looks at right now."""
+"""Results that are kept: the clusters and questions that somebody asks about right now."""
 KEPT_FOR_S = 60.0
-"""How long a result is kept that nobody asks for: whoever looks asks more often."""
+"""How long a result is kept that nobody asks for: an open page asks more often."""
 REST = 4.0
 """Times what a result took that it stands although the cluster has changed: a fifth of a core."""
 
@@ -59,7 +59,7 @@ class Worker:
         self._lock = asyncio.Lock()
         self._waiting = 0
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        # What is kept is looked at in the server's loop, and by the work that runs beside it.
+        # What is kept is read in the server's loop, and by the work that runs beside it.
         self._keeping = threading.Lock()
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -100,7 +100,7 @@ class Worker:
     def _held(
         self, key: Hashable, snapshot: ClusterSnapshot, facts: ClusterFacts, *, fresh: bool
     ) -> Insight | None:
-        """Return what is kept and stands; its `as_of` tells whether it is of before the snapshot."""
+        """Return what is kept and stands; its `as_of` may be older than the snapshot."""
         now_s = self._clock_s()
         with self._keeping:
             self._drop_unasked(now_s)

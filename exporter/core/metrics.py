@@ -18,7 +18,7 @@ _DELAY_BUCKETS_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
     *(30, 60, 120, 300, 600, 1800),
 )
-"""From our own few milliseconds to half an hour: a quantile is never told above the last finite
+"""From our own few milliseconds to half an hour: a quantile is never shown above the last finite
 one."""
 
 _WORK_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
@@ -30,80 +30,82 @@ class ExporterMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
-        self.info = Info("kcm_exporter", "What runs here.", registry=registry)
+        self.info = Info(
+            "kcm_exporter", "Version of Python that runs the exporter.", registry=registry
+        )
         self.info.info({"python": platform.python_version()})
         self.ready = Gauge(
             "kcm_exporter_ready",
-            "1 once both topics were read to their ends and while Kafka answers; see /readyz.",
+            "1 while /readyz answers 200: both topics were read to their ends, and Kafka answers.",
             registry=registry,
         )
         self.records = Counter(
             "kcm_exporter_records",
-            "Records read, by topic.",
+            "Records read from the topic.",
             ["topic"],
             registry=registry,
         )
         self.unreadable = Counter(
             "kcm_exporter_unreadable_records",
-            "Records that are damaged, of another version or not ours; 0 in good order.",
+            "Records skipped because they are damaged, of another version or not the monitor's; 0 in a "
+            "healthy pipeline.",
             ["topic"],
             registry=registry,
         )
         self.commits = Counter(
             "kcm_exporter_batches",
-            "Complete batches of the fold that were shown.",
+            "Complete batches of the fold that reached /metrics.",
             registry=registry,
         )
         self.resets = Counter(
             "kcm_exporter_rereads",
-            "Times that a topic was read from its beginning again, because it was made anew or "
-            "lost records; 0 in good order.",
+            "Times that the topic was read again from its beginning because it was recreated or "
+            "truncated; 0 in a healthy pipeline.",
             ["topic"],
             registry=registry,
         )
         self.kafka_answered = Gauge(
             "kcm_exporter_kafka_answered_timestamp_seconds",
-            "When the pipeline's Kafka last answered a question; moves every few seconds.",
+            "Time of the last answer of the pipeline's Kafka; it advances every few seconds.",
             registry=registry,
         )
         self.lag = Gauge(
             "kcm_exporter_lag_records",
-            "Records of the topic that are not read yet; 0 or a few in good order.",
+            "Records of the topic that are not read yet; 0 or a few in a healthy pipeline.",
             ["topic"],
             registry=registry,
         )
         self.clusters = Gauge(
-            "kcm_exporter_clusters", "Clusters that are shown.", registry=registry
+            "kcm_exporter_clusters", "Clusters served in /metrics.", registry=registry
         )
         self.record_delay = Histogram(
             "kcm_exporter_record_delay_seconds",
-            "From the production of a cluster view to its figures standing in /metrics.",
+            "Time from the production of a cluster view until its figures are in /metrics.",
             buckets=_DELAY_BUCKETS_S,
             registry=registry,
         )
         self.change_delay = Histogram(
             "kcm_exporter_change_delay_seconds",
-            "From the watcher seeing a znode change to the change standing in /metrics; compares "
+            "Time from the watcher's notice of a znode change until the change is in /metrics; compares "
             "two machines' clocks.",
             buckets=_DELAY_BUCKETS_S,
             registry=registry,
         )
         self.render = Histogram(
             "kcm_exporter_render_seconds",
-            "Rendering of the clusters that a reading changed.",
+            "Time to render the clusters that one read changed.",
             buckets=_WORK_BUCKETS_S,
             registry=registry,
         )
         self.scrape = Histogram(
             "kcm_exporter_scrape_seconds",
-            "Putting the answer of /metrics together.",
+            "Time to put the answer of /metrics together.",
             buckets=_WORK_BUCKETS_S,
             registry=registry,
         )
         self.requests = Counter(
             "kcm_exporter_http_requests",
-            "Requests answered, by route and status code; the route is `none` for a path or a method "
-            "that is not served.",
+            "Requests answered; `route` is `none` for a path or a method that is not served.",
             ["route", "code"],
             registry=registry,
         )

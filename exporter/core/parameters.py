@@ -1,4 +1,4 @@
-"""The parameters of a request: told once, for the document that is served and for the check.
+"""The parameters of a request: defined once, for the document that is served and for the check.
 
 The rule: what is not understood is refused with the name of the parameter and what it may be. A
 filter that was mistyped and ignored would answer another question than the one that was asked.

@@ -59,4 +59,4 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Another number wherever the topics are others: whoever remembers it keeps no topics alive."""
     incidents: IncidentsView | None = None
     recommendation: RecommendationView | None = None
-    """None: the fold has told none yet."""
+    """None: the fold has published none yet."""

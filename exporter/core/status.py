@@ -1,4 +1,4 @@
-"""Where the reading stands: what /readyz, the verdicts on clusters and our own metrics tell.
+"""Where the reading is: what /readyz, the completeness of clusters and our own metrics are based on.
 
 The rule: one immutable value, replaced by the thread that reads; whoever asks decides with the
 time of the question, so a thread that hangs cannot look healthy.
@@ -63,7 +63,7 @@ def reading_of_cluster(
 ) -> ReaderProgress:
     """Return what our reading says about a cluster whose records are in this partition.
 
-    The newest record of the log cannot be told apart by cluster, so it is held against the newest
+    The newest record of the log does not show which cluster it is about, so it is held against the newest
     sign of life of any cluster in the partition: if that is late, the fold is.
     """
     written = status.log_written_at.get(partition)

@@ -2,8 +2,9 @@
 
 The rule: ids rise per cluster, so a record that is not above the highest seen is a repetition and
 dropped. Events are kept as bytes, bounded in number and size per cluster and in size over all of
-them, and shown only once the views have come as far. A lineage that folds the log again tells again what an older one has told:
-then only its own word is shown. One thread applies records, any thread may read.
+them, and shown only once the views have come as far. A
+lineage that folds the log again emits again what an older one has emitted: then only its own events
+are shown. One thread applies records, any thread may read.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class _Fact(msgspec.Struct, frozen=True):
 
 
 class _Glance(msgspec.Struct, frozen=True):
-    """Of an event only what a search needs: many are looked at, few are shown."""
+    """Of an event only what a search needs: many are searched, few are shown."""
 
     event: _Fact
 
@@ -148,25 +149,25 @@ class EventStore:
     ) -> EventPage:
         """Return events: after one of them the oldest first, else the newest first.
 
-        No kinds: all of them. What was looked at is bounded by what is kept.
+        No kinds: all of them. What is searched is bounded by what is kept.
         """
         shown = self._shown(cluster, up_to, after)
         if before is not None:
             shown = [each for each in shown if each.id < before]
         found: list[bytes] = []
-        looked_at: EventId | None = None
+        searched_to: EventId | None = None
         order: Iterable[_Kept] = shown if after is not None else reversed(shown)
         for event in order:
             if len(found) == most:
                 break
-            looked_at = event.id
+            searched_to = event.id
             glance = _glance.decode(event.value).event
             if (not kinds or glance.kind in kinds) and (since is None or glance.at >= since):
                 found.append(event.value)
         if after is not None:
-            return EventPage(found, None, looked_at or after)
-        is_oldest = not shown or looked_at == shown[0].id
-        return EventPage(found, None if is_oldest else looked_at, shown[-1].id if shown else None)
+            return EventPage(found, None, searched_to or after)
+        is_oldest = not shown or searched_to == shown[0].id
+        return EventPage(found, None if is_oldest else searched_to, shown[-1].id if shown else None)
 
     def _shown(self, cluster: str, up_to: AsOf, after: EventId | None = None) -> list[_Kept]:
         """Return what may be shown (after one of them), oldest first."""
@@ -174,13 +175,13 @@ class EventStore:
             ring = self._rings.get(cluster)
             kept = list(ring.events) if ring else []
         first = 0 if after is None else bisect_right(kept, after, key=lambda event: event.id)
-        shown = _told_once([each for each in kept[first:] if as_of(each.id) <= up_to])
+        shown = _each_once([each for each in kept[first:] if as_of(each.id) <= up_to])
         if after is None or not shown or shown[-1].id.lineage == after.lineage:
             return shown
-        # Who has followed an older lineage to here has heard what the newer one tells again.
+        # Who has followed an older lineage to here has seen what the newer one emits again.
         is_kept = first > 0 and kept[first - 1].id == after
-        heard_at = kept[first - 1].at if is_kept else None
-        return [each for each in shown if not _was_heard(each, after, heard_at)]
+        seen_at = kept[first - 1].at if is_kept else None
+        return [each for each in shown if not _was_seen(each, after, seen_at)]
 
     def forget(self, cluster: str) -> None:
         """Drop the events of a cluster that is gone."""
@@ -190,8 +191,8 @@ class EventStore:
                 self._size_bytes -= ring.size_bytes
 
 
-def _told_once(kept: list[_Kept]) -> list[_Kept]:
-    """Leave out what the newest lineage has told again: all from its first event on.
+def _each_once(kept: list[_Kept]) -> list[_Kept]:
+    """Leave out what the newest lineage has emitted again: all from its first event on.
 
     Its time counts as well as its place: in a log that was made anew places begin at the bottom again.
     """
@@ -206,14 +207,14 @@ def _told_once(kept: list[_Kept]) -> list[_Kept]:
     ]
 
 
-def _was_heard(told: _Kept, after: EventId, heard_at: int | None) -> bool:
-    """Return whether an event tells again what stands up to a place of an older lineage.
+def _was_seen(event: _Kept, after: EventId, seen_at: int | None) -> bool:
+    """Return whether an event repeats what an older lineage had up to a place of an older lineage.
 
     When that was is not known where the event has been dropped since; then the place alone decides.
     """
-    if told.id.lineage == after.lineage or _place(told.id) > _place(after):
+    if event.id.lineage == after.lineage or _place(event.id) > _place(after):
         return False
-    return heard_at is None or told.at <= heard_at
+    return seen_at is None or event.at <= seen_at
 
 
 def _place(id_: EventId) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """What all viewers of the live page are sent, made once for all of them.
 
-The rule: one computation per commit, however many look; none while nobody does. The number of
+The rule: one computation per commit, however many viewers there are; none without a viewer. The number of
 viewers is bounded, and no viewer is waited for.
 """
 
@@ -169,8 +169,8 @@ class LiveFeed:
             "trust": None,
         }
         if held is not None:
-            verdict = collector.completeness(held.snapshot, now)
-            body["trust"] = trust(held.snapshot, verdict, collector.reading(held.snapshot))
+            completeness = collector.completeness(held.snapshot, now)
+            body["trust"] = trust(held.snapshot, completeness, collector.reading(held.snapshot))
         return body
 
 

@@ -1,6 +1,6 @@
 """The messages that all viewers of a cluster share, made again only when they would be others.
 
-The rule: one computation per commit, however many look. A message is encoded once; every viewer is
+The rule: one computation per commit, however many viewers there are. A message is encoded once; every viewer is
 handed the very same bytes.
 """
 
@@ -17,7 +17,7 @@ from exporter.live.picture import brokers_picture, cluster_picture
 EVENTS_SHOWN = 15
 """A glance at what happens now; the API has the others."""
 CONTROLLER_CHANGES_SHOWN = 60
-"""More controller changes than a screen can tell apart."""
+"""More controller changes than a screen can show apart."""
 
 
 class Message:

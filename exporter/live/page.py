@@ -78,7 +78,7 @@ class LivePage:
         return serve
 
     async def live(self, request: Request) -> Response:
-        """Tell a viewer what is, and what becomes of it."""
+        """Send a viewer the state, and each change of it."""
         cluster = Query(request, (_CLUSTER,)).text("cluster") or None
         return EventStream(self._feed, self._feed.join(cluster))
 

@@ -1,8 +1,8 @@
-"""What the live page is told: a row of the fleet, a cluster's picture, and the beat.
+"""What the live page is sent: a row of the fleet, a cluster's picture, and the beat.
 
 The rule: the words and names are those of /api/v1, so that who knows one knows the other. What
-changes by the clock alone (the verdict on the figures, signs of life) is in the beat; what changes
-with the cluster is in its picture, and brokers, which may be hundreds, are told when they change:
+changes by the clock alone (the completeness of the figures, signs of life) is in the beat; what changes
+with the cluster is in its picture, and brokers, which may be hundreds, are sent when they change:
 so a quiet cluster costs a few bytes a second.
 """
 
@@ -20,7 +20,7 @@ from exporter.core.records import ClusterSnapshot
 from exporter.live.problems import ClusterProblem, ProblemSeverity, problems_of, severity_of
 
 _PARTITIONS_NAMED = 3
-"""Partitions that an event on the page names; the API tells more."""
+"""Partitions that an event on the page names; the API lists more."""
 
 _OF_BROKERS = (
     "id", "live", "since", "host", "rack", "leaders", "replicas", "in_isr",
@@ -37,18 +37,18 @@ Json = dict[str, Any]
 
 def fleet_rows(clusters: Iterable[tuple[ClusterSnapshot, Completeness]]) -> list[Json]:
     """Return a row for each cluster, the worst first."""
-    rows = [_row(snapshot, verdict) for snapshot, verdict in clusters]
+    rows = [_row(snapshot, completeness) for snapshot, completeness in clusters]
     return sorted(rows, key=_badness)
 
 
-def _row(snapshot: ClusterSnapshot, verdict: Completeness) -> Json:
+def _row(snapshot: ClusterSnapshot, completeness: Completeness) -> Json:
     view = snapshot.view
     problems = problems_of(snapshot)
     return {
         "name": snapshot.name,
-        "severity": severity_of(problems, verdict),
-        "status": verdict.status,
-        "since": verdict.since,
+        "severity": severity_of(problems, completeness),
+        "status": completeness.status,
+        "since": completeness.since,
         "headline": problems[0].text if problems else None,
         "problem_count": len(problems),
         "controller": {
@@ -87,7 +87,7 @@ def cluster_picture(
 
 
 def brokers_picture(snapshot: ClusterSnapshot) -> Json:
-    """Return what the page shows of the brokers: a part of what the API tells, for it is told often."""
+    """Return what the page shows of the brokers: a part of what the API says, since it is sent often."""
     return {
         "brokers": [
             {name: getattr(broker, name) for name in _OF_BROKERS}
@@ -97,14 +97,14 @@ def brokers_picture(snapshot: ClusterSnapshot) -> Json:
     }
 
 
-def trust(snapshot: ClusterSnapshot, verdict: Completeness, reading: ReaderProgress) -> Json:
+def trust(snapshot: ClusterSnapshot, completeness: Completeness, reading: ReaderProgress) -> Json:
     """Return how far the figures can be trusted now, and when each stage was last heard of."""
     heard_at = {
         Stage.WATCHER: sign_of_life(snapshot.view),
         Stage.FOLD: snapshot.view.folded_at,
         Stage.EXPORTER: reading.read_at,
     }
-    return {**msgspec.to_builtins(verdict), "heard_at": heard_at}
+    return {**msgspec.to_builtins(completeness), "heard_at": heard_at}
 
 
 def _problem(problem: ClusterProblem) -> Json:

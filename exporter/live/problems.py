@@ -52,14 +52,14 @@ def problems_of(snapshot: ClusterSnapshot) -> list[ClusterProblem]:
     return sorted(found, key=lambda problem: problem.severity is not ProblemSeverity.CRITICAL)
 
 
-def severity_of(problems: list[ClusterProblem], verdict: Completeness) -> ProblemSeverity:
+def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> ProblemSeverity:
     """Return how bad a cluster is off, doubt about its figures included."""
     found = {problem.severity for problem in problems}
-    if not verdict.up or ProblemSeverity.CRITICAL in found:
+    if not completeness.up or ProblemSeverity.CRITICAL in found:
         return ProblemSeverity.CRITICAL
     return (
         ProblemSeverity.WARNING
-        if found or verdict.status is not Status.LIVE
+        if found or completeness.status is not Status.LIVE
         else ProblemSeverity.NONE
     )
 

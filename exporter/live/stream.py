@@ -20,7 +20,7 @@ SEND_WITHIN_S = 10.0
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
-    # nginx keeps back what comes in small pieces, unless it is told not to.
+    # nginx keeps back what comes in small pieces, unless this header forbids it.
     "x-accel-buffering": "no",
 }
 

@@ -95,7 +95,7 @@ _COUNTED: Mapping[Condition, Callable[[Counts], int]] = {
     Condition.ON_GONE_BROKERS: lambda counts: counts.replicas_on_gone_brokers,
     Condition.DELETING: lambda counts: counts.deleting_topics,
 }
-"""Those that the cluster's view counts exactly, so that none can be told without a look."""
+"""Those that the cluster's view counts exactly, so that "none" is known without reading partitions."""
 
 
 def conditions_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
@@ -104,6 +104,6 @@ def conditions_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Cond
 
 
 def none_counted(condition: Condition, counts: Counts) -> bool:
-    """Tell whether the cluster's figures say that no partition is so; False where they do not."""
+    """Return whether the cluster's figures say that no partition is so; False where they do not."""
     count = _COUNTED.get(condition)
     return count is not None and count(counts) == 0

@@ -182,7 +182,7 @@ def _from(entries: Sequence[TopicEntry], topic: str, query: PartitionQuery) -> I
 
 
 def _cannot_fit(view: TopicView, facts: ClusterFacts, query: PartitionQuery) -> bool:
-    """Tell whether no partition of a chunk meets a condition, seen without reading each.
+    """Return whether no partition of a chunk meets a condition, seen without reading each.
 
     Most partitions of a cluster are plain: led by their preferred replica, all replicas in sync.
     """
@@ -192,7 +192,7 @@ def _cannot_fit(view: TopicView, facts: ClusterFacts, query: PartitionQuery) -> 
 
 
 def is_plain(view: TopicView, live: Container[int]) -> bool:
-    """Tell whether each partition's preferred replica lives and leads, with all replicas in sync."""
+    """Return whether each partition's preferred replica lives and leads, with all replicas in sync."""
     return all(
         replicas and leader == replicas[0] and leader in live and len(isr or ()) == len(replicas)
         for leader, isr, replicas in zip(view.leader, view.isr, view.replicas, strict=True)

@@ -1,8 +1,8 @@
 """The topics that are worst off, a few of each cluster, for the boards.
 
 The rule: at most `MOST_TOPICS` a cluster, so that its series stay few, and never in the way of the
-figures: a thread of its own looks through the partitions, only while the cluster's totals say that
-some are in trouble, and rests for long after a look that took long. So they may be older than the
+figures: a thread of its own reads the partitions, only while the cluster's totals say that
+some are in trouble, and rests for long after a search that took long. So they may be older than the
 rest, and say of when they are. It counts what is in one rack as well (`one_rack`).
 """
 
@@ -31,9 +31,9 @@ from exporter.partitions.partition_pages import is_plain
 MOST_TOPICS = 20
 """Of a cluster: three series each; more are on the API's pages."""
 
-LOOK_EVERY_S = 2.0
+SEARCH_EVERY_S = 2.0
 REST = 19
-"""Times as long as a look took: it costs a twentieth of a processor at most."""
+"""Times as long as a search took: it costs a twentieth of a processor at most."""
 
 _NOTHING = WorstTopics()
 
@@ -84,7 +84,7 @@ def _worst_first(topic: TopicTrouble) -> tuple[int, int, int, str]:
 
 
 class WorstTopicsStore:
-    """What the last look found, by cluster: replaced, never changed, so any thread may ask."""
+    """What the last search found, by cluster: replaced, never changed, so any thread may ask."""
 
     def __init__(self) -> None:
         self._found: Mapping[str, WorstTopics] = {}
@@ -92,11 +92,11 @@ class WorstTopicsStore:
         self._one_rack: dict[str, OneRackCount] = {}
 
     def of(self, cluster: str) -> WorstTopics:
-        """Return the worst topics of a cluster; none before the first look."""
+        """Return the worst topics of a cluster; none before the first search."""
         return self._found.get(cluster, _NOTHING)
 
-    def look(self, snapshots: Mapping[str, ClusterSnapshot], now: int) -> None:
-        """Look through the clusters that changed; forget those that are gone."""
+    def update(self, snapshots: Mapping[str, ClusterSnapshot], now: int) -> None:
+        """Search the clusters that changed; forget those that are gone."""
         found = {}
         self._one_rack = {name: self._one_rack.get(name, OneRackCount()) for name in snapshots}
         for name, snapshot in snapshots.items():
@@ -110,7 +110,7 @@ class WorstTopicsStore:
 
 
 class WorstTopicsThread:
-    """Looks while its context lasts."""
+    """Searches while its context lasts."""
 
     def __init__(
         self,
@@ -125,21 +125,21 @@ class WorstTopicsThread:
         self._thread = threading.Thread(target=self._run, name="worst-topics", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to look."""
+        """Begin to search."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End, with the look that is under way."""
+        """End, with the search that is under way."""
         self._stop.set()
         self._thread.join()
 
     def _run(self) -> None:
         rest_s = 0.0
         try:
-            while not self._stop.wait(max(rest_s, LOOK_EVERY_S)):
+            while not self._stop.wait(max(rest_s, SEARCH_EVERY_S)):
                 began = time.thread_time()
-                self._store.look(self._snapshots(), self._clock())
+                self._store.update(self._snapshots(), self._clock())
                 rest_s = REST * (time.thread_time() - began)
-        finally:  # an error of ours ends the looking, and then nothing is known
-            self._store.look({}, self._clock())
+        finally:  # an error of ours ends the search, and then nothing is known
+            self._store.update({}, self._clock())

@@ -121,7 +121,7 @@ class Collector:
         self._version += 1
 
     def completeness(self, snapshot: ClusterSnapshot, now: int) -> Completeness:
-        """Return the verdict on a cluster's figures."""
+        """Return how complete a cluster's figures are."""
         return assess(snapshot.view, self._reading_of(snapshot), now)
 
     def reading(self, snapshot: ClusterSnapshot) -> ReaderProgress:

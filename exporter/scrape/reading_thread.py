@@ -1,4 +1,4 @@
-"""The reading thread: from Kafka's records to figures that stand in /metrics.
+"""The reading thread: from Kafka's records to figures in /metrics.
 
 The rule: one thread reads, applies and renders, so nothing needs a lock and a change is visible a
 few milliseconds after it was written. It survives whatever happens to Kafka: brokers that go and

@@ -104,7 +104,7 @@ class HttpServer:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        # Answers without an end would keep the server until its patience is over.
+        # Answers without an end would keep the server until its shutdown timeout.
         self._app.state.end_streams()
         self._server.should_exit = True
         self._thread.join(_SHUTDOWN_TIMEOUT_S + _STARTUP_TIMEOUT_S)

@@ -1,6 +1,6 @@
-"""The exporter as a part of the pipeline: start, run until told to stop, end cleanly.
+"""The exporter as a part of the pipeline: start, run until asked to stop, end cleanly.
 
-The rule: the port is taken first, so that a conflict is told before anything else happens, and
+The rule: the port is taken first, so that a conflict is reported before anything else happens, and
 /readyz answers (with the reason) while Kafka is not there yet.
 """
 

@@ -6,7 +6,7 @@ import { clock, count, duration, list, number, percent } from "./format.js";
 
 let cluster = null;
 let after = null; // the `next` of the chunk before the one that is shown; null: the first is
-let told = null;
+let latest = null;
 let table = null;
 
 const COLUMNS = [
@@ -34,8 +34,8 @@ const asking = new Asking(
     return answer.as_of;
   },
   (message) => {
-    const old = $("advice-body").hidden ? "" : " What stands here is what was told before.";
-    setText($("advice-lead"), `It cannot be told now: ${message}.${old}`);
+    const old = $("advice-body").hidden ? "" : " What is shown is the last answer.";
+    setText($("advice-lead"), `Not known now: ${message}.${old}`);
   },
 );
 
@@ -75,7 +75,7 @@ export function showAdvice(picture) {
 }
 
 function put(answer) {
-  told = answer;
+  latest = answer;
   const elections = answer.partition_count;
   const lead =
     elections === 0
@@ -119,10 +119,10 @@ function notes(answer) {
 }
 
 // The recommendation that the monitor made by itself, and what became of the last one.
-function triggered(told) {
-  if (!told) return [];
+function triggered(own) {
+  if (!own) return [];
   const items = [];
-  const { standing, graded } = told;
+  const { standing, graded } = own;
   if (standing) {
     const elected =
       standing.elected_at === null
@@ -152,18 +152,18 @@ function grade(last) {
 }
 
 function json() {
-  return JSON.stringify(told.chunks[0].election);
+  return JSON.stringify(latest.chunks[0].election);
 }
 
 // Within a quoted here-document nothing is expanded, and JSON holds no line break that could end it.
 function paste() {
-  const file = told.command.split(" ").at(-1);
-  return `cat > ${file} <<'END_OF_ELECTION'\n${json()}\nEND_OF_ELECTION\n${told.command}\n`;
+  const file = latest.command.split(" ").at(-1);
+  return `cat > ${file} <<'END_OF_ELECTION'\n${json()}\nEND_OF_ELECTION\n${latest.command}\n`;
 }
 
 // All chunks, each watched through this exporter, nothing without --confirm.
 function withKcm() {
-  const server = told.command.match(/--bootstrap-server ('[^']*'|\S+)/)?.[1] ?? "HOST:PORT";
+  const server = latest.command.match(/--bootstrap-server ('[^']*'|\S+)/)?.[1] ?? "HOST:PORT";
   const exporter = new URL(".", location.href).href.replace(/\/$/, "");
   return `kcm elect --bootstrap-servers ${server} --exporter ${quoted(exporter)} --cluster ${quoted(cluster.name)}`;
 }
@@ -202,6 +202,6 @@ $("advice-copy").addEventListener("click", (event) => copied(event.target, paste
 $("advice-copy-kcm").addEventListener("click", (event) => copied(event.target, withKcm()));
 $("advice-copy-json").addEventListener("click", (event) => copied(event.target, json()));
 $("advice-next").addEventListener("click", () => {
-  after = told.next;
+  after = latest.next;
   asking.now();
 });

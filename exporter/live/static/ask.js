@@ -1,4 +1,4 @@
-// Questions to the API beside the stream, for what is too much to be told to everyone.
+// Questions to the API beside the stream, for what is too much to be sent to everyone.
 
 const REST = 4; // times what an answer took: the exporter is there for others too
 const LEAST_REST_MS = 2_000;
@@ -16,7 +16,7 @@ export function setViewers(number) {
 // the answer is as new as that picture: another replica may lag, a result may stand for a while.
 export class Asking {
   // run: asks and shows; returns up to which place in the log its answer holds, or null if that does
-  // not matter. failed(message): tells that there is no answer.
+  // not matter. failed(message): shows that there is no answer.
   constructor(run, failed) {
     this.run = run;
     this.failed = failed;

@@ -63,7 +63,7 @@ function safety(broker) {
   return [el("strong", { class: "warning" }, "✖ no"), el("small", {}, `: ${parts.join(", ")}`)];
 }
 
-// A yes is as good as its figures; what would break by them may be told all the same.
+// A yes is as good as its figures; what would break by them is shown all the same.
 function doubted(safe) {
   return safe.safe
     ? { ...safe, safe: null, why: "yes by these figures, which are in doubt" }
@@ -84,7 +84,7 @@ function strong(text) {
   return el("strong", { class: "warning" }, text);
 }
 
-export function showBrokers(told, doubt) {
+export function showBrokers(picture, doubt) {
   table ??= new Table(
     $("broker-table"),
     "Brokers: who leads how much, and who may be stopped",
@@ -92,10 +92,10 @@ export function showBrokers(told, doubt) {
   );
   const brokers =
     doubt === null
-      ? told.brokers
-      : told.brokers.map((each) => ({ ...each, safe_to_stop: doubted(each.safe_to_stop) }));
+      ? picture.brokers
+      : picture.brokers.map((each) => ({ ...each, safe_to_stop: doubted(each.safe_to_stop) }));
   const most = Math.max(1, ...brokers.map((broker) => broker.leaders));
-  const threshold = (told.rebalance?.threshold_percentage ?? 10) / 100;
+  const threshold = (picture.rebalance?.threshold_percentage ?? 10) / 100;
   const live = brokers.filter((broker) => broker.live);
   const gone = brokers.filter((broker) => !broker.live && broker.replicas).length;
   setText(
@@ -107,7 +107,7 @@ export function showBrokers(told, doubt) {
       ...broker,
       key: broker.id,
       share: Math.round((broker.leaders / most) * 100),
-      isController: broker.id === told.controller.id,
+      isController: broker.id === picture.controller.id,
       isAbove: broker.imbalance_ratio > threshold,
       class: broker.live || !broker.replicas ? "" : "is-critical",
     })),

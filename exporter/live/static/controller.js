@@ -5,19 +5,19 @@ import { clock, count, duration, full, now, number, words } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SPANS_MS = [10, 30, 70, 180, 360, 720, 1440, 4320, 10080].map((minutes) => minutes * 60_000);
-const CHANGES_IN_STRIP = 8; // the shortest span that holds so many, so that flapping can be told apart
+const CHANGES_IN_STRIP = 8; // the shortest span that holds so many, so that changes that flap can be seen one by one
 const CHANGES_LISTED = 20;
 const LABEL_NEEDS = 3; // percent of the strip that a broker's id fits into
 
 let shown = null;
 
-export function showController(told) {
-  shown = told;
-  const controller = told.controller;
+export function showController(picture) {
+  shown = picture;
+  const controller = picture.controller;
   $("controller-who").dataset.severity = controller.id < 0 ? "critical" : "none";
-  setChildren($("controller-who"), who(controller, told.brokers));
-  setChildren($("controller-facts"), facts(told));
-  const changes = told.elections;
+  setChildren($("controller-who"), who(controller, picture.brokers));
+  setChildren($("controller-facts"), facts(picture));
+  const changes = picture.elections;
   setText(
     $("elections-summary"),
     `Changes of the controller: ${count(controller.elections, "election")} counted`,
@@ -53,7 +53,7 @@ const WORK = {
   working: "at work",
   slow: "slow: writes are due for too long",
   ghost: "does not do its work",
-  unknown: "cannot be told now",
+  unknown: "not known now",
 };
 const FAILOVER = {
   not_needed: "none was needed",
@@ -62,8 +62,8 @@ const FAILOVER = {
   unknown: "not seen",
 };
 
-function facts(told) {
-  const { controller, writes_due: due } = told;
+function facts(picture) {
+  const { controller, writes_due: due } = picture;
   const failover = FAILOVER[controller.failover] ?? controller.failover;
   const took =
     controller.failover_last_ms === null
@@ -115,23 +115,23 @@ function change(event) {
 
 // Who held /controller from when to when, oldest first; null: nobody.
 function periods(changes, controller, until) {
-  const told = [];
+  const found = [];
   for (const event of [...changes].reverse()) {
-    const last = told.at(-1);
+    const last = found.at(-1);
     if (last && last.to === null) last.to = event.at;
     if (event.kind === "ControllerVacated") {
-      if (!last) told.push({ id: event.from_broker, from: null, to: event.at });
-      told.push({ id: null, from: event.at, to: null });
+      if (!last) found.push({ id: event.from_broker, from: null, to: event.at });
+      found.push({ id: null, from: event.at, to: null });
     } else {
       if (!last && event.from_broker >= 0)
-        told.push({ id: event.from_broker, from: null, to: event.at - (event.vacancy_ms ?? 0) });
-      told.push({ id: event.to_broker, from: event.at, to: null });
+        found.push({ id: event.from_broker, from: null, to: event.at - (event.vacancy_ms ?? 0) });
+      found.push({ id: event.to_broker, from: event.at, to: null });
     }
   }
-  if (told.length === 0 && controller.id >= 0)
-    told.push({ id: controller.id, from: controller.elected_at, to: null });
-  if (told.length > 0 && told.at(-1).to === null) told.at(-1).to = until;
-  return told;
+  if (found.length === 0 && controller.id >= 0)
+    found.push({ id: controller.id, from: controller.elected_at, to: null });
+  if (found.length > 0 && found.at(-1).to === null) found.at(-1).to = until;
+  return found;
 }
 
 function strip() {

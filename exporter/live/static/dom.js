@@ -73,8 +73,8 @@ function iso(ms) {
   return Number.isNaN(date.getTime()) ? "" : date.toISOString();
 }
 
-// A table by columns: [{ head, cell(row) -> text or node, number, row }]; `row` marks the cell that
-// names the row. A cell may depend on nothing but its row. On a phone each row becomes a card, so roles are told outright.
+// A table by columns: [{ head, cell(row) -> text or node, number, row }]; `row` is set for the cell that
+// names the row. A cell may depend on nothing but its row. On a phone each row becomes a card, so roles are set outright.
 export class Table {
   constructor(place, caption, columns) {
     this.columns = columns;
@@ -129,10 +129,10 @@ export class Table {
     held.state = state;
     held.className = row.class ?? "";
     this.columns.forEach((column, index) => {
-      const told = column.cell(row);
+      const content = column.cell(row);
       const cell = held.children[index].firstChild;
-      if (typeof told === "string") setText(cell, told);
-      else setChildren(cell, Array.isArray(told) ? told : [told]);
+      if (typeof content === "string") setText(cell, content);
+      else setChildren(cell, Array.isArray(content) ? content : [content]);
     });
   }
 }

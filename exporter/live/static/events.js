@@ -21,14 +21,14 @@ const UNTOLD = new Set([
   "port",
 ]);
 
-export function showEvents(told) {
+export function showEvents(picture) {
   setChildren(
     $("events-list"),
-    told.events.map((event) => el("li", {}, at(event.at), ` ${eventWords(event)}`)),
+    picture.events.map((event) => el("li", {}, at(event.at), ` ${eventWords(event)}`)),
   );
-  if (told.events.length === 0)
+  if (picture.events.length === 0)
     setChildren($("events-list"), [el("li", { class: "muted" }, "None is kept.")]);
-  $("events-more").href = clusterPath(told.name, "/events?limit=1000");
+  $("events-more").href = clusterPath(picture.name, "/events?limit=1000");
 }
 
 function eventWords(event) {

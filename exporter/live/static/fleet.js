@@ -2,7 +2,7 @@
 
 import { $, el, setText, sign, since, Table } from "./dom.js";
 import { count, number } from "./format.js";
-import { wellText } from "./verdict.js";
+import { wellText } from "./problems.js";
 
 let table = null;
 let rows = [];

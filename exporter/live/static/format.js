@@ -54,10 +54,10 @@ export function age(since) {
 }
 
 export function clock(at) {
-  const told = CLOCK.format(at);
+  const text = CLOCK.format(at);
   return now() - at < DAY_MS && now() - at > -DAY_MS && sameDay(at)
-    ? told
-    : `${DAY.format(at)} ${told}`;
+    ? text
+    : `${DAY.format(at)} ${text}`;
 }
 
 export function full(at) {
@@ -74,11 +74,11 @@ export function words(name) {
 
 // IncidentOpened -> Incident opened
 export function kindWords(kind) {
-  const told = kind.replace(
+  const text = kind.replace(
     /([a-z])([A-Z])/g,
     (_, before, after) => `${before} ${after.toLowerCase()}`,
   );
-  return told.replace(/\bisr\b/i, "ISR");
+  return text.replace(/\bisr\b/i, "ISR");
 }
 
 export function list(values, most = 8) {

@@ -10,30 +10,30 @@ let cluster = null;
 
 const asking = new Asking(
   async () => {
-    const told = await ask(clusterPath(cluster.name, "/incidents"), { limit: LISTED });
-    list(told);
-    return told.as_of;
+    const answer = await ask(clusterPath(cluster.name, "/incidents"), { limit: LISTED });
+    list(answer);
+    return answer.as_of;
   },
-  (message) => setText($("incidents-lead"), `They cannot be told now: ${message}.`),
+  (message) => setText($("incidents-lead"), `Not known now: ${message}.`),
 );
 
-export function showIncidents(told) {
-  cluster = told;
-  const incidents = told.incidents ?? null;
+export function showIncidents(picture) {
+  cluster = picture;
+  const incidents = picture.incidents ?? null;
   if (incidents === null) {
-    setText($("incidents-lead"), "None is told by this pipeline.");
+    setText($("incidents-lead"), "This pipeline reports none.");
     return;
   }
   // An open one changes with its cluster; closed ones stay what they are.
-  const changes = incidents.open === null ? null : told.as_of;
-  asking.follow([told.name, incidents, changes], told.as_of);
+  const changes = incidents.open === null ? null : picture.as_of;
+  asking.follow([picture.name, incidents, changes], picture.as_of);
 }
 
-function list(told) {
-  const open = told.incidents.find((each) => each.closed_at === null);
-  const ever = `${count(told.total, "incident")} since this pipeline began`;
+function list(answer) {
+  const open = answer.incidents.find((each) => each.closed_at === null);
+  const ever = `${count(answer.total, "incident")} since this pipeline began`;
   setText($("incidents-lead"), `${open ? "One is open" : "None is open"}; ${ever}.`);
-  setChildren($("incidents-list"), told.incidents.map(item));
+  setChildren($("incidents-list"), answer.incidents.map(item));
 }
 
 function item(incident) {

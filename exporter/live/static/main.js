@@ -1,4 +1,4 @@
-// The live page: which cluster it shows, what came over the stream, and whether that still stands.
+// The live page: which cluster it shows, what came over the stream, and whether that is still true.
 
 import { $, el, setChildren, setText, show, sign, tick } from "./dom.js";
 import { setViewers } from "./ask.js";
@@ -14,9 +14,9 @@ import { showFleet } from "./fleet.js";
 import { showIncidents } from "./incidents.js";
 import { showPartitions } from "./partitions.js";
 import { showPipeline, trustText } from "./pipeline.js";
-import { doubtAbout, headline, showVerdict, wellText } from "./verdict.js";
+import { doubtAbout, headline, showProblems, wellText } from "./problems.js";
 
-const ANNOUNCE_EVERY_MS = 10_000; // a screen reader is told what is news, not every second of it
+const ANNOUNCE_EVERY_MS = 10_000; // a screen reader reads what is new, not every second
 
 const asked = new URLSearchParams(location.search).get("cluster");
 const seen = {
@@ -38,28 +38,28 @@ function start(name) {
   stream = new Stream(url, { beat, fleet, brokers, cluster, live, lost });
 }
 
-function fleet(told) {
-  seen.fleet = told.clusters;
+function fleet(message) {
+  seen.fleet = message.clusters;
   render();
 }
 
 // The brokers come before their cluster, and only when they changed.
-function brokers(told) {
-  seen.brokers = told.brokers;
+function brokers(message) {
+  seen.brokers = message.brokers;
   if (seen.cluster) cluster(seen.cluster);
 }
 
-function cluster(told) {
-  seen.cluster = told === null ? null : { ...told, brokers: seen.brokers };
+function cluster(message) {
+  seen.cluster = message === null ? null : { ...message, brokers: seen.brokers };
   render();
 }
 
-function beat(told) {
-  setClock(told.now);
-  setViewers(told.viewers);
+function beat(message) {
+  setClock(message.now);
+  setViewers(message.viewers);
   // The exporter was upgraded: this page is the old one.
-  if (seen.beat !== null && seen.beat.page !== told.page) location.reload();
-  seen.beat = told;
+  if (seen.beat !== null && seen.beat.page !== message.page) location.reload();
+  seen.beat = message;
   render();
 }
 
@@ -104,7 +104,7 @@ function countDown() {
 function render() {
   if (seen.beat === null || seen.fleet === null) return;
   const reading = seen.beat.reasons;
-  // Of one cluster alone there is nothing to choose: the stream tells it without being asked.
+  // Of one cluster alone there is nothing to choose: the stream sends it without being asked.
   const isFleet = asked === null && seen.fleet.length !== 1;
   show($("fleet"), isFleet && seen.fleet.length > 0);
   show($("cluster"), !isFleet && Boolean(seen.cluster));
@@ -130,24 +130,24 @@ function doubt() {
   return doubtAbout(seen.beat, seen.lostSince);
 }
 
-function showCluster(told, beat) {
-  setText($("cluster-name"), told.name);
-  showOthers(told.name);
-  showVerdict(told, doubt());
+function showCluster(picture, beat) {
+  setText($("cluster-name"), picture.name);
+  showOthers(picture.name);
+  showProblems(picture, doubt());
   if (beat.trust) {
-    showTrust(told, beat);
-    showPipeline(told, beat.trust);
+    showTrust(picture, beat);
+    showPipeline(picture, beat.trust);
   }
-  showBrokers(told, doubt());
-  if (told === seen.shown) return;
-  seen.shown = told;
-  showController(told);
-  showDue(told);
-  showPartitions(told);
-  showFlapping(told);
-  showAdvice(told);
-  showIncidents(told);
-  showEvents(told);
+  showBrokers(picture, doubt());
+  if (picture === seen.shown) return;
+  seen.shown = picture;
+  showController(picture);
+  showDue(picture);
+  showPartitions(picture);
+  showFlapping(picture);
+  showAdvice(picture);
+  showIncidents(picture);
+  showEvents(picture);
 }
 
 const TRUST_SIGNS = {
@@ -157,11 +157,11 @@ const TRUST_SIGNS = {
   divergent: "warning",
 };
 
-function showTrust(told, { trust, reasons }) {
+function showTrust(picture, { trust, reasons }) {
   // An exporter that cannot read on does not know yet that its figures grow old.
   const status = trust.status === "live" && reasons.length > 0 ? "unready" : trust.status;
   $("trust").dataset.status = status;
-  const text = trustText(trust, told, reasons);
+  const text = trustText(trust, picture, reasons);
   setChildren(
     $("trust"),
     seen.isLost
@@ -207,19 +207,19 @@ function fleetSummary() {
 }
 
 function title() {
-  const mark = document.body.dataset.live === "no" ? "Not live · " : "";
-  const told = seen.fleet === null || seen.beat === null ? "Kafka Controller Monitor" : summary();
-  const text = `${mark}${told}`;
+  const prefix = document.body.dataset.live === "no" ? "Not live · " : "";
+  const name = seen.fleet === null || seen.beat === null ? "Kafka Controller Monitor" : summary();
+  const text = `${prefix}${name}`;
   if (document.title !== text) document.title = text;
 }
 
 function announce() {
   if (seen.isLost) return; // that is an alert of its own
-  const told = summary();
-  if (told === seen.announced || performance.now() - seen.announcedAt < ANNOUNCE_EVERY_MS) return;
+  const text = summary();
+  if (text === seen.announced || performance.now() - seen.announcedAt < ANNOUNCE_EVERY_MS) return;
   // The first one is what the page says anyway.
-  if (seen.announced !== "") setText($("announcement"), told);
-  seen.announced = told;
+  if (seen.announced !== "") setText($("announcement"), text);
+  seen.announced = text;
   seen.announcedAt = performance.now();
 }
 

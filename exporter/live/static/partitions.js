@@ -26,7 +26,7 @@ const CONDITIONS = [
   ["deleting", null, "Of topics being deleted", null],
 ];
 
-const TILES = 7; // those that every operator looks for; the others stand here while they are a problem
+const TILES = 7; // those that every operator wants; the others are shown while they are a problem
 
 const COLUMNS = [
   { head: "Partition", row: true, cell: (p) => `${p.topic}-${p.partition}` },
@@ -78,13 +78,13 @@ function replicas(p) {
     p.adding.length ? `adding ${p.adding.join(", ")}` : "",
     p.removing.length ? `removing ${p.removing.join(", ")}` : "",
   ];
-  const told = moves.filter(Boolean).join("; ");
-  return `${p.replicas.join(", ")}${told ? ` (${told})` : ""}`;
+  const moving = moves.filter(Boolean).join("; ");
+  return `${p.replicas.join(", ")}${moving ? ` (${moving})` : ""}`;
 }
 
-export function showPartitions(told) {
-  cluster = told;
-  const { counts } = told;
+export function showPartitions(picture) {
+  cluster = picture;
+  const { counts } = picture;
   setText(
     $("totals"),
     `${count(counts.partitions, "partition")} in ${count(counts.topics, "topic")}${counts.deleting_topics ? `, ${count(counts.deleting_topics, "topic")} being deleted` : ""}.`,
@@ -94,8 +94,8 @@ export function showPartitions(told) {
   if (filter !== wanted.filter || counted(filter) === 0) wanted.after = null;
   wanted.filter = filter;
   setChildren($("tiles"), tiles(counts));
-  options(counts, told.brokers);
-  asking.follow([wanted.filter, stateOf(told)], told.as_of);
+  options(counts, picture.brokers);
+  asking.follow([wanted.filter, stateOf(picture)], picture.as_of);
 }
 
 // What is worst is what is listed, until somebody chooses.
@@ -118,14 +118,14 @@ function tiles(counts) {
   return shown.map(([filter, name, text, severity]) => {
     const value = counts[name];
     const kind = value > 0 && severity ? severity : "none";
-    const mark = value > 0 && severity ? `${severity === "critical" ? "✖" : "▲"} ` : "";
+    const symbol = value > 0 && severity ? `${severity === "critical" ? "✖" : "▲"} ` : "";
     return el(
       "li",
       { data: { severity: kind } },
       el(
         "button",
         { type: "button", data: { filter }, "aria-pressed": String(wanted.filter === filter) },
-        el("b", {}, `${mark}${number(value)}`),
+        el("b", {}, `${symbol}${number(value)}`),
         ` ${text}`,
       ),
     );
@@ -167,7 +167,7 @@ const asking = new Asking(
     let { after } = wanted;
     let oldest = null;
     for (let pages = 1; ; pages += 1) {
-      const told = await ask(clusterPath(name, "/partitions"), {
+      const answer = await ask(clusterPath(name, "/partitions"), {
         filter: wanted.filter,
         contains: wanted.contains.trim(),
         broker: wanted.broker,
@@ -175,9 +175,9 @@ const asking = new Asking(
         after,
       });
       if (mine !== search) return null;
-      found.push(...told.partitions);
-      after = told.next;
-      if (oldest === null || isBefore(told.as_of, oldest)) oldest = told.as_of;
+      found.push(...answer.partitions);
+      after = answer.next;
+      if (oldest === null || isBefore(answer.as_of, oldest)) oldest = answer.as_of;
       if (after === null || found.length >= ROWS || pages >= MOST_PAGES_SEARCHED) {
         put(found, after);
         return oldest;

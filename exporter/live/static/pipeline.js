@@ -1,4 +1,4 @@
-// How far the figures can be trusted: the verdict, who was heard of when, what the log went through.
+// How far the figures can be trusted: the status, when each part was last heard of, what happened to the log.
 
 import { $, at, el, setChildren, since } from "./dom.js";
 import { age, clock, count, duration, list, number } from "./format.js";
@@ -10,30 +10,30 @@ const MEANS = {
     stage === "watcher"
       ? "Incomplete: ZooKeeper denies the watcher a part of what the figures are made of"
       : "Incomplete: changes may be missing until a resync has ended",
-  divergent: () => "Divergent: an audit proved that the figures are not what ZooKeeper holds",
+  divergent: () => "Divergent: a reconciliation proved that the figures are not what ZooKeeper holds",
   blind: () => "Blind: the watcher has no ZooKeeper session, so nobody sees what happens there",
 };
 
-export function trustText(trust, told, reasons) {
+export function trustText(trust, picture, reasons) {
   const proven =
     trust.verified_at === null ? "not proven yet" : `verified as of ${clock(trust.verified_at)}`;
   const doubts = reasons.length ? ` The exporter is not ready: ${reasons.join("; ")}.` : "";
   const delay =
-    told.delay_ms === null
+    picture.delay_ms === null
       ? ""
-      : `, and the newest change took ${duration(told.delay_ms)} to get here`;
+      : `, and the newest change took ${duration(picture.delay_ms)} to get here`;
   if (trust.status === "live") return `The figures follow ZooKeeper, ${proven}${delay}.${doubts}`;
   const meaning = (MEANS[trust.status] ?? (() => trust.status))(trust.stage);
   const why =
-    told.log.incomplete_reason && trust.status === "incomplete" && trust.stage !== "watcher"
-      ? ` (${told.log.incomplete_reason})`
+    picture.log.incomplete_reason && trust.status === "incomplete" && trust.stage !== "watcher"
+      ? ` (${picture.log.incomplete_reason})`
       : "";
   const from = trust.since === null ? "" : ` since ${clock(trust.since)}`;
   return `${meaning}${why}${from}; ${proven}.${doubts}`;
 }
 
-export function showPipeline(told, trust) {
-  const { log } = told;
+export function showPipeline(picture, trust) {
+  const { log } = picture;
   const heard = trust.heard_at;
   setChildren($("pipeline-facts"), [
     fact(
@@ -50,15 +50,15 @@ export function showPipeline(told, trust) {
     fact("Last change", lastChange(log)),
     fact(
       "Delay",
-      told.delay_ms === null
+      picture.delay_ms === null
         ? "not measured yet"
-        : `${duration(told.delay_ms)} from the watcher to this page`,
+        : `${duration(picture.delay_ms)} from the watcher to this page`,
     ),
     fact(
       "Held",
-      `${count(log.znodes, "znode")}, up to change ${told.as_of.generation}:${told.as_of.seq}`,
+      `${count(log.znodes, "znode")}, up to change ${picture.as_of.generation}:${picture.as_of.seq}`,
     ),
-    fact("Resyncs, audits", `${number(log.resyncs)}, ${number(log.audits)}`),
+    fact("Resyncs, reconciliations", `${number(log.resyncs)}, ${number(log.audits)}`),
   ]);
   setChildren(
     $("pipeline-notes"),
@@ -82,10 +82,10 @@ function lastChange(log) {
 }
 
 function notes(log) {
-  const told = [];
-  if (log.resync_under_way) told.push("A resync is under way.");
+  const lines = [];
+  if (log.resync_under_way) lines.push("A resync is under way.");
   if (log.denied.length)
-    told.push(`ZooKeeper denies the watcher ${list(log.denied)}: what stands there is not known.`);
+    lines.push(`ZooKeeper denies the watcher ${list(log.denied)}: its content is not known.`);
   const counted = [
     [log.holes, "hole in the log", "holes in the log"],
     [log.dropped_by_watcher, "change dropped by the watcher", "changes dropped by the watcher"],
@@ -99,10 +99,10 @@ function notes(log) {
     [log.errors, "error of ours", "errors of ours"],
   ].filter(([value]) => value > 0);
   if (counted.length)
-    told.push(
+    lines.push(
       `Since the counters began: ${counted.map(([value, one, many]) => count(value, one, many)).join(", ")}.`,
     );
-  return told;
+  return lines;
 }
 
 function fact(name, text) {

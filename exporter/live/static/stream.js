@@ -1,5 +1,5 @@
 // The stream from the exporter: opened, watched, opened again. When it is silent the page is not
-// live, and says so: old figures that look fresh are worse than none.
+// live, and says so: old figures that seem fresh are worse than none.
 
 import { now } from "./format.js";
 
@@ -20,7 +20,7 @@ export class Stream {
     this.retryAt = null;
     this.isLive = false;
     setInterval(() => this.watch(), 1000);
-    // A tab that nobody looks at holds no connection: browsers have six for a host.
+    // A tab in the background holds no connection: browsers have six for a host.
     document.addEventListener("visibilitychange", () =>
       document.hidden ? this.pause() : this.open(),
     );
@@ -50,7 +50,7 @@ export class Stream {
     this.on[kind](JSON.parse(text));
   }
 
-  // An EventSource does not tell why: asking the same once more does.
+  // An EventSource does not say why: the same request once more does.
   async fail() {
     this.lose("the exporter does not answer");
     const tries = this.tries;

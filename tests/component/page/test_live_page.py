@@ -122,7 +122,7 @@ def assert_nobody_says_that_all_is_well(page: Page, of_when: str) -> None:
         (
             {"divergent_since": T0 - 1000},
             "divergent",
-            "Divergent: an audit proved",
+            "Divergent: a reconciliation proved",
             "In doubt since 08:45:08:",
         ),
         (

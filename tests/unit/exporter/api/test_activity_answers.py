@@ -72,8 +72,9 @@ def test_without_an_event_nothing_is_known_of_before() -> None:
     assert (answer["held_from"], answer["partitions"]) == (None, [])
 
 
-def test_events_beyond_the_views_wait_for_them_here_too() -> None:
+def test_events_beyond_the_views_wait_for_them_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer holds for its place in the log, and no event after it counts."""
+    monkeypatch.setattr(worker, "REST", 0)
     served = Served()
     served.write(topic_view("t"), cluster_view(at=as_of(2)))
     served.tell(shrunk(1, 0), shrunk(2, 0), shrunk(3, 0))

@@ -84,20 +84,20 @@ def test_what_was_found_is_told_with_its_time() -> None:
     store = WorstTopicsStore()
     assert store.of("prod") == WorstTopics()
     clusters: Mapping[str, ClusterSnapshot] = {"prod": _cluster(LOST)}
-    store.look(clusters, T0)
+    store.update(clusters, T0)
     assert store.of("prod") == WorstTopics(T0, (TopicTrouble("lost", 2, 0, 2),), ((0, 0),), 0)
-    store.look(clusters, T0 + 5)
+    store.update(clusters, T0 + 5)
     assert store.of("prod").at == T0 + 5
-    store.look({"prod": _cluster(WELL, LATE)}, T0 + 10)
+    store.update({"prod": _cluster(WELL, LATE)}, T0 + 10)
     assert store.of("prod").topics == (TopicTrouble("late", 0, 0, 1),)
-    store.look({}, T0 + 15)
+    store.update({}, T0 + 15)
     assert store.of("prod") == WorstTopics()
 
 
 def test_an_error_of_ours_leaves_nothing_that_looks_current() -> None:
     """When the looking ends, no topic stays behind as if it were still so."""
     store = WorstTopicsStore()
-    store.look({"prod": _cluster(LOST)}, T0)
+    store.update({"prod": _cluster(LOST)}, T0)
     with WorstTopicsThread(store, lambda: {"prod": _cluster(LOST)}, lambda: T0):
         pass
     assert store.of("prod") == WorstTopics()

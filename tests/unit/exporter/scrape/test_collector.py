@@ -198,7 +198,7 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
         rebalance=RebalanceSummary(recommendation=1, recommended_at=T0),
     )
     collector = collector_of(ViewStore(), broker_view(0, leader_skew=0.5), lost, full)
-    collector.worst_topics.look(collector.snapshots(), T0)
+    collector.worst_topics.update(collector.snapshots(), T0)
     found = families(collector, Format.TEXT)
     served = {sample.name for family in found.values() for sample in family.samples}
     assert served == {metric.name for metric in CATALOGUE}

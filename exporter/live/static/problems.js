@@ -1,5 +1,5 @@
 // What is wrong, the worst first; and of when that is true: by figures that nobody vouches for now,
-// nobody is told that all is well.
+// nobody reads that all is well.
 
 import { $, el, setChildren, sign } from "./dom.js";
 import { clock } from "./format.js";
@@ -20,7 +20,7 @@ function doubtOfExporter({ trust, reasons }) {
   if (!trust || trust.status === "live") return null;
   const said = `figures are ${trust.status}`;
   if (FROZEN.has(trust.status)) return frozen(said, trust.since);
-  // An audit tells late that figures are wrong: they may be since the last one that proved them.
+  // A reconciliation finds late that figures are wrong: they may be since the last one that proved them.
   const since = trust.status === "divergent" ? trust.verified_at : trust.since;
   if (trust.verified_at === null) return { said, head: "Not proven yet:" };
   return { said, head: since === null ? "In doubt:" : `In doubt since ${clock(since)}:` };
@@ -30,9 +30,9 @@ function frozen(said, at) {
   return { said, head: at === null ? "Not known now:" : `As of ${clock(at)}, not now:` };
 }
 
-export function showVerdict(told, doubt) {
-  const worst = told.problems[0]?.severity;
-  const items = told.problems.map((problem) =>
+export function showProblems(picture, doubt) {
+  const worst = picture.problems[0]?.severity;
+  const items = picture.problems.map((problem) =>
     el(
       "li",
       { data: { severity: problem.severity } },
@@ -43,7 +43,7 @@ export function showVerdict(told, doubt) {
   );
   if (doubt !== null) items.unshift(doubtful(doubt, items.length));
   $("verdict").dataset.severity = worst ?? (doubt === null ? "none" : "unknown");
-  setChildren($("problems"), items.length ? items : [well(told)]);
+  setChildren($("problems"), items.length ? items : [well(picture)]);
 }
 
 function doubtful(doubt, problems) {
@@ -51,12 +51,12 @@ function doubtful(doubt, problems) {
   return el("li", { data: { severity: "unknown" } }, sign("unknown"), ` ${doubt.head}${rest}`);
 }
 
-function well(told) {
+function well(picture) {
   return el(
     "li",
     { data: { severity: "none" } },
     sign("none"),
-    ` Nothing is wrong: broker ${told.controller.id} is the controller, and every partition has its leader and its replicas.`,
+    ` Nothing is wrong: broker ${picture.controller.id} is the controller, and every partition has its leader and its replicas.`,
   );
 }
 
@@ -68,9 +68,9 @@ function problemText(problem) {
 }
 
 // A line for the title and for the ear.
-export function headline(told, doubt) {
-  const parts = [told.problems[0]?.text, doubt?.said].filter(Boolean);
-  return `${told.name}: ${parts.join("; ") || wellText(doubt)}`;
+export function headline(picture, doubt) {
+  const parts = [picture.problems[0]?.text, doubt?.said].filter(Boolean);
+  return `${picture.name}: ${parts.join("; ") || wellText(doubt)}`;
 }
 
 // Of one cluster or of all, where no problem is known.
