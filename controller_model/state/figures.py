@@ -187,9 +187,14 @@ def _min_isr_blocking(control: ControlPlane) -> int:
         if min_isr_blocks(factor, control.min_isr_of(min_isr, NO_LEADER))
     )
     default = control.min_isr_of(None, NO_LEADER)
+    differing = {
+        leader: least
+        for leader in control.totals.leaders
+        if (least := control.min_isr_of(None, leader)) != default
+    }
     for shape, count in control.totals.shapes.items():
-        least = control.min_isr_of(None, shape.leader)
-        if shape.min_isr == NO_MIN_ISR and least != default:
-            found += count * min_isr_blocks(shape.replicas, least)
+        own = differing.get(shape.leader)
+        if own is not None and shape.min_isr == NO_MIN_ISR:
+            found += count * min_isr_blocks(shape.replicas, own)
             found -= count * min_isr_blocks(shape.replicas, default)
     return found
