@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import machine
 from bench.load import LogLoad, messages
+from bench.map_state import DictMapState
+from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import project
-from controller_model.fold.replay import finish_batch, replay
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
-from controller_model.state.cluster import ClusterState, TopicStore
+from controller_model.state.cluster import ClusterState
 from controller_model.state.contribution import Contribution
-from controller_model.state.control_plane import Assumed, new_cluster
-from controller_model.state.packed_topics import PackedTopicStore
-from controller_model.tracking.accounts import EventBatch
+from controller_model.state.control_plane import Assumed, ControlPlane, new_cluster
 from streaming.cycles import look_for_cycles_rarely
+from streaming.state_codec import StateTopics
 
 SUMMARY = "changes per processor second: decode, replay, accounts; with views; 1,000,000 partitions"
 
@@ -40,14 +40,13 @@ def measure() -> dict[str, Any]:
     As the fold's worker does it, its collector of cycles included.
     """
     look_for_cycles_rarely()
-    small = _new_state(PackedTopicStore())
+    small = _new_state()
     load = LogLoad("bench", topics=TOPICS, partitions=PARTITIONS, brokers=BROKERS)
     resync = _fold(small, messages(load.resync()))
     changes = _fold(small, messages(load.changes(CHANGES)))
     shown = _fold(small, messages(load.changes(CHANGES)), views=True)
     memory = machine.peak_memory_mib(os.getpid())
-    topics = PackedTopicStore()
-    large = _new_state(topics)
+    large = _new_state()
     partitions = LARGE_TOPICS * LARGE_PARTITIONS
     heavy = LogLoad(
         "bench", topics=LARGE_TOPICS, partitions=LARGE_PARTITIONS, brokers=LARGE_BROKERS
@@ -64,7 +63,7 @@ def measure() -> dict[str, Any]:
         "large_partitions": partitions,
         "large_built_s": round(built.seconds, 1),
         "large_changes_per_s": built.rate,
-        "large_packed_bytes_per_partition": round(topics.packed_bytes() / partitions, 1),
+        "large_packed_bytes_per_partition": round(large.topics.packed_bytes() / partitions, 1),
         "small_peak_memory_mib": memory,
         "large_peak_memory_mib": machine.peak_memory_mib(os.getpid()),
         "large_verified": large.control.log.verified_at is not None,
@@ -86,36 +85,46 @@ class _Folded:
         return round(self.changes / self.seconds)
 
 
-def _new_state(topics: TopicStore) -> ClusterState:
-    return ClusterState(new_cluster("bench", assumed=Assumed(), counters_since=0), topics)
+class _Held(NamedTuple):
+    """What the fold's state store holds of a cluster."""
+
+    control: ControlPlane
+    topics: DictMapState
 
 
-def _count(state: ClusterState) -> Contribution:
+def _new_state() -> _Held:
+    return _Held(new_cluster("bench", assumed=Assumed(), counters_since=0), DictMapState())
+
+
+def _count(held: _Held) -> Contribution:
     totals = Contribution()
+    state = ClusterState(held.control, StateTopics(held.topics))
     for name in state.topics.names():
-        topic = state.topics.get(name)
+        topic = state.topic(name)
         if topic is not None:
             totals.add(state.count(topic))
     return totals
 
 
-def _fold(state: ClusterState, log: Iterable[bytes], *, views: bool = False) -> _Folded:
+def _fold(held: _Held, log: Iterable[bytes], *, views: bool = False) -> _Folded:
+    """Fold a log as the fold's worker does: each batch begins and ends with packed topics."""
     folded = _Folded()
     sent: dict[str, int] = {}
-    events = EventBatch(state)
-    for batch in _batches(log):
+    for messages_ in _batches(log):
         began = time.process_time()
-        for message in batch:
+        topics = StateTopics(held.topics)
+        state = ClusterState(held.control, topics)
+        batch = EventBatch(state)
+        for message in messages_:
             for change in decode_message(message).changes:
-                events.add(replay(state, change)[1])
+                batch.apply(change)
                 folded.changes += 1
-        events.add(finish_batch(state, at=state.control.now))
-        events.take()
+        batch.finish()
         if views:
             as_of = AsOf("bench", *state.control.log.position)
             for _ in project(state, as_of=as_of, folded_at=0, sent=sent):
                 pass
-        state.changed.clear()
+        topics.flush()
         folded.seconds += time.process_time() - began
     return folded
 

@@ -15,15 +15,15 @@ from prometheus_client import CollectorRegistry
 
 from bench import machine
 from bench.load import LogLoad, messages
+from bench.map_state import DictMapState
 from controller_model.fold.projection import project
-from controller_model.fold.replay import finish_batch, replay
+from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
 from controller_model.records.completeness import ReaderProgress
 from controller_model.records.views import encode_view
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, new_cluster
-from controller_model.state.packed_topics import PackedTopicStore
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.status import ReadingStatus
 from exporter.intake.event_store import EventStore
@@ -33,6 +33,7 @@ from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms
 from pipeline.topic_records import Record
+from streaming.state_codec import StateTopics
 
 SUMMARY = "a scrape of /metrics and of /metrics/partitions, at 10,000 and 200,000 partitions"
 
@@ -94,13 +95,11 @@ def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
 
 def _fill(shown: _Shown, load: LogLoad) -> None:
     """Fold a resync as the fold does, and hand on the views."""
-    state = ClusterState(
-        new_cluster(CLUSTER, assumed=Assumed(), counters_since=0), PackedTopicStore()
-    )
+    control = new_cluster(CLUSTER, assumed=Assumed(), counters_since=0)
+    state = ClusterState(control, StateTopics(DictMapState()))
     for message in messages(load.resync()):
         for change in decode_message(message).changes:
             replay(state, change)
-    finish_batch(state, at=state.control.now)
     as_of = AsOf(CLUSTER, *state.control.log.position)
     for key, view in project(state, as_of=as_of, folded_at=clock_ms(), sent={}):
         if view is not None:

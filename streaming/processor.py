@@ -20,8 +20,8 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import Row
 
+from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import Sent, project
-from controller_model.fold.replay import count_error, count_unreadable, finish_batch, replay
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
 from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
 from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
@@ -31,7 +31,6 @@ from controller_model.records.views import encode_view
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.packing import UnreadableStateError
-from controller_model.tracking.accounts import EventBatch
 from pipeline.clock import clock_ms
 from streaming.cycles import look_for_cycles_rarely
 from streaming.schemas import CONTROL, OUTPUT, TOPIC, TOPIC_KEY
@@ -220,16 +219,9 @@ def _replay_all(
     for item in items:
         if isinstance(item, Unreadable):
             tally.unreadable += item.records
-            batch.add(count_unreadable(state, item.records, at=item.at, reason=item.reason))
-            continue
-        tally.changes += 1
-        try:
-            state, events = replay(state, item)
-        except _FATAL:
-            raise
-        except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is told
-            tally.errors += 1
-            events = count_error(state, item, f"{type(error).__name__}: {error}")
-        batch.add(events)
-    batch.add(finish_batch(state, at=state.control.now))
-    return batch.take()
+            batch.count_unreadable(item.records, at=item.at, reason=item.reason)
+        else:
+            tally.changes += 1
+            batch.apply(item)
+    tally.errors += batch.errors
+    return batch.finish()

@@ -30,12 +30,16 @@ from controller_model.records.events import (
 from controller_model.records.views import ResyncWanted
 from controller_model.state.bookkeeping import forget
 from controller_model.state.cluster import ClusterState
+from controller_model.state.incident_state import HealthSample
 from controller_model.state.log_state import LogState, ResyncState
 from controller_model.tracking import incident_tracker, prediction_tracker
 from controller_model.znodes.znode_kinds import classify
 
+Reported = tuple[list[AnyEvent], HealthSample | None]
+"""Events, and the health sample that was taken after them, if one was."""
 
-def _start_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+
+def _start_resync(state: ClusterState, change: ZnodeChange) -> Reported:
     log = state.control.log
     log.resyncs += 1
     log.resync_ordinal += 1
@@ -60,11 +64,11 @@ def _start_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     if log.baseline and (change.seq == 1 or out_of_sight):
         # What is held is of before; nobody knows what happened since, until all is read again.
         reason = f"a resync is under way after a time out of sight: {change.reason or 'no reason'}"
-        return miss(state, at=change.observed_at, reason=reason, ask=False)
-    return []
+        return miss(state, at=change.observed_at, reason=reason, ask=False), None
+    return [], None
 
 
-def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
     control = state.control
     log = control.log
     resync = log.resync
@@ -91,14 +95,13 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
             )
         )
     events += _verify(state, at)
-    incident_tracker.look(state)
-    return events
+    return events, incident_tracker.take_sample(state)
 
 
-def _fail(state: ClusterState, *, at: int, reason: str) -> list[AnyEvent]:
+def _fail(state: ClusterState, *, at: int, reason: str) -> Reported:
     """Note that a resync was in vain."""
     _ask(state.control.log, reason, again=True)
-    return miss(state, at=at, reason=reason, ask=False)
+    return miss(state, at=at, reason=reason, ask=False), None
 
 
 def _is_proved(change: ZnodeChange, znodes: int, digest: int) -> bool:
@@ -130,7 +133,7 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, told: int) -> list[AnyEv
     return events
 
 
-def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+def _reconcile(state: ClusterState, change: ZnodeChange) -> Reported:
     log = state.control.log
     log.reconciliations += 1
     at = change.observed_at
@@ -139,24 +142,24 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         log.resync = None
         return _fail(state, at=at, reason="a resync whose end is missing")
     if not log.baseline or change.znodes is None:
-        return []
+        return [], None
     znodes, digest = log.znodes - len(log.unreadable_znodes), log.digest
     for path, mzxid in log.unreadable_znodes.items():
         digest ^= znode_digest(path, mzxid)
     if _is_proved(change, znodes, digest):
-        return _verify(state, at)
+        return _verify(state, at), None
     reason = (
         f"an audit counted {change.znodes} znodes with digest {change.digest}, "
         f"the fold holds {znodes} with {digest_text(digest)}"
     )
     _ask(log, "divergent", again=True)
     if log.divergent_since is not None:
-        return []
+        return [], None
     log.divergent_since = at
-    return [Divergent(at=at, position=change.position, reason=reason)]
+    return [Divergent(at=at, position=change.position, reason=reason)], None
 
 
-def _heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+def _heartbeat(state: ClusterState, change: ZnodeChange) -> Reported:
     log = state.control.log
     log.heartbeat_at = change.observed_at
     log.zookeeper = change.zookeeper
@@ -168,12 +171,10 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         log.session_since = change.session_since
     if change.dropped is not None:
         log.dropped = change.dropped
-    told = (
-        znode_handlers.catch_up(state, change) if change.session is SessionState.CONNECTED else []
-    )
-    told += prediction_tracker.heartbeat(state, change)
-    incident_tracker.look(state)
-    return told
+    connected = change.session is SessionState.CONNECTED
+    events = znode_handlers.catch_up(state, change) if connected else []
+    events += prediction_tracker.heartbeat(state, change)
+    return events, incident_tracker.take_sample(state)
 
 
 def _verify(state: ClusterState, at: int) -> list[AnyEvent]:
@@ -232,7 +233,7 @@ def anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
     return Anomaly(at=at, position=state.control.log.position, path=path, reason=reason)
 
 
-CONTROL_RECORDS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange], list[AnyEvent]]] = {
+CONTROL_RECORDS: dict[ChangeKind, Callable[[ClusterState, ZnodeChange], Reported]] = {
     ChangeKind.RESYNC_STARTED: _start_resync,
     ChangeKind.RESYNC_FINISHED: _finish_resync,
     ChangeKind.RECONCILED: _reconcile,

@@ -146,8 +146,7 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[tuple[str, AnyVie
             gone = Deleted(v=VERSION, cluster=cluster, as_of=as_of)
             yield topic_key(cluster, name, chunk), gone
         if topic is not None and topic.chunks != len(views):
-            topic.chunks = len(views)
-            state.topics.put(topic)
+            state.topics.put(msgspec.structs.replace(topic, chunks=len(views)))
     state.changed.clear()
     state.removed.clear()
 

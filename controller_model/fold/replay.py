@@ -7,7 +7,7 @@ znode, and keeps the digest by which the whole can be proved equal to ZooKeeper.
 
 from __future__ import annotations
 
-from controller_model.fold.control_records import CONTROL_RECORDS, anomaly, miss
+from controller_model.fold.control_records import CONTROL_RECORDS, Reported, anomaly, miss
 from controller_model.handlers import controller, znode_handlers
 from controller_model.kafka.errors import UnreadableRecordError, UnreadableZnodeError
 from controller_model.kafka.ids import Position, new_tuple
@@ -29,6 +29,7 @@ from controller_model.state.bookkeeping import (
 from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
+from controller_model.tracking import incident_tracker
 from controller_model.znodes.znode_kinds import Znode, ZnodeKind, classify, decode_cluster_id
 
 # Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
@@ -36,12 +37,12 @@ _SET, _DELETED = ChangeKind.SET, ChangeKind.DELETED
 _OTHER = ZnodeKind.OTHER
 _NEWS = Freshness.NEWS
 
+_SAMPLED = frozenset({ZnodeKind.CONTROLLER, ZnodeKind.BROKER})
+"""Where a change of one of these is applied, the health of the cluster is sampled."""
 
-def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
-    """Apply one change and return the state with what happened.
 
-    The state is changed in place and returned: the caller must not use an older one.
-    """
+def replay(state: ClusterState, change: ZnodeChange) -> Reported:
+    """Apply one change to the state, and return what it reports."""
     control = state.control
     log = control.log
     generation, seq = change.generation, change.seq
@@ -51,22 +52,22 @@ def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list
         log.position = new_tuple(Position, (generation, seq))
     elif is_dropped(log, change):
         log.not_newer += 1
-        return state, []
+        return [], None
     else:
         hole = _jump(state, change)
     if change.observed_at > control.now:  # noqa: PLR1730  # max() costs a part of a microsecond
         control.now = change.observed_at
     kind = change.kind
     if kind is _SET or kind is _DELETED:
-        events = _apply(state, change)
+        events, sample = _apply(state, change)
     else:
-        events = CONTROL_RECORDS[kind](state, change)
+        events, sample = CONTROL_RECORDS[kind](state, change)
     if hole:
         events = hole + events
     read_zxid = change.read_zxid
     if read_zxid is not None and read_zxid > log.read_zxid:
         log.read_zxid = read_zxid
-    return state, events
+    return events, sample
 
 
 def count_unreadable(state: ClusterState, records: int, *, at: int, reason: str) -> list[AnyEvent]:
@@ -85,14 +86,9 @@ def count_error(state: ClusterState, change: ZnodeChange, error: str) -> list[An
     ]
 
 
-def finish_batch(state: ClusterState, *, at: int) -> list[AnyEvent]:
-    """Settle the totals, and tell what was due by `at` and only totals show.
-
-    That is the end of a failover whose work went away without a write; all else is told by the
-    change that shows it, so that no event depends on where a batch ends.
-    """
-    state.settle()
-    return controller.finish_failover(state, at)
+def finish_failover(state: ClusterState) -> list[AnyEvent]:
+    """End a failover whose work went away without a write."""
+    return controller.finish_failover(state, state.control.now)
 
 
 def is_dropped(log: LogState, change: ZnodeChange) -> bool:
@@ -128,40 +124,68 @@ def _jump(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     return miss(state, at=change.observed_at, reason=f"a hole in the log: {hole}", ask=not begins)
 
 
-def _apply(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+def _apply(state: ClusterState, change: ZnodeChange) -> Reported:
+    """Apply what happened to a znode."""
     path = change.path
     znode = classify(path)
     if znode.kind is _OTHER:
         reason = "not a znode that a watcher publishes"
-        return [anomaly(state, at=change.observed_at, path=path, reason=reason)]
+        return [anomaly(state, at=change.observed_at, path=path, reason=reason)], None
     log = state.control.log
     if log.unreadable_znodes:
         log.unreadable_znodes.pop(path, None)
     stat = znode_handlers.find_stat(state, znode, path)
     if change.kind is _DELETED:
-        return _delete(state, change, stat)
+        return _delete(state, znode, change, stat)
     freshness = judge(log, stat, change)
     if freshness is not _NEWS:
-        return _refuse(state, znode, change, stat, freshness)
+        return _refuse(state, znode, change, stat, freshness), None
+    return _set(state, znode, change, stat)
+
+
+def _set(state: ClusterState, znode: Znode, change: ZnodeChange, old: ZnodeStat | None) -> Reported:
+    """Take a value that is news; one that cannot be read leaves the last good one in its place."""
+    log = state.control.log
     _note_change(log, change)
-    version = UNKNOWN_VERSION if change.version is None else change.version
-    # The next version has nothing merged into it, and is what comes nearly always.
-    if stat is not None and stat.czxid == change.czxid and version != stat.version + 1:
-        log.missed_updates += steps_merged(stat, change.version)
-    ordinal = log.resync_ordinal if log.resync else 0
-    czxid = change.czxid or (0 if stat is None else stat.czxid)
-    new = ZnodeStat(change.mzxid or 0, czxid, version, ordinal)
+    log.missed_updates += _updates_missed(old, change)
+    new = _stat_of(log, change, old, None)
+    sample = None
     try:
         events = znode_handlers.set_znode(state, znode, change, change.payload(), new)
     except (UnreadableZnodeError, UnreadableRecordError) as error:
-        new.held_version = UNKNOWN_VERSION if stat is None else stat.value_version
-        znode_handlers.keep_stat(state, znode, path, new)
+        good_version = UNKNOWN_VERSION if old is None else old.value_version
+        new = _stat_of(log, change, old, good_version)
+        znode_handlers.keep_stat(state, znode, change.path, new)
         log.unreadable += 1
         reason = f"unreadable, the last good value stays: {error}"
-        events = [anomaly(state, at=change.observed_at, path=path, reason=reason)]
-    # Last: should a ledger fail, the digest must not claim a znode that is not held.
-    keep(log, path, stat, new)
-    return events
+        events = [anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
+    else:
+        if znode.kind in _SAMPLED:
+            sample = incident_tracker.take_sample(state)
+    # Last: should a handler fail, the digest must not claim a znode that is not held.
+    keep(log, change.path, old, new)
+    return events, sample
+
+
+def _updates_missed(old: ZnodeStat | None, change: ZnodeChange) -> int:
+    """Return how many updates of a znode were never seen between the one held and this one."""
+    # The next version has nothing merged into it, and is what comes nearly always.
+    if old is None or old.czxid != change.czxid or change.version == old.version + 1:
+        return 0
+    return steps_merged(old, change.version)
+
+
+def _stat_of(
+    log: LogState, change: ZnodeChange, old: ZnodeStat | None, good_version: int | None
+) -> ZnodeStat:
+    """Return what is to be held of a znode; `good_version`: of the value that stays, if one does."""
+    return ZnodeStat(
+        change.mzxid or 0,
+        change.czxid or (0 if old is None else old.czxid),
+        UNKNOWN_VERSION if change.version is None else change.version,
+        log.resync_ordinal if log.resync else 0,
+        good_version,
+    )
 
 
 def _refuse(
@@ -213,19 +237,23 @@ def _find_rebase(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     return [anomaly(state, at=change.observed_at, path=change.path, reason=reason)]
 
 
-def _delete(state: ClusterState, change: ZnodeChange, stat: ZnodeStat | None) -> list[AnyEvent]:
+def _delete(
+    state: ClusterState, znode: Znode, change: ZnodeChange, stat: ZnodeStat | None
+) -> Reported:
+    """Take the end of a znode, unless the value that is held is newer."""
     log = state.control.log
     log.deletes_read_zxid = max(log.deletes_read_zxid, change.read_zxid or 0)
     if stat is None:
-        return []
+        return [], None
     rebase = log.resync is not None and log.resync.rebase
     if change.read_zxid is not None and change.read_zxid < stat.mzxid and not rebase:
         log.stale += 1
-        return []
+        return [], None
     _note_change(log, change)
-    events = znode_handlers.delete_znode(state, classify(change.path), change)
+    events = znode_handlers.delete_znode(state, znode, change)
+    sample = incident_tracker.take_sample(state) if znode.kind in _SAMPLED else None
     forget(log, change.path, stat)
-    return events
+    return events, sample
 
 
 def _note_change(log: LogState, change: ZnodeChange) -> None:

@@ -121,7 +121,6 @@ def _how_it_ended(
     """Infer the end: the controller first empties a broker that shuts down, then its znode goes."""
     if state.control.log.resync is not None or change.kind is not ChangeKind.DELETED:
         return BrokerEnd.UNKNOWN  # found by a resync: what came before it was not seen
-    state.settle()
     in_sync_with_others = any(
         member.broker == broker and member.isr > 1 for member in state.control.totals.members
     )

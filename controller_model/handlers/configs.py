@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.events import AnyEvent
 from controller_model.state.cluster import ClusterState
+from controller_model.state.topic_state import TopicState
+from controller_model.state.znode_stat import ZnodeStat
 from controller_model.znodes.znode_kinds import Znode, decode_config
 
 _MIN_ISR = "min.insync.replicas"
@@ -41,20 +45,23 @@ def end_broker_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -
 
 
 def set_topic_config(
-    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
+    state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
     """Take a topic's configuration; it may be read before the topic."""
     config = _config_in(payload)
-    topic = state.touch(znode.name)
-    topic.min_isr, topic.unclean = config.min_isr, config.unclean
+    topic = state.topic(znode.name) or TopicState(znode.name)
+    new = msgspec.structs.replace(
+        topic, min_isr=config.min_isr, unclean=config.unclean, config_stat=stat
+    )
+    state.put_topic(new)
     return []
 
 
 def end_topic_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
     """Forget a topic's configuration."""
-    topic = state.touch(znode.name)
-    topic.min_isr = topic.unclean = None
-    topic.config_stat = None
+    topic = state.topic(znode.name) or TopicState(znode.name)
+    new = msgspec.structs.replace(topic, min_isr=None, unclean=None, config_stat=None)
+    state.put_topic(new)
     return []
 
 

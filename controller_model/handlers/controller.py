@@ -222,7 +222,6 @@ def recount_due(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     """Count the leader writes due anew, after a change that moves more than one partition."""
     if state.control.controller.failover is not Failover.UNDER_WAY:
         return []
-    state.settle()
     return finish_failover(state, change.observed_at)
 
 
@@ -231,7 +230,6 @@ def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
     controller = state.control.controller
     if controller.failover is not Failover.UNDER_WAY:
         return []
-    state.settle()
     controller.failover_due = leader_writes_due(state.control)
     if controller.failover_due:
         return []
@@ -335,7 +333,6 @@ def _since(began: int | None, change: ZnodeChange) -> int:
 
 def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
     controller = state.control.controller
-    state.settle()
     due = leader_writes_due(state.control)
     controller.failover = Failover.UNDER_WAY if due else Failover.NOT_NEEDED
     controller.failover_since = change.observed_at

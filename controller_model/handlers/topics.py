@@ -7,6 +7,8 @@ znode without its parents.
 
 from __future__ import annotations
 
+import msgspec
+
 from controller_model.handlers import controller
 from controller_model.handlers.partition_step import PartitionStep, count_election
 from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
@@ -42,57 +44,73 @@ from controller_model.znodes.znode_kinds import (
 _UNDER_WAY = Failover.UNDER_WAY
 _INITIAL = LeaderElectionKind.INITIAL
 
-
-def record_of(topic: TopicState, partition: int) -> PartitionRecord:
-    """Return a partition's record, new if need be."""
-    record = topic.partitions.get(partition)
-    if record is None:
-        record = topic.partitions[partition] = PartitionRecord()
-    return record
+_NOTHING = PartitionRecord()
 
 
 def set_topic(
-    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
     """Take a topic's assignment."""
     assignment = decode_topic(payload)
-    topic = state.touch(znode.name)
-    before = sum(record.replicas is not None for record in topic.partitions.values())
-    told = where(change)
-    requested = znode.name in state.control.deleting
-    recreated = before > 0 and _is_another(topic.stat, change)
-    count = len(assignment.partitions)
-    created = topic.stat is None or recreated or (before == 0 and count > 0)
-    _end_older_states(topic, change)
-    _assign(topic, assignment)
-    events = _reassignment_events(state, topic, assignment, change)
-    topic.adding, topic.removing = assignment.adding, assignment.removing
-    topic.topic_id = assignment.topic_id
+    old = state.topic(znode.name) or TopicState(znode.name)
+    new = msgspec.structs.replace(
+        old,
+        partitions=_assigned(old, assignment, born=change.czxid or 0),
+        adding=assignment.adding,
+        removing=assignment.removing,
+        topic_id=assignment.topic_id,
+        reassigning_since=_reassigning_since(old, assignment, change),
+        stat=stat,
+    )
+    state.put_topic(new)
     if not state.control.log.baseline:
         return []
-    if recreated:
-        events = [TopicDeleted(topic=znode.name, requested=requested, **told)]
-    if created:
-        events.append(TopicCreated(topic=znode.name, partitions=count, **told))
-    elif count > before:
-        events.append(TopicExpanded(topic=znode.name, before=before, partitions=count, **told))
+    requested = znode.name in state.control.deleting
+    events = _topic_events(old, new, change, requested=requested)
     return events + controller.recount_due(state, change)
+
+
+def _topic_events(
+    old: TopicState, new: TopicState, change: ZnodeChange, *, requested: bool
+) -> list[AnyEvent]:
+    """Return what a new assignment says: a topic made, made anew or expanded, and reassignments."""
+    about = where(change)
+    before, count = _assigned_count(old), _assigned_count(new)
+    events: list[AnyEvent]
+    if recreated := before > 0 and _is_another(old.stat, change):
+        events = [TopicDeleted(topic=new.name, requested=requested, **about)]
+    else:
+        events = _reassignment_events(old, new, change)
+    if old.stat is None or recreated or (before == 0 and count > 0):
+        events.append(TopicCreated(topic=new.name, partitions=count, **about))
+    elif count > before:
+        events.append(TopicExpanded(topic=new.name, before=before, partitions=count, **about))
+    return events
+
+
+def _assigned_count(topic: TopicState) -> int:
+    return sum(record.replicas is not None for record in topic.partitions.values())
 
 
 def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
     """Take the end of a topic's znode: its states are gone, their stats go with their own znodes."""
-    topic = state.touch(znode.name)
-    state.control.topics -= topic.stat is not None
-    topic.stat = None
-    topic.adding, topic.removing = {}, {}
-    topic.topic_id = None
-    topic.reassigning_since = None
-    state.control.reassigning.pop(topic.name, None)
-    for partition, record in list(topic.partitions.items()):
-        if record.stat is None:
-            del topic.partitions[partition]
-        else:
-            topic.partitions[partition] = PartitionRecord(stat=record.stat)
+    old = state.topic(znode.name)
+    if old is not None:
+        left = {
+            partition: PartitionRecord(stat=record.stat)
+            for partition, record in old.partitions.items()
+            if record.stat is not None
+        }
+        state.put_topic(
+            TopicState(
+                znode.name,
+                left,
+                min_isr=old.min_isr,
+                config_stat=old.config_stat,
+                chunks=old.chunks,
+                unclean=old.unclean,
+            )
+        )
     if not state.control.log.baseline:
         return []
     requested = znode.name in state.control.deleting
@@ -101,13 +119,13 @@ def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[An
 
 
 def set_partition_state(
-    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
+    state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
     """Take a partition's leader and ISR."""
     new = decode_partition_state(payload)
     control = state.control
-    topic = state.touch_state(znode.name, znode.partition)
-    old = record_of(topic, znode.partition)
+    topic = state.topic(znode.name) or TopicState(znode.name)
+    old = topic.partitions.get(znode.partition, _NOTHING)
     # Only failover work under way counts what is due, and a state of a partition does not begin it.
     counting = control.controller.failover is _UNDER_WAY
     due = counting and _is_due(state, topic, old)
@@ -131,16 +149,16 @@ def set_partition_state(
             change.mzxid if change.mzxid is not None else change.read_zxid,
             znode.partitions,
         ).emit(events)
-    # Another record and not its fields one by one, each of which costs half as much.
-    record = topic.partitions[znode.partition] = PartitionRecord(
+    record = PartitionRecord(
         old.replicas,
         new.leader,
         new.isr,
         new.leader_epoch,
         new.controller_epoch,
         new.leader_recovery_state,
-        old.stat,
+        stat,
     )
+    state.put_partition(znode.name, znode.partition, record)
     _note_work(control, new, change)
     if counting:
         by = _is_due(state, topic, record) - due
@@ -178,14 +196,12 @@ def _note_work(control: ControlPlane, new: PartitionStateZnode, change: ZnodeCha
 
 
 def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    """Take the end of a partition's state that is held."""
-    topic = state.touch_state(znode.name, znode.partition)
-    record = topic.partitions[znode.partition]
-    due = _is_due(state, topic, record)
-    if record.replicas is None:
-        del topic.partitions[znode.partition]
-    else:
-        topic.partitions[znode.partition] = PartitionRecord(replicas=record.replicas)
+    """Take the end of a partition's state."""
+    topic = state.topic(znode.name) or TopicState(znode.name)
+    old = topic.partitions.get(znode.partition, _NOTHING)
+    due = _is_due(state, topic, old)
+    left = None if old.replicas is None else PartitionRecord(replicas=old.replicas)
+    state.put_partition(znode.name, znode.partition, left)
     return controller.move_due(state, change, -due)
 
 
@@ -196,18 +212,6 @@ def _is_another(stat: ZnodeStat | None, change: ZnodeChange) -> bool:
     return bool(stat.czxid and change.czxid)
 
 
-def _end_older_states(topic: TopicState, change: ZnodeChange) -> None:
-    """Forget what states of a former topic of this name said: none is older than its topic.
-
-    ZooKeeper deletes no znode that has children, so they are gone; their stats stay until that is
-    told as well.
-    """
-    born = change.czxid or 0
-    for partition, record in topic.partitions.items():
-        if record.stat is not None and 0 < record.stat.mzxid < born:
-            topic.partitions[partition] = PartitionRecord(record.replicas, stat=record.stat)
-
-
 def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> bool:
     """Tell whether the controller owes this partition a leader (figures.leader_writes_due)."""
     if record.replicas is None or record.leader is None or record.leader < 0:
@@ -216,36 +220,43 @@ def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> 
     return (broker is None or not broker.live) and topic.name not in state.control.deleting
 
 
-def _assign(topic: TopicState, assignment: TopicZnode) -> None:
-    for partition, replicas in assignment.partitions.items():
-        record_of(topic, partition).replicas = replicas
-    for partition, record in list(topic.partitions.items()):
-        if partition in assignment.partitions:
-            continue
-        record.replicas = None
-        if record.stat is None:
-            del topic.partitions[partition]
+def _assigned(old: TopicState, new: TopicZnode, *, born: int) -> dict[int, PartitionRecord]:
+    """Return a topic's partitions under a new assignment.
+
+    What states of a former topic of this name said is forgotten: none is older than its topic.
+    ZooKeeper deletes no znode that has children, so they are gone; their stats stay until that is
+    seen as well.
+    """
+    partitions: dict[int, PartitionRecord] = {}
+    for partition, record in old.partitions.items():
+        replicas, stat = new.partitions.get(partition), record.stat
+        if stat is not None and 0 < stat.mzxid < born:
+            partitions[partition] = PartitionRecord(replicas, stat=stat)
+        elif replicas is not None or stat is not None:
+            partitions[partition] = msgspec.structs.replace(record, replicas=replicas)
+    for partition, replicas in new.partitions.items():
+        if partition not in partitions:
+            partitions[partition] = PartitionRecord(replicas)
+    return partitions
 
 
-def _reassignment_events(
-    state: ClusterState, topic: TopicState, new: TopicZnode, change: ZnodeChange
-) -> list[AnyEvent]:
-    before = {p for p in (*topic.adding, *topic.removing) if _is_reassigned(topic, p)}
-    after = {p for p in new.partitions if new.adding.get(p) or new.removing.get(p)}
-    if not after:
-        topic.reassigning_since = None
-        state.control.reassigning.pop(topic.name, None)
-    elif topic.reassigning_since is None:
-        topic.reassigning_since = change.mtime or change.observed_at
-        state.control.reassigning[topic.name] = topic.reassigning_since
-    if not state.control.log.baseline:
-        return []
-    told = where(change)
+def _reassigning_since(old: TopicState, new: TopicZnode, change: ZnodeChange) -> int | None:
+    if not any(new.adding.get(p) or new.removing.get(p) for p in new.partitions):
+        return None
+    if old.reassigning_since is not None:
+        return old.reassigning_since
+    return change.mtime or change.observed_at
+
+
+def _reassignment_events(old: TopicState, new: TopicState, change: ZnodeChange) -> list[AnyEvent]:
+    before = {p for p in (*old.adding, *old.removing) if _is_reassigned(old, p)}
+    assigned = {p for p, record in new.partitions.items() if record.replicas is not None}
+    after = {p for p in assigned if _is_reassigned(new, p)}
     events: list[AnyEvent] = []
-    if started := _partitions(topic.name, after - before):
-        events.append(ReassignmentStarted(topic=topic.name, partitions=started, **told))
-    if completed := _partitions(topic.name, (before - after) & set(new.partitions)):
-        events.append(ReassignmentCompleted(topic=topic.name, partitions=completed, **told))
+    if started := _partitions(new.name, after - before):
+        events.append(ReassignmentStarted(topic=new.name, partitions=started, **where(change)))
+    if completed := _partitions(new.name, (before - after) & assigned):
+        events.append(ReassignmentCompleted(topic=new.name, partitions=completed, **where(change)))
     return events
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from controller_model.handlers import brokers, configs, controller, topics
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.events import (
@@ -21,8 +23,8 @@ from controller_model.records.events import (
     where,
 )
 from controller_model.state.cluster import ClusterState
+from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
-from controller_model.tracking import incident_tracker
 from controller_model.znodes.znode_kinds import (
     DECODERS,
     Znode,
@@ -34,18 +36,23 @@ from controller_model.znodes.znode_kinds import (
 )
 
 SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
+SetInTopicHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes, ZnodeStat], list[AnyEvent]]
 DeleteHandler = Callable[[ClusterState, Znode, ZnodeChange], list[AnyEvent]]
 
 _PARTITION_STATE = ZnodeKind.PARTITION_STATE
+_NOTHING = PartitionRecord()
 _IN_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.PARTITION_STATE, ZnodeKind.TOPIC_CONFIG})
 
 
 def set_znode(
     state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
-    """Take a znode's new value; raises UnreadableZnodeError before anything has changed."""
-    events = _SET[znode.kind](state, znode, change, payload)
-    keep_stat(state, znode, change.path, stat)
+    """Take a znode's new value and stat; raises UnreadableZnodeError before anything has changed."""
+    kind = znode.kind
+    if kind in _IN_TOPIC:
+        return _SET_IN_TOPIC[kind](state, znode, change, payload, stat)
+    events = _SET[kind](state, znode, change, payload)
+    state.control.stats[change.path] = stat
     return events
 
 
@@ -89,14 +96,14 @@ def keep_stat(state: ClusterState, znode: Znode, path: str, stat: ZnodeStat) -> 
     if kind not in _IN_TOPIC:
         state.control.stats[path] = stat
         return
-    topic = state.hold(znode.name)
+    topic = state.topic(znode.name) or TopicState(znode.name)
     if kind is _PARTITION_STATE:
-        topics.record_of(topic, znode.partition).stat = stat
+        held = topic.partitions.get(znode.partition, _NOTHING)
+        state.put_partition(znode.name, znode.partition, msgspec.structs.replace(held, stat=stat))
     elif kind is ZnodeKind.TOPIC:
-        state.control.topics += topic.stat is None
-        topic.stat = stat
+        state.put_topic(msgspec.structs.replace(topic, stat=stat))
     else:
-        topic.config_stat = stat
+        state.put_topic(msgspec.structs.replace(topic, config_stat=stat))
 
 
 def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, ZnodeStat]]:
@@ -108,8 +115,7 @@ def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, ZnodeStat]
     last = "/admin/delete_topics/"
     requests = [entry for entry in control if entry[0].startswith(last)]
     gone = [entry for entry in control if not entry[0].startswith(last)]
-    names = set(state.topics.names()) | set(state.touched)
-    for name in sorted(names):
+    for name in sorted(state.topics.names()):
         gone += [(path, stat) for path, stat in _stats_of(state, name) if stat.resync != ordinal]
     return gone + requests
 
@@ -117,7 +123,7 @@ def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, ZnodeStat]
 def newest_told(state: ClusterState, ordinal: int) -> int:
     """Return the largest mzxid that the resync with this ordinal has told; 0: it told nothing."""
     told = [stat for stat in state.control.stats.values() if stat.resync == ordinal]
-    for name in set(state.topics.names()) | set(state.touched):
+    for name in state.topics.names():
         told += [stat for _, stat in _stats_of(state, name) if stat.resync == ordinal]
     return max((stat.mzxid for stat in told), default=0)
 
@@ -159,9 +165,7 @@ def _set_delete_topic(
 ) -> list[AnyEvent]:
     if znode.name in state.control.deleting:
         return []
-    if state.topic(znode.name) is not None:
-        state.touch(znode.name)  # its counts leave the totals under the old flag
-    state.control.deleting[znode.name] = change.ctime or change.observed_at
+    state.set_deleting(znode.name, change.ctime or change.observed_at)
     if not state.control.log.baseline:
         return []
     requested = TopicDeletionRequested(**where(change), topic=znode.name)
@@ -170,9 +174,8 @@ def _set_delete_topic(
 
 def _end_delete_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
     topic = state.topic(znode.name)
-    if topic is not None:
-        state.touch(znode.name)
-    requested_at = state.control.deleting.pop(znode.name, None)
+    requested_at = state.control.deleting.get(znode.name)
+    state.set_deleting(znode.name, None)
     due = controller.recount_due(state, change)
     if requested_at is None or not state.control.log.baseline:
         return due
@@ -224,30 +227,6 @@ def _only_read(
     return []
 
 
-def _looked_at(handler: SetHandler) -> SetHandler:
-    """Return the handler with a look at the totals after it, which incidents are told by."""
-
-    def handle(
-        state: ClusterState, znode: Znode, change: ZnodeChange, payload: bytes
-    ) -> list[AnyEvent]:
-        events = handler(state, znode, change, payload)
-        incident_tracker.look(state)
-        return events
-
-    return handle
-
-
-def _end_looked_at(handler: DeleteHandler) -> DeleteHandler:
-    """Return the handler of an end with the same."""
-
-    def handle(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-        events = handler(state, znode, change)
-        incident_tracker.look(state)
-        return events
-
-    return handle
-
-
 ONLY_REMEMBERED: dict[ZnodeKind, str] = {
     ZnodeKind.BROKER_SEQUENCE: "the data version in its stat is the number of generated ids",
     ZnodeKind.ISR_CHANGE: "the state znodes that it names are watched; the pending ones are counted",
@@ -257,24 +236,28 @@ ONLY_REMEMBERED: dict[ZnodeKind, str] = {
 """Kinds whose payload reaches no state, and why; a stat is kept of each."""
 
 _SET: dict[ZnodeKind, SetHandler] = {
-    ZnodeKind.CONTROLLER: _looked_at(controller.set_controller),
+    ZnodeKind.CONTROLLER: controller.set_controller,
     ZnodeKind.CONTROLLER_EPOCH: controller.set_epoch,
-    ZnodeKind.BROKER: _looked_at(brokers.set_broker),
-    ZnodeKind.TOPIC: topics.set_topic,
-    ZnodeKind.PARTITION_STATE: topics.set_partition_state,
+    ZnodeKind.BROKER: brokers.set_broker,
     ZnodeKind.REASSIGN_PARTITIONS: _set_reassign_partitions,
     ZnodeKind.PREFERRED_ELECTION: _set_preferred_election,
     ZnodeKind.DELETE_TOPIC: _set_delete_topic,
     ZnodeKind.LOG_DIR_EVENT: brokers.set_log_dir_event,
-    ZnodeKind.TOPIC_CONFIG: configs.set_topic_config,
     ZnodeKind.BROKER_CONFIG: configs.set_broker_config,
     ZnodeKind.CLUSTER_ID: _set_cluster_id,
     ZnodeKind.MIGRATION: _set_migration,
     **dict.fromkeys(ONLY_REMEMBERED, _only_read),
 }
+_SET_IN_TOPIC: dict[ZnodeKind, SetInTopicHandler] = {
+    ZnodeKind.TOPIC: topics.set_topic,
+    ZnodeKind.PARTITION_STATE: topics.set_partition_state,
+    ZnodeKind.TOPIC_CONFIG: configs.set_topic_config,
+}
+"""A topic is one value, its stats among it: these put the new stat with the new value."""
+
 _DELETE: dict[ZnodeKind, DeleteHandler] = {
-    ZnodeKind.CONTROLLER: _end_looked_at(controller.end_controller),
-    ZnodeKind.BROKER: _end_looked_at(brokers.end_broker),
+    ZnodeKind.CONTROLLER: controller.end_controller,
+    ZnodeKind.BROKER: brokers.end_broker,
     ZnodeKind.TOPIC: topics.end_topic,
     ZnodeKind.PARTITION_STATE: topics.end_partition_state,
     ZnodeKind.DELETE_TOPIC: _end_delete_topic,

@@ -14,13 +14,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from controller_model.fold.replay import (
-    count_error,
-    count_unreadable,
-    finish_batch,
-    is_dropped,
-    replay,
-)
+from controller_model.fold.event_batch import EventBatch
+from controller_model.fold.replay import is_dropped
 from controller_model.handlers import znode_handlers
 from controller_model.history.snapshot import Snapshot, snapshot
 from controller_model.kafka.ids import NO_CONTROLLER, Position
@@ -37,17 +32,9 @@ from controller_model.records.events import (
     where,
 )
 from controller_model.records.loose_log import LooseChange, complete
-from controller_model.records.views import Failover
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.log_state import LogState
-from controller_model.tracking.accounts import EventBatch
-
-SETTLE_AFTER_CHANGES = 50_000
-"""How often the totals are settled: a touched topic is then counted anew, so rarely; snapshots and
-elections settle them as well."""
-SETTLE_IN_FAILOVER_AFTER_CHANGES = 2_000
-"""The same, while the end of failover work may show in the totals only."""
 
 CUT = "the log does not begin with a resync: what was there before it is not known"
 UNPROVED = "the first resync of the log could not be proved: something may be missing"
@@ -96,7 +83,6 @@ class LogReplay:
         self._ahead = list(dict.fromkeys(points))
         self._assumed = assumed or Assumed()
         self._batch: EventBatch | None = None
-        self._unsettled = 0
         self._unreadable_before: list[tuple[int, str]] = []
         self._in_doubt = False
         """Whether records could not be read since the last change: nothing tells what they held."""
@@ -122,9 +108,7 @@ class LogReplay:
         for change in changes:
             if self._is_ours(change) and self._ahead:
                 self._take_one(change)
-        if self._batch is not None and self._is_settling_due(self._batch.state):
-            self._settle(self._batch)
-        return self._told()
+        return self._end_line()
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
         """Count records that could not be read."""
@@ -133,11 +117,12 @@ class LogReplay:
             self._take_snapshots([point for point in self._ahead if point.until == position])
         if not self._ahead:
             return []
-        if self.state is None:
+        if self._batch is None:
             self._unreadable_before.append((records, reason))
             return []
         self._in_doubt = True
-        return count_unreadable(self.state, records, at=self.state.control.now, reason=reason)
+        self._batch.count_unreadable(records, at=self._batch.state.control.now, reason=reason)
+        return self._end_line()
 
     def drops(self, loose: LooseChange) -> bool:
         """Tell whether a change of the cluster says nothing: it is not newer, or another watcher's."""
@@ -146,17 +131,21 @@ class LogReplay:
 
     def finish(self) -> list[AnyEvent]:
         """End the log: take the snapshots that are left; return what was told last."""
-        if self._batch is not None:
-            if self._in_doubt:
-                self._settle_doubt(self._batch, is_next=False)
-            self._settle(self._batch)
-        events = self._told()
+        if self._batch is not None and self._in_doubt:
+            self._settle_doubt(self._batch, is_next=False)
+        events = self._end_line()
         self._take_snapshots(self._ahead)
         return events
 
-    def _told(self) -> list[AnyEvent]:
-        """Return what was told since the last time, one event per cause."""
-        events = [] if self._batch is None else self._batch.take()
+    def _end_line(self) -> list[AnyEvent]:
+        """Return what happened since the last line, one event per cause."""
+        batch = self._batch
+        if batch is None:
+            return []
+        # Nobody projects views here.
+        batch.state.changed.clear()
+        batch.state.removed.clear()
+        events = batch.finish()
         return coalesce(events) if events else events
 
     def _is_ours(self, change: LooseChange) -> bool:
@@ -185,14 +174,14 @@ class LogReplay:
         if batch is not None:
             log = batch.state.control.log
             if is_dropped(log, change):
-                replay(batch.state, change)  # it counts it
+                batch.apply(change)  # it counts it
                 return
             if self._in_doubt:
                 self._settle_doubt(batch, is_next=loose.has_place and _is_next(log, change))
         if self._passes_points(change):
             return
         batch = batch or self._begin(change)
-        batch.add(self._apply(batch.state, change))
+        self._apply(batch, change)
 
     def _settle_doubt(self, batch: EventBatch, *, is_next: bool) -> None:
         """End the doubt by a change that is `is_next` if what could not be read left no hole."""
@@ -226,27 +215,23 @@ class LogReplay:
             log.baseline = True
             _miss(batch, CUT, position=first.position)
         for records, reason in self._unreadable_before:
-            batch.add(count_unreadable(state, records, at=first.observed_at, reason=reason))
+            batch.count_unreadable(records, at=first.observed_at, reason=reason)
         return batch
 
-    def _apply(self, state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    def _apply(self, batch: EventBatch, change: ZnodeChange) -> None:
         self.applied += 1
-        self._unsettled += 1
+        state = batch.state
         log = state.control.log
-        try:
-            _, events = replay(state, change)
-        except Exception as error:  # noqa: BLE001  # a bug of ours must not end the replay: it is told
-            events = count_error(state, change, f"{type(error).__name__}: {error}")
-        if change.kind is ChangeKind.RESYNC_FINISHED and not log.baseline:
+        events, sample = batch.replay(change)
+        ends_resync = change.kind is ChangeKind.RESYNC_FINISHED
+        if ends_resync and not log.baseline:
             self._count_from_here(state, change)
-        if not self._cut:
-            return events
-        if log.resync is not None:
-            return [event for event in events if not _is_found(event)]
-        if change.kind is ChangeKind.RESYNC_FINISHED and log.incomplete_since is None:
+        if self._cut and log.resync is not None:
+            events = [event for event in events if not _is_found(event)]
+        elif self._cut and ends_resync and log.incomplete_since is None:
             self._cut = False
-            return [*events, _baseline(state, change)]
-        return events
+            events = [*events, _baseline(state, change)]
+        batch.add(events, sample)
 
     def _count_from_here(self, state: ClusterState, change: ZnodeChange) -> None:
         """Let counting start at a first resync that the fold would ask to be done again."""
@@ -254,20 +239,6 @@ class LogReplay:
         log.baseline = True
         log.incomplete_reason = UNPROVED
         znode_handlers.baseline(state, change)
-
-    def _is_settling_due(self, state: ClusterState) -> bool:
-        if self._unsettled < SETTLE_IN_FAILOVER_AFTER_CHANGES:
-            return False
-        in_failover = state.control.controller.failover is Failover.UNDER_WAY
-        return in_failover or self._unsettled >= SETTLE_AFTER_CHANGES
-
-    def _settle(self, batch: EventBatch) -> None:
-        self._unsettled = 0
-        state = batch.state
-        batch.add(finish_batch(state, at=state.control.now))
-        # Nobody projects views here.
-        state.changed.clear()
-        state.removed.clear()
 
 
 _JUST_BEFORE = Position(1, 0)

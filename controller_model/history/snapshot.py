@@ -139,7 +139,6 @@ _encoder = msgspec.json.Encoder()
 
 def snapshot(state: ClusterState) -> Snapshot:
     """Return what the state holds; settles its totals."""
-    state.settle()
     control = state.control
     generation, seq = control.log.position
     reason = _why_incomplete(control)

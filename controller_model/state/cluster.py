@@ -1,25 +1,27 @@
 """A cluster while changes are applied to it, and where its topics are kept.
 
-The rule: a topic is loaded when a change touches it; the totals never need the others.
+The rule: topics and partitions are frozen values, and only `ClusterState` puts another one in the
+place of one that is held. Whatever it puts, the totals move by new minus old in the same call: so
+there is nothing to open, to settle or to call in order, and totals can be read at any time. A topic
+is loaded when a change touches it; the totals never need the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, cast
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.state.contribution import NO_MIN_ISR, Contribution
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.incident_state import HealthSample
-from controller_model.state.topic_state import TopicState
+from controller_model.state.topic_state import PartitionRecord, TopicState
 
 
 class TopicStore(Protocol):
     """Where topics are kept; a dict in tests, Spark's state in the fold."""
 
     def get(self, name: str) -> TopicState | None:
-        """Return the topic, or None; the caller owns it until it puts it back."""
+        """Return the topic, or None."""
 
     def put(self, topic: TopicState) -> None:
         """Keep the topic."""
@@ -57,119 +59,132 @@ class MemoryTopicStore:
 class ClusterState:
     """A cluster while changes are applied: the control plane, and the topics at hand.
 
-    `touched` holds the topics that changed since the last `settle`. Before something changes that
-    is counted, its counts leave the totals, of a whole topic or of one partition's state alone;
-    `settle` counts the new ones. `changed` names the topics that changed since the last projection.
+    `changed` names the topics that changed since the last projection.
     """
 
     def __init__(self, control: ControlPlane, topics: TopicStore) -> None:
         self.control = control
         self.topics = topics
-        self.touched: dict[str, TopicState] = {}
         self.changed: set[str] = set()
         self.removed: dict[str, int] = {}
         """Topics that are gone since the last projection, and how many views each had."""
-        self.look: HealthSample | None = None
-        """What was counted at the last change, until the accounts have taken it."""
-        self._read: TopicState | None = None
-        """The topic that was read last; None once topics were put back."""
-        self._uncounted: dict[str, set[int] | None] = {}
-        """The partitions of touched topics whose states are off the totals; None: all of a topic."""
 
     def topic(self, name: str) -> TopicState | None:
-        """Return a topic for reading."""
-        touched = self.touched.get(name)
-        if touched is not None:
-            return touched
+        """Return a topic; None where nothing of it is held."""
+        return self.topics.get(name)
+
+    def put_topic(self, new: TopicState) -> None:
+        """Put a topic in the place of the one of its name; one that holds nothing is removed.
+
+        Figures that follow from topics move with it: totals, coordinators, topics and reassignments.
+        """
+        control, name = self.control, new.name
+        old = self.topics.get(name) or TopicState(name)
+        if not _is_counted_alike(old, new):
+            self._count_topic(old, -1)
+            self._count_topic(new, 1)
+        control.topics += (new.stat is not None) - (old.stat is not None)
+        if new.reassigning_since is None:
+            control.reassigning.pop(name, None)
+        else:
+            control.reassigning[name] = new.reassigning_since
+        self._keep(new)
+
+    def put_partition(self, name: str, partition: int, new: PartitionRecord | None) -> None:
+        """Put a partition in the place of the one that is held; None: nothing is held of it."""
         topic = self.topics.get(name)
-        # Whoever looks at a topic may change it next: it need not be read again.
-        self._read = topic
-        return topic
-
-    def hold(self, name: str) -> TopicState:
-        """Return a topic for changing what is not counted, new if need be."""
-        topic = self.touched.get(name)
         if topic is None:
-            read = self._read
-            topic = read if read is not None and read.name == name else self.topics.get(name)
-            self._uncounted[name] = set()
-            if topic is None:
-                topic = TopicState(name)
-                self._uncounted[name] = None
-            self.touched[name] = topic
-        return topic
+            topic = TopicState(name)
+        partitions = cast("dict[int, PartitionRecord]", topic.partitions)
+        old = partitions.get(partition)
+        if new is None:
+            partitions.pop(partition, None)
+        else:
+            partitions[partition] = new
+        self._move_partition(topic, partition, old, new)
+        self._keep(topic)
 
-    def touch(self, name: str) -> TopicState:
-        """Return a topic for changing, new if need be; its counts leave the totals."""
-        topic = self.hold(name)
-        off = self._uncounted[name]
-        if off is not None:
-            for partition in off:
-                self._count(topic, partition, 1, whole=False)
-            for partition in topic.partitions:
-                self._count(topic, partition, -1, whole=True)
-            self._uncounted[name] = None
-        return topic
-
-    def touch_state(self, name: str, partition: int) -> TopicState:
-        """Return a topic for changing the state of one partition, which leaves the totals."""
-        topic = self.hold(name)
-        off = self._uncounted[name]
-        if off is not None and partition not in off:
-            self._count(topic, partition, -1, whole=False)
-            off.add(partition)
-        return topic
-
-    def _count(self, topic: TopicState, partition: int, by: int, *, whole: bool) -> None:
-        """Count a partition, or its state alone, in or out; one without an assignment is none."""
-        record = topic.partitions.get(partition)
-        if record is None or record.replicas is None:
-            return
-        totals = self.control.totals
-        counted = (record.replicas, record.leader, record.isr)
-        added = topic.adding.get(partition, ())
-        min_isr = topic.min_isr or NO_MIN_ISR
-        deleting = topic.name in self.control.deleting
-        if not whole:
-            totals.count_state(by, counted, added=added, min_isr=min_isr, deleting=deleting)
-            return
-        removed = topic.removing.get(partition, ())
-        totals.count_partition(
-            by, counted, added=added, removed=removed, min_isr=min_isr, deleting=deleting
-        )
+    def set_deleting(self, name: str, since: int | None) -> None:
+        """Note since when a topic's deletion is requested; None: it is not."""
+        topic = self.topics.get(name)
+        if topic is not None:
+            self._count_topic(topic, -1)
+        if since is None:
+            self.control.deleting.pop(name, None)
+        else:
+            self.control.deleting[name] = since
+        if topic is not None:
+            self._count_topic(topic, 1)
+            self.changed.add(name)
 
     def count(self, topic: TopicState) -> Contribution:
         """Return a topic's numbers."""
-        return Contribution.of(
-            {
-                partition: (record.replicas, record.leader, record.isr)
-                for partition, record in topic.partitions.items()
-                if record.replicas is not None
-            },
-            adding=topic.adding,
-            removing=topic.removing,
-            min_isr=topic.min_isr,
+        counted = Contribution()
+        for partition, record in topic.partitions.items():
+            self._count_partition(counted, topic, partition, record, 1)
+        return counted
+
+    def _keep(self, topic: TopicState) -> None:
+        name = topic.name
+        self.changed.add(name)
+        if name in COORDINATOR_OF:
+            self._count_coordinators(topic)
+        if not topic.partitions and topic.stat is None and topic.config_stat is None:
+            self.topics.remove(name)
+            self.control.reassigning.pop(name, None)
+            # At least one: a batch that runs anew may make and end a topic that was shown before.
+            self.removed[name] = max(topic.chunks, self.removed.get(name, 1))
+        else:
+            self.topics.put(topic)
+
+    def _move_partition(
+        self,
+        topic: TopicState,
+        partition: int,
+        old: PartitionRecord | None,
+        new: PartitionRecord | None,
+    ) -> None:
+        """Move the totals by one partition of a topic: new minus old."""
+        if old is None or new is None or old.replicas != new.replicas or new.replicas is None:
+            for record, by in ((old, -1), (new, 1)):
+                if record is not None:
+                    self._count_partition(self.control.totals, topic, partition, record, by)
+            return
+        leader, isr = new.leader, new.isr
+        if leader == old.leader and isr == old.isr:
+            return
+        totals = self.control.totals
+        added = topic.adding.get(partition, ())
+        min_isr = topic.min_isr or NO_MIN_ISR
+        deleting = topic.name in self.control.deleting
+        before, after = (new.replicas, old.leader, old.isr), (new.replicas, leader, isr)
+        totals.count_state(-1, before, added=added, min_isr=min_isr, deleting=deleting)
+        totals.count_state(1, after, added=added, min_isr=min_isr, deleting=deleting)
+
+    def _count_topic(self, topic: TopicState, by: int) -> None:
+        totals = self.control.totals
+        for partition, record in topic.partitions.items():
+            self._count_partition(totals, topic, partition, record, by)
+
+    def _count_partition(
+        self,
+        totals: Contribution,
+        topic: TopicState,
+        partition: int,
+        record: PartitionRecord,
+        by: int,
+    ) -> None:
+        """Count a partition in or out; one without an assignment is none."""
+        if record.replicas is None:
+            return
+        totals.count_partition(
+            by,
+            (record.replicas, record.leader, record.isr),
+            added=topic.adding.get(partition, ()),
+            removed=topic.removing.get(partition, ()),
+            min_isr=topic.min_isr or NO_MIN_ISR,
             deleting=topic.name in self.control.deleting,
         )
-
-    def settle(self) -> None:
-        """Add what the touched topics count now to the totals, and put them into the store."""
-        for name, topic in self.touched.items():
-            self.changed.add(name)
-            if name in COORDINATOR_OF:
-                self._count_coordinators(topic)
-            off = self._uncounted[name]
-            for partition in topic.partitions if off is None else off:
-                self._count(topic, partition, 1, whole=off is None)
-            if topic.stat is None and topic.config_stat is None and not topic.partitions:
-                self.topics.remove(name)
-                # At least one: a batch that runs anew may make and end a topic that was told before.
-                self.removed[name] = max(topic.chunks, self.removed.get(name, 1))
-                continue
-            self.topics.put(topic)
-        self._read = None
-        self.touched.clear()
-        self._uncounted.clear()
 
     def _count_coordinators(self, topic: TopicState) -> None:
         if topic.partitions:
@@ -177,3 +192,13 @@ class ClusterState:
             self.control.coordinators[topic.name] = coordinated_by(leaders)
         else:
             self.control.coordinators.pop(topic.name, None)
+
+
+def _is_counted_alike(old: TopicState, new: TopicState) -> bool:
+    """Tell whether two values of a topic differ in nothing that is counted, as far as is quick to see."""
+    return (
+        new.partitions is old.partitions
+        and new.adding is old.adding
+        and new.removing is old.removing
+        and new.min_isr == old.min_isr
+    )

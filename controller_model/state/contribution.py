@@ -133,8 +133,14 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
         count, in_sync = len(replicas), len(isr)
         target = count - len(set(added) & set(replicas)) if added else count
         _move(self.shapes, new_tuple(Shape, (leader, count, target, in_sync, min_isr)), by)
+        members = self.members
         for broker in isr:
-            _move(self.members, new_tuple(Member, (broker, leader, count, in_sync, min_isr)), by)
+            # As `_move`, without a call for each.
+            member = new_tuple(Member, (broker, leader, count, in_sync, min_isr))
+            if moved := members.get(member, 0) + by:
+                members[member] = moved
+            else:
+                members.pop(member, None)
         if not replicas:
             return
         preferred = replicas[0]

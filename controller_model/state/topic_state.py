@@ -1,13 +1,19 @@
-"""What is held of a topic and its partitions: one packed value a topic."""
+"""What is held of a topic and its partitions: one packed value a topic.
+
+The rule: these are values. `ClusterState` alone puts another one in the place of one that is held, so
+that the totals always are the sum of what is held.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import msgspec
 
 from controller_model.state.znode_stat import ZnodeStat
 
 
-class PartitionRecord(msgspec.Struct, array_like=True, gc=False):
+class PartitionRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """One partition: its assignment and, once the controller wrote one, its state."""
 
     replicas: tuple[int, ...] | None = None
@@ -21,13 +27,13 @@ class PartitionRecord(msgspec.Struct, array_like=True, gc=False):
     stat: ZnodeStat | None = None
 
 
-class TopicState(msgspec.Struct, array_like=True, gc=False):
+class TopicState(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """One topic; the value under its name in the fold's state."""
 
     name: str
-    partitions: dict[int, PartitionRecord] = {}
-    adding: dict[int, tuple[int, ...]] = {}
-    removing: dict[int, tuple[int, ...]] = {}
+    partitions: Mapping[int, PartitionRecord] = {}
+    adding: Mapping[int, tuple[int, ...]] = {}
+    removing: Mapping[int, tuple[int, ...]] = {}
     topic_id: str | None = None
     min_isr: int | None = None
     reassigning_since: int | None = None

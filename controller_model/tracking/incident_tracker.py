@@ -51,22 +51,21 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Incident)
 
 
-def look(state: ClusterState) -> None:
-    """Count what is abnormal now, for `account`; not in a resync, which shows two times at once."""
+def take_sample(state: ClusterState) -> HealthSample | None:
+    """Count what is abnormal now, for `track`; None in a resync, which shows two times at once."""
     control = state.control
     log = control.log
     if not log.baseline:
-        return
+        return None
     if log.resync is not None:
         incidents = control.incidents
         if control.now - incidents.watched_at <= LATE_MS:
             incidents.watched_at = control.now
-        return
-    state.settle()
-    state.look = _count(control)
+        return None
+    return _sample(control)
 
 
-def _count(control: ControlPlane) -> HealthSample:
+def _sample(control: ControlPlane) -> HealthSample:
     counts = figures.counts(control)
     controller = control.controller
     is_vacant = controller.id == NO_CONTROLLER
@@ -97,11 +96,13 @@ def _unsure_since(control: ControlPlane) -> int | None:
     return min((since for since in troubles if since is not None), default=None)
 
 
-def account(state: ClusterState, events: Sequence[AnyEvent]) -> list[AnyEvent]:
-    """Take what replay has told, and then the look of the last change; tell what that opens or ends."""
+def track(
+    state: ClusterState, events: Sequence[AnyEvent], sample: HealthSample | None
+) -> list[AnyEvent]:
+    """Take events, and then the sample after the last change; return what that opens or ends."""
     incidents = state.control.incidents
     rules = RULES
-    told: list[AnyEvent] = []
+    reported: list[AnyEvent] = []
     for event in events:
         kind = type(event)
         rule = rules.get(kind)
@@ -109,14 +110,14 @@ def account(state: ClusterState, events: Sequence[AnyEvent]) -> list[AnyEvent]:
             incident = incidents.open
             if incident is None and opens(incidents, event):
                 incident = incidents.open = _begin(incidents, event)
-                told.append(_opened(incident, event))
+                reported.append(_opened(incident, event))
             if incident is not None:
                 _add(incidents, incident, rule, event)
         if kind in _TURNS:
             _turn(incidents, event)
-    if state.look is not None:
-        told += _take_look(state.control, state.look)
-    return told
+    if sample is not None:
+        reported += _take_in(state.control, sample)
+    return reported
 
 
 def summary(control: ControlPlane) -> IncidentsSummary:
@@ -164,7 +165,7 @@ def newest(control: ControlPlane) -> tuple[Incident, ...]:
     # The account itself moves at its looks only; what is shown is no older than the view.
     shown = msgspec.structs.replace(incidents.open)
     if control.log.resync is None:
-        _note(incidents, shown, _count(control))
+        _note(incidents, shown, _sample(control))
     else:
         shown.unsure_since = _unsure_since(control)
     shown.summary = sentence(shown)
@@ -223,7 +224,7 @@ def _opened(incident: Incident, event: AnyEvent) -> IncidentOpened:
     )
 
 
-def _take_look(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
+def _take_in(control: ControlPlane, seen: HealthSample) -> list[AnyEvent]:
     incidents = control.incidents
     unwatched = incidents.watched_at > 0 and seen.at - incidents.watched_at > LATE_MS
     incidents.sampled_at = incidents.watched_at = seen.at

@@ -63,7 +63,6 @@ def _move(state: ClusterState) -> None:
     control = state.control
     predictions, now = control.predictions, control.now
     before, predictions.at = predictions.at, now
-    state.settle()
     if not can_judge(control):
         predictions.known_since = predictions.owed_since = predictions.last_write_at = None
         predictions.reassignments = 0

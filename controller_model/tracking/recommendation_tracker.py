@@ -53,8 +53,10 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Grade)
 
 
-def account(state: ClusterState, events: Iterable[AnyEvent]) -> list[AnyEvent]:
-    """Take what replay has told, and then the look of the last change; tell what that makes due."""
+def track(
+    state: ClusterState, events: Iterable[AnyEvent], sample: HealthSample | None
+) -> list[AnyEvent]:
+    """Take events, and then the sample after the last change; return what that makes due."""
     recommendations = state.control.recommendations
     if (standing := recommendations.standing) is not None:
         for event in events:
@@ -64,10 +66,9 @@ def account(state: ClusterState, events: Iterable[AnyEvent]) -> list[AnyEvent]:
                 _take_move(recommendations, event.partitions, NO_LEADER, event.at)
             elif isinstance(event, TopicDeleted):
                 recommendations.gone += len(recommendations.watched.pop(event.topic, ()))
-    seen = state.look
-    if seen is None or not seen.is_sure:
+    if sample is None or not sample.is_sure:
         return []
-    return _take_look(state, seen)
+    return _take_in(state, sample)
 
 
 def summary(control: ControlPlane) -> RebalanceSummary:
@@ -128,7 +129,7 @@ def _take_move(
 _NONE: Mapping[int, Watched] = {}
 
 
-def _take_look(state: ClusterState, seen: HealthSample) -> list[AnyEvent]:
+def _take_in(state: ClusterState, seen: HealthSample) -> list[AnyEvent]:
     control = state.control
     recommendations = control.recommendations
     now = seen.at

@@ -41,7 +41,6 @@ class Seen(NamedTuple):
 
 def seen(fold: Fold) -> Seen:
     """Read all views of a cluster, as a new reader would."""
-    fold.state.settle()
     fold.sent.clear()
     fold.state.changed.update(fold.state.topics.names())
     views = fold.views().values()

@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-from controller_model.fold import control_records
+from controller_model.fold import control_records, event_batch
 from controller_model.fold import replay as replay_module
+from controller_model.fold.control_records import Reported
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.records.events import AnyEvent
@@ -24,7 +25,6 @@ from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import ZnodeStat
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.intake.view_store import ViewStore
-from streaming import processor
 from zk_source.watcher.generation_fencing import Generations
 from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
@@ -47,16 +47,16 @@ def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 def no_dedupe() -> AbstractContextManager[None]:
     """A change that was applied already is applied again."""
-    real = vars(processor)["replay"]
+    real = vars(event_batch)["replay"]
 
-    def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
+    def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         log = state.control.log
         if change.position <= log.position and change.watcher == log.watcher:
             log.position = Position(change.generation, change.seq - 1)
-        done: tuple[ClusterState, list[AnyEvent]] = real(state, change)
+        done: Reported = real(state, change)
         return done
 
-    return _patched(processor, "replay", replay)
+    return _patched(event_batch, "replay", replay)
 
 
 def stale_applied() -> AbstractContextManager[None]:
@@ -88,7 +88,7 @@ def delete_on_a_broken_resync() -> AbstractContextManager[None]:
     """A resync with a hole, or of another digest, deletes what it did not tell."""
     real = control_records._finish_resync
 
-    def finish(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
+    def finish(state: ClusterState, change: ZnodeChange) -> Reported:
         resync = state.control.log.resync
         if resync is not None:
             resync.whole = True
@@ -196,16 +196,16 @@ def tombstone_without_as_of() -> AbstractContextManager[None]:
 
 def counters_twice() -> AbstractContextManager[None]:
     """A change that is told again moves a counter again."""
-    real = vars(processor)["replay"]
+    real = vars(event_batch)["replay"]
 
-    def replay(state: ClusterState, change: ZnodeChange) -> tuple[ClusterState, list[AnyEvent]]:
+    def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         again = change.position <= state.control.log.position
         if again and classify(change.path).kind is ZnodeKind.PARTITION_STATE:
             state.control.isr_shrinks += 1
-        done: tuple[ClusterState, list[AnyEvent]] = real(state, change)
+        done: Reported = real(state, change)
         return done
 
-    return _patched(processor, "replay", replay)
+    return _patched(event_batch, "replay", replay)
 
 
 PLANTED: Mapping[str, Plant] = {

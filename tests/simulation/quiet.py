@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import project
-from controller_model.fold.replay import finish_batch, replay
+from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
 from controller_model.records.completeness import ReaderProgress, Status, assess
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane, new_cluster
-from controller_model.tracking.accounts import EventBatch
 from controller_model.znodes.znode_kinds import published_data
 from tests.simulation.edge import CLUSTER
 from tests.simulation.fold import Path
@@ -182,7 +182,6 @@ def fresh_views(world: World) -> dict[str, AnyView]:
         }
         feed(ChangeKind.SET, path=path, read_zxid=world.zk.zxid, **stat, **data_fields(data))
     feed(ChangeKind.RESYNC_FINISHED, resync=1, znodes=len(nodes), digest=digest)
-    finish_batch(state, at=world.clock.now)
     views = project(state, as_of=AsOf("l", 1, seq), folded_at=0, sent={})
     return {key: view for key, view in views if view is not None}
 
@@ -226,7 +225,7 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 control = new_cluster(CLUSTER, assumed=Assumed(), counters_since=since)
                 state = ClusterState(control, MemoryTopicStore())
                 events = EventBatch(state)
-            events.add(replay(state, change)[1])
+            events.apply(change)
             if base is None and state.control.log.baseline:
                 ledger = state.control.controller
                 # /controller was read, and its epoch not yet: one more is on its way.
@@ -237,8 +236,7 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
                 # Its epoch was read before the baseline, and it itself comes after: it counts.
                 base, awaited = (base[0], base[1] - 1), None
         if state is not None:
-            events.add(finish_batch(state, at=state.control.now))
-            events.take()
+            events.finish()
     return None if state is None else (state.control, base)
 
 

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bench.map_state import DictMapState
+from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import Sent, project
-from controller_model.fold.replay import finish_batch, replay
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import (
     ChangeKind,
@@ -35,11 +36,10 @@ from controller_model.records.events import (
 )
 from controller_model.records.views import AnyView, BrokerView, ClusterView, Counts
 from controller_model.state import figures
-from controller_model.state.cluster import ClusterState, MemoryTopicStore
+from controller_model.state.cluster import ClusterState, MemoryTopicStore, TopicStore
 from controller_model.state.control_plane import Assumed, new_cluster
-from controller_model.state.packed_topics import PackedTopicStore
 from controller_model.state.packing import pack_control, unpack_control
-from controller_model.tracking.accounts import EventBatch
+from streaming.state_codec import StateTopics
 
 TICK_MS = 10
 """Between two steps of a history, on all clocks."""
@@ -328,7 +328,8 @@ class Fold:
     """A fold of one cluster, and what it has told."""
 
     def __init__(self, *, packed: bool = False, min_isr: int = 1) -> None:
-        store = PackedTopicStore() if packed else MemoryTopicStore()
+        self._packed = DictMapState()
+        store: TopicStore = StateTopics(self._packed) if packed else MemoryTopicStore()
         control = new_cluster(
             "prod", assumed=Assumed(min_insync_replicas=min_isr), counters_since=1
         )
@@ -343,11 +344,12 @@ class Fold:
 
     def feed(self, changes: Iterable[ZnodeChange]) -> list[AnyEvent]:
         """Apply changes as one batch; return what happened, the accounts' own events apart."""
+        self._pack_topics()
         batch = EventBatch(self.state)
         for change in changes:
-            batch.add(replay(self.state, change)[1])
-        batch.add(finish_batch(self.state, at=self.state.control.now))
-        both = batch.take()
+            batch.apply(change)
+        assert batch.errors == 0, batch.finish()
+        both = batch.finish()
         self.accounts += [event for event in both if isinstance(event, OF_ACCOUNTS)]
         told: list[AnyEvent] = [e for e in both if not isinstance(e, OF_ACCOUNTS)]
         self.events += told
@@ -362,22 +364,28 @@ class Fold:
     def restart(self) -> None:
         """Pack everything and go on from the bytes, as after a restart from a checkpoint."""
         control = unpack_control(pack_control(self.state.control))
-        store = PackedTopicStore()
-        for name in self.state.topics.names():
-            topic = self.state.topics.get(name)
+        held, self._packed = self.state.topics, DictMapState()
+        store = StateTopics(self._packed)
+        for name in held.names():
+            topic = held.get(name)
             assert topic is not None
             store.put(topic)
         self.state = ClusterState(control, store)
+        self._pack_topics()
         self.sent = {}
+
+    def _pack_topics(self) -> None:
+        """Go on from topics as bytes, as each batch of the fold does, where they are kept so."""
+        if isinstance(self.state.topics, StateTopics):
+            self.state.topics.flush()
+            self.state.topics = StateTopics(self._packed)
 
     def counts(self) -> Counts:
         """Return the cluster's figures."""
-        self.state.settle()
         return figures.counts(self.state.control)
 
     def views(self, *, folded_at: int = 0) -> dict[str, AnyView]:
         """Return the views that changed, in order; the cluster's is the last."""
-        self.state.settle()
         place = AsOf("l", *self.state.control.log.position)
         projected = dict(project(self.state, as_of=place, folded_at=folded_at, sent=self.sent))
         self.forgotten = [key for key, view in projected.items() if view is None]
@@ -398,7 +406,6 @@ class Fold:
 
     def facts(self) -> dict[str, Any]:
         """Return what is true now, without counters, marks and clocks."""
-        self.state.settle()
         control = self.state.control
         topics = {
             name: (

@@ -92,7 +92,6 @@ class Watched:
 
 def facts(fold: Fold) -> tuple[list[PartitionFacts], ClusterFacts]:
     """Return the partitions and brokers of a cluster, as a new reader of its views sees them."""
-    fold.state.settle()
     fold.sent.clear()
     fold.state.changed.update(fold.state.topics.names())
     view = fold.cluster_view()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller_model.fold.event_batch import EventBatch
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.events import RecommendationGraded, RecommendationMade
 from controller_model.records.recommendations import (
@@ -20,9 +21,9 @@ from controller_model.records.recommendations import (
 from controller_model.records.views import RecommendationView
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed
+from controller_model.state.incident_state import HealthSample
 from controller_model.state.topic_state import TopicState
 from controller_model.tracking import incident_tracker, recommendation_tracker
-from controller_model.tracking.accounts import EventBatch
 from tests.support.histories import Fold, History, only, small_cluster
 
 BEAT_MS = 10_000
@@ -429,22 +430,23 @@ class BrokenTopics:
         raise self.error
 
 
-def broken(error: Exception, **options: tuple[type[BaseException], ...]) -> EventBatch:
-    """Return a batch at which a recommendation falls due over a store that fails."""
+def broken(
+    error: Exception, **options: tuple[type[BaseException], ...]
+) -> tuple[EventBatch, HealthSample | None]:
+    """Return a batch and a sample at which a recommendation falls due over a store that fails."""
     history, fold = begun()
     lead(history, 1, 3, 5)
     beat(history, fold, SETTLE_MS // BEAT_MS)
     state = ClusterState(fold.state.control, BrokenTopics(error))
     batch = EventBatch(state, **options)
     state.control.now += BEAT_MS
-    incident_tracker.look(state)  # as a heartbeat does
-    return batch
+    return batch, incident_tracker.take_sample(state)  # as a heartbeat does
 
 
 def test_a_mistake_of_ours_in_an_account_is_told_and_stops_nothing() -> None:
     """It is counted; what replay told goes out all the same."""
-    batch = broken(ValueError("no such thing"))
-    batch.add([])
+    batch, sample = broken(ValueError("no such thing"))
+    batch.add([], sample)
     (told,) = batch.take()
     assert "an error of the monitor's own in its accounts: ValueError" in str(told)
     assert batch.state.control.log.errors == 1
@@ -452,6 +454,6 @@ def test_a_mistake_of_ours_in_an_account_is_told_and_stops_nothing() -> None:
 
 def test_an_error_of_the_store_is_raised() -> None:
     """Spark runs such a batch again."""
-    batch = broken(OSError("gone"), fatal=(OSError,))
+    batch, sample = broken(OSError("gone"), fatal=(OSError,))
     with pytest.raises(OSError, match="gone"):
-        batch.add([])
+        batch.add([], sample)

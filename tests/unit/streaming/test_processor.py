@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.records.changes import ZnodeChange, encode_changes
@@ -368,7 +369,7 @@ def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.Mon
             raise KeyError("ours")
         return real(state, change)
 
-    monkeypatch.setattr(processor_module, "replay", broken)
+    monkeypatch.setattr(event_batch, "replay", broken)
     history.broker_gone(2)
     history.state("t", 0, leader=0, isr=[0, 1])
     bench.follow(history)

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from controller_model.handlers.brokers import TO_AND_FRO_MS
-from controller_model.handlers.znode_handlers import _DELETE, _SET, ONLY_REMEMBERED, unconfirmed
+from controller_model.handlers.znode_handlers import (
+    _DELETE,
+    _SET,
+    _SET_IN_TOPIC,
+    ONLY_REMEMBERED,
+    unconfirmed,
+)
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.event_records import coalesce
@@ -70,9 +76,10 @@ def is_told(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
 
 
 def test_every_published_kind_has_a_handler() -> None:
-    """The table is total; what only leaves its mark says why."""
-    assert set(_SET) == set(ZnodeKind) - {ZnodeKind.OTHER}
-    assert set(_DELETE) < set(_SET)
+    """The tables are total and share no kind; what only leaves its stat says why."""
+    assert set(_SET) | set(_SET_IN_TOPIC) == set(ZnodeKind) - {ZnodeKind.OTHER}
+    assert set(_SET).isdisjoint(_SET_IN_TOPIC)
+    assert set(_DELETE) < set(_SET) | set(_SET_IN_TOPIC)
     assert all(ONLY_REMEMBERED.values())
     assert set(ONLY_REMEMBERED) == {
         ZnodeKind.BROKER_SEQUENCE,

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller_model.fold import event_batch
 from controller_model.fold.replay import replay
-from controller_model.history import log_replay
 from controller_model.history.log_replay import CUT, END, UNPROVED, UNREADABLE, LogReplay, Point
 from controller_model.history.snapshot import Snapshot, encode_snapshot, snapshot
 from controller_model.kafka.ids import Position
@@ -421,55 +421,16 @@ def test_the_assumed_options_are_used() -> None:
     assert at_end(changes, assumed=assumed)[0].counts.at_min_isr == 1
 
 
-def test_totals_are_settled_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long log without elections does not keep every topic in hand."""
-    monkeypatch.setattr(log_replay, "SETTLE_AFTER_CHANGES", 4)
-    monkeypatch.setattr(log_replay, "SETTLE_IN_FAILOVER_AFTER_CHANGES", 2)
+def test_what_a_projection_would_need_is_let_go() -> None:
+    """Nobody projects views of a recording: the names of changed and removed topics do not pile up."""
     history = small_cluster()
     recording = LogReplay()
     recording.take(loose(history.changes))
-    assert recording.state is not None
-    assert (recording.state.touched, recording.state.changed, recording.state.removed) == (
-        {},
-        set(),
-        {},
-    )
-    for count, touched in ((1, 1), (2, 1), (3, 1), (4, 0)):
-        history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=count)
-        recording.take(loose(history.changes[-1:]))
-        assert len(recording.state.touched) == touched
-
-
-def test_in_failover_work_totals_are_settled_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its end may show in them only."""
-    monkeypatch.setattr(log_replay, "SETTLE_IN_FAILOVER_AFTER_CHANGES", 3)
-    history = small_cluster(t={0: (0, 1), 1: (0, 1)})
-    history.broker_gone(0)
-    history.elect(1)
-    recording = LogReplay()
-    recording.take(loose(history.changes))
-    assert recording.state is not None
-    for leader_epoch, touched in ((1, 1), (2, 1), (3, 0)):
-        history.state("t", 0, leader=1, isr=[1], leader_epoch=leader_epoch)
-        recording.take(loose(history.changes[-1:]))
-        assert len(recording.state.touched) == touched
-
-
-def test_settling_is_counted_from_the_first_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The eighth change of a log settles, where eight are the limit; topics that end are let go."""
-    monkeypatch.setattr(log_replay, "SETTLE_AFTER_CHANGES", 8)
-    monkeypatch.setattr(log_replay, "SETTLE_IN_FAILOVER_AFTER_CHANGES", 8)
-    history = small_cluster()
-    recording = LogReplay()
-    changes = loose(history.changes)
-    recording.take(changes[:7])
-    assert recording.state is not None
-    assert list(recording.state.touched) == ["t"]
-    recording.take(changes[7:8])
-    assert recording.state.touched == {}
+    before = len(history.changes)
     history.topic_gone("t")
-    recording.take(loose(history.changes[8:]))
-    recording.finish()
+    recording.take(loose(history.changes[before:]))
+    assert recording.state is not None
+    assert list(recording.state.topics.names()) == []
     assert (recording.state.changed, recording.state.removed) == (set(), {})
 
 
@@ -481,7 +442,7 @@ def test_an_error_of_ours_costs_one_change_and_is_told(monkeypatch: pytest.Monke
             raise ZeroDivisionError("a bug")
         return replay(state, change)
 
-    monkeypatch.setattr(log_replay, "replay", failing)
+    monkeypatch.setattr(event_batch, "replay", failing)
     history = small_cluster()
     told, events = at_end(loose(history.changes))
     reasons = [getattr(event, "reason", "") for event in events]

@@ -261,5 +261,5 @@ def test_an_event_of_no_incident_costs_nothing() -> None:
         partitions=(TopicPartition("t", 0),),
     )
     revision = fold.state.control.incidents.revision
-    assert incident_tracker.account(fold.state, [preferred]) == []
+    assert incident_tracker.track(fold.state, [preferred], None) == []
     assert fold.state.control.incidents.revision == revision

@@ -1,0 +1,100 @@
+"""One batch of changes: the events that they make, and what the trackers make of those.
+
+The rule: changes go in one after the other, and all that they report comes out in that order. A health
+sample is tracked right after the change that it was taken at: so incidents and recommendations are
+the same however the log is cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller_model.fold.control_records import Reported
+from controller_model.fold.replay import count_error, finish_failover, replay
+from controller_model.fold.replay import count_unreadable as count_unreadable_records
+from controller_model.records.changes import ZnodeChange
+from controller_model.records.events import Anomaly, AnyEvent
+from controller_model.state.cluster import ClusterState
+from controller_model.state.incident_state import HealthSample
+from controller_model.tracking import incident_tracker, recommendation_tracker
+
+
+class EventBatch:
+    """Applies changes to a cluster and collects their events.
+
+    Args:
+        state: The cluster, which the changes are applied to.
+        fatal: Errors of whoever holds the topics: they are raised. Any other error is a mistake of
+            ours, which is counted and reported, and must not stop the fold.
+    """
+
+    def __init__(self, state: ClusterState, *, fatal: tuple[type[BaseException], ...] = ()) -> None:
+        self.state = state
+        self.errors = 0
+        """Changes that met a mistake of ours."""
+        self._fatal = fatal
+        self._events: list[AnyEvent] = []
+        self._tracked = 0
+
+    def apply(self, change: ZnodeChange) -> None:
+        """Apply one change."""
+        self.add(*self.replay(change))
+
+    def replay(self, change: ZnodeChange) -> Reported:
+        """Apply one change and return what it reports, for a caller who adds only a part of it."""
+        try:
+            return replay(self.state, change)
+        except self._fatal:
+            raise
+        except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is reported
+            self.errors += 1
+            return count_error(self.state, change, _in_words(error)), None
+
+    def count_unreadable(self, records: int, *, at: int, reason: str) -> None:
+        """Count records of the log that could not be read, and report them."""
+        self.add(count_unreadable_records(self.state, records, at=at, reason=reason))
+
+    def add(self, events: Sequence[AnyEvent], sample: HealthSample | None = None) -> None:
+        """Add what was reported, and track it where a sample was taken."""
+        if events:
+            self._events += events
+        if sample is not None:
+            self._track(sample)
+
+    def take(self) -> list[AnyEvent]:
+        """Return the events since the last time, the trackers' own among them."""
+        self._track(None)
+        events, self._events = self._events, []
+        self._tracked = 0
+        return events
+
+    def finish(self) -> list[AnyEvent]:
+        """End the batch and return its events.
+
+        What only a batch's end shows is the end of a failover whose work went away without a write;
+        all else is reported by the change that shows it, so that no event depends on where a batch ends.
+        """
+        self.add(finish_failover(self.state))
+        return self.take()
+
+    def _track(self, sample: HealthSample | None) -> None:
+        news = self._events[self._tracked :]
+        for track in (incident_tracker.track, recommendation_tracker.track):
+            try:
+                self._events += track(self.state, news, sample)
+            except self._fatal:
+                raise
+            except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is reported
+                self._events.append(self._mistake(error))
+        self._tracked = len(self._events)
+
+    def _mistake(self, error: Exception) -> Anomaly:
+        log = self.state.control.log
+        log.errors += 1
+        log.anomalies += 1
+        reason = f"an error of the monitor's own in its accounts: {_in_words(error)}"
+        return Anomaly(at=self.state.control.now, position=log.position, path="", reason=reason)
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

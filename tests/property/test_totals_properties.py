@@ -1,0 +1,141 @@
+"""The totals are the sum of what is held, whatever is put, in whatever order, and whatever fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller_model.fold import replay as replay_module
+from controller_model.records.changes import ZnodeChange
+from controller_model.state.cluster import ClusterState, MemoryTopicStore
+from controller_model.state.contribution import Contribution
+from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.topic_state import PartitionRecord, TopicState
+from controller_model.state.znode_stat import ZnodeStat
+from tests.support.histories import Fold, small_cluster
+
+NAMES = st.sampled_from(("a", "b", "__consumer_offsets"))
+PARTITIONS = st.integers(0, 3)
+BROKERS = st.lists(st.integers(0, 3), unique=True, max_size=3).map(tuple)
+STATS = st.none() | st.builds(
+    ZnodeStat, mzxid=st.integers(1, 9), czxid=st.just(1), version=st.just(0), resync=st.just(0)
+)
+RECORDS = st.builds(
+    PartitionRecord,
+    replicas=st.none() | BROKERS,
+    leader=st.none() | st.integers(-2, 3),
+    isr=BROKERS,
+    stat=STATS,
+)
+MOVING = st.dictionaries(PARTITIONS, BROKERS, max_size=2)
+TOPICS = st.builds(
+    TopicState,
+    NAMES,
+    partitions=st.dictionaries(PARTITIONS, RECORDS, max_size=3),
+    adding=MOVING,
+    removing=MOVING,
+    min_isr=st.none() | st.integers(1, 3),
+    reassigning_since=st.none() | st.integers(1, 9),
+    stat=STATS,
+    config_stat=STATS,
+)
+Put = Callable[[ClusterState], object]
+
+
+def put_again(name: str, min_isr: int | None) -> Put:
+    """Return a put of a value that shares all its partitions with the one that is held."""
+
+    def put(state: ClusterState) -> None:
+        held = state.topic(name) or TopicState(name)
+        state.put_topic(msgspec.structs.replace(held, min_isr=min_isr))
+
+    return put
+
+
+PUTS = st.one_of(
+    st.builds(lambda topic: lambda state: state.put_topic(topic), TOPICS),
+    st.builds(
+        lambda name, partition, record: lambda state: state.put_partition(name, partition, record),
+        NAMES,
+        PARTITIONS,
+        st.none() | RECORDS,
+    ),
+    st.builds(
+        lambda name, since: lambda state: state.set_deleting(name, since),
+        NAMES,
+        st.none() | st.integers(1, 9),
+    ),
+    st.builds(put_again, NAMES, st.none() | st.integers(1, 3)),
+)
+
+
+def from_scratch(state: ClusterState) -> Contribution:
+    """Count what is held."""
+    totals = Contribution()
+    for name in state.topics.names():
+        topic = state.topic(name)
+        assert topic is not None
+        totals.add(state.count(topic))
+    return totals
+
+
+@given(st.lists(PUTS, max_size=12))
+def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
+    """After each call, not only at an end of anything, totals and what follows from them are right."""
+    control = new_cluster("prod", assumed=Assumed(), counters_since=0)
+    state = ClusterState(control, MemoryTopicStore())
+    for put in puts:
+        put(state)
+        assert control.totals == from_scratch(state)
+        topics = [topic for name in state.topics.names() if (topic := state.topic(name))]
+        assert control.topics == sum(topic.stat is not None for topic in topics)
+        moving = {t.name: t.reassigning_since for t in topics if t.reassigning_since is not None}
+        assert control.reassigning == moving
+
+
+@given(st.sampled_from(range(40)), st.integers(1, 4))
+def test_a_change_that_fails_half_way_keeps_the_totals(failing: int, every: int) -> None:
+    """Whichever change meets a mistake of ours, and wherever in it, the totals are those of what is held."""
+    history = small_cluster(t={0: (0, 1), 1: (1, 2)})
+    history.broker_gone(1)
+    for partition in (0, 1):
+        history.state("t", partition, leader=2 * partition, isr=[2 * partition], leader_epoch=1)
+    history.set("/admin/delete_topics/t", b"")
+    history.topic_gone("t")
+    fold = Fold()
+    kept = vars(replay_module)["keep"]
+    left = [failing]
+
+    def keep(*args: object) -> None:
+        left[0] -= 1
+        if left[0] % every == 0:
+            raise ZeroDivisionError
+        kept(*args)
+
+    def apply(change: ZnodeChange) -> None:
+        with suppress(ZeroDivisionError):
+            replay_module.replay(fold.state, change)
+
+    replay_module.__dict__["keep"] = keep
+    try:
+        for change in history.changes:
+            apply(change)
+            assert fold.state.control.totals == from_scratch(fold.state)
+    finally:
+        replay_module.__dict__["keep"] = kept
+
+
+def test_what_is_held_cannot_be_changed_in_place() -> None:
+    """A topic and a partition are values: only a put moves them, and the totals with them."""
+    fold = Fold()
+    fold.follow(small_cluster())
+    topic = fold.state.topic("t")
+    assert topic is not None
+    for value, field in ((topic, "min_isr"), (topic.partitions[0], "leader")):
+        with suppress(AttributeError):
+            setattr(value, field, 7)
+            raise AssertionError(field)
