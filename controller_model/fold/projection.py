@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -159,8 +159,7 @@ def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[T
     starts = range(0, max(1, len(assigned)), PARTITIONS_PER_TOPIC_VIEW)
     parts = [assigned[start : start + PARTITIONS_PER_TOPIC_VIEW] for start in starts]
     for chunk, partitions in enumerate(parts):
-        records = [topic.partitions[partition] for partition in partitions]
-        stated = [record.leader is not None for record in records]
+        columns = _Columns.of([topic.partitions[partition] for partition in partitions])
         yield TopicView(
             v=VERSION,
             cluster=control.cluster,
@@ -173,16 +172,43 @@ def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[T
             min_isr=topic.min_isr,
             unclean=topic.unclean,
             partitions=tuple(partitions),
-            replicas=tuple(record.replicas or () for record in records),
             adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
             removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
-            leader=tuple(record.leader for record in records),
-            isr=tuple(r.isr if has else None for r, has in zip(records, stated, strict=True)),
-            leader_epoch=_where(stated, [record.leader_epoch for record in records]),
-            controller_epoch=_where(stated, [record.controller_epoch for record in records]),
-            partition_epoch=tuple(partition_epoch(record) for record in records),
-            leader_recovery_state=_where(stated, [r.leader_recovery_state for r in records]),
+            **columns._asdict(),
         )
+
+
+class _Columns(NamedTuple):
+    """What partitions say, column by column; None where a partition has no state."""
+
+    replicas: tuple[tuple[int, ...], ...]
+    leader: tuple[int | None, ...]
+    isr: tuple[tuple[int, ...] | None, ...]
+    leader_epoch: tuple[int | None, ...]
+    controller_epoch: tuple[int | None, ...]
+    partition_epoch: tuple[int | None, ...]
+    leader_recovery_state: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, records: list[PartitionRecord]) -> _Columns:
+        """Turn rows into columns."""
+        return cls(*zip(*map(_row, records), strict=True)) if records else cls(*[()] * 7)
+
+
+def _row(record: PartitionRecord) -> tuple[Any, ...]:
+    """Return what one partition says, in the order of `_Columns`."""
+    replicas, epoch = record.replicas or (), partition_epoch(record)
+    if record.leader is None:
+        return replicas, None, None, None, None, epoch, None
+    return (
+        replicas,
+        record.leader,
+        record.isr,
+        record.leader_epoch,
+        record.controller_epoch,
+        epoch,
+        record.leader_recovery_state,
+    )
 
 
 def partition_epoch(record: PartitionRecord) -> int | None:
@@ -190,10 +216,6 @@ def partition_epoch(record: PartitionRecord) -> int | None:
     if record.stat is None or record.stat.value_version == UNKNOWN_VERSION:
         return None
     return record.stat.value_version
-
-
-def _where(stated: list[bool], values: list[int]) -> tuple[int | None, ...]:
-    return tuple(value if has else None for has, value in zip(stated, values, strict=True))
 
 
 def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:

@@ -7,6 +7,8 @@ the controller did before, and called so.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from controller_model.handlers import controller
 from controller_model.handlers.broker_inference import is_drained
 from controller_model.records.changes import ChangeKind, ZnodeChange, differ
@@ -39,48 +41,84 @@ def set_broker(
     registration = decode_broker(payload)
     broker = int(znode.name)
     record = state.control.brokers.setdefault(broker, BrokerRecord())
+    move = _Move(
+        before=_text(record.host, record.port),
+        after=_text(*_address(registration)),
+        former=record.former_address,
+        last_sign=record.since,
+    )
+    if record.live and not differ(record.epoch, change.czxid):
+        _take_registration(record, registration, move)
+        record.epoch = change.czxid if record.epoch is None else record.epoch
+        return []
     events: list[AnyEvent] = []
-    new_registration = not record.live or differ(record.epoch, change.czxid)
-    if record.live and new_registration:
+    if record.live:
         events += _end(state, broker, record, change, BrokerEnd.BOUNCED)
         controller.holder_died(state, broker, change)
-    before = _text(record.host, record.port)
-    former, last_sign = record.former_address, record.since
+    _take_registration(record, registration, move)
+    _begin_incarnation(record, change)
+    controller.holder_registered(state, broker, record.epoch)
+    if not state.control.log.baseline:
+        return events
+    events += controller.recount_due(state, change)
+    events.append(_started(broker, record, move, change))
+    if move.is_to_and_fro(change):
+        state.control.log.anomalies += 1
+        events.append(_to_and_fro(change, broker, move.before, move.after))
+    return events
+
+
+class _Move(NamedTuple):
+    """From where to where a registration moves a broker; None: no address is known."""
+
+    before: str | None
+    after: str | None
+    former: str | None
+    """Where it was before that."""
+    last_sign: int | None
+    """When its registration began or ended last."""
+
+    @property
+    def moved_from(self) -> str | None:
+        """The address that it has left, if it has."""
+        return None if self.before == self.after else self.before
+
+    def is_to_and_fro(self, change: ZnodeChange) -> bool:
+        """Tell whether the broker is back where it was, sooner than a machine is moved."""
+        soon = (change.ctime or 0) - (self.last_sign or 0) < TO_AND_FRO_MS
+        return self.before != self.after and self.former == self.after and soon
+
+
+def _take_registration(record: BrokerRecord, registration: BrokerZnode, move: _Move) -> None:
+    """Note what a registration says."""
     record.host, record.port = _address(registration)
     record.rack = registration.rack
     record.endpoints, record.features = registration.endpoints, registration.features
     record.live = True
-    address = _text(record.host, record.port)
-    if before not in {None, address}:
-        record.former_address = before
-    if not new_registration:
-        record.epoch = change.czxid if record.epoch is None else record.epoch
-        return events
+    if move.moved_from is not None:
+        record.former_address = move.moved_from
+
+
+def _begin_incarnation(record: BrokerRecord, change: ZnodeChange) -> None:
+    """Count a new registration; what was known of the one before ends with that."""
     # Without a czxid it is another one than before by the end that was seen.
     record.registrations += change.czxid is None or record.epoch != change.czxid
     record.epoch = change.czxid
     record.since = change.ctime
     record.drained = 0
     record.log_dir_failed = False
-    controller.holder_registered(state, broker, record.epoch)
-    if not state.control.log.baseline:
-        return events
-    events += controller.recount_due(state, change)
-    started = BrokerStarted(
+
+
+def _started(broker: int, record: BrokerRecord, move: _Move, change: ZnodeChange) -> BrokerStarted:
+    return BrokerStarted(
         **where(change),
         broker=broker,
         epoch=record.epoch,
         host=record.host,
         port=record.port,
         rack=record.rack,
-        moved_from=None if before == address else before,
+        moved_from=move.moved_from,
     )
-    events.append(started)
-    soon = (change.ctime or 0) - (last_sign or 0) < TO_AND_FRO_MS
-    if before != address and former == address and soon:
-        state.control.log.anomalies += 1
-        events.append(_to_and_fro(change, broker, before, address))
-    return events
 
 
 def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:

@@ -43,35 +43,22 @@ def set_controller(
     holder = decode_controller(payload)
     controller = state.control.controller
     was_migrating = controller.migrating
-    controller.migrating = holder.kraft_controller_epoch is not None and (
-        holder.kraft_controller_epoch >= 0
-    )
+    controller.migrating = _is_migrating(holder)
     if _is_known(controller, holder, change):
         return []
     if not state.control.log.baseline:
         _hold(state, change, holder)
         return []
-    told = _tell(controller)
-    vacancy_ms = _close_vacancy(state, change)
+    events = _report_pending(controller)
     before = controller.id if controller.id != NO_CONTROLLER else controller.last_id
     if controller.migrating and controller.epoch_zxid == change.czxid:
         _skip_epochs(controller)
-    controller.seen += 1
-    controller.id_changes += before not in {NO_CONTROLLER, holder.brokerid}
-    # Where the end was not seen by itself, the end of the holder's registration may be read yet.
-    unsure = controller.id != NO_CONTROLLER or state.control.log.resync is not None
-    cause = ElectionCause.MIGRATION
-    if controller.migrating is was_migrating:
-        cause = _cause(state, before, change, unsure=unsure)
-    controller.unresolved_holder = (
-        before if unsure and cause is ElectionCause.UNKNOWN else NO_CONTROLLER
-    )
+    vacancy_ms = _close_vacancy(state, change)
+    changed_hands = controller.migrating is not was_migrating
+    cause = _resolve_cause(state, before, change, changed_hands=changed_hands)
     controller.last_id = before
     _hold(state, change, holder)
-    controller.elections_awaiting_epoch = (
-        controller.elections_awaiting_epoch + 1 if _epoch_is_behind(controller) else 0
-    )
-    controller.pending_election_after = controller.epoch
+    _begin_election(controller, before)
     controller.pending_election = ControllerElected(
         at=change.observed_at,
         position=change.position,
@@ -86,16 +73,44 @@ def set_controller(
     )
     _begin_failover(state, change)
     _count(controller)
-    return told + _tell_if_epoch_is_read(controller)
+    return events + _report_if_epoch_is_read(controller)
+
+
+def _is_migrating(holder: ControllerZnode) -> bool:
+    return holder.kraft_controller_epoch is not None and holder.kraft_controller_epoch >= 0
+
+
+def _resolve_cause(
+    state: ClusterState, before: int, change: ZnodeChange, *, changed_hands: bool
+) -> ElectionCause:
+    """Return why there was an election, and note whether the former holder's end may tell yet."""
+    controller = state.control.controller
+    # Where the end was not seen by itself, the end of the holder's registration may be read yet.
+    unsure = controller.id != NO_CONTROLLER or state.control.log.resync is not None
+    cause = ElectionCause.MIGRATION
+    if not changed_hands:
+        cause = _cause(state, before, change, unsure=unsure)
+    is_open = unsure and cause is ElectionCause.UNKNOWN
+    controller.unresolved_holder = before if is_open else NO_CONTROLLER
+    return cause
+
+
+def _begin_election(controller: ControllerState, before: int) -> None:
+    """Count a creation of /controller, of which the epoch may be read later."""
+    controller.seen += 1
+    controller.id_changes += before not in {NO_CONTROLLER, controller.id}
+    awaiting = controller.elections_awaiting_epoch + 1 if _epoch_is_behind(controller) else 0
+    controller.elections_awaiting_epoch = awaiting
+    controller.pending_election_after = controller.epoch
 
 
 def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
     """Take the end of /controller."""
     controller = state.control.controller
-    told = _tell(controller)
+    events = _report_pending(controller)
     gone = controller.id
     if gone == NO_CONTROLLER:
-        return told  # its last value was unreadable: it stays vacant for us
+        return events  # its last value was unreadable: it stays vacant for us
     controller.last_id = gone
     controller.id = NO_CONTROLLER
     controller.czxid = None
@@ -103,7 +118,7 @@ def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> l
     controller.timestamp = None
     controller.failover = Failover.UNKNOWN
     if not state.control.log.baseline:
-        return told
+        return events
     controller.vacant_since = change.observed_at
     if change.kind is ChangeKind.DELETED and state.control.log.resync is None:
         controller.held_until = change.observed_at  # else it may have gone at any time since then
@@ -112,7 +127,7 @@ def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> l
         from_broker=gone,
         epoch=controller.epoch,
     )
-    return [*told, vacated]
+    return [*events, vacated]
 
 
 def set_epoch(
@@ -135,9 +150,9 @@ def set_epoch(
         _count_from(controller, epoch)
     elif epoch > before + 1 and not both_read:
         # Elections in a row, or KRaft taking over: the value of /controller will tell which.
-        return _tell_if_epoch_is_read(controller)
+        return _report_if_epoch_is_read(controller)
     _count(controller)
-    return _tell_if_epoch_is_read(controller)
+    return _report_if_epoch_is_read(controller)
 
 
 def baseline(state: ClusterState, change: ZnodeChange) -> None:
@@ -169,7 +184,7 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
         controller.pending_election is not None
         and change.observed_at - controller.pending_election.at > ELECTION_PENDING_AT_MOST_MS
     )
-    return _tell(controller) if late else []
+    return _report_pending(controller) if late else []
 
 
 def account(controller: ControllerState) -> tuple[int, int]:
@@ -344,16 +359,23 @@ def _begin_failover(state: ClusterState, change: ZnodeChange) -> None:
 
 
 def _count(controller: ControllerState) -> None:
-    by_epoch = 0
-    if controller.epoch is not None and controller.base_epoch is not None:
-        by_epoch = controller.epoch - controller.base_epoch + controller.elections_awaiting_epoch
+    """Count elections up to what is known now; missed ones once both znodes of the last are read."""
+    by_epoch = _elections_by_epoch(controller)
     counted = controller.base_elections + max(by_epoch, controller.seen)
     controller.elections = max(controller.elections, counted)
-    if controller.czxid is not None and controller.czxid == controller.epoch_zxid:
-        if controller.base_epoch is not None and controller.seen > by_epoch:
-            # Counting began between the two reads of an election: from here on they agree.
-            controller.base_epoch -= controller.seen - by_epoch
-        _count_missed(controller)
+    if controller.czxid is None or controller.czxid != controller.epoch_zxid:
+        return
+    if controller.base_epoch is not None:
+        # Counting may have begun between the two reads of an election: from here on they agree.
+        controller.base_epoch -= max(0, controller.seen - by_epoch)
+    _count_missed(controller)
+
+
+def _elections_by_epoch(controller: ControllerState) -> int:
+    """Return how many elections the epoch tells of since counting started."""
+    if controller.epoch is None or controller.base_epoch is None:
+        return 0
+    return controller.epoch - controller.base_epoch + controller.elections_awaiting_epoch
 
 
 def _count_from(controller: ControllerState, epoch: int) -> None:
@@ -381,10 +403,10 @@ def _epoch_is_behind(controller: ControllerState) -> bool:
     return controller.czxid is not None and 0 < controller.epoch_zxid < controller.czxid
 
 
-def _tell_if_epoch_is_read(controller: ControllerState) -> list[AnyEvent]:
+def _report_if_epoch_is_read(controller: ControllerState) -> list[AnyEvent]:
     pending_election = controller.pending_election
     return (
-        _tell(controller)
+        _report_pending(controller)
         if pending_election is not None and _is_read(controller, pending_election)
         else []
     )
@@ -394,7 +416,7 @@ def _is_read(controller: ControllerState, pending_election: ControllerElected) -
     return pending_election.zxid is not None and controller.epoch_zxid >= pending_election.zxid
 
 
-def _tell(controller: ControllerState) -> list[AnyEvent]:
+def _report_pending(controller: ControllerState) -> list[AnyEvent]:
     pending_election, controller.pending_election = controller.pending_election, None
     if pending_election is None:
         return []
