@@ -27,7 +27,7 @@ class FailureKind(enum.Enum):
     """Try again, and give up when it comes back."""
 
 
-class Failure(NamedTuple):
+class QueryFailure(NamedTuple):
     """A failed query's kind and cause."""
 
     kind: FailureKind
@@ -82,7 +82,7 @@ _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception): .+)$", re.MULTILINE)
 
 
-def describe(text: str) -> Failure:
+def describe(text: str) -> QueryFailure:
     r"""Return the kind and the one line of a query's exception.
 
     >>> describe("x\nCaused by: java.io.IOException: No space left on device\n\tat y").line
@@ -91,8 +91,8 @@ def describe(text: str) -> Failure:
     for kind, signs in _SIGNS:
         found = next((sign for sign in signs if sign in text), None)
         if found is not None:
-            return Failure(kind, found if kind is FailureKind.DISK else _line(text))
-    return Failure(FailureKind.OTHER, _line(text))
+            return QueryFailure(kind, found if kind is FailureKind.DISK else _line(text))
+    return QueryFailure(FailureKind.OTHER, _line(text))
 
 
 def _line(text: str) -> str:

@@ -34,7 +34,7 @@ from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
 from streaming.cycles import look_for_cycles_rarely
 from streaming.schemas import CONTROL, OUTPUT, TOPIC, TOPIC_KEY
-from streaming.state_codec import Held, StateTopics, read_control, write_control
+from streaming.state_codec import StateTopics, StoredCluster, read_control, write_control
 
 _Output = Row(*OUTPUT.names)
 
@@ -53,7 +53,7 @@ class Unreadable(NamedTuple):
 
 
 @dataclass
-class Tally:
+class BatchCounts:
     """What a batch did, for our own metrics."""
 
     changes: int = 0
@@ -64,8 +64,8 @@ class Tally:
 
     def row(self) -> Row:
         """Return the row that never reaches the sink."""
-        counts = (self.changes, self.unreadable, self.unattributed, self.errors)
-        return _Output(None, None, None, None, *counts, self.newest_ms)
+        figures = (self.changes, self.unreadable, self.unattributed, self.errors)
+        return _Output(None, None, None, None, *figures, self.newest_ms)
 
 
 @dataclass
@@ -114,7 +114,7 @@ class FoldProcessor(StatefulProcessor):
         """Fold a cluster's rows; yield its events, its views, and what was counted."""
         cluster = key[0]
         ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
-        tally = Tally(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
+        counts = BatchCounts(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
         held = self._held()
         items = (
             list(_read(cluster, ordered, self._parameters.partitions)) if _is_name(cluster) else []
@@ -122,53 +122,59 @@ class FoldProcessor(StatefulProcessor):
         if held is None:
             held = self._found(cluster, items)
         if held is None:
-            tally.unattributed = len(ordered)
+            counts.unattributed = len(ordered)
         else:
-            yield from self._fold(cluster, held, items, tally)
-        yield tally.row()
+            yield from self._fold(cluster, held, items, counts)
+        yield counts.row()
 
-    def _held(self) -> Held | None:
+    def _held(self) -> StoredCluster | None:
         held = read_control(self._control, self._parameters.lineage)
         if held is not None:
             held.control.assumed = self._parameters.assumed
         return held
 
-    def _found(self, cluster: str, items: Iterable[ZnodeChange | Unreadable]) -> Held | None:
+    def _found(
+        self, cluster: str, items: Iterable[ZnodeChange | Unreadable]
+    ) -> StoredCluster | None:
         """Return a new cluster; None where not one record can be read: garbage makes none."""
         first = next((item for item in items if isinstance(item, ZnodeChange)), None)
         if first is None:
             return None
-        return Held(
+        return StoredCluster(
             new_cluster(cluster, assumed=self._parameters.assumed, counters_since=first.observed_at)
         )
 
     def _fold(
-        self, cluster: str, held: Held, items: Iterable[ZnodeChange | Unreadable], tally: Tally
+        self,
+        cluster: str,
+        held: StoredCluster,
+        items: Iterable[ZnodeChange | Unreadable],
+        counts: BatchCounts,
     ) -> Iterator[Row]:
         parameters = self._parameters
         topics = StateTopics(self._topics)
         state = ClusterState(held.control, topics)
         partition = partition_of(cluster, parameters.partitions)
-        happened = _replay_all(state, items, tally)
+        happened = _replay_all(state, items, counts)
         records = number(cluster, parameters.lineage, coalesce(happened), after=held.last_event)
         sent = self._sent_before(cluster, held.folds)
         position = state.control.log.position
         as_of = AsOf(parameters.lineage, position.generation, position.seq)
         changed = project(state, as_of=as_of, folded_at=self._clock(), sent=sent.checksums)
-        told = ((parameters.events_topic, cluster, encode_event(record)) for record in records)
+        published = ((parameters.events_topic, cluster, encode_event(record)) for record in records)
         shown = (
             (parameters.views_topic, key, None if view is None else encode_view(view))
             for key, view in changed
         )
-        for topic, key, value in itertools.chain(told, shown):
+        for topic, key, value in itertools.chain(published, shown):
             if value is not None and len(value) > MAX_CHANGE_BYTES:
                 # The sink would refuse it, and the query would end with it at each start.
-                tally.errors += 1
+                counts.errors += 1
                 continue
             yield _Output(topic, partition, key, value, 0, 0, 0, 0, None)
         topics.flush()
         last = records[-1].id if records else held.last_event
-        write_control(self._control, Held(state.control, held.folds + 1, last))
+        write_control(self._control, StoredCluster(state.control, held.folds + 1, last))
         sent.folds = held.folds + 1
 
     def _sent_before(self, cluster: str, folds: int) -> _Sent:
@@ -213,15 +219,15 @@ def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[ZnodeC
 
 
 def _replay_all(
-    state: ClusterState, items: Iterable[ZnodeChange | Unreadable], tally: Tally
+    state: ClusterState, items: Iterable[ZnodeChange | Unreadable], counts: BatchCounts
 ) -> list[AnyEvent]:
     batch = EventBatch(state, fatal=_FATAL)
     for item in items:
         if isinstance(item, Unreadable):
-            tally.unreadable += item.records
+            counts.unreadable += item.records
             batch.count_unreadable(item.records, at=item.at, reason=item.reason)
         else:
-            tally.changes += 1
+            counts.changes += 1
             batch.apply(item)
-    tally.errors += batch.errors
+    counts.errors += batch.errors
     return batch.finish()

@@ -1,4 +1,4 @@
-"""What Spark tells of its batches, as values.
+"""What Spark reports of its batches, as values.
 
 The rule: every figure may be absent; Spark's JSON changes between releases and an idle query tells
 less than a busy one.
@@ -36,10 +36,10 @@ class BatchReport:
     state_commit_ms: int = 0
 
 
-def read_progress(progress: Mapping[str, Any], tally: str) -> BatchReport:
-    """Return the report of one progress object; `tally` names the query's own observations."""
+def read_progress(progress: Mapping[str, Any], name: str) -> BatchReport:
+    """Return the report of one progress object; `name` is of the query's own observations."""
     durations = progress.get("durationMs") or {}
-    observed = _fields((progress.get("observedMetrics") or {}).get(tally))
+    observed = _fields((progress.get("observedMetrics") or {}).get(name))
     sources = progress.get("sources") or []
     operators = progress.get("stateOperators") or []
     newest = observed.get("newest_ms")

@@ -21,7 +21,7 @@ from streaming.lineage import Lineage
 from streaming.processor import FoldParameters, FoldProcessor
 from streaming.schemas import INPUT_COLUMNS, OUTPUT
 
-TALLY = "fold"
+BATCH_COUNTS = "fold"
 """The name of what the query observes of itself, in Spark's progress."""
 
 FETCH_WAIT_MS = 5
@@ -112,10 +112,10 @@ def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) ->
 
 
 def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:
-    """Return the records for the sink; what was counted on the way is observed as TALLY."""
+    """Return the records for the sink; what was counted on the way is observed as BATCH_COUNTS."""
     rows = records.groupBy("cluster").transformWithState(processor, OUTPUT, "update", "None")
     counts = [
         F.sum(name).alias(name) for name in ("changes", "unreadable", "unattributed", "errors")
     ]
-    observed = rows.observe(TALLY, *counts, F.max("newest_ms").alias("newest_ms"))
+    observed = rows.observe(BATCH_COUNTS, *counts, F.max("newest_ms").alias("newest_ms"))
     return observed.where(F.col("topic").isNotNull()).select("topic", "partition", "key", "value")

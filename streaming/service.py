@@ -34,12 +34,12 @@ from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, ensure_topics
 from streaming import failures
 from streaming.config import StreamSettings
-from streaming.failures import Failure, FailureKind
+from streaming.failures import FailureKind, QueryFailure
 from streaming.lineage import Lineage, Lineages, topics_changed
 from streaming.metrics import FoldMetrics
 from streaming.progress import read_progress
 from streaming.published_lineage import published_lineage
-from streaming.query import TALLY, failure_text, start_query
+from streaming.query import BATCH_COUNTS, failure_text, start_query
 from streaming.session import Session
 from streaming.truncated_log import truncated_log
 from streaming.workspace import Workspace, disk_problem
@@ -121,12 +121,12 @@ class _Fold:
                 return None
             raise
 
-    def _run_query(self, topics: EnsuredTopics) -> Failure | None:
+    def _run_query(self, topics: EnsuredTopics) -> QueryFailure | None:
         """Run one query to its end; return why it failed, None when it should go on or stop."""
         try:
             lineage = self._lineage(topics)
         except TopicReadError as error:
-            return Failure(FailureKind.KAFKA, error.reason)
+            return QueryFailure(FailureKind.KAFKA, error.reason)
         query: StreamingQuery | None = None
         try:
             spark = self._spark()
@@ -152,7 +152,9 @@ class _Fold:
         except (Py4JError, OSError) as error:
             if self._session is not None and self._session.alive:
                 return failures.describe(str(error))
-            return Failure(FailureKind.OTHER, f"Spark's JVM ended; see {self._workspace.spark_log}")
+            return QueryFailure(
+                FailureKind.OTHER, f"Spark's JVM ended; see {self._workspace.spark_log}"
+            )
         finally:
             self._metrics.up.set(0)
             self._end(query)
@@ -184,7 +186,9 @@ class _Fold:
             self._session = Session(self._settings, self._workspace, self._java)
         return self._session.spark
 
-    def _follow(self, query: StreamingQuery, lineage: Lineage, probe: TopicProbe) -> Failure | None:
+    def _follow(
+        self, query: StreamingQuery, lineage: Lineage, probe: TopicProbe
+    ) -> QueryFailure | None:
         """Watch a running query; return why it failed, None when it is to be ended."""
         self._batch = -1
         while not self._stop.wait(POLL_S):
@@ -192,7 +196,7 @@ class _Fold:
             self._count(query, lineage)
             probe.thread.check()
             answer = probe.answer
-            self._tell_away(probe.failure)
+            self._log_away(probe.failure)
             self._metrics.measure_lag(_log_end(probe))
             if not active:
                 return failures.describe(failure_text(query))
@@ -205,7 +209,7 @@ class _Fold:
 
     def _count(self, query: StreamingQuery, lineage: Lineage) -> None:
         for progress in query.recentProgress:
-            report = read_progress(msgspec.json.decode(progress.json), TALLY)
+            report = read_progress(msgspec.json.decode(progress.json), BATCH_COUNTS)
             if report.batch <= self._batch:
                 continue
             if self._batch < 0:
@@ -216,7 +220,7 @@ class _Fold:
             if report.rows:
                 self._metrics.observe(report)
 
-    def _tell_away(self, reason: str | None) -> None:
+    def _log_away(self, reason: str | None) -> None:
         """Log when Kafka goes and when it is back; Spark itself waits in silence."""
         if (reason is None) == (self._away_since is None):
             return
@@ -233,7 +237,7 @@ class _Fold:
             self._away_since = None
             self._log.info("the pipeline's Kafka is back", bootstrap_servers=servers, away_s=away_s)
 
-    def _recover(self, failure: Failure, topics: EnsuredTopics) -> None:
+    def _recover(self, failure: QueryFailure, topics: EnsuredTopics) -> None:
         """Do what makes the next query work, or raise what the user must hear."""
         self._metrics.restarts.labels(failure.kind.value).inc()
         # A full disk breaks things far from it: look before anything is blamed and thrown away.
@@ -248,7 +252,7 @@ class _Fold:
             self._strike(failure, topics)
         self._stop.wait(self._pause.next_s())
 
-    def _strike(self, failure: Failure, topics: EnsuredTopics) -> None:
+    def _strike(self, failure: QueryFailure, topics: EnsuredTopics) -> None:
         self._strikes += 1
         if self._strikes >= STRIKES_BEFORE_GIVING_UP:
             raise KcmError(

@@ -19,7 +19,7 @@ from controller_model.state.topic_state import TopicState
 
 
 @dataclass
-class Held:
+class StoredCluster:
     """What the state store holds of a cluster besides its topics."""
 
     control: ControlPlane
@@ -28,7 +28,7 @@ class Held:
     last_event: EventId | None = None
 
 
-def read_control(state: ValueState, lineage: str) -> Held | None:
+def read_control(state: ValueState, lineage: str) -> StoredCluster | None:
     """Return what is held of the cluster at hand; None when there is nothing yet.
 
     Raises UnreadableStateError when it was written by another version of the model.
@@ -38,10 +38,10 @@ def read_control(state: ValueState, lineage: str) -> Held | None:
         return None
     packed, folds, generation, seq, index = row
     last = EventId(lineage, generation, seq, index) if generation or index else None
-    return Held(unpack_control(bytes(packed)), folds, last)
+    return StoredCluster(unpack_control(bytes(packed)), folds, last)
 
 
-def write_control(state: ValueState, held: Held) -> None:
+def write_control(state: ValueState, held: StoredCluster) -> None:
     """Store what is held of the cluster at hand."""
     last = held.last_event
     place = (last.generation, last.seq, last.index) if last else (0, 0, 0)

@@ -1,6 +1,6 @@
-"""What a change means that is no znode's: resyncs, audits and heartbeats, and what they leave in doubt.
+"""What a change means that is no znode's: resyncs, reconciliations and heartbeats, and what they leave in doubt.
 
-The rule: only a proof ends a doubt. A resync deletes what it did not tell only if its count and
+The rule: only a proof ends a doubt. A resync deletes what it did not hold only if its count and
 digest are ours; whatever else comes between marks the figures incomplete and asks for another.
 """
 
@@ -80,7 +80,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
         return _fail(state, at=at, reason="a resync with a hole or two histories in it")
     if not _is_proved(change, resync.znodes, resync.digest):
         return _fail(state, at=at, reason="a resync whose count or digest is not ours")
-    events = _sweep(state, change, told=resync.znodes)
+    events = _sweep(state, change, confirmed=resync.znodes)
     log.denied = change.denied
     log.views_from = resync.began
     if not log.baseline:
@@ -105,19 +105,19 @@ def _fail(state: ClusterState, *, at: int, reason: str) -> Reported:
 
 
 def _is_proved(change: ZnodeChange, znodes: int, digest: int) -> bool:
-    """Tell whether a control record's count and digest are these.
+    """Return whether a control record's count and digest are these.
 
     One of another watcher may lack the digest, which is ours; without a count nothing is proved.
     """
     return change.znodes == znodes and change.digest in {None, digest_text(digest)}
 
 
-def _sweep(state: ClusterState, change: ZnodeChange, *, told: int) -> list[AnyEvent]:
+def _sweep(state: ClusterState, change: ZnodeChange, *, confirmed: int) -> list[AnyEvent]:
     """Delete what a whole resync did not tell: it is gone, unseen; what it was denied may be there."""
     log = state.control.log
     events: list[AnyEvent] = []
     log.unreadable_znodes = {}
-    if log.znodes == told:
+    if log.znodes == confirmed:
         return events
     for path, stat in znode_handlers.unconfirmed(state, log.resync_ordinal):
         if _is_below(path, change.denied):
@@ -128,7 +128,7 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, told: int) -> list[AnyEv
         forget(log, path, stat)
     # The server of this resync had come to what it told, and did not hold these any more: a server
     # that has not come as far yet, such as one in a minority, must not bring them back.
-    newest = znode_handlers.newest_told(state, log.resync_ordinal)
+    newest = znode_handlers.newest_confirmed(state, log.resync_ordinal)
     log.deletes_read_zxid = max(log.deletes_read_zxid, newest)
     return events
 
@@ -138,7 +138,7 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> Reported:
     log.reconciliations += 1
     at = change.observed_at
     if log.resync is not None:
-        # A watcher audits between resyncs only: the end of this one is lost.
+        # A watcher reconciles between resyncs only: the end of this one is lost.
         log.resync = None
         return _fail(state, at=at, reason="a resync whose end is missing")
     if not log.baseline or change.znodes is None:
@@ -214,7 +214,7 @@ def miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEve
 def _ask(log: LogState, reason: str, *, again: bool = False) -> None:
     """Ask for a resync, with a new number; back off while one reason comes again and again.
 
-    A request that is open stays as it is, unless `again`: a resync or an audit that ends in vain
+    A request that is open stays as it is, unless `again`: a resync or a reconciliation that ends in vain
     shows that the watcher has not heard it, or that its answer was lost.
     """
     if log.wanted is not None and not again:
@@ -222,13 +222,13 @@ def _ask(log: LogState, reason: str, *, again: bool = False) -> None:
     log.asked_times = log.asked_times + 1 if reason == log.asked_reason else 1
     log.asked_reason = reason
     if log.asked_times & (log.asked_times - 1):
-        return  # asked the 1st, 2nd, 4th, 8th time in a row; told at the others
+        return  # asked the 1st, 2nd, 4th, 8th time in a row; reported at the others
     log.asked += 1
     log.wanted = ResyncWanted(number=log.asked, reason=reason)
 
 
 def anomaly(state: ClusterState, *, at: int, path: str, reason: str) -> Anomaly:
-    """Count something odd that the log or a znode holds, and return the event that tells it."""
+    """Count something odd that the log or a znode holds, and return the event that reports it."""
     state.control.log.anomalies += 1
     return Anomaly(at=at, position=state.control.log.position, path=path, reason=reason)
 

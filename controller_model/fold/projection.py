@@ -59,7 +59,7 @@ def project(
 ) -> Iterator[tuple[str, AnyView | None]]:
     """Yield (key, view) for everything that changed since the last projection; settle first.
 
-    A view of None is Kafka's tombstone: the key was told as deleted long ago.
+    A view of None is Kafka's tombstone: the key was reported as deleted long ago.
     """
     for key, view in _changed_views(state, as_of, sent):
         if isinstance(view, Deleted):
@@ -83,7 +83,7 @@ def _tombstones_due(control: ControlPlane) -> list[str]:
 def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[tuple[str, AnyView]]:
     yield from _topic_views(state, as_of)
     forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
-    # All are told again after each proof: a fold that went on from an older checkpoint may have told
+    # All are reported again after each proof: a fold that went on from an older checkpoint may have told
     # them under an as_of below the one that readers have, and later batches may end elsewhere.
     salt = zlib.crc32(b"%d" % (state.control.log.verified_at or 0))
     for view in _broker_views(state.control, as_of):
@@ -108,8 +108,8 @@ def _account_views(
     incidents, advice = control.incidents, control.recommendations
     if _is_news(sent, f"{control.cluster}/incidents", incidents.revision, salt):
         listed = incident_tracker.newest(control)
-        told = IncidentsView(**about, total=incidents.total, incidents=listed)
-        yield view_key(told), told
+        incidents_view = IncidentsView(**about, total=incidents.total, incidents=listed)
+        yield view_key(incidents_view), incidents_view
     if _is_news(sent, f"{control.cluster}/recommendation", advice.revision, salt):
         graded = recommendation_tracker.newest_grades(advice)
         standing = recommendation_tracker.standing_now(advice)

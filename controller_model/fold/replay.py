@@ -1,7 +1,7 @@
 """Apply the log to a cluster, one change after the other: the observer.
 
 The rule: `replay` never raises on what ZooKeeper or the log may hold. It judges each change by its
-place in the log (position) and by ZooKeeper's own order (zxids), hands it to the ledger of its
+place in the log (position) and by ZooKeeper's own order (zxids), hands it to the handler of its
 znode, and keeps the digest by which the whole can be proved equal to ZooKeeper.
 """
 
@@ -71,7 +71,7 @@ def replay(state: ClusterState, change: ZnodeChange) -> Reported:
 
 
 def count_unreadable(state: ClusterState, records: int, *, at: int, reason: str) -> list[AnyEvent]:
-    """Count records of the log that could not be read, and tell it."""
+    """Count records of the log that could not be read, and report it."""
     state.control.log.unreadable += records
     return [anomaly(state, at=at, path="", reason=reason)]
 
@@ -92,7 +92,7 @@ def finish_failover(state: ClusterState) -> list[AnyEvent]:
 
 
 def is_dropped(log: LogState, change: ZnodeChange) -> bool:
-    """Tell whether `replay` drops a change: it is not newer than the last, or another watcher's."""
+    """Return whether `replay` drops a change: it is not newer than the last, or another watcher's."""
     if change.position <= log.position:
         return True
     # One watcher per generation: the first to write it owns it.
@@ -101,7 +101,7 @@ def is_dropped(log: LogState, change: ZnodeChange) -> bool:
 
 
 def _jump(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Move the log's position to a change that does not follow the last one, and tell the hole."""
+    """Move the log's position to a change that does not follow the last one, and report the hole."""
     log = state.control.log
     before = log.position
     log.position = change.position
@@ -207,7 +207,7 @@ def _refuse(
 
 
 def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) -> bool:
-    """Tell whether another cluster's id came with the zxid of the one that is held.
+    """Return whether another cluster's id came with the zxid of the one that is held.
 
     A new ensemble begins with the same zxids, so they alone cannot tell.
     """

@@ -1,6 +1,6 @@
 """What is concluded about brokers that no znode says: their states, and whom they coordinate for.
 
-The rule: nothing is kept here. Each conclusion is drawn anew from what the ledgers hold, and is
+The rule: nothing is kept here. Each conclusion is drawn anew from what the state holds, and is
 called inferred where others would fit the same znodes.
 """
 
@@ -14,7 +14,7 @@ from controller_model.znodes.znode_kinds import ZnodeKind
 
 
 def is_drained(record: BrokerRecord) -> bool:
-    """Tell whether the controller emptied a live broker, and no failed log directory explains it.
+    """Return whether the controller emptied a live broker, and no failed log directory explains it.
 
     >>> is_drained(BrokerRecord(drained=2)), is_drained(BrokerRecord(drained=2, log_dir_failed=True))
     (True, False)

@@ -84,7 +84,7 @@ class _Move(NamedTuple):
         return None if self.before == self.after else self.before
 
     def is_to_and_fro(self, change: ZnodeChange) -> bool:
-        """Tell whether the broker is back where it was, sooner than a machine is moved."""
+        """Return whether the broker is back where it was, sooner than a machine is moved."""
         soon = (change.ctime or 0) - (self.last_sign or 0) < TO_AND_FRO_MS
         return self.before != self.after and self.former == self.after and soon
 
@@ -140,7 +140,7 @@ def set_log_dir_event(
 ) -> list[AnyEvent]:
     """Take a broker's word that a log directory failed; a controller deletes it when it has acted.
 
-    What a resync tells was told before, or happened before anybody looked: it is no news.
+    What a resync tells was reported before, or happened before anybody looked: it is no news.
     """
     event = decode_log_dir_event(payload)
     record = state.control.brokers.get(event.broker)

@@ -33,7 +33,7 @@ from controller_model.znodes.znode_kinds import (
 )
 
 ELECTION_PENDING_AT_MOST_MS = 2_000
-"""How long an election waits for its epoch to be read before it is told without."""
+"""How long an election waits for its epoch to be read before it is reported without."""
 
 
 def set_controller(
@@ -265,7 +265,7 @@ def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
 
 
 def _is_known(controller: ControllerState, holder: ControllerZnode, change: ZnodeChange) -> bool:
-    """Tell whether this is the /controller that is held; take what was not known of it.
+    """Return whether this is the /controller that is held; take what was not known of it.
 
     What a record lacks is not checked.
     """
@@ -314,7 +314,7 @@ def _cause(state: ClusterState, before: int, change: ZnodeChange, *, unsure: boo
 
 
 def _is_first(state: ClusterState, change: ZnodeChange) -> bool:
-    """Tell whether nobody was elected before: found vacant, and under no epoch but this one's."""
+    """Return whether nobody was elected before: found vacant, and under no epoch but this one's."""
     controller = state.control.controller
     if controller.vacant_since is None:
         return False
@@ -399,7 +399,7 @@ def _count_missed(controller: ControllerState) -> None:
 
 
 def _epoch_is_behind(controller: ControllerState) -> bool:
-    """Tell whether /controller is newer than the epoch: its election's epoch is not read yet."""
+    """Return whether /controller is newer than the epoch: its election's epoch is not read yet."""
     return controller.czxid is not None and 0 < controller.epoch_zxid < controller.czxid
 
 

@@ -1,7 +1,7 @@
 """What one step of a partition's state tells: which election made its leader, who left its ISR.
 
 The rule: an event is read off the step from the old state to the new one. Where ZooKeeper merged
-several steps into one, the step that is left is told as it is, and classed "unknown" if it fits
+several steps into one, the step that is left is reported as it is, and classed "unknown" if it fits
 no election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9).
 """
 
@@ -169,7 +169,7 @@ class PartitionStep(msgspec.Struct, gc=False):
         return _UNKNOWN
 
     def _steps_are_missing(self) -> bool:
-        """Tell whether ZooKeeper merged updates of this state before they could be read."""
+        """Return whether ZooKeeper merged updates of this state before they could be read."""
         stat = self.old.stat
         merged = stat is not None and steps_merged(stat, self.change.version) > 0
         return merged or self.new.leader_epoch > self.old.leader_epoch + 1
@@ -222,7 +222,7 @@ class PartitionStep(msgspec.Struct, gc=False):
         record.drained += by_controller and not in_resync and self._is_as_it_was(broker)
 
     def _is_as_it_was(self, broker: int) -> bool:
-        """Tell whether a broker is registered as it was when the old state was written.
+        """Return whether a broker is registered as it was when the old state was written.
 
         To a controller, one that lost its session and came back is a dead broker and then a new
         one (KafkaController.processBrokerChange): what it led and was in sync for ended with its

@@ -206,14 +206,14 @@ def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) 
 
 
 def _is_another(stat: ZnodeStat | None, change: ZnodeChange) -> bool:
-    """Tell whether a znode was deleted and made again between two reads."""
+    """Return whether a znode was deleted and made again between two reads."""
     if stat is None or stat.czxid == change.czxid:
         return False
     return bool(stat.czxid and change.czxid)
 
 
 def _is_due(state: ClusterState, topic: TopicState, record: PartitionRecord) -> bool:
-    """Tell whether the controller owes this partition a leader (figures.leader_writes_due)."""
+    """Return whether the controller owes this partition a leader (figures.leader_writes_due)."""
     if record.replicas is None or record.leader is None or record.leader < 0:
         return False
     broker = state.control.brokers.get(record.leader)

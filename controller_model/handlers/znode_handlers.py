@@ -1,4 +1,4 @@
-"""Which ledger takes which znode, and where each znode's stat is kept.
+"""Which handler takes which znode, and where each znode's stat is kept.
 
 The rule: a table from ZnodeKind to a handler for a value, total over the kinds that are published,
 and one for an end; where an end has no entry the stat's end is all it means. Stats of topic znodes
@@ -66,13 +66,13 @@ def delete_znode(state: ClusterState, znode: Znode, change: ZnodeChange) -> list
 
 
 def baseline(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Start the counters from what the first resync has told."""
+    """Start the counters from what the first resync held."""
     controller.baseline(state, change)
     return []
 
 
 def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Tell what waited for znodes that must have arrived by now."""
+    """Report what waited for znodes that must have arrived by now."""
     return controller.catch_up(state, change)
 
 
@@ -107,7 +107,7 @@ def keep_stat(state: ClusterState, znode: Znode, path: str, stat: ZnodeStat) -> 
 
 
 def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, ZnodeStat]]:
-    """Return the znodes that the resync with this ordinal has not told.
+    """Return the znodes that the resync with this ordinal did not name.
 
     In the order in which Kafka takes them away: states before topics, requests of deletion last.
     """
@@ -120,12 +120,12 @@ def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, ZnodeStat]
     return gone + requests
 
 
-def newest_told(state: ClusterState, ordinal: int) -> int:
+def newest_confirmed(state: ClusterState, ordinal: int) -> int:
     """Return the largest mzxid that the resync with this ordinal has told; 0: it told nothing."""
-    told = [stat for stat in state.control.stats.values() if stat.resync == ordinal]
+    confirmed = [stat for stat in state.control.stats.values() if stat.resync == ordinal]
     for name in state.topics.names():
-        told += [stat for _, stat in _stats_of(state, name) if stat.resync == ordinal]
-    return max((stat.mzxid for stat in told), default=0)
+        confirmed += [stat for _, stat in _stats_of(state, name) if stat.resync == ordinal]
+    return max((stat.mzxid for stat in confirmed), default=0)
 
 
 def _stats_of(state: ClusterState, name: str) -> Iterator[tuple[str, ZnodeStat]]:
@@ -198,7 +198,7 @@ def _set_preferred_election(
 def _set_reassign_partitions(
     state: ClusterState, _znode: Znode, change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Tell what a legacy tool asks for; the controller takes partitions off as it has done them."""
+    """Report what a legacy tool asks for; the controller takes partitions off as it has done them."""
     asked = decode_reassign_partitions(payload)
     known = state.control.stats.get(change.path)
     rewritten = known is not None and known.czxid == change.czxid
@@ -222,7 +222,7 @@ def _end_migration(state: ClusterState, _znode: Znode, _change: ZnodeChange) -> 
 def _only_read(
     _state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
-    """Read a payload that changes nothing, so that damage is told; see ONLY_REMEMBERED."""
+    """Read a payload that changes nothing, so that damage is reported; see ONLY_REMEMBERED."""
     DECODERS[znode.kind](payload)
     return []
 

@@ -49,7 +49,7 @@ class Point(msgspec.Struct, frozen=True):
     """Milliseconds since 1970, by the log's clock (observed_at)."""
 
     def is_before(self, change: ZnodeChange) -> bool:
-        """Tell whether the change is after this place."""
+        """Return whether the change is after this place."""
         if self.until is not None:
             return change.position > self.until
         return self.at is not None and change.observed_at > self.at
@@ -125,12 +125,12 @@ class LogReplay:
         return self._end_line()
 
     def drops(self, loose: LooseChange) -> bool:
-        """Tell whether a change of the cluster says nothing: it is not newer, or another watcher's."""
+        """Return whether a change of the cluster says nothing: it is not newer, or another watcher's."""
         state = self.state
         return state is not None and is_dropped(state.control.log, self._complete(loose))
 
     def finish(self) -> list[AnyEvent]:
-        """End the log: take the snapshots that are left; return what was told last."""
+        """End the log: take the snapshots that are left; return what was reported last."""
         if self._batch is not None and self._in_doubt:
             self._settle_doubt(self._batch, is_next=False)
         events = self._end_line()
@@ -250,7 +250,7 @@ def _is_next(log: LogState, change: ZnodeChange) -> bool:
 
 
 def _miss(batch: EventBatch, reason: str, position: Position | None = None) -> None:
-    """Mark the figures incomplete, and tell it, unless they are; nobody can be asked."""
+    """Mark the figures incomplete, and report it, unless they are; nobody can be asked."""
     control = batch.state.control
     log = control.log
     if log.incomplete_since is not None:
@@ -261,7 +261,7 @@ def _miss(batch: EventBatch, reason: str, position: Position | None = None) -> N
 
 
 def _is_found(event: AnyEvent) -> bool:
-    """Tell whether the first resync of a cut log tells this of what it only finds."""
+    """Return whether the first resync of a cut log tells this of what it only finds."""
     if isinstance(event, ControllerElected):
         return event.from_broker == NO_CONTROLLER
     return isinstance(event, BrokerStarted | TopicCreated | TopicExpanded)

@@ -162,9 +162,9 @@ def snapshot(state: ClusterState) -> Snapshot:
     )
 
 
-def encode_snapshot(told: Snapshot) -> bytes:
+def encode_snapshot(taken: Snapshot) -> bytes:
     """Return a snapshot as one line of JSON; ids of brokers and partitions become text."""
-    return _encoder.encode(told)
+    return _encoder.encode(taken)
 
 
 def _why_incomplete(control: ControlPlane) -> str | None:
@@ -244,18 +244,18 @@ def _partition(
 
 
 def _counts(control: ControlPlane) -> CountsSnapshot:
-    told = figures.counts(control)
+    figured = figures.counts(control)
     log = control.log
     return CountsSnapshot(
-        topics=told.topics,
-        partitions=told.partitions,
-        offline=told.offline,
-        under_replicated=told.under_replicated,
-        under_min_isr=told.under_min_isr,
-        at_min_isr=told.at_min_isr,
-        preferred_imbalance=told.preferred_imbalance,
-        reassigning=told.reassigning,
-        deleting_topics=told.deleting_topics,
+        topics=figured.topics,
+        partitions=figured.partitions,
+        offline=figured.offline,
+        under_replicated=figured.under_replicated,
+        under_min_isr=figured.under_min_isr,
+        at_min_isr=figured.at_min_isr,
+        preferred_imbalance=figured.preferred_imbalance,
+        reassigning=figured.reassigning,
+        deleting_topics=figured.deleting_topics,
         missed_updates=log.missed_updates,
         unreadable=log.unreadable,
         stale=log.stale,

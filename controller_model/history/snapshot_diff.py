@@ -62,9 +62,9 @@ def diff(before: Snapshot, after: Snapshot) -> SnapshotDiff:
     )
 
 
-def encode_diff(told: SnapshotDiff) -> bytes:
+def encode_diff(found: SnapshotDiff) -> bytes:
     """Return the differences as one line of JSON."""
-    return _encoder.encode(told)
+    return _encoder.encode(found)
 
 
 def _compare(path: tuple[str, ...], before: Any, after: Any) -> Iterator[Difference]:

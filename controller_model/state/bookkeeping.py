@@ -24,7 +24,7 @@ class Freshness(enum.Enum):
 
     NEWS = enum.auto()
     CONFIRMED = enum.auto()
-    """The value that is held, told again."""
+    """The value that is held, reported again."""
     STALE = enum.auto()
     """An older value: it must not win."""
     REPLACED = enum.auto()
@@ -67,7 +67,7 @@ def steps_merged(stat: ZnodeStat, version: int | None) -> int:
 
 
 def confirm(log: LogState, path: str, stat: ZnodeStat) -> bool:
-    """Note in the resync under way that a znode was told; return whether the stat moved."""
+    """Note in the resync under way that a znode was confirmed; return whether the stat moved."""
     if log.resync is None or stat.resync == log.resync_ordinal:
         return False
     stat.resync = log.resync_ordinal

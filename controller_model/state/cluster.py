@@ -195,7 +195,7 @@ class ClusterState:
 
 
 def _is_counted_alike(old: TopicState, new: TopicState) -> bool:
-    """Tell whether two values of a topic differ in nothing that is counted, as far as is quick to see."""
+    """Return whether two values of a topic differ in nothing that is counted, as far as is quick to see."""
     return (
         new.partitions is old.partitions
         and new.adding is old.adding

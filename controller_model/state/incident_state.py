@@ -13,7 +13,7 @@ class IncidentState(msgspec.Struct, array_like=True):
     total: int = 0
     open: Incident | None = None
     closed: list[bytes] = []
-    """The last INCIDENTS_KEPT as JSON, newest last: they are read when they are told only."""
+    """The last INCIDENTS_KEPT as JSON, newest last: they are read when they are reported only."""
     last_started_at: int | None = None
     last_closed_at: int | None = None
     total_ms: int = 0
@@ -21,20 +21,20 @@ class IncidentState(msgspec.Struct, array_like=True):
     under_replicated_before: int = 0
     vacant_before: bool = False
     ghost_before: bool = False
-    """As of the last look at which no incident was open: what was wrong already is of none. That
+    """As of the last sample at which no incident was open: what was wrong already is of none. That
     nobody held /controller is over with the next election or end of one."""
     vacancy_min_ms: int = 0
     vacancy_max_ms: int = 0
     """What was counted of the vacancy of /controller that is under way, or that the next election
     will tell of."""
     live: tuple[int, ...] = ()
-    """The brokers that were registered at the last look."""
+    """The brokers that were registered at the last sample."""
     sampled_at: int = 0
-    """The fold's time at the last look; 0: there was none."""
+    """The fold's time at the last sample; 0: there was none."""
     watched_at: int = 0
     """The same, or at the last heartbeat in a resync since then, if none of them came late."""
     is_unsure: bool = False
-    """The log was told to lack something, and no proof has come since."""
+    """The log was reported to lack something, and no proof has come since."""
     unsure_until: int = 0
     """Until then nobody could tell whether all is well."""
     began_at: int = 0

@@ -17,7 +17,7 @@ class Watched(msgspec.Struct, array_like=True):
 
 
 class BrokerMemory(msgspec.Struct, array_like=True):
-    """What is remembered of a broker between looks."""
+    """What is remembered of a broker between samples."""
 
     mendable_since: int | None = None
     clear_since: int | None = None
@@ -39,7 +39,7 @@ class RecommendationState(msgspec.Struct, array_like=True):
     """Partitions that were watched until their topic was deleted."""
     brokers: dict[int, BrokerMemory] = {}
     grades: list[bytes] = []
-    """The last GRADES_KEPT as JSON, newest last: they are read when they are told only."""
+    """The last GRADES_KEPT as JSON, newest last: they are read when they are reported only."""
     graded: dict[str, int] = {}
     revision: int = 0
     """Grows with each change of what the view shows."""

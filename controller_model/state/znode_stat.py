@@ -14,13 +14,13 @@ class ZnodeStat(msgspec.Struct, array_like=True, gc=False):
     mzxid: int
     czxid: int
     version: int
-    """UNKNOWN_VERSION where the log did not tell it."""
+    """UNKNOWN_VERSION where the log did not hold it."""
     resync: int
-    """The ordinal of the last resync that told this znode."""
+    """The ordinal of the last resync that held this znode."""
     held_version: int | None = None
     """The version of the good value that stays, while the newest one cannot be read."""
 
     @property
     def value_version(self) -> int:
-        """The version of the value that is held; UNKNOWN_VERSION where the log did not tell it."""
+        """The version of the value that is held; UNKNOWN_VERSION where the log did not hold it."""
         return self.version if self.held_version is None else self.held_version

@@ -2,7 +2,7 @@
 
 The rule: each kind of event has one entry here; it adds to the incident, and tells whether
 something was abnormal up to it. Nothing is read but the event, the incident and what the incidents
-remembers of the last look, so that the same log gives the same incidents.
+remembers of the last sample, so that the same log gives the same incidents.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BY_FAILURE = frozenset({_OFFLINE, _UNCLEAN, LeaderElectionKind.CONTROLLED_SHUTD
 
 
 def opens(incidents: IncidentState, event: AnyEvent) -> bool:
-    """Tell whether something goes wrong with it; what ends a trouble of before opens nothing."""
+    """Return whether something goes wrong with it; what ends a trouble of before opens nothing."""
     if isinstance(event, LeadersElected):
         if event.election is _OFFLINE:
             # Else the former leader was known to be gone: a partition gets one again.
@@ -89,7 +89,7 @@ def _controller_elected(
     incident.controllers = incident.controllers[-CONTROLLERS_KEPT:]
     incident.controller_elections += 1 + event.missed_elections
     if not incidents.vacant_before:
-        # What the looks have not counted of it.
+        # What the samples have not counted of it.
         incident.vacancy_min_ms += max(0, (event.vacancy_min_ms or 0) - incidents.vacancy_min_ms)
         incident.vacancy_max_ms += max(0, (event.vacancy_max_ms or 0) - incidents.vacancy_max_ms)
     return True
@@ -125,7 +125,7 @@ def _partitions_offline(
 ) -> bool:
     incident.leaderless += len(event.partitions)
     if event.from_broker in incidents.live:
-        # Else they went offline with their leader, as the look at its end has counted.
+        # Else they went offline with their leader, as the sample at its end has counted.
         _move_offline(incident, len(event.partitions))
     return True
 
@@ -138,14 +138,14 @@ def _partitions_online(
 
 
 def _move_offline(incident: Incident, by: int) -> None:
-    """Count on from the last look; the next one counts anew."""
+    """Count on from the last sample; the next one counts anew."""
     incident.offline_last = max(0, incident.offline_last + by)
     incident.offline_peak = max(incident.offline_peak, incident.offline_last)
 
 
 def _isr_shrunk(_incidents: IncidentState, incident: Incident, event: IsrShrunk) -> bool:
     incident.isr_shrinks += len(event.partitions)
-    # A leader that drops a slow replica may do so for days: the looks tell whether it matters.
+    # A leader that drops a slow replica may do so for days: samples show whether it matters.
     return event.by_controller
 
 

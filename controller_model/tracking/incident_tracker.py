@@ -1,10 +1,10 @@
 """Incidents, kept while the log is folded: what opens one, what belongs to it, when it is over.
 
-The rule: the account follows from the events in the order in which replay tells them, and from
-looks at the totals, which stand at places of the log: where a broker or /controller changes, at
-the end of a resync that is proved, and at each heartbeat. So an incident does not depend on where
-a batch ends. Nothing is done per change: looks are rare, and events are walked through once, after
-they were told.
+The rule: the account follows from the events in the order in which replay reports them, and from
+health samples, which stand at places of the log: where a broker or /controller changes, at the end
+of a resync that is proved, and at each heartbeat. So an incident does not depend on where a batch
+ends. Nothing is done per change: samples are rare, and events are walked through once, after they
+were reported.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def newest(control: ControlPlane) -> tuple[Incident, ...]:
     closed = [_decoder.decode(data) for data in reversed(incidents.closed)]
     if incidents.open is None:
         return tuple(closed)
-    # The account itself moves at its looks only; what is shown is no older than the view.
+    # The account itself moves at its samples only; what is shown is no older than the view.
     shown = msgspec.structs.replace(incidents.open)
     if control.log.resync is None:
         _note(incidents, shown, _sample(control))
@@ -176,7 +176,7 @@ def _add(incidents: IncidentState, incident: Incident, rule: Rule, event: AnyEve
     incidents.revision += 1
     if rule(incidents, incident, event):
         incident.last_abnormal_at = max(incident.last_abnormal_at, event.at)
-        # A watcher's clock may be set back; the fold's time is that of the last look at least.
+        # A watcher's clock may be set back; the fold's time is that of the last sample at least.
         incidents.moved_at = max(incidents.moved_at, event.at, incidents.sampled_at)
         incidents.abnormal_at = max(incidents.abnormal_at, incidents.moved_at)
 
@@ -260,7 +260,7 @@ def _remember(incidents: IncidentState, seen: HealthSample) -> None:
 def _remember_vacancy(incidents: IncidentState, seen: HealthSample) -> None:
     """Keep that nobody holds /controller, although no incident is open that began with it.
 
-    An election that is seen and not told yet ends it as it is told.
+    An election that is seen and not told yet ends it as it is reported.
     """
     incidents.vacant_before = incidents.vacant_before or seen.is_vacant
 

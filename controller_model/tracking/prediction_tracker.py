@@ -99,7 +99,7 @@ def writes_due(control: ControlPlane) -> WritesDue:
 
 
 def can_judge(control: ControlPlane) -> bool:
-    """Tell whether somebody holds /controller under ZooKeeper's rules, and all of it is in sight."""
+    """Return whether somebody holds /controller under ZooKeeper's rules, and all of it is in sight."""
     log, holder = control.log, control.controller
     return (
         holder.id != NO_CONTROLLER
@@ -217,7 +217,7 @@ def _to_remove(control: ControlPlane, gone: set[int]) -> Iterator[tuple[int, int
 
 
 def _has_worked(control: ControlPlane) -> bool:
-    """Tell whether a state was written, or anything went away that was due, since last time.
+    """Return whether a state was written, or anything went away that was due, since last time.
 
     Any write under the epoch counts, a leader's own as well: who writes has heard of it.
     """

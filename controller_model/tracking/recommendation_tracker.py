@@ -1,8 +1,8 @@
 """Recommendations, kept while the log is folded: when one is made, and what became of it.
 
-The rule: whether there is anything to recommend is read off the totals, at the looks of the
+The rule: whether there is anything to recommend is read off the totals, at the samples of the
 incident's account; partitions are looked for once, when a recommendation is made. It stands until
-its elections have been watched to the end or nothing is left of it, and is not told again while
+its elections have been watched to the end or nothing is left of it, and is not reported again while
 its brokers stay above the threshold.
 """
 
