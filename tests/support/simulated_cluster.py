@@ -7,16 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.operations import (
-    CreateTopic,
-    Operation,
-    StartBroker,
-)
+from controller_simulator.cluster.operations import CreateTopic, Operation, StartBroker
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.zookeeper.transactions import (
-    Committed,
-)
+from controller_simulator.zookeeper.transactions import Committed
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 UNCLEAN = {"unclean.leader.election.enable": "true"}

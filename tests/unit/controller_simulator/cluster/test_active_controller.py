@@ -15,10 +15,7 @@ from controller_simulator.cluster.operations import (
     StopBroker,
 )
 from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.controller.phases import (
-    FAILOVER_STEPS,
-    ElectionStep,
-)
+from controller_simulator.controller.phases import FAILOVER_STEPS, ElectionStep
 from controller_simulator.zookeeper.transactions import (
     Commit,
     CreateZnode,
@@ -27,14 +24,7 @@ from controller_simulator.zookeeper.transactions import (
     ZooKeeperCode,
 )
 from controller_simulator.zookeeper.tree import ZnodeTree
-from tests.support.simulated_cluster import (
-    T0,
-    T1,
-    TOPIC,
-    cluster_of,
-    state,
-    written_by,
-)
+from tests.support.simulated_cluster import T0, T1, TOPIC, cluster_of, state, written_by
 
 
 def test_a_preferred_election_outlives_its_controller() -> None:

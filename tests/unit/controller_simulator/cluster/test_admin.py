@@ -26,10 +26,7 @@ from controller_simulator.cluster.operations import (
     StopBroker,
 )
 from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.zookeeper.transactions import (
-    CreateZnode,
-    SetZnode,
-)
+from controller_simulator.zookeeper.transactions import CreateZnode, SetZnode
 from tests.support.simulated_cluster import (
     T0,
     T1,

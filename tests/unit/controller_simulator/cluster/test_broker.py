@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from controller_simulator.cluster.events import StopReplicaResponse
-from controller_simulator.cluster.operations import (
-    CreateTopic,
-    DeleteController,
-)
+from controller_simulator.cluster.operations import CreateTopic, DeleteController
 from controller_simulator.controller.requests import (
     LeaderAndIsrRequest,
     StopReplicaPartition,
     StopReplicaRequest,
 )
-from tests.support.simulated_cluster import (
-    T0,
-    cluster_of,
-)
+from tests.support.simulated_cluster import T0, cluster_of
 
 
 def test_a_request_of_an_old_controller_is_refused_whole() -> None:

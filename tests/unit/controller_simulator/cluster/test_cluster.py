@@ -5,25 +5,10 @@ from __future__ import annotations
 import json
 
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.operations import (
-    CreateTopic,
-    Reassign,
-    StallBroker,
-    StopBroker,
-)
+from controller_simulator.cluster.operations import CreateTopic, Reassign, StallBroker, StopBroker
 from controller_simulator.cluster.settings import DefaultChoices
-from controller_simulator.zookeeper.transactions import (
-    Changed,
-    SetZnode,
-)
-from tests.support.simulated_cluster import (
-    T0,
-    T1,
-    cluster_of,
-    paths,
-    state,
-    written_by,
-)
+from controller_simulator.zookeeper.transactions import Changed, SetZnode
+from tests.support.simulated_cluster import T0, T1, cluster_of, paths, state, written_by
 
 
 def test_a_stalled_follower_leaves_and_comes_back() -> None:

@@ -23,18 +23,8 @@ from controller_simulator.cluster.operations import (
 )
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.leader_and_isr_receiver import fail_log_dir
-from controller_simulator.zookeeper.transactions import (
-    Created,
-)
-from tests.support.simulated_cluster import (
-    T0,
-    T1,
-    UNCLEAN,
-    cluster_of,
-    paths,
-    state,
-    written_by,
-)
+from controller_simulator.zookeeper.transactions import Created
+from tests.support.simulated_cluster import T0, T1, UNCLEAN, cluster_of, paths, state, written_by
 
 
 def test_an_unclean_leader_recovers_with_its_next_isr() -> None:

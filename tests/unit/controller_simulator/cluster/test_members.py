@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from controller_simulator.cluster.operations import (
-    CreateTopic,
-    KillBroker,
-    StartBroker,
-    StopBroker,
-)
-from tests.support.simulated_cluster import (
-    cluster_of,
-    paths,
-    state,
-    written_by,
-)
+from controller_simulator.cluster.operations import CreateTopic, KillBroker, StartBroker, StopBroker
+from tests.support.simulated_cluster import cluster_of, paths, state, written_by
 
 
 def test_a_leader_that_no_broker_can_replace_stops_at_last() -> None:

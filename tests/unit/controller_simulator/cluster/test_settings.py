@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from controller_simulator.cluster.operations import (
-    DeleteController,
-)
-from tests.support.simulated_cluster import (
-    TOPIC,
-    cluster_of,
-)
+from controller_simulator.cluster.operations import DeleteController
+from tests.support.simulated_cluster import TOPIC, cluster_of
 
 
 def test_without_choices_the_lowest_broker_wins() -> None:

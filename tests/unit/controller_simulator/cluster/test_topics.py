@@ -12,17 +12,8 @@ from controller_simulator.cluster.operations import (
     StartBroker,
 )
 from controller_simulator.zookeeper.payload_writers import encode_topic
-from controller_simulator.zookeeper.transactions import (
-    CreateZnode,
-    DeleteZnode,
-    SetZnode,
-)
-from tests.support.simulated_cluster import (
-    T0,
-    TOPIC,
-    cluster_of,
-    state,
-)
+from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode
+from tests.support.simulated_cluster import T0, TOPIC, cluster_of, state
 
 
 def test_a_topic_without_any_live_replica_waits_for_one() -> None:

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from controller_simulator.cluster.operations import (
-    CreateTopic,
-    KillBroker,
-    StartBroker,
-)
-from tests.support.simulated_cluster import (
-    cluster_of,
-    state,
-)
+from controller_simulator.cluster.operations import CreateTopic, KillBroker, StartBroker
+from tests.support.simulated_cluster import cluster_of, state
 
 
 def test_unclean_election_may_be_the_brokers_default() -> None:

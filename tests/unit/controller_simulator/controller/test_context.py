@@ -6,10 +6,7 @@ from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_simulator.controller.context import (
-    ControllerContext,
-    LeaderIsrAndControllerEpoch,
-)
+from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

@@ -28,9 +28,7 @@ from controller_simulator.zookeeper.transactions import (
     SetZnode,
 )
 from controller_simulator.zookeeper.tree import ZnodeTree
-from tests.support.simulated_cluster import (
-    cluster_of,
-)
+from tests.support.simulated_cluster import cluster_of
 
 SESSIONS = {0: 10, 1: 11}
 STEPS = len(FAILOVER_STEPS)

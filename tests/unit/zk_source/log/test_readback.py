@@ -13,14 +13,7 @@ from pipeline.kafka_errors import TopicReadError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_records import Place
 from pipeline.topics import EnsuredTopics, topic_names
-from tests.support.kafka_client import (
-    AWAY_CODE,
-    CUT_CODE,
-    EOF_CODE,
-    Client,
-    Message,
-    use_client,
-)
+from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
 from tests.support.samples import cluster_view
 from tests.support.waiting import wait_until
 from zk_source.log.readback import FIRST_LOOK_BACK, History, Readback

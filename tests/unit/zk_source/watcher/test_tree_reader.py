@@ -5,11 +5,7 @@ from __future__ import annotations
 from controller_model.records.changes import ChangeKind
 from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill
 from zk_source.watcher.watcher import Intervals
-from zk_source.wire.operations import (
-    Err,
-    ReadRequest,
-    Refused,
-)
+from zk_source.wire.operations import Err, ReadRequest, Refused
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
 SET, DELETED, RECONCILED = ChangeKind.SET, ChangeKind.DELETED, ChangeKind.RECONCILED
