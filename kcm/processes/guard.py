@@ -8,9 +8,10 @@ Should the guard itself be killed, Linux kills the program by the parent-death s
 the thread that forked, which is why the guard has one thread only.
 
 Orders are single bytes on the socket: `T` terminate the program (SIGTERM), `K` kill everything,
-`S` pause everything (SIGSTOP), `C` continue everything. The guard answers one line, the pid, and ends
-with the program's exit code, 128 + signal if a signal ended it. The standard library only, no
-imports of ours: it must start fast and run under `python -I -S`.
+`S` pause everything (SIGSTOP), `C` continue everything. The guard answers one line, the pid, then
+one `S` for each pause once everything has stopped, and ends with the program's exit code, 128 + signal
+if a signal ended it. The standard library only, no imports of ours: it must start fast and run under
+`python -I -S`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ PR_SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
 ORPHAN_GRACE_S = 3.0  # time for a JVM whose program ended to clean up after itself
 KILL_DEADLINE_S = 20.0  # a process in an uninterruptible read may take its time to die
 ORPHAN_POLL_S = 0.05  # how often to check whether orphans have gone
+PAUSE_DEADLINE_S = 10.0  # a thread in an uninterruptible read stops after it
+PAUSE_POLL_S = 0.001  # how often to check whether everything has stopped: it takes less, mostly
 LOG_CHECK_S = 5.0  # how often to check the size of the log
 LOG_LIMIT_BYTES = 16 << 20  # a log beyond this moves to `<log>.1`, so that disks do not fill
 EXEC_FAILED = 127  # a shell's exit code for a program that cannot be run
@@ -74,13 +77,26 @@ def process_table() -> list[tuple[int, int, int, str]]:
 
 
 def _stat(pid: str) -> tuple[int, int, int, str] | None:
-    """Read one row of the process table; None when the process has just gone."""
+    """Read one row of the process table, of a process or PID/task/THREAD; None when it has just gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - pathlib doubles the start time
-            fields = stat.read().rpartition(b")")[2].split()  # the name before may hold spaces
+            number, _, rest = stat.read().partition(b" (")
     except OSError:
         return None
-    return int(pid), int(fields[1]), int(fields[2]), fields[0].decode()
+    fields = rest.rpartition(b")")[2].split()  # the name before may hold spaces and parentheses
+    return int(number), int(fields[1]), int(fields[2]), fields[0].decode()
+
+
+def has_stopped(pid: int) -> bool:
+    """Return whether a process does nothing any more: each of its threads has stopped, or is gone."""
+    if not ON_LINUX:
+        return all(state in "TZ" for other, _, _, state in process_table() if other == pid)
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - as above
+    except OSError:
+        return True
+    rows = [_stat(f"{pid}/task/{thread}") for thread in threads]
+    return all(row is None or row[3] in "TtZX" for row in rows)
 
 
 def family(program: int) -> list[int]:
@@ -157,9 +173,27 @@ class Guard:
         elif order == b"T" and self._code is None:
             signal_all([self._program], signal.SIGTERM)
         elif order == b"S":
-            signal_all(family(self._program), signal.SIGSTOP)
+            self._pause_everything()
         elif order == b"C":
             signal_all(family(self._program), signal.SIGCONT)
+
+    def _pause_everything(self) -> None:
+        """Pause everything, and answer when twice in a row the same processes had all stopped.
+
+        So one that forks meanwhile is caught. There is no answer after the deadline.
+        """
+        deadline = time.monotonic() + PAUSE_DEADLINE_S
+        known: list[int] = []
+        while time.monotonic() < deadline:
+            pids = family(self._program)
+            moving = [pid for pid in pids if not has_stopped(pid)]
+            if not moving and pids == known:
+                with suppress(OSError):  # the owner may be gone
+                    self._control.sendall(b"S")
+                return
+            known = pids
+            signal_all(moving, signal.SIGSTOP)
+            time.sleep(PAUSE_POLL_S if moving else 0)
 
     def _kill_everything(self) -> None:
         """Kill until the family is empty: one that forks meanwhile is caught next time."""

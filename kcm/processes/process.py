@@ -25,6 +25,7 @@ GUARD_START_DEADLINE_S = 30.0  # a Python start takes 0.05 s, on a machine that 
 HEALTH_POLL_S = 0.05  # how often a health check is repeated while a process starts
 STOP_DEADLINE_S = 15.0  # a broker's controlled shutdown takes 1-5 s
 KILL_DEADLINE_S = 30.0  # the guard's own deadline, with a margin
+PAUSE_DEADLINE_S = 20.0  # the guard's own deadline, with a margin
 LOG_TAIL_LINES = 25  # enough for a Java stack trace with its cause
 
 
@@ -157,8 +158,21 @@ class Process:
         self._close_control()
 
     def pause(self) -> None:
-        """Freeze it and everything that it started (SIGSTOP): alive, and deaf."""
+        """Freeze it and everything that it started (SIGSTOP): alive, and deaf, when this returns.
+
+        Raises StackError when something did not stop; does nothing when it does not run.
+        """
         self._send(b"S")
+        if self._control is None or not self.running:
+            return
+        self._control.settimeout(PAUSE_DEADLINE_S)
+        try:
+            self._control.recv(1)  # nothing, when it has ended meanwhile
+        except TimeoutError:
+            message = f"{self.name} did not stop within {PAUSE_DEADLINE_S:g} s of being paused"
+            raise StackError(message) from None
+        except ConnectionResetError:
+            return
 
     def resume(self) -> None:
         """Let a paused process go on (SIGCONT)."""

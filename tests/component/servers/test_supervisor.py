@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,12 +145,47 @@ def test_a_paused_process_does_nothing_until_resumed(owner: Supervisor, tmp_path
         return {state for pid, _, _, state in process_table() if pid in pids}
 
     process.pause()
-    wait_until(states, lambda seen: seen == {"T"})
+    assert states() == {"T"}
     process.resume()
     wait_until(states, lambda seen: "T" not in seen)
     process.pause()
     assert process.stop() == 143
     assert living(pids) == []
+
+
+def test_a_pause_has_begun_when_it_returns(owner: Supervisor, tmp_path: Path) -> None:
+    """Not one of its threads does anything between the return of pause and its resumption."""
+    code = (
+        "import pathlib,sys,threading\n"
+        "def count(path):\n"
+        "    with path.open('wb', buffering=0) as file:\n"
+        "        while True: file.write(b'x')\n"
+        "for n in range(4):\n"
+        "    threading.Thread(target=count, args=(pathlib.Path(sys.argv[1], str(n)),)).start()\n"
+    )
+    process = owner.start("busy", [*python(code), tmp_path])
+    files = [tmp_path / str(number) for number in range(4)]
+
+    def written() -> list[int]:
+        return [file.stat().st_size if file.exists() else 0 for file in files]
+
+    wait_until(written, all)
+    for _ in range(20):
+        process.pause()
+        frozen = written()
+        time.sleep(0.05)
+        assert written() == frozen
+        process.resume()
+        wait_until(written, frozen.__ne__)
+
+
+def test_a_pause_of_what_has_ended_does_nothing(owner: Supervisor) -> None:
+    """It returns at once; there is nothing to freeze."""
+    process = owner.start("short", python("pass"))
+    wait_until(lambda: not process.running)
+    process.pause()
+    process.resume()
+    assert process.exit_code == 0
 
 
 def test_a_process_that_ends_too_early_shows_its_log(owner: Supervisor) -> None:
