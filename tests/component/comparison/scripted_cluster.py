@@ -67,7 +67,9 @@ from tests.support.waiting import wait_until
 from zk_source.zookeeper.four_letter_words import four_letter_word
 
 BROKER_IDS = (0, 1, 2)
-SESSION_TIMEOUT_MS = 9000  # longer than a stall, so that a frozen broker is not taken for dead
+SESSION_TIMEOUT_MS = 9000  # what each kill and each bounce waits for
+STALLED_SESSION_TIMEOUT_MS = 21_000
+"""Of a broker that the script freezes: a session lives two thirds of it at least without a ping."""
 REPLICA_LAG_MS = (
     3000  # a follower that stalls leaves the ISR 3-4.5 s later; less flaps on busy cores
 )
@@ -75,7 +77,7 @@ QUIET_S = 1.5  # nothing written for so long: longer than a leader's checks of i
 REST_DEADLINE_S = 60.0  # a session's end, a start on busy cores, and the replicas' way back
 REST_POLL_S = 0.1
 EXPIRY_S = 20.0  # a session's end on busy cores, and a registration
-STALL_DEADLINE_S = 7.0  # longer than a follower is waited for, shorter than its session
+STALL_DEADLINE_S = 12.0  # far longer than a follower is waited for; its session lives for 14 s
 NOT_ELECTED = {
     KafkaError.ELECTION_NOT_NEEDED,
     KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -110,6 +112,33 @@ PROPERTIES: dict[str, str | int] = {
 _Answer = TypeVar("_Answer")
 
 
+def stalls_before_it_ends(broker_id: int, script: Sequence[Operation]) -> bool:
+    """Return whether a broker that runs stalls before the script stops it or kills it."""
+    for operation in script:
+        if getattr(operation, "broker", None) == broker_id:
+            if isinstance(operation, StallBroker):
+                return True
+            if isinstance(operation, StopBroker | KillBroker):
+                return False
+    return False
+
+
+def _write_to_each(producer: Producer, states: Sequence[str], *, deadline_s: float) -> None:
+    """Write a record to each partition of these state znodes; its leader must take it in time."""
+    refused: list[KafkaError] = []
+    for path in states:
+        parts = path.split("/")
+        producer.produce(
+            parts[3],
+            b"x",
+            partition=int(parts[5]),
+            on_delivery=lambda error, _message: refused.append(error) if error else None,
+        )
+    left = producer.flush(deadline_s)
+    assert not left, f"{left} of {len(states)} leaders took no record within {deadline_s:g} s"
+    assert not refused, refused
+
+
 class ScriptedCluster(ClusterAtRest):
     """A ZooKeeper and brokers that exist only to play one script."""
 
@@ -134,15 +163,17 @@ class ScriptedCluster(ClusterAtRest):
         self._quiet_s = quiet_s
         self._rebalances = auto_leader_rebalance
         self._zookeeper = ZooKeeper(supervisor, jars, folder / "zookeeper", name=f"{name}-zk")
-        self._brokers = {
-            broker: ZooKeeperModeBroker(
+
+        def describe(broker: int, session_timeout_ms: int, port: int | None) -> ZooKeeperModeBroker:
+            return ZooKeeperModeBroker(
                 broker,
                 supervisor,
                 jars,
                 folder / f"kafka-{broker}",
                 zookeeper_connect=self._zookeeper.connect_string,
                 name=f"{name}-kafka-{broker}",
-                session_timeout_ms=SESSION_TIMEOUT_MS,
+                port=port,
+                session_timeout_ms=session_timeout_ms,
                 auto_leader_rebalance=auto_leader_rebalance,
                 properties={
                     **PROPERTIES,
@@ -151,8 +182,9 @@ class ScriptedCluster(ClusterAtRest):
                     "log.dirs": ",".join(map(str, self._log_dirs[broker])),
                 },
             )
-            for broker in BROKER_IDS
-        }
+
+        self._describe = describe
+        self._brokers = {id_: describe(id_, SESSION_TIMEOUT_MS, None) for id_ in BROKER_IDS}
         self._zookeeper.start()
         self._zk = KazooClient(hosts=self._zookeeper.connect_string, logger=quiet_logger())
         self._zk.start(timeout=20)
@@ -175,13 +207,22 @@ class ScriptedCluster(ClusterAtRest):
 
     def play(self, script: Sequence[Operation]) -> Recording:
         """Play a script to its end and return ZooKeeper's own record of it."""
-        for operation in script:
+        for place, operation in enumerate(script):
+            if isinstance(operation, StartBroker):
+                self._set_session(operation.broker, script[place + 1 :])
             played = None
             # what Kafka refuses is compared like the rest: neither side may write anything
             with suppress(KafkaException, NodeExistsError, NoNodeError):
                 played = self._PLAYS[type(operation)](self, operation)
             self._rest(played or operation)
         return Recording(tuple(read_txn_logs(self._log)), tuple(self._quiet))
+
+    def _set_session(self, broker_id: int, to_come: Sequence[Operation]) -> None:
+        """Give a broker that starts a session which outlives its stalls, if it has any to come."""
+        stalls = stalls_before_it_ends(broker_id, to_come)
+        timeout_ms = STALLED_SESSION_TIMEOUT_MS if stalls else SESSION_TIMEOUT_MS
+        port = self._brokers[broker_id].port
+        self._brokers[broker_id] = self._describe(broker_id, timeout_ms, port)
 
     # --- coming to rest -------------------------------------------------------------------
 
@@ -256,8 +297,13 @@ class ScriptedCluster(ClusterAtRest):
         return FailLogDir(operation.broker, lost)
 
     def _stall(self, operation: StallBroker) -> None:
-        """Freeze a follower until its leaders have dropped it, then let it come back."""
+        """Freeze a follower until its leaders have dropped it, then let it come back.
+
+        It is frozen once the leaders have taken a record of ours. A client that has yet to find
+        them may ask the frozen broker for them, and waits for its answer for ten seconds.
+        """
         broker = self._brokers[operation.broker]
+        registered = self._czxid(f"/brokers/ids/{operation.broker}")
         producer = Producer({**self._settings, "acks": 1})
         states = [
             state_path(topic, partition)
@@ -265,19 +311,21 @@ class ScriptedCluster(ClusterAtRest):
             for partition in self._json(f"/brokers/topics/{topic}")["partitions"]
         ]
         states = [path for path in states if self._json(path)["leader"] != operation.broker]
+        _write_to_each(producer, states, deadline_s=REQUEST_DEADLINE_S)
         broker.pause()
+        frozen = time.monotonic()
         try:
-            for path in states:
-                parts = path.split("/")
-                producer.produce(parts[3], b"x", partition=int(parts[5]))
-            producer.flush(REQUEST_DEADLINE_S)
+            _write_to_each(producer, states, deadline_s=STALL_DEADLINE_S)
             wait_until(
                 lambda: [p for p in states if operation.broker in self._json(p)["isr"]],
                 lambda left: not left,
-                deadline_s=STALL_DEADLINE_S,
+                deadline_s=STALL_DEADLINE_S - (time.monotonic() - frozen),
             )
+            still = self._czxid(f"/brokers/ids/{operation.broker}")
         finally:
             broker.resume()
+        took_s = time.monotonic() - frozen
+        assert still == registered, f"{operation} ended the session, after {took_s:.1f} s"
 
     def _create_topic(self, operation: CreateTopic) -> None:
         new = NewTopic(
