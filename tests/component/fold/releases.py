@@ -28,18 +28,20 @@ NEXT = f"{STATE_VERSION + 1}.{LAYOUT_VERSION}"
 
 _FIELD = f"    {NEWS}: list[int] = msgspec.field(default_factory=lambda: [1])\n"
 CHANGES = {
-    "packing.py": (
+    "state/packing.py": (
         (f"STATE_VERSION = {STATE_VERSION}\n", f"STATE_VERSION = {STATE_VERSION + 1}\n"),
     ),
-    "control_plane.py": (
+    "state/controller_state.py": (
         # Fields have their place and no name in a packed state, and these are numbers, both.
         (
             "    elections: int = 0\n    id_changes: int = 0\n",
             "    id_changes: int = 0\n    elections: int = 0\n",
         ),
     ),
-    "views.py": (("    v: int\n    cluster: str\n    as_of: AsOf\n", f"\\g<0>{_FIELD}"),),
-    "events.py": (("    position: Position\n    zxid: int | None = None\n", f"\\g<0>{_FIELD}"),),
+    "records/views.py": (("    v: int\n    cluster: str\n    as_of: AsOf\n", f"\\g<0>{_FIELD}"),),
+    "records/events.py": (
+        ("    position: Position\n    zxid: int | None = None\n", f"\\g<0>{_FIELD}"),
+    ),
 }
 """By module of controller_model: what stands there, once, and what the next release has instead."""
 

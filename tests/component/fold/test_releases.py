@@ -18,8 +18,9 @@ from tests.component.fold.releases import NEWS, environment_of, next_release
 PROGRAM = """
 import sys
 import msgspec
-from controller_model import packing, views
-from controller_model.ids import AsOf
+from controller_model.kafka.ids import AsOf
+from controller_model.records import views
+from controller_model.state import packing
 
 ours = sys.stdin.buffer.read()
 try:

@@ -189,6 +189,8 @@ def test_a_killed_fold_goes_on_where_it_was(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
     """After SIGKILL in the middle of work the counters are those of the log, once each."""
+    lasting.state("t", 1, leader=1, isr=[1])
+    stream.tell(lasting)
     before = outcome.folded(lasting)
     assert stream.process is not None
     for _ in range(20):
