@@ -127,14 +127,6 @@ class Pipeline:
         self.processes[name] = process
         return process
 
-    def kill_part(self, name: str) -> None:
-        """Kill one part (SIGKILL) with all that it started."""
-        self.processes[name].kill()
-
-    def restart_part(self, name: str) -> None:
-        """Stop one part if it runs, and start it."""
-        self.processes[name].restart(wait=False)
-
     def seen(self) -> ClusterSeen | str:
         """Return what the exporter shows of the cluster, or why it shows nothing of it."""
         return read_cluster(self.exporter_url, self.cluster)

@@ -109,7 +109,7 @@ class Drill:
         self.cluster.zookeeper.start()
         watcher = self.pipeline.processes["watcher"]
         watcher.env.update({f"{ENV_PREFIX}{name.upper()}": OPTIONS[name] for name in OPTIONS})
-        self.pipeline.restart_part("watcher")
+        self.pipeline.processes["watcher"].restart(wait=False)
         self.brokers[0].start()
         for broker_id in (1, 2):
             self.brokers[broker_id].start(wait=False)

@@ -167,7 +167,7 @@ def blind(drill: Drill) -> None:
 
 def unwatched(drill: Drill) -> None:
     """Let elections pass that no watcher sees."""
-    drill.pipeline.kill_part("watcher")
+    drill.pipeline.processes["watcher"].kill()
     try:
         for _ in range(2):
             drill.depose()
@@ -202,10 +202,10 @@ def deny(drill: Drill) -> None:
     zookeeper = drill.zookeeper
     zookeeper.add_auth("digest", "admin:secret")
     zookeeper.set_acls("/config/brokers", [make_digest_acl("admin", "secret", all=True)])
-    drill.pipeline.restart_part("watcher")
+    drill.pipeline.processes["watcher"].restart(wait=False)
     drill.await_true("kcm_cluster_denied_paths > 0")
     zookeeper.set_acls("/config/brokers", OPEN_ACL_UNSAFE)
-    drill.pipeline.restart_part("watcher")
+    drill.pipeline.processes["watcher"].restart(wait=False)
     drill.await_true("kcm_cluster_denied_paths == 0")
 
 
@@ -238,7 +238,7 @@ def tear(drill: Drill) -> None:
     pipeline = drill.pipeline
     drill.hang_spark()
     drill.await_true("kcm_fold_lag_records > 0 and kcm_fold_lag_seconds > 5")
-    pipeline.kill_part("stream")
+    pipeline.processes["stream"].kill()
     for _ in range(2):
         drill.depose()
     drill.await_firing("KcmBehind")
@@ -263,7 +263,7 @@ def _forget_all_but_the_last(bootstrap_servers: str) -> None:
 
 def unserve(drill: Drill) -> None:
     """Kill the only exporter, and start it again."""
-    drill.pipeline.kill_part("exporter")
+    drill.pipeline.processes["exporter"].kill()
     drill.await_firing("KcmBlind")
     drill.pipeline.start_part("exporter")
 

@@ -41,7 +41,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
     """
     before = _elections(outcomes, scene)
     since = _shown(scene)["counters_since"]
-    scene.pipeline.kill_part(part)
+    scene.pipeline.processes[part].kill()
     scene.cluster.depose()
     scene.pipeline.start_part(part)
 
@@ -64,7 +64,7 @@ def test_a_watcher_that_comes_back_takes_a_new_generation(
     """Its predecessor's generation is never used again, so a late record of it cannot win."""
     assert outcomes
     before = int(_shown(scene)["as_of"]["generation"])
-    scene.pipeline.kill_part("watcher")
+    scene.pipeline.processes["watcher"].kill()
     scene.pipeline.start_part("watcher")
     outcome = comparison.settle(
         "watcher killed",
