@@ -1,7 +1,7 @@
 """A cluster while changes are applied to it, and where its topics are kept.
 
 The rule: topics and partitions are frozen values, and only `ClusterState` puts another one in the
-place of one that is held. Whatever it puts, the totals move by new minus old in the same call: so
+place of one that is held. Whatever it puts, the totals are new minus old when they are read next: so
 there is nothing to open, to settle or to call in order, and totals can be read at any time. A topic
 is loaded when a change touches it; the totals never need the others.
 """
@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Protocol, cast
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
-from controller_model.state.contribution import NO_MIN_ISR, Contribution
+from controller_model.kafka.ids import new_tuple
+from controller_model.state.contribution import NO_MIN_ISR, Contribution, CountedState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
@@ -148,23 +149,26 @@ class ClusterState:
         if old is None or new is None or old.replicas != new.replicas or new.replicas is None:
             for record, by in ((old, -1), (new, 1)):
                 if record is not None:
-                    self._count_partition(self.control.totals, topic, partition, record, by)
+                    self._count_partition(self.control.counted, topic, partition, record, by)
             return
         leader, isr = new.leader, new.isr
         if leader == old.leader and isr == old.isr:
             return
-        totals = self.control.totals
+        moves = self.control.moves
         added = topic.adding.get(partition, ())
         min_isr = topic.min_isr or NO_MIN_ISR
         deleting = topic.name in self.control.deleting
-        before, after = (new.replicas, old.leader, old.isr), (new.replicas, leader, isr)
-        totals.count_state(-1, before, added=added, min_isr=min_isr, deleting=deleting)
-        totals.count_state(1, after, added=added, min_isr=min_isr, deleting=deleting)
+        before = new_tuple(
+            CountedState, (new.replicas, old.leader, old.isr, added, min_isr, deleting)
+        )
+        after = new_tuple(CountedState, (new.replicas, leader, isr, added, min_isr, deleting))
+        moves[before] = moves.get(before, 0) - 1
+        moves[after] = moves.get(after, 0) + 1
 
     def _count_topic(self, topic: TopicState, by: int) -> None:
-        totals = self.control.totals
+        counted = self.control.counted
         for partition, record in topic.partitions.items():
-            self._count_partition(totals, topic, partition, record, by)
+            self._count_partition(counted, topic, partition, record, by)
 
     def _count_partition(
         self,

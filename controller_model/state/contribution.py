@@ -24,6 +24,19 @@ Partition = tuple[tuple[int, ...], int | None, tuple[int, ...]]
 """(replicas, leader or None without a state, ISR) of one partition."""
 
 
+class CountedState(NamedTuple):
+    """What of a partition its state is counted by."""
+
+    replicas: tuple[int, ...]
+    leader: int | None
+    """None: without a state."""
+    isr: tuple[int, ...]
+    added: tuple[int, ...]
+    min_isr: int
+    """The topic's own min.insync.replicas, or NO_MIN_ISR."""
+    deleting: bool
+
+
 class Shape(NamedTuple):
     """What partitions with a state are counted by."""
 
@@ -109,19 +122,11 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
             _move(self.replicas, broker, by)
         if replicas and not deleting:
             _move(self.preferred, replicas[0], by)
-        self.count_state(by, partition, added=added, min_isr=min_isr, deleting=deleting)
+        self.count_state(by, CountedState(*partition, added, min_isr, deleting))
 
-    def count_state(
-        self,
-        by: int,
-        partition: Partition,
-        *,
-        added: tuple[int, ...],
-        min_isr: int,
-        deleting: bool,
-    ) -> None:
-        """Count the state of a partition in or out, while its assignment stays."""
-        replicas, leader, isr = partition
+    def count_state(self, by: int, state: CountedState) -> None:
+        """Count the state of `by` partitions in, or out where it is negative; assignments stay."""
+        replicas, leader, isr, added, min_isr, deleting = state
         if leader is None:
             self.without_state += by
             return

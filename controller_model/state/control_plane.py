@@ -6,11 +6,13 @@ that a fold can stop anywhere, be packed, and go on as if it had not.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 
 from controller_model.kafka.min_isr import min_isr_of
 from controller_model.state.broker_record import BrokerRecord
-from controller_model.state.contribution import Contribution
+from controller_model.state.contribution import Contribution, CountedState
 from controller_model.state.controller_state import ControllerState
 from controller_model.state.incident_state import IncidentState
 from controller_model.state.log_state import LogState
@@ -26,7 +28,7 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
     leader_imbalance_per_broker_percentage: int = 10
 
 
-class ControlPlane(msgspec.Struct, array_like=True):
+class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     """Everything of a cluster but its topics; one value in the fold's state."""
 
     cluster: str
@@ -46,7 +48,8 @@ class ControlPlane(msgspec.Struct, array_like=True):
     broker_min_isr: dict[str, int] = {}
     """min.insync.replicas of /config/brokers, by id or "<default>"."""
     cluster_id: str | None = None
-    totals: Contribution = msgspec.field(default_factory=Contribution)
+    counted: Contribution = msgspec.field(default_factory=Contribution)
+    """The sum over all topics but for what `moves` holds: `totals` is to be read, never this."""
     topics: int = 0
     leader_elections: dict[str, int] = {}
     unclean_elections: int = 0
@@ -63,6 +66,26 @@ class ControlPlane(msgspec.Struct, array_like=True):
     """The KRaft controller that /migration names; None without one."""
     incidents: IncidentState = msgspec.field(default_factory=IncidentState)
     recommendations: RecommendationState = msgspec.field(default_factory=RecommendationState)
+
+    @cached_property
+    def moves(self) -> dict[CountedState, int]:
+        """States that were put and taken since the totals were read last, and how often.
+
+        Most of what a batch moves cancels out or is alike, so it is added up when somebody asks.
+        """
+        return {}
+
+    @property
+    def totals(self) -> Contribution:
+        """The sum of all topics' numbers, whatever was put before."""
+        self.add_up()
+        return self.counted
+
+    def add_up(self) -> None:
+        """Add what was put to what is counted: before totals are read, or packed."""
+        for state, by in self.moves.items():
+            self.counted.count_state(by, state)
+        self.moves.clear()
 
     def live_brokers(self) -> set[int]:
         """Return the ids that are registered."""

@@ -31,6 +31,7 @@ _PREFIX = bytes([STATE_VERSION])
 
 def pack_control(control: ControlPlane) -> bytes:
     """Return the control plane as bytes."""
+    control.add_up()
     return _PREFIX + _encoder.encode(control)
 
 

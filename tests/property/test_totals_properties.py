@@ -14,6 +14,7 @@ from controller_model.records.changes import ZnodeChange
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.contribution import Contribution
 from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.packing import pack_control, unpack_control
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
 from tests.support.histories import Fold, small_cluster
@@ -95,6 +96,19 @@ def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
         assert control.topics == sum(topic.stat is not None for topic in topics)
         moving = {t.name: t.reassigning_since for t in topics if t.reassigning_since is not None}
         assert control.reassigning == moving
+
+
+@given(st.lists(PUTS, max_size=12), st.sets(st.integers(0, 11)))
+def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: set[int]) -> None:
+    """What was put counts although nobody read the totals meanwhile, and in a packed state as well."""
+    control = new_cluster("prod", assumed=Assumed(), counters_since=0)
+    state = ClusterState(control, MemoryTopicStore())
+    for number, put in enumerate(puts):
+        put(state)
+        if number in packed_after:
+            state.control = unpack_control(pack_control(state.control))
+            assert state.control.counted == from_scratch(state)
+    assert state.control.totals == from_scratch(state)
 
 
 @given(st.sampled_from(range(40)), st.integers(1, 4))

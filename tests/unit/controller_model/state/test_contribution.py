@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller_model.state.contribution import NO_MIN_ISR, Contribution, Member, Partition, Shape
+from controller_model.state.contribution import (
+    NO_MIN_ISR,
+    Contribution,
+    CountedState,
+    Member,
+    Partition,
+    Shape,
+)
 
 PARTITIONS: dict[int, Partition] = {
     0: ((1, 2, 3), 1, (1, 2)),
@@ -166,11 +173,11 @@ def test_what_is_counted_out_leaves_nothing_behind(*, deleting: bool) -> None:
     """Not even zeros; a state without a leader counts nowhere in a topic that is being deleted."""
     totals = one(deleting=deleting)
     for number, partition in PARTITIONS.items():
-        added, removed = ADDING.get(number, ()), REMOVING.get(number, ())
-        totals.count_state(-1, partition, added=added, min_isr=2, deleting=deleting)
+        state = CountedState(*partition, ADDING.get(number, ()), 2, deleting)
+        totals.count_state(-1, state)
         leaderless = partition[1] == -1
         assert (totals == one(deleting=deleting)) == (deleting and leaderless)
-        totals.count_state(1, partition, added=added, min_isr=2, deleting=deleting)
+        totals.count_state(1, state)
         assert totals == one(deleting=deleting)
     for number, partition in PARTITIONS.items():
         added, removed = ADDING.get(number, ()), REMOVING.get(number, ())
