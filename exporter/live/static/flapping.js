@@ -2,7 +2,7 @@
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
 import { ask, Asking, clusterPath, stateOf } from "./ask.js";
-import { clock, count, duration, list, now, number } from "./format.js";
+import { clock, count, duration, list, number } from "./format.js";
 
 const LISTED = 20;
 const AGAIN_AFTER_MS = 60_000; // the window moves on while nothing changes
@@ -28,8 +28,9 @@ const asking = new Asking(
 
 export function showFlapping(picture) {
   cluster = picture;
-  openedAt ??= now();
-  const times = Math.floor((now() - openedAt) / AGAIN_AFTER_MS);
+  // The page's own clock: the exporter's is set by each beat, and a step of it is no minute that went by.
+  openedAt ??= performance.now();
+  const times = Math.floor((performance.now() - openedAt) / AGAIN_AFTER_MS);
   asking.follow([stateOf(picture), picture.controller.elections, times], picture.as_of);
 }
 
