@@ -61,7 +61,8 @@ def test_health_is_told_while_much_is_put_together(make: Callable[[], Served], p
             assert (await long).status_code == 200
             return told
 
-    assert asyncio.run(story()) >= 5
+    # Done in the server's own thread it is two at most; beside it some ten, and fewer on a busy machine.
+    assert asyncio.run(story()) >= 3
 
 
 def test_both_formats_of_every_partition_are_whole() -> None:
