@@ -20,10 +20,10 @@ are the real ones; sockets, Kafka, Spark and time are played, so a seed always p
 `make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays
 it with a trace.
 
-After every batch: nothing has moved back, the digest is of what is held, a hole is told, a whole
+After every batch: nothing has moved back, the digest is of what is held, a hole is reported, a whole
 resync is believed, what counts as verified was true, divergent is no false alarm, what is shown as
 live was true not long ago. At the watcher: a resync starts where the view is, an event comes before
-its value. In the fold's output and at the exporter: event ids rise, an election is told once. Once all is
+its value. In the fold's output and at the exporter: event ids rise, an election is reported once. Once all is
 healed and quiet: state and figures equal ZooKeeper's, counters are those of the log without its
 repetitions, elections follow the epoch, no request for a resync is open.
 
