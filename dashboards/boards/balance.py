@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dashboards.boards import panels
-from dashboards.boards.panels import Column, bars, figure, heat, lines
-from dashboards.boards.panels import rows as table_of
-from dashboards.boards.rows import YES_IS_GOOD, Row, trust
+from dashboards.boards.panels import (
+    STAT_HEIGHT,
+    ZERO_IS_BEST,
+    ZERO_IS_GOOD,
+    Column,
+    bars,
+    counts,
+    figure,
+    heat,
+    table_of,
+)
+from dashboards.boards.rows import YES_IS_GOOD, Row, row, trust
 from dashboards.signals import brokers as signals
 from dashboards.signals import incidents
 from dashboards.signals.partitions import BROKERS_DOWN, IMBALANCE, PARTITIONS
@@ -21,126 +29,94 @@ def rows() -> tuple[Row, ...]:
 
 
 def _leaders() -> Row:
-    return Row(
-        title="Who leads what?",
-        panels=(
-            figure(
-                "Not led by the preferred replica", IMBALANCE, span=8, steps=panels.ZERO_IS_BEST
-            ),
-            figure("Partitions", PARTITIONS, span=8),
-            figure("Brokers down", BROKERS_DOWN, span=8, steps=panels.ZERO_IS_BEST),
-            bars("Leaders", signals.BROKER_LEADERS, span=12, steps=_BLUE),
-            bars("Imbalance ratio", signals.BROKER_IMBALANCE, span=12, steps=_BLUE, most=1),
-        ),
+    return row(
+        "Who leads what?",
+        figure("Not led by the preferred replica", IMBALANCE, span=8, steps=ZERO_IS_BEST),
+        figure("Partitions", PARTITIONS, span=8),
+        figure("Brokers down", BROKERS_DOWN, span=8, steps=ZERO_IS_BEST),
+        bars("Leaders", signals.BROKER_LEADERS, span=12, steps=_BLUE),
+        bars("Imbalance ratio", signals.BROKER_IMBALANCE, span=12, steps=_BLUE, most=1),
     )
 
 
 def _over_time() -> Row:
-    return Row(
-        title="Since when?",
-        panels=(
-            lines("Leaders over time", signals.BROKER_LEADERS, span=12, decimals=0),
-            heat(
-                "Imbalance ratio of the threshold, over time",
-                signals.BROKER_IMBALANCE_OF_THRESHOLD,
-                span=12,
-                steps=((None, "green"), (0.5, "yellow"), (ABOVE_THRESHOLD, "red")),
-            ),
+    return row(
+        "Since when?",
+        counts("Leaders over time", signals.BROKER_LEADERS, span=12),
+        heat(
+            "Imbalance ratio of the threshold, over time",
+            signals.BROKER_IMBALANCE_OF_THRESHOLD,
+            span=12,
+            steps=((None, "green"), (0.5, "yellow"), (ABOVE_THRESHOLD, "red")),
         ),
     )
 
 
 def _mending() -> Row:
-    best = panels.ZERO_IS_BEST
-    return Row(
-        title="What would a preferred election mend?",
-        panels=(
-            bars("It would give back", signals.BROKER_ELECTABLE, span=8, steps=_BLUE),
-            bars("It could not give back", signals.BROKER_NOT_ELECTABLE, span=8, steps=best),
-            bars(
-                "Ratio that it cannot mend",
-                signals.BROKER_UNMENDABLE,
-                span=8,
-                steps=((None, "red"),),
-                most=1,
-            ),
-            figure("Recommended now", incidents.RECOMMENDED, span=6, steps=best),
-            figure(
-                "Brokers above the threshold",
-                incidents.IMBALANCED_BROKERS,
-                incidents.MENDABLE_BROKERS,
-                span=6,
-                steps=best,
-            ),
-            figure("Threshold, assumed", incidents.THRESHOLD, span=4),
-            figure("What became of recommendations, last day", incidents.GRADED_DAY, span=8),
+    return row(
+        "What would a preferred election mend?",
+        bars("It would give back", signals.BROKER_ELECTABLE, span=8, steps=_BLUE),
+        bars("It could not give back", signals.BROKER_NOT_ELECTABLE, span=8, steps=ZERO_IS_BEST),
+        bars(
+            "Ratio that it cannot mend",
+            signals.BROKER_UNMENDABLE,
+            span=8,
+            steps=((None, "red"),),
+            most=1,
         ),
+        figure("Recommended now", incidents.RECOMMENDED, span=6, steps=ZERO_IS_BEST),
+        figure(
+            "Brokers above the threshold",
+            incidents.IMBALANCED_BROKERS,
+            incidents.MENDABLE_BROKERS,
+            span=6,
+            steps=ZERO_IS_BEST,
+        ),
+        figure("Threshold, assumed", incidents.IMBALANCE_THRESHOLD, span=4),
+        figure("What became of recommendations, last day", incidents.GRADED_DAY, span=8),
     )
 
 
 def _next() -> Row:
-    return Row(
-        title="What will the controller do by itself?",
-        panels=(
-            figure(
-                "Next automatic rebalance check", incidents.NEXT_REBALANCE, span=6, no_value="-"
-            ),
-            figure("Would elect then", incidents.NEXT_ELECTED, span=6),
-            lines(
-                "Would elect, over time",
-                incidents.NEXT_ELECTED,
-                incidents.NEXT_BLOCKED,
-                span=12,
-                decimals=0,
-            ).height(panels.STAT_HEIGHT),
-        ),
+    return row(
+        "What will the controller do by itself?",
+        figure("Next automatic rebalance check", incidents.NEXT_REBALANCE, span=6, no_value="-"),
+        figure("Would elect then", incidents.NEXT_ELECTED, span=6),
+        counts(
+            "Would elect, over time", incidents.NEXT_ELECTED, incidents.NEXT_BLOCKED, span=12
+        ).height(STAT_HEIGHT),
     )
 
 
 def _skew() -> Row:
-    return Row(
-        title="What only a reassignment mends",
-        panels=(
-            bars(
-                "From an even share, all preferred replicas leading",
-                signals.BROKER_SKEW,
-                span=12,
-                steps=((None, "red"), (-SKEW_RATIO, "blue"), (SKEW_RATIO, "red")),
-            ).min(-1),
-            bars(
-                "Coordinates groups and transactions",
-                signals.BROKER_COORDINATES,
-                span=12,
-                steps=_BLUE,
-            ),
+    return row(
+        "What only a reassignment mends",
+        bars(
+            "From an even share, all preferred replicas leading",
+            signals.BROKER_SKEW,
+            span=12,
+            steps=((None, "red"), (-SKEW_RATIO, "blue"), (SKEW_RATIO, "red")),
+        ).min(-1),
+        bars(
+            "Coordinates groups and transactions", signals.BROKER_COORDINATES, span=12, steps=_BLUE
         ),
     )
 
 
 def _stopping() -> Row:
-    return Row(
-        title="Which broker can be stopped?",
-        panels=(
-            table_of(
-                "Brokers",
-                Column(title="Live", signal=signals.BROKER_LIVE, texts=YES_IS_GOOD),
-                Column(title="Safe to stop", signal=signals.BROKER_SAFE_TO_STOP, texts=YES_IS_GOOD),
-                Column(
-                    title="Offline if lost",
-                    signal=signals.BROKER_OFFLINE_IF_LOST,
-                    steps=panels.ZERO_IS_GOOD,
-                ),
-                Column(
-                    title="Under min ISR if lost",
-                    signal=signals.BROKER_UNDER_MIN_IF_LOST,
-                    steps=panels.ZERO_IS_BEST,
-                ),
-                Column(title="Leaders", signal=signals.BROKER_LEADERS),
-                Column(title="Replicas", signal=signals.BROKER_REPLICAS),
-                Column(title="In sync", signal=signals.BROKER_IN_SYNC),
-                Column(title="Imbalance ratio", signal=signals.BROKER_IMBALANCE),
-                span=24,
-                key="broker",
-            ),
+    return row(
+        "Which broker can be stopped?",
+        table_of(
+            "Brokers",
+            Column("Live", signals.BROKER_LIVE, texts=YES_IS_GOOD),
+            Column("Safe to stop", signals.BROKER_SAFE_TO_STOP, texts=YES_IS_GOOD),
+            Column("Offline if lost", signals.BROKER_OFFLINE_IF_LOST, steps=ZERO_IS_GOOD),
+            Column("Under min ISR if lost", signals.BROKER_UNDER_MIN_IF_LOST, steps=ZERO_IS_BEST),
+            Column("Leaders", signals.BROKER_LEADERS),
+            Column("Replicas", signals.BROKER_REPLICAS),
+            Column("In sync", signals.BROKER_IN_SYNC),
+            Column("Imbalance ratio", signals.BROKER_IMBALANCE),
+            span=24,
+            key="broker",
         ),
     )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dashboards.boards import panels
-from dashboards.boards.panels import Column, figure, lines
-from dashboards.boards.panels import rows as table_of
-from dashboards.boards.rows import YES_IS_GOOD, Row
+from dashboards.boards.panels import (
+    ZERO_IS_BEST,
+    ZERO_IS_GOOD,
+    Column,
+    counts,
+    figure,
+    lines,
+    table_of,
+)
+from dashboards.boards.rows import YES_IS_GOOD, Row, row
 from dashboards.signals import fleet as signals
 from dashboards.signals.controller import CONTROLLER_ID, ELECTIONS_HOUR
 from dashboards.signals.incidents import INCIDENT_OPEN
@@ -28,62 +34,55 @@ def rows() -> tuple[Row, ...]:
 
 
 def _how_many() -> Row:
-    good = panels.ZERO_IS_GOOD
-    return Row(
-        title="How many are in trouble?",
-        panels=(
-            figure("Clusters", signals.CLUSTERS.for_fleet(), span=6, no_value="none"),
-            figure("In trouble", signals.CLUSTERS_IN_TROUBLE.for_fleet(), span=6, steps=good),
-            figure(
-                "Without a controller",
-                signals.CLUSTERS_WITHOUT_CONTROLLER.for_fleet(),
-                span=6,
-                steps=good,
-                no_value="not known",
-            ),
-            figure("Not followed", signals.CLUSTERS_NOT_FOLLOWED.for_fleet(), span=6, steps=good),
+    return row(
+        "How many are in trouble?",
+        figure("Clusters", signals.CLUSTERS.for_fleet(), span=6, no_value="none"),
+        figure("In trouble", signals.CLUSTERS_IN_TROUBLE.for_fleet(), span=6, steps=ZERO_IS_GOOD),
+        figure(
+            "Without a controller",
+            signals.CLUSTERS_WITHOUT_CONTROLLER.for_fleet(),
+            span=6,
+            steps=ZERO_IS_GOOD,
+            no_value="not known",
+        ),
+        figure(
+            "Not followed", signals.CLUSTERS_NOT_FOLLOWED.for_fleet(), span=6, steps=ZERO_IS_GOOD
         ),
     )
 
 
 def _which() -> Row:
-    good = panels.ZERO_IS_GOOD
-    best = panels.ZERO_IS_BEST
     incident = {"0": ("none", "text"), "1": ("open", "red")}
     nobody = {"-1": ("nobody", "red")}
-    return Row(
-        title="Which ones?",
-        panels=(
-            table_of(
-                "Clusters, the worst first",
-                Column(title="Trouble", signal=signals.TROUBLE.for_fleet(), steps=good),
-                Column(title="Followed", signal=FOLLOWED.for_fleet(), texts=YES_IS_GOOD),
-                Column(title="Controller", signal=CONTROLLER_ID.for_fleet(), texts=nobody),
-                Column(title="Incident", signal=INCIDENT_OPEN.for_fleet(), texts=incident),
-                Column(title="Elections, 1 h", signal=ELECTIONS_HOUR.for_fleet(), steps=best),
-                Column(title="Brokers down", signal=BROKERS_DOWN.for_fleet(), steps=best),
-                Column(title="Offline", signal=OFFLINE.for_fleet(), steps=good),
-                Column(title="Under min ISR", signal=UNDER_MIN_ISR.for_fleet(), steps=good),
-                Column(title="Under-replicated", signal=UNDER_REPLICATED.for_fleet(), steps=best),
-                Column(title="Imbalance", signal=IMBALANCE.for_fleet(), steps=best),
-                Column(title="Partitions", signal=PARTITIONS.for_fleet()),
-                Column(title="Proven, ago", signal=VERIFIED_AGE.for_fleet()),
-                span=24,
-                key="cluster",
-                worst_by="Trouble",
-                link=_CLUSTERS_BOARD,
-            ),
+    return row(
+        "Which ones?",
+        table_of(
+            "Clusters, the worst first",
+            Column("Trouble", signals.TROUBLE.for_fleet(), steps=ZERO_IS_GOOD),
+            Column("Followed", FOLLOWED.for_fleet(), texts=YES_IS_GOOD),
+            Column("Controller", CONTROLLER_ID.for_fleet(), texts=nobody),
+            Column("Incident", INCIDENT_OPEN.for_fleet(), texts=incident),
+            Column("Elections, 1 h", ELECTIONS_HOUR.for_fleet(), steps=ZERO_IS_BEST),
+            Column("Brokers down", BROKERS_DOWN.for_fleet(), steps=ZERO_IS_BEST),
+            Column("Offline", OFFLINE.for_fleet(), steps=ZERO_IS_GOOD),
+            Column("Under min ISR", UNDER_MIN_ISR.for_fleet(), steps=ZERO_IS_GOOD),
+            Column("Under-replicated", UNDER_REPLICATED.for_fleet(), steps=ZERO_IS_BEST),
+            Column("Imbalance", IMBALANCE.for_fleet(), steps=ZERO_IS_BEST),
+            Column("Partitions", PARTITIONS.for_fleet()),
+            Column("Proven, ago", VERIFIED_AGE.for_fleet()),
+            span=24,
+            key="cluster",
+            worst_by="Trouble",
+            link=_CLUSTERS_BOARD,
         ),
     )
 
 
 def _since_when() -> Row:
-    return Row(
-        title="Since when?",
-        panels=(
-            lines("Trouble over time", signals.TROUBLE.for_fleet(), span=12, decimals=0),
-            lines("Offline partitions", OFFLINE.for_fleet(), span=12, decimals=0),
-            lines("Controller elections within an hour", ELECTIONS_HOUR.for_fleet(), span=12),
-            lines("Under-replicated", UNDER_REPLICATED.for_fleet(), span=12, decimals=0),
-        ),
+    return row(
+        "Since when?",
+        counts("Trouble over time", signals.TROUBLE.for_fleet(), span=12),
+        counts("Offline partitions", OFFLINE.for_fleet(), span=12),
+        lines("Controller elections within an hour", ELECTIONS_HOUR.for_fleet(), span=12),
+        counts("Under-replicated", UNDER_REPLICATED.for_fleet(), span=12),
     )

@@ -104,9 +104,7 @@ def word(title: str, signal: Signal, *, span: int, no_value: str = "-") -> stat.
     )
 
 
-def lines(
-    title: str, *signals: Signal, span: int, steps: Steps = (), decimals: int | None = None
-) -> series.Panel:
+def lines(title: str, *signals: Signal, span: int, steps: Steps = ()) -> series.Panel:
     """Return a graph over time; steps are drawn as dashed lines, 0 is always on it."""
     panel = (
         _common(series.Panel(), title, signals, instant=False)
@@ -117,19 +115,17 @@ def lines(
         .show_points(options.VisibilityMode.NEVER)
         .line_interpolation(options.LineInterpolation.STEP_AFTER)
         .tooltip(common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI))
-        .legend(
-            common.VizLegendOptions()
-            .display_mode(options.LegendDisplayMode.LIST)
-            .placement(options.LegendPlacement.BOTTOM)
-            .show_legend(True)
-        )
+        .legend(_legend(shown=True))
     )
-    if decimals is not None:
-        panel = panel.decimals(decimals)
     if steps:
         style = common.GraphThresholdsStyleConfig().mode(options.GraphThresholdsStyleMode.DASHED)
         panel = panel.thresholds(_thresholds(steps)).thresholds_style(style)
     return panel
+
+
+def counts(title: str, *signals: Signal, span: int, steps: Steps = ()) -> series.Panel:
+    """Return a graph over time of what is counted: whole numbers only."""
+    return lines(title, *signals, span=span, steps=steps).decimals(0)
 
 
 def timeline(
@@ -145,12 +141,7 @@ def timeline(
         .mappings(_mappings(texts))
         .merge_values(True)
         .show_value(options.VisibilityMode.AUTO)
-        .legend(
-            common.VizLegendOptions()
-            .display_mode(options.LegendDisplayMode.LIST)
-            .placement(options.LegendPlacement.BOTTOM)
-            .show_legend(False)
-        )
+        .legend(_legend(shown=False))
     )
 
 
@@ -171,11 +162,9 @@ def bars(
     return panel if most is None else panel.max(most)
 
 
-def heat(
-    title: str, signal: Signal, *, span: int, steps: Steps, most: float | None = None
-) -> statushistory.Panel:
+def heat(title: str, signal: Signal, *, span: int, steps: Steps) -> statushistory.Panel:
     """Return a row of coloured cells over time for each series."""
-    panel = (
+    return (
         _common(statushistory.Panel(), title, (signal,), instant=False)
         .height(GRAPH_HEIGHT)
         .span(span)
@@ -184,17 +173,11 @@ def heat(
         .color_scheme(board.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
         .thresholds(_thresholds(steps))
         .show_value(options.VisibilityMode.NEVER)
-        .legend(
-            common.VizLegendOptions()
-            .display_mode(options.LegendDisplayMode.LIST)
-            .placement(options.LegendPlacement.BOTTOM)
-            .show_legend(False)
-        )
+        .legend(_legend(shown=False))
     )
-    return panel if most is None else panel.max(most)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table: a signal with one series for each of the table's rows."""
 
@@ -204,7 +187,7 @@ class Column:
     texts: Texts | None = None
 
 
-def rows(
+def table_of(
     title: str,
     *columns: Column,
     span: int,
@@ -304,6 +287,15 @@ def _common(
             query = query.format(PromQueryFormat.TABLE)
         described = described.with_target(query.instant() if instant else query.range())
     return described
+
+
+def _legend(*, shown: bool) -> common.VizLegendOptions:
+    return (
+        common.VizLegendOptions()
+        .display_mode(options.LegendDisplayMode.LIST)
+        .placement(options.LegendPlacement.BOTTOM)
+        .show_legend(shown)
+    )
 
 
 def _thresholds(steps: Steps) -> board.ThresholdsConfig:

@@ -19,17 +19,20 @@ class Row:
     panels: tuple[Panel, ...]
 
 
+def row(title: str, *panels: Panel) -> Row:
+    """Return panels under a heading."""
+    return Row(title=title, panels=panels)
+
+
 def trust() -> Row:
     """Return the row that each board of a cluster ends with."""
     states = {"0": ("no", "green"), "1": ("yes", "red"), "2": ("yes, both", "red")}
     late: Steps = ((None, "transparent"), (LATE_SECONDS, "red"))
-    return Row(
-        title="Can I trust this?",
-        panels=(
-            figure("Follows ZooKeeper", FOLLOWED, span=6, texts=YES_IS_GOOD, no_value="not served"),
-            word("Status", STATUS, span=6, no_value="not served"),
-            figure("Incomplete or divergent", DOUBTFUL, span=6, texts=states),
-            figure("Proven equal to ZooKeeper, ago", VERIFIED_AGE, span=6, no_value="never"),
-            lines("Since the newest sign of life", BEHIND, span=24, steps=late),
-        ),
+    return row(
+        "Can I trust this?",
+        figure("Follows ZooKeeper", FOLLOWED, span=6, texts=YES_IS_GOOD, no_value="not served"),
+        word("Status", STATUS, span=6, no_value="not served"),
+        figure("Incomplete or divergent", DOUBTFUL, span=6, texts=states),
+        figure("Proven equal to ZooKeeper, ago", VERIFIED_AGE, span=6, no_value="never"),
+        lines("Since the newest sign of life", BEHIND, span=24, steps=late),
     )

@@ -5,6 +5,8 @@ The rule: one series per broker, kept under the label `broker` alone.
 
 from __future__ import annotations
 
+import functools
+
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, grown, highest, newest
 
 BOUNCE_WINDOW = "1h"
@@ -16,70 +18,57 @@ RESTLESS_WINDOW = "30m"
 SKEW_PARTITIONS = 10
 """A broker: with fewer, one partition more or less is a skew of 10 %."""
 
-BROKER_LEADERS = Signal(
-    name="broker_leaders",
+of_brokers = functools.partial(Signal, legend="broker {{broker}}")
+"""Makes a signal with one series for each broker."""
+
+BROKER_LEADERS = of_brokers(
     expr=highest("kafka_broker_leaders", "broker"),
     description="Partitions that each broker leads; about equal over brokers. 0 on one that is "
     "live: it came back and leaders were not elected back yet.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_IMBALANCE = Signal(
-    name="broker_imbalance",
+BROKER_IMBALANCE = of_brokers(
     expr=highest("kafka_broker_imbalance_ratio", "broker"),
     unit="percentunit",
     description="Share of each broker's preferred partitions that others lead; above the threshold "
     "the controller rebalances within 5 minutes, if it may.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_IMBALANCE_OF_THRESHOLD = Signal(
-    name="broker_imbalance_of_threshold",
+BROKER_IMBALANCE_OF_THRESHOLD = of_brokers(
     expr=f"{BROKER_IMBALANCE.expr} / on (cluster) group_left () "
     f"{highest('kafka_cluster_imbalance_threshold_ratio')}",
     unit="percentunit",
     description="The same as a share of the threshold, an option of the monitor (Kafka's default: "
     "10 %): above 100 % the controller rebalances, if it may, and an alert fires.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_LIVE = Signal(
-    name="broker_live",
+BROKER_LIVE = of_brokers(
     expr=highest("kafka_broker_live", "broker"),
     description="1 while the broker is registered; 0 for one that is known but gone.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_REPLICAS = Signal(
-    name="broker_replicas",
+BROKER_REPLICAS = of_brokers(
     expr=highest("kafka_broker_replicas", "broker"),
     description="Replicas assigned to each broker; about equal over brokers.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.CREATE,
 )
-BROKER_IN_SYNC = Signal(
-    name="broker_in_sync",
+BROKER_IN_SYNC = of_brokers(
     expr=highest("kafka_broker_in_sync_replicas", "broker"),
     description="Replicas of each broker that are in the ISR; equal to its replicas when all is "
     "well.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_ELECTABLE = Signal(
-    name="broker_electable",
+BROKER_ELECTABLE = of_brokers(
     expr=highest("kafka_broker_preferred_electable", "broker"),
     description="Partitions that a preferred election run now would give back to each broker; 0 "
     "in a balanced cluster.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.BRING_BACK,
 )
-BROKER_NOT_ELECTABLE = Signal(
-    name="broker_not_electable",
+BROKER_NOT_ELECTABLE = of_brokers(
     expr=f"{highest('kafka_broker_preferred_not_led', 'broker')} - "
     f"{highest('kafka_broker_preferred_electable', 'broker')}",
     description="Partitions that each broker should lead and cannot be given back now: it is "
     "down, or its replica is not in the ISR. 0 in a healthy cluster.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 _ABOVE = (
@@ -88,37 +77,30 @@ _ABOVE = (
 )
 """The imbalance ratio of brokers above the threshold: an option of ours, as ZooKeeper has none."""
 
-BROKER_MENDABLE = Signal(
-    name="broker_mendable",
+BROKER_MENDABLE = of_brokers(
     expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} > 0)",
     unit="percentunit",
     description="The imbalance ratio of brokers above the threshold for which a preferred election "
     "would mend something now; nothing in a balanced cluster.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.BRING_BACK,
     appears=True,  # There is none before a broker is above the threshold.
 )
-BROKER_UNMENDABLE = Signal(
-    name="broker_unmendable",
+BROKER_UNMENDABLE = of_brokers(
     expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} == 0)",
     unit="percentunit",
     description="The imbalance ratio of brokers above the threshold for which no preferred election "
     "would mend anything now: they are down or not in sync; nothing in a balanced cluster.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
     appears=True,  # There is none before a broker is above the threshold.
 )
-BROKER_SKEW = Signal(
-    name="broker_skew",
+BROKER_SKEW = of_brokers(
     expr=highest("kafka_broker_leader_skew_ratio", "broker"),
     unit="percentunit",
     description="How far each broker is from an even share of leaders when every preferred "
     "replica leads; near 0 %, and only a reassignment changes it.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_SKEW_LARGE = Signal(
-    name="broker_skew_large",
+BROKER_SKEW_LARGE = of_brokers(
     expr=(
         f"abs({BROKER_SKEW.expr}) and on (cluster) ({highest('kafka_cluster_partitions')} "
         f">= {SKEW_PARTITIONS} * {highest('kafka_cluster_brokers')}) and on (cluster) "
@@ -128,12 +110,10 @@ BROKER_SKEW_LARGE = Signal(
     description=f"The same without its sign, in clusters with {SKEW_PARTITIONS} partitions a "
     "broker at least: fewer cannot be spread evenly. Empty while a broker with replicas is down: "
     "what it was given is missing from the share of the others.",
-    legend="broker {{broker}}",
     moved_by=DrillStep.INVITE,
     appears=True,  # There is none while the cluster has few partitions.
 )
 BROKER_COORDINATES = Signal(
-    name="broker_coordinates",
     expr=highest("kafka_broker_coordinated_partitions", "broker", "coordinator"),
     description="Partitions of __consumer_offsets (group) and __transaction_state (transaction) "
     "that each broker leads, so that it coordinates what is kept in them; about equal over "
@@ -141,92 +121,71 @@ BROKER_COORDINATES = Signal(
     legend="broker {{broker}}: {{coordinator}}",
     moved_by=DrillStep.INVITE,
 )
-BROKER_ISR_LEAVES_HOUR = Signal(
-    name="broker_isr_leaves_hour",
+BROKER_ISR_LEAVES_HOUR = of_brokers(
     expr=grown("kafka_broker_isr_leaves_total", "1h", "broker"),
     description="How often replicas of each broker left an ISR within an hour: who is to blame; "
     "0 in a healthy cluster without restarts.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_ISR_RESTLESS = Signal(
-    name="broker_isr_restless",
+BROKER_ISR_RESTLESS = of_brokers(
     expr=f"changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])",
     description=f"In how many minutes of {RESTLESS_WINDOW} replicas of each broker left an ISR; "
     "a restart makes one or two, a replica that falls behind again and again many.",
-    legend="broker {{broker}}",
     moved_by=DrillStep.RESTLESS,
 )
-BROKER_ABSENT = Signal(
-    name="broker_absent",
+BROKER_ABSENT = of_brokers(
     expr=f"{highest('kafka_broker_replicas', 'broker')} - "
     f"{highest('kafka_broker_in_sync_replicas', 'broker')}",
     description="Replicas of each broker that are not in their ISR now. One broker far above the "
     "others: it is down, slow, or catching up.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_LED_SHORT = Signal(
-    name="broker_led_short",
+BROKER_LED_SHORT = of_brokers(
     expr=highest("kafka_broker_under_replicated_led_partitions", "broker"),
     description="Partitions that each broker leads and that lack a replica in their ISR. One leader "
     "far above the others, and absent replicas on all of them: the leader or its network is to blame.",
-    legend="broker {{broker}}",
     moved_by=DrillStep.GHOST,
 )
-BROKER_REGISTRATIONS_HOUR = Signal(
-    name="broker_registrations_hour",
+BROKER_REGISTRATIONS_HOUR = of_brokers(
     expr=grown("kafka_broker_registrations_total", BOUNCE_WINDOW, "broker"),
     description=f"Registrations of each broker within {BOUNCE_WINDOW}: restarts and lost "
     "ZooKeeper sessions; 0 in a healthy cluster.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.BRING_BACK,
 )
 BROKER_ENDS_HOUR = Signal(
-    name="broker_ends_hour",
     expr=grown("kafka_broker_ends_total", "1h", "broker", "end"),
     description="Ended registrations of each broker within an hour, by how they ended "
     "(inferred); crashed is 0 in a healthy cluster.",
     legend="broker {{broker}}: {{end}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_LOG_DIRS = Signal(
-    name="broker_log_dirs",
+BROKER_LOG_DIRS = of_brokers(
     expr=grown("kafka_broker_log_dir_failures_total", "1h", "broker"),
     description="Failed log directories that each broker reported within an hour; 0 in a healthy "
     "cluster.",
-    legend="broker {{broker}}",
     moved_by=DrillStep.DISK,
 )
-BROKER_OFFLINE_IF_LOST = Signal(
-    name="broker_offline_if_lost",
+BROKER_OFFLINE_IF_LOST = of_brokers(
     expr=highest("kafka_broker_offline_if_lost_partitions", "broker"),
     description="Partitions that each broker alone keeps in sync: offline if it dies now; 0 in a "
     "healthy cluster without single replicas.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-BROKER_UNDER_MIN_IF_LOST = Signal(
-    name="broker_under_min_if_lost",
+BROKER_UNDER_MIN_IF_LOST = of_brokers(
     expr=highest("kafka_broker_under_min_isr_if_lost_partitions", "broker"),
     description="Partitions that fall below min.insync.replicas if the broker dies now.",
-    legend="broker {{broker}}",
     moved_by=DrillStep.INVITE,
 )
-BROKER_SAFE_TO_STOP = Signal(
-    name="broker_safe_to_stop",
+BROKER_SAFE_TO_STOP = of_brokers(
     expr=newest("kafka_broker_safe_to_stop", "broker"),
     description="1 if stopping the broker now takes no partition offline or below "
     "min.insync.replicas; empty for one that is gone.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
     appears=True,  # A broker that is gone has none.
 )
-BROKER_SINCE = Signal(
-    name="broker_since",
+BROKER_SINCE = of_brokers(
     expr=f"1000 * {highest('kafka_broker_since_timestamp_seconds', 'broker')}",
     unit="dateTimeAsIso",
     description="When each broker registered or, if it is gone, when its end was seen.",
-    legend="broker {{broker}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )

@@ -27,12 +27,10 @@ _HOMES = (
     fleet,
 )
 
-SIGNALS: tuple[Signal, ...] = tuple(
-    {
-        value.name: value
-        for home in _HOMES
-        for value in vars(home).values()
-        if isinstance(value, Signal)
-    }.values()
-)
-"""All of them, in the order in which they stand in their homes."""
+SIGNALS: dict[str, Signal] = {
+    constant.lower(): value
+    for home in _HOMES
+    for constant, value in vars(home).items()
+    if isinstance(value, Signal)
+}
+"""All of them by name, in the order in which they stand in their homes."""

@@ -17,7 +17,6 @@ FLAPPING_LONG_WINDOW = "6h"
 _UNDER_WAY = 'state="under_way"'
 
 CONTROLLER_ID = Signal(
-    name="controller_id",
     expr=newest("kafka_controller_id"),
     unit="prefix:broker ",
     description="The broker that holds /controller; nobody (-1) should last milliseconds.",
@@ -25,7 +24,6 @@ CONTROLLER_ID = Signal(
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 CONTROLLER_EPOCH = Signal(
-    name="controller_epoch",
     expr=highest("kafka_controller_epoch"),
     description="The controller epoch; grows by one with each election, and stands still in a "
     "healthy cluster.",
@@ -33,7 +31,6 @@ CONTROLLER_EPOCH = Signal(
     moved_by=DemoStep.DEPOSE,
 )
 CONTROLLER_AGE = Signal(
-    name="controller_age",
     expr=age("kafka_controller_elected_timestamp_seconds"),
     unit="dtdurations",
     description="How long the controller has been in office (ZooKeeper's clock); days or weeks in "
@@ -42,7 +39,6 @@ CONTROLLER_AGE = Signal(
     moved_by=DemoStep.DEPOSE,
 )
 ELECTIONS_RECENT = Signal(
-    name="elections_recent",
     expr=grown("kafka_controller_epoch", FLAPPING_WINDOW),
     description=f"Controller elections within {FLAPPING_WINDOW}, counted by the epoch, so none is "
     "lost between scrapes; 0 in a healthy cluster, 1 after the controller's broker restarted. "
@@ -51,7 +47,6 @@ ELECTIONS_RECENT = Signal(
     moved_by=DemoStep.DEPOSE,
 )
 ELECTIONS_HOUR = Signal(
-    name="elections_hour",
     expr=grown("kafka_controller_epoch", "1h"),
     description="Controller elections within an hour, counted by the epoch; 0 in a healthy "
     "cluster.",
@@ -59,7 +54,6 @@ ELECTIONS_HOUR = Signal(
     moved_by=DemoStep.DEPOSE,
 )
 ID_CHANGES_HOUR = Signal(
-    name="id_changes_hour",
     expr=grown("kafka_controller_id_changes_total", "1h"),
     description="Elections within an hour that another broker won; fewer than the elections means "
     "that a broker lost the office and won it back.",
@@ -67,7 +61,6 @@ ID_CHANGES_HOUR = Signal(
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 VACANT_NOW = Signal(
-    name="vacant_now",
     expr=highest("kafka_controller_vacant_seconds"),
     unit="s",
     description="For how long nobody has held /controller, now; 0 while somebody does.",
@@ -75,7 +68,6 @@ VACANT_NOW = Signal(
     moved_by=DrillStep.VACATE,
 )
 VACANCY_HOUR = Signal(
-    name="vacancy_hour",
     expr=grown("kafka_controller_vacancy_seconds_total", "1h"),
     unit="s",
     description="Time without a controller within an hour, at least (ended vacancies); a broker's "
@@ -84,7 +76,6 @@ VACANCY_HOUR = Signal(
     moved_by=DemoStep.DEPOSE,
 )
 VACANCY_AT_MOST_HOUR = Signal(
-    name="vacancy_at_most_hour",
     expr=grown("kafka_controller_vacancy_at_most_seconds_total", "1h"),
     unit="s",
     description="The same, at most: above the least where a vacancy was not seen live.",
@@ -92,7 +83,6 @@ VACANCY_AT_MOST_HOUR = Signal(
     moved_by=DemoStep.DEPOSE,
 )
 LAST_VACANCY = Signal(
-    name="last_vacancy",
     expr=highest("kafka_controller_last_vacancy_seconds"),
     unit="s",
     description="How long the last ended vacancy lasted, at least; empty before the first.",
@@ -101,7 +91,6 @@ LAST_VACANCY = Signal(
     appears=True,  # There is none before the first.
 )
 LAST_VACANCY_AT_MOST = Signal(
-    name="last_vacancy_at_most",
     expr=highest("kafka_controller_last_vacancy_at_most_seconds"),
     unit="s",
     description="The same, at most.",
@@ -110,7 +99,6 @@ LAST_VACANCY_AT_MOST = Signal(
     appears=True,  # There is none before the first.
 )
 FAILOVER = Signal(
-    name="failover",
     expr=f"{highest('kafka_controller_failover', 'state')} == 1",
     description="How far the work is that the controller found when it was elected, as leader writes "
     "show it: not_needed or done in a healthy cluster, under_way for seconds after its predecessor "
@@ -120,7 +108,6 @@ FAILOVER = Signal(
     appears=True,  # Each state has a series of its own.
 )
 LAST_FAILOVER = Signal(
-    name="last_failover",
     expr=highest("kafka_controller_last_failover_seconds"),
     unit="s",
     description="How long the last finished failover work took: until then partitions were without "
@@ -130,7 +117,6 @@ LAST_FAILOVER = Signal(
     appears=True,  # There is none before the first.
 )
 LEADER_WRITES_DUE = Signal(
-    name="leader_writes_due",
     expr=highest("kafka_controller_leader_writes_due"),
     description="Partitions whose leader is gone, so that the controller owes a new one; 0 in a "
     "healthy cluster. Staying above 0: a controller that does not do its work.",
@@ -138,7 +124,6 @@ LEADER_WRITES_DUE = Signal(
     moved_by=DrillStep.GHOST,
 )
 ELECTIONS_LONG = Signal(
-    name="elections_long",
     expr=grown("kafka_controller_epoch", FLAPPING_LONG_WINDOW),
     description=f"Controller elections within {FLAPPING_LONG_WINDOW}, counted by the epoch; the "
     "number of restarts of the controller's broker in a healthy cluster. A controller that is "
@@ -147,7 +132,6 @@ ELECTIONS_LONG = Signal(
     moved_by=DemoStep.DEPOSE,
 )
 MISSED_ELECTIONS_HOUR = Signal(
-    name="missed_elections_hour",
     expr=grown("kafka_controller_missed_elections_total", "1h"),
     description="The part of them that nobody saw live: only the epoch's jump shows it. 0 "
     "while the monitor follows.",
@@ -155,7 +139,6 @@ MISSED_ELECTIONS_HOUR = Signal(
     moved_by=DrillStep.UNWATCHED,
 )
 VERDICT = Signal(
-    name="verdict",
     expr=f"{highest('kafka_controller_verdict', 'verdict')} == 1",
     description="What the holder of /controller is worth: not_needed in a quiet cluster, working "
     "for seconds after a failure; ghost, a zombie controller: it owes writes and nobody writes under its epoch.",
@@ -164,7 +147,6 @@ VERDICT = Signal(
     appears=True,  # Each health has a series of its own.
 )
 GHOST = Signal(
-    name="ghost",
     expr=highest("kafka_controller_verdict", only='verdict="ghost"'),
     description="1 while the holder of /controller does not do the work that it owes; 0 in a "
     "healthy cluster.",
@@ -172,7 +154,6 @@ GHOST = Signal(
     moved_by=DrillStep.GHOST,
 )
 WRITES_DUE = Signal(
-    name="writes_due",
     expr=highest("kafka_controller_writes_due", "kind"),
     description="Writes that the controller owes, by kind; 0 in a healthy cluster but for "
     "seconds after a failure or a request.",
@@ -180,7 +161,6 @@ WRITES_DUE = Signal(
     moved_by=DrillStep.GHOST,
 )
 OLDEST_WRITE_DUE = Signal(
-    name="oldest_write_due",
     expr=age("kafka_controller_oldest_write_due_timestamp_seconds"),
     unit="s",
     description="For how long the oldest write has been due; empty when nothing is due.",
@@ -189,7 +169,6 @@ OLDEST_WRITE_DUE = Signal(
     appears=True,  # There is none before something is due.
 )
 FAILOVER_AGE = Signal(
-    name="failover_age",
     expr=f"({age('kafka_controller_failover_since_timestamp_seconds')}) and on (cluster) "
     f"({highest('kafka_controller_failover', only=_UNDER_WAY)} == 1)",
     unit="s",
@@ -200,7 +179,6 @@ FAILOVER_AGE = Signal(
     appears=True,  # There is none before the work begins.
 )
 STALE_WRITES_HOUR = Signal(
-    name="stale_writes_hour",
     expr=grown("kafka_controller_stale_writes_total", "1h"),
     description="Leaders written within an hour under an older controller epoch than the "
     "current; 0 with Kafka 2.1 and newer, which fences them.",
@@ -208,7 +186,6 @@ STALE_WRITES_HOUR = Signal(
     moved_by=DrillStep.MEDDLE,
 )
 CONTROLLER_ELECTED_AT = Signal(
-    name="controller_elected_at",
     expr=f"1000 * {highest('kafka_controller_elected_timestamp_seconds')}",
     unit="dateTimeAsIso",
     description="When the controller was elected, by ZooKeeper's clock.",

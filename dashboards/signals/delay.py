@@ -25,7 +25,6 @@ def _slowest(metric: str, *labels: str) -> str:
 
 
 WATCHER_DELAY = Signal(
-    name="watcher_delay",
     expr=_slowest("kcm_watcher_change_delay_seconds", "cluster"),
     unit="s",
     description="How old 99 of 100 changes were at most when the watcher sent them to the log; tens "
@@ -34,7 +33,6 @@ WATCHER_DELAY = Signal(
     moved_by=DrillStep.INVITE,
 )
 FOLD_DELAY = Signal(
-    name="fold_delay",
     expr=_slowest("kcm_fold_batch_seconds"),
     unit="s",
     description="How long 99 of 100 batches of the fold took at most, all clusters together; 0.2 to "
@@ -43,7 +41,6 @@ FOLD_DELAY = Signal(
     moved_by=DrillStep.INVITE,
 )
 EXPORTER_DELAY = Signal(
-    name="exporter_delay",
     expr=_slowest("kcm_exporter_record_delay_seconds"),
     unit="s",
     description="From the production of a cluster's view to its figures in /metrics, for 99 of 100 "
@@ -52,7 +49,6 @@ EXPORTER_DELAY = Signal(
     moved_by=DrillStep.INVITE,
 )
 WHOLE_DELAY = Signal(
-    name="whole_delay",
     expr=_slowest("kcm_exporter_change_delay_seconds"),
     unit="s",
     description="From the watcher seeing a change to the change in /metrics, for 99 of 100 changes, "
@@ -61,7 +57,6 @@ WHOLE_DELAY = Signal(
     moved_by=DrillStep.INVITE,
 )
 FOLD_LAG = Signal(
-    name="fold_lag",
     expr="max(kcm_fold_lag_records{})",
     description="Messages of the log that are not folded yet; 0 or a few, and growing when the fold "
     f"is too slow or down. {_SCRAPED}",
@@ -69,14 +64,12 @@ FOLD_LAG = Signal(
     moved_by=DrillStep.HOLE,
 )
 EXPORTER_LAG = Signal(
-    name="exporter_lag",
     expr="max by (topic) (kcm_exporter_lag_records{})",
     description="Records of views and events that the exporter has not read yet; 0 or a few.",
     legend="exporter: {{topic}}",
     moved_by=DrillStep.UNSERVED,
 )
 BUFFERED = Signal(
-    name="buffered",
     expr=f"max by (cluster) ({selected('kcm_watcher_buffer_changes')})",
     description="Changes that wait in the watcher for the pipeline's Kafka; 0 or a few, growing "
     "while it is away.",

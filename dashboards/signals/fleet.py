@@ -31,7 +31,6 @@ def _weighed(weight: int, trouble: str) -> str:
 
 
 TROUBLE = Signal(
-    name="trouble",
     expr=" + ".join(_weighed(weight, trouble) for weight, trouble in _WEIGHTS),
     description=f"How bad it is: the sum of 32 (served within {SEEN_WINDOW} and not now: nobody "
     "knows how it is), 16 (figures do not follow), 8 (no controller), 4 (partitions offline), 2 "
@@ -40,21 +39,18 @@ TROUBLE = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 CLUSTERS = Signal(
-    name="clusters",
     expr=f"count({FOLLOWED.expr}) or 0 * count({KNOWN})",
     description="Clusters that are served by the exporters that are scraped.",
     legend="clusters",
     moved_by=DrillStep.UNSERVED,
 )
 CLUSTERS_IN_TROUBLE = Signal(
-    name="clusters_in_trouble",
     expr=f"count(({TROUBLE.expr}) > 0) or vector(0)",
     description="Clusters with any trouble above 0 in the table below; 0 in a healthy fleet.",
     legend="in trouble",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 CLUSTERS_NOT_FOLLOWED = Signal(
-    name="clusters_not_followed",
     expr=f"count({KNOWN} unless on (cluster) ({FOLLOWED.expr} == 1)) or vector(0)",
     description="Clusters whose figures do not follow ZooKeeper now, or that were served within "
     f"{SEEN_WINDOW} and are not now; 0 in good order.",
@@ -62,7 +58,6 @@ CLUSTERS_NOT_FOLLOWED = Signal(
     moved_by=DrillStep.BLIND,
 )
 CLUSTERS_WITHOUT_CONTROLLER = Signal(
-    name="clusters_without_controller",
     expr=f"count(({CONTROLLER_ID.expr}) == -1) or 0 * count({FOLLOWED.expr})",
     description="Clusters, of those that are served, in which nobody holds /controller; 0 in a "
     "healthy fleet, empty while none is served.",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
 
 INCIDENT_OPEN = Signal(
-    name="incident_open",
     expr=highest("kafka_cluster_incident_open"),
     description="1 while an incident is open: from the first abnormal thing until all was well for "
     "a minute; 0 in a healthy cluster.",
@@ -17,7 +16,6 @@ INCIDENT_OPEN = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 INCIDENT = Signal(
-    name="incident",
     expr=f"max by (cluster, number, opened_by) ({selected('kafka_cluster_incident_info')})",
     description="The incident that is open, by its number and the event that opened it; "
     "`/api/v1/clusters/CLUSTER/incidents` has all of it.",
@@ -26,7 +24,6 @@ INCIDENT = Signal(
     appears=True,  # Each incident has a series of its own.
 )
 INCIDENT_ABNORMAL = Signal(
-    name="incident_abnormal",
     expr=f"{INCIDENT.expr} and on (cluster) "
     f"{age('kafka_cluster_incident_abnormal_timestamp_seconds')} < 30",
     description="The incident that is open, while something is abnormal: without the minute of "
@@ -36,7 +33,6 @@ INCIDENT_ABNORMAL = Signal(
     appears=True,  # Each incident has a series of its own.
 )
 INCIDENT_LAST = Signal(
-    name="incident_last",
     expr="max by (cluster, number, opened_by, end, lasted, brokers_lost, controller_elections, "
     f"leaders_moved, offline) ({selected('kafka_cluster_incident_last_timestamp_seconds')}) * 1000",
     unit="dateTimeAsIso",
@@ -50,7 +46,6 @@ INCIDENT_LAST = Signal(
     "which all is well.",
 )
 INCIDENTS_DAY = Signal(
-    name="incidents_day",
     expr=grown("kafka_cluster_incidents_total", "1d"),
     description="Incidents opened within a day; 0 in a healthy cluster. A broker that you restart "
     "makes one; what follows within a minute, such as the next restart, belongs to it.",
@@ -58,7 +53,6 @@ INCIDENTS_DAY = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 INCIDENT_AGE = Signal(
-    name="incident_age",
     expr=age("kafka_cluster_incident_started_timestamp_seconds"),
     unit="dtdurations",
     description="How long ago the newest incident began; empty before the first.",
@@ -66,8 +60,7 @@ INCIDENT_AGE = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
     appears=True,  # There is none before the first.
 )
-THRESHOLD = Signal(
-    name="imbalance_threshold",
+IMBALANCE_THRESHOLD = Signal(
     expr=highest("kafka_cluster_imbalance_threshold_ratio"),
     unit="percentunit",
     description="The imbalance ratio above which the controller would rebalance a broker, as the "
@@ -77,21 +70,18 @@ THRESHOLD = Signal(
     unmoved="Nothing in the demo or the drill moves it: it is a setting.",
 )
 IMBALANCED_BROKERS = Signal(
-    name="imbalanced_brokers",
     expr=highest("kafka_cluster_imbalanced_brokers"),
     description="Brokers whose imbalance ratio is above the threshold; 0 in a balanced cluster.",
     legend="above the threshold",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 MENDABLE_BROKERS = Signal(
-    name="mendable_brokers",
     expr=highest("kafka_cluster_imbalanced_brokers_mendable"),
     description="Those of them to which a preferred election run now would give partitions back.",
     legend="mendable now",
     moved_by=DemoStep.BRING_BACK,
 )
 NEXT_REBALANCE = Signal(
-    name="next_rebalance",
     expr=f"{highest('kafka_cluster_next_rebalance_timestamp_seconds')} - time()",
     unit="dtdurations",
     description="Time until the controller checks the balance next, at the earliest, if "
@@ -100,7 +90,6 @@ NEXT_REBALANCE = Signal(
     moved_by=DemoStep.DEPOSE,
 )
 NEXT_ELECTED = Signal(
-    name="next_elected",
     expr=highest("kafka_cluster_rebalance_electable_partitions"),
     description="Partitions that this check would give back to brokers above the threshold, as "
     "predicted; 0 in a balanced cluster.",
@@ -108,7 +97,6 @@ NEXT_ELECTED = Signal(
     moved_by=DemoStep.BRING_BACK,
 )
 NEXT_BLOCKED = Signal(
-    name="next_blocked",
     expr=highest("kafka_cluster_rebalance_blocked_partitions", "reason"),
     description="Partitions of those brokers that it cannot give back, by the reason: the preferred "
     "replica is not_live or not_in_isr; 0 in a balanced cluster.",
@@ -116,7 +104,6 @@ NEXT_BLOCKED = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 RECOMMENDED = Signal(
-    name="recommended",
     expr=highest("kafka_cluster_recommended_partitions"),
     description="Partitions for which the monitor recommends a preferred election now, after half a "
     "minute above the threshold; `kcm recommend` prints them and the command. 0: none.",
@@ -124,7 +111,6 @@ RECOMMENDED = Signal(
     moved_by=DrillStep.BOUNCE,
 )
 GRADED_DAY = Signal(
-    name="graded_day",
     expr=grown("kafka_cluster_recommendations_graded_total", "1d", "outcome"),
     description="What became of recommendations within a day: mended, partly, relapsed (leaders were "
     "lost again within 5 minutes), withdrawn (nobody elected, and nothing was left to elect).",

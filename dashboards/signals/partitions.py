@@ -31,7 +31,6 @@ def _oldest_reassignment_and(condition: str) -> str:
 
 
 OFFLINE = Signal(
-    name="offline",
     expr=highest("kafka_cluster_offline_partitions"),
     description="Partitions without a live leader, counted during controller outages, too; 0 in a "
     "healthy cluster: nobody can write to or read from them.",
@@ -39,7 +38,6 @@ OFFLINE = Signal(
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 UNDER_REPLICATED = Signal(
-    name="under_replicated",
     expr=highest("kafka_cluster_under_replicated_partitions"),
     description="Partitions with fewer in-sync replicas than replicas; 0 in a healthy cluster, "
     "above it while a broker is down or behind.",
@@ -47,7 +45,6 @@ UNDER_REPLICATED = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 UNDER_MIN_ISR = Signal(
-    name="under_min_isr",
     expr=highest("kafka_cluster_under_min_isr_partitions"),
     description="Partitions below min.insync.replicas; 0 in a healthy cluster: producers with "
     "acks=all are refused.",
@@ -55,7 +52,6 @@ UNDER_MIN_ISR = Signal(
     moved_by=DrillStep.RESTLESS,
 )
 IMBALANCE = Signal(
-    name="imbalance",
     expr=highest("kafka_cluster_preferred_replica_imbalance"),
     description="Partitions not led by their preferred replica; near 0 in a balanced cluster, "
     "above it after a broker restarted, until leaders are elected back.",
@@ -63,7 +59,6 @@ IMBALANCE = Signal(
     moved_by=DemoStep.ELECT,
 )
 AT_MIN_ISR = Signal(
-    name="at_min_isr",
     expr=highest("kafka_cluster_at_min_isr_partitions"),
     description="Partitions at min.insync.replicas: one more loss and producers with acks=all "
     "are refused; those with as many replicas always are.",
@@ -71,7 +66,6 @@ AT_MIN_ISR = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 LEADERLESS = Signal(
-    name="leaderless",
     expr=highest("kafka_cluster_leaderless_partitions"),
     description="The offline partitions for which the controller wrote that there is no leader; "
     "the rest it has not worked off.",
@@ -79,7 +73,6 @@ LEADERLESS = Signal(
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 WITHOUT_STATE = Signal(
-    name="without_state",
     expr=highest("kafka_cluster_partitions_without_state"),
     description="Partitions that the controller has not brought up yet; above 0 for moments "
     "after a topic was created.",
@@ -87,14 +80,12 @@ WITHOUT_STATE = Signal(
     moved_by=DrillStep.GHOST,
 )
 PARTITIONS = Signal(
-    name="partitions",
     expr=highest("kafka_cluster_partitions"),
     description="Partitions of all topics.",
     legend="partitions",
     moved_by=DemoStep.CREATE,
 )
 BROKERS_DOWN = Signal(
-    name="brokers_down",
     expr=f"{highest('kafka_cluster_brokers_known')} - {highest('kafka_cluster_brokers')}",
     description="Broker ids that are known but not registered: down, or long gone with replicas "
     "left behind; 0 in a healthy cluster.",
@@ -102,7 +93,6 @@ BROKERS_DOWN = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 ISR_SHRINKS_HOUR = Signal(
-    name="isr_shrinks_hour",
     expr=grown("kafka_cluster_isr_shrinks_total", "1h"),
     description="Replicas that left an ISR within an hour; 0 in a healthy cluster without "
     "restarts.",
@@ -110,14 +100,12 @@ ISR_SHRINKS_HOUR = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 ISR_EXPANDS_HOUR = Signal(
-    name="isr_expands_hour",
     expr=grown("kafka_cluster_isr_expands_total", "1h"),
     description="Replicas that joined an ISR within an hour; as many as left when all is mended.",
     legend="joined an ISR",
     moved_by=DemoStep.BRING_BACK,
 )
 UNCLEAN_HOUR = Signal(
-    name="unclean_hour",
     expr=grown("kafka_controller_unclean_leader_elections_total", UNCLEAN_WINDOW),
     description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}; 0 in a healthy "
     "cluster: each one may have lost records.",
@@ -125,7 +113,6 @@ UNCLEAN_HOUR = Signal(
     moved_by=DrillStep.UNCLEAN,
 )
 LEADER_ELECTIONS_HOUR = Signal(
-    name="leader_elections_hour",
     expr=grown("kafka_controller_leader_elections_total", "1h", "election"),
     description="Partitions that got a leader within an hour, by the kind of election as "
     "inferred from the znodes.",
@@ -133,7 +120,6 @@ LEADER_ELECTIONS_HOUR = Signal(
     moved_by=DemoStep.KILL_CONTROLLER,
 )
 REPLICATION_FACTOR_1 = Signal(
-    name="replication_factor_1",
     expr=highest("kafka_cluster_replication_factor_1_partitions"),
     description="Partitions with a single replica: offline as soon as its broker is; 0 is "
     "advisable.",
@@ -141,7 +127,6 @@ REPLICATION_FACTOR_1 = Signal(
     moved_by=DrillStep.INVITE,
 )
 MIN_ISR_BLOCKING = Signal(
-    name="min_isr_blocking",
     expr=highest("kafka_cluster_min_isr_blocking_partitions"),
     description="Partitions whose min.insync.replicas is not below their replication factor: "
     "none of their brokers can stop without refusing producers with acks=all; 0 is advisable.",
@@ -149,7 +134,6 @@ MIN_ISR_BLOCKING = Signal(
     moved_by=DrillStep.INVITE,
 )
 ONE_RACK = Signal(
-    name="one_rack",
     expr=highest("kafka_cluster_one_rack_partitions"),
     description="Partitions with all their replicas in one rack, though live brokers are in others: "
     "offline as soon as that rack is; 0 is advisable.",
@@ -157,7 +141,6 @@ ONE_RACK = Signal(
     moved_by=DrillStep.INVITE,
 )
 ON_GONE_BROKERS = Signal(
-    name="on_gone_brokers",
     expr=highest("kafka_cluster_replicas_on_gone_brokers"),
     description="Replicas assigned to brokers that are not registered now; 0 when every broker "
     "is up.",
@@ -165,14 +148,12 @@ ON_GONE_BROKERS = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 REASSIGNING = Signal(
-    name="reassigning",
     expr=highest(_REASSIGNING),
     description="Partitions being reassigned; above 0 only while you move replicas.",
     legend="reassigning",
     moved_by=DrillStep.HOLD_UP,
 )
 REASSIGNMENT_STALLED = Signal(
-    name="reassignment_stalled",
     expr=(
         _oldest_reassignment_and(
             f"max by (cluster) (min_over_time({selected(_REASSIGNING)}[{STALL_WINDOW}])) "
@@ -193,7 +174,6 @@ REASSIGNMENT_STALLED = Signal(
     appears=True,  # There is none before they stand still.
 )
 DELETING = Signal(
-    name="deleting",
     expr=highest("kafka_cluster_deleting_topics"),
     description="Topics waiting for deletion; above 0 for long means that a broker with their "
     "replicas is down.",
@@ -201,7 +181,6 @@ DELETING = Signal(
     moved_by=DrillStep.HOLD_UP,
 )
 DELETION_AGE = Signal(
-    name="deletion_age",
     expr=age("kafka_cluster_oldest_deletion_timestamp_seconds"),
     unit="s",
     description="How long ago the oldest pending deletion of a topic was asked for; seconds in a "
@@ -211,7 +190,6 @@ DELETION_AGE = Signal(
     appears=True,  # There is none before a deletion waits.
 )
 UNCLEAN_MINUTE = Signal(
-    name="unclean_minute",
     expr=grown("kafka_controller_unclean_leader_elections_total", "1m"),
     description="Leaders elected from outside the ISR within a minute; 0 in a healthy cluster.",
     legend="unclean",

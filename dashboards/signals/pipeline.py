@@ -17,7 +17,6 @@ KNOWN = f"max by (cluster) (present_over_time({selected('kcm_cluster_up')}[{SEEN
 _BLIND = 'status="blind"'
 
 STATUS = Signal(
-    name="status",
     expr=f"{highest('kcm_cluster_status', 'status')} == 1",
     description="What the figures are worth: live; behind (a stage is late), incomplete (changes "
     "may lack), divergent (proven wrong), blind (no ZooKeeper session): what was true then.",
@@ -26,7 +25,6 @@ STATUS = Signal(
     appears=True,  # Each status has a series of its own.
 )
 FOLLOWED = Signal(
-    name="followed",
     expr=highest("kcm_cluster_up"),
     description="Whether the figures follow ZooKeeper now; if not, they are what was true when "
     "they last did. Not served: no exporter that serves the cluster is scraped.",
@@ -34,7 +32,6 @@ FOLLOWED = Signal(
     moved_by=DrillStep.BLIND,
 )
 DOUBTFUL = Signal(
-    name="doubtful",
     expr=f"{highest('kcm_cluster_incomplete')} + {highest('kcm_cluster_divergent')}",
     description="Whether changes may lack (incomplete) or an audit proved a difference to "
     "ZooKeeper (divergent); neither in good order, incomplete for seconds while a resync runs.",
@@ -42,7 +39,6 @@ DOUBTFUL = Signal(
     moved_by=DrillStep.HOLE,
 )
 VERIFIED_AGE = Signal(
-    name="verified_age",
     expr=age("kcm_cluster_verified_timestamp_seconds"),
     unit="dtdurations",
     description="How long ago a resync or an audit last proved the figures equal to ZooKeeper; a "
@@ -51,7 +47,6 @@ VERIFIED_AGE = Signal(
     moved_by=DrillStep.INVITE,
 )
 BEHIND = Signal(
-    name="behind",
     expr=highest("kcm_cluster_behind_seconds", "stage"),
     unit="s",
     description="Time since the newest sign of life of each stage; up to about 10 s in a quiet "
@@ -60,7 +55,6 @@ BEHIND = Signal(
     moved_by=DemoStep.CREATE,
 )
 BLIND = Signal(
-    name="blind",
     expr=(
         f"{KNOWN} unless on (cluster) (min by (cluster) ({selected('kcm_cluster_status', only=_BLIND)}) == 0)"
     ),
@@ -72,7 +66,6 @@ BLIND = Signal(
     appears=True,  # There is none while the cluster is seen.
 )
 WATCHER_CONNECTED = Signal(
-    name="watcher_connected",
     expr=highest("kcm_cluster_watcher_connected"),
     description="1 while the watcher's ZooKeeper session is CONNECTED; at 0 the figures stand "
     "still.",
@@ -80,7 +73,6 @@ WATCHER_CONNECTED = Signal(
     moved_by=DrillStep.BLIND,
 )
 RESYNCS_HOUR = Signal(
-    name="resyncs_hour",
     expr=grown("kcm_cluster_resyncs_total", "1h"),
     description="Finished readings of the whole tree within an hour; 0 in good order but for one "
     "a day, one after each start, reconnect or request.",
@@ -88,7 +80,6 @@ RESYNCS_HOUR = Signal(
     moved_by=DrillStep.BLIND,
 )
 AUDITS_HOUR = Signal(
-    name="audits_hour",
     expr=grown("kcm_cluster_audits_total", "1h"),
     description="Finished audits of the figures against ZooKeeper within an hour; one every few "
     "minutes.",
@@ -96,14 +87,12 @@ AUDITS_HOUR = Signal(
     moved_by=DrillStep.INVITE,
 )
 RESYNC_WANTED = Signal(
-    name="resync_wanted",
     expr=highest("kcm_cluster_resync_wanted"),
     description="1 while the fold asks the watcher for a resync; 0 in good order.",
     legend="resync wanted",
     moved_by=DrillStep.HOLE,
 )
 RESYNC_UNDER_WAY = Signal(
-    name="resync_under_way",
     expr=highest("kcm_cluster_resync_under_way"),
     description="1 while the watcher reads the whole tree; for seconds after a start or a "
     "reconnect.",
@@ -111,7 +100,6 @@ RESYNC_UNDER_WAY = Signal(
     moved_by=DrillStep.FLOOD,
 )
 LOG_HOLES_HOUR = Signal(
-    name="log_holes_hour",
     expr=grown("kcm_cluster_log_holes_total", "1h"),
     description="Holes in the log of changes within an hour; 0 in good order, each asks for a "
     "resync.",
@@ -119,7 +107,6 @@ LOG_HOLES_HOUR = Signal(
     moved_by=DrillStep.HOLE,
 )
 DROPPED_HOUR = Signal(
-    name="dropped_hour",
     expr=grown("kcm_cluster_dropped_changes_total", "1h"),
     description="Changes that the watcher could not buffer and threw away within an hour; 0 in "
     "good order.",
@@ -127,7 +114,6 @@ DROPPED_HOUR = Signal(
     moved_by=DrillStep.FLOOD,
 )
 UNREADABLE_HOUR = Signal(
-    name="unreadable_hour",
     expr=grown("kcm_cluster_unreadable_records_total", "1h"),
     description="Payloads of znodes and records of the log within an hour that could not be "
     "read; 0 in good order.",
@@ -135,7 +121,6 @@ UNREADABLE_HOUR = Signal(
     moved_by=DrillStep.MEDDLE,
 )
 ERRORS_HOUR = Signal(
-    name="errors_hour",
     expr=grown("kcm_cluster_errors_total", "1h"),
     description="Changes within an hour that met an error of ours and were skipped; 0: report it "
     "otherwise.",
@@ -144,7 +129,6 @@ ERRORS_HOUR = Signal(
     unmoved="Nothing in the demo or the drill moves it: only an error in the monitor's own code does.",
 )
 ANOMALIES_HOUR = Signal(
-    name="anomalies_hour",
     expr=grown("kcm_cluster_anomalies_total", "1h"),
     description="Things within an hour that Kafka does not write or that cannot be; 0 in good "
     "order, see the events.",
@@ -152,7 +136,6 @@ ANOMALIES_HOUR = Signal(
     moved_by=DrillStep.MEDDLE,
 )
 MISSED_UPDATES_HOUR = Signal(
-    name="missed_updates_hour",
     expr=grown("kcm_cluster_missed_updates_total", "1h"),
     description="Updates within an hour that ZooKeeper merged before they could be read: the "
     "last value is right. A few under load.",
@@ -160,7 +143,6 @@ MISSED_UPDATES_HOUR = Signal(
     moved_by=DrillStep.MEDDLE,
 )
 DENIED_PATHS = Signal(
-    name="denied_paths",
     expr=highest("kcm_cluster_denied_paths"),
     description="Paths that the watcher may not read, so that what depends on them is unknown; 0 "
     "when it may read all.",
@@ -168,7 +150,6 @@ DENIED_PATHS = Signal(
     moved_by=DrillStep.DENY,
 )
 LAST_CHANGE_AGE = Signal(
-    name="last_change_age",
     expr=age("kcm_cluster_last_change_timestamp_seconds"),
     unit="dtdurations",
     description="How long ago the last change of a znode was seen; long in a quiet cluster.",
@@ -176,7 +157,6 @@ LAST_CHANGE_AGE = Signal(
     moved_by=DemoStep.CREATE,
 )
 ZNODES = Signal(
-    name="znodes",
     expr=highest("kcm_cluster_znodes"),
     description="Znodes that the figures stand on; grows with topics and partitions.",
     legend="znodes",

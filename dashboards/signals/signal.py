@@ -65,9 +65,8 @@ class DrillStep(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Signal:
-    """One query and all that a reader must know about its figure."""
+    """One query and all that a reader must know about its figure; its constant is its name."""
 
-    name: str
     expr: str
     """PromQL with the placeholders in each selector."""
     description: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dashboards.signals.signal import DrillStep, Signal, age, highest
 
 TOPIC_OFFLINE = Signal(
-    name="topic_offline",
     expr=highest("kafka_topic_offline_partitions", "topic"),
     description="Offline partitions of each of the 20 topics that are worst off; empty in a healthy "
     "cluster.",
@@ -17,7 +16,6 @@ TOPIC_OFFLINE = Signal(
     appears=True,  # A topic is among the worst, or has no series.
 )
 TOPIC_UNDER_MIN_ISR = Signal(
-    name="topic_under_min_isr",
     expr=highest("kafka_topic_under_min_isr_partitions", "topic"),
     description="Their partitions below min.insync.replicas.",
     legend="{{topic}}",
@@ -25,7 +23,6 @@ TOPIC_UNDER_MIN_ISR = Signal(
     appears=True,  # A topic is among the worst, or has no series.
 )
 TOPIC_UNDER_REPLICATED = Signal(
-    name="topic_under_replicated",
     expr=highest("kafka_topic_under_replicated_partitions", "topic"),
     description="Their under-replicated partitions.",
     legend="{{topic}}",
@@ -33,7 +30,6 @@ TOPIC_UNDER_REPLICATED = Signal(
     appears=True,  # A topic is among the worst, or has no series.
 )
 WORST_TOPICS_AGE = Signal(
-    name="worst_topics_age",
     expr=age("kafka_cluster_worst_topics_timestamp_seconds"),
     unit="s",
     description="How old the list of the worst topics is: seconds, more with very many partitions in "

@@ -11,7 +11,6 @@ from dashboards.signals.signal import DrillStep, Signal, age, highest, selected
 _SCRAPED = "Needs the watcher's own /metrics to be scraped."
 
 SERVER = Signal(
-    name="zookeeper_server",
     expr=f"max by (cluster, zookeeper) ({selected('kcm_cluster_watcher_info')}) and on (cluster) "
     f"({highest('kcm_cluster_watcher_connected')} == 1)",
     description="The ZooKeeper server that the watcher's session is on; it changes when that "
@@ -21,7 +20,6 @@ SERVER = Signal(
     appears=True,  # There is none without a session.
 )
 SESSION_AGE = Signal(
-    name="session_age",
     expr=age("kcm_cluster_watcher_session_since_timestamp_seconds"),
     unit="dtdurations",
     description="For how long the watcher's ZooKeeper session has been as it is; short again and "
@@ -30,7 +28,6 @@ SESSION_AGE = Signal(
     moved_by=DrillStep.BLIND,
 )
 ROLE = Signal(
-    name="zookeeper_role",
     expr=f"max by (cluster, role, version) ({selected('kcm_watcher_zookeeper_info')})",
     description=f"That server's role in the ensemble and its release; empty where it answers neither "
     f"mntr nor srvr. {_SCRAPED}",
@@ -39,7 +36,6 @@ ROLE = Signal(
     appears=True,  # There is none while it does not answer.
 )
 ANSWER = Signal(
-    name="zookeeper_answer",
     expr=highest("kcm_watcher_zookeeper_answer_seconds"),
     unit="s",
     description=f"How long it took that server to answer us; milliseconds in health. {_SCRAPED}",
@@ -47,7 +43,6 @@ ANSWER = Signal(
     moved_by=DrillStep.GHOST,
 )
 LATENCY = Signal(
-    name="zookeeper_latency",
     expr=highest("kcm_watcher_zookeeper_latency_average_seconds"),
     unit="s",
     description="Average latency of its requests as it reports it, since its start; milliseconds in "
@@ -56,7 +51,6 @@ LATENCY = Signal(
     moved_by=DrillStep.GHOST,
 )
 LATENCY_MOST = Signal(
-    name="zookeeper_latency_most",
     expr=highest("kcm_watcher_zookeeper_latency_highest_seconds"),
     unit="s",
     description="Highest latency of a request as it reports it, since its start: near the session "
@@ -66,21 +60,18 @@ LATENCY_MOST = Signal(
     appears=True,  # A server that is down reports none, and the next one may report the same.
 )
 SESSIONS = Signal(
-    name="zookeeper_sessions",
     expr=highest("kcm_watcher_zookeeper_sessions"),
     description=f"Sessions of the whole ensemble: brokers, us, tools. {_SCRAPED}",
     legend="sessions",
     moved_by=DrillStep.GHOST,
 )
 CONNECTIONS = Signal(
-    name="zookeeper_connections",
     expr=highest("kcm_watcher_zookeeper_connections"),
     description=f"Connections of that server. {_SCRAPED}",
     legend="connections",
     moved_by=DrillStep.GHOST,
 )
 OUTSTANDING = Signal(
-    name="zookeeper_outstanding",
     expr=highest("kcm_watcher_zookeeper_outstanding_requests"),
     description="Requests that wait in that server; near 0 in health, and growing when its disk or "
     f"its quorum is slow. {_SCRAPED}",

@@ -14,6 +14,7 @@ import yaml
 
 from dashboards.alerts.alert import Alert
 from dashboards.alerts.rules import ALERTS
+from dashboards.signals.partitions import REASSIGNMENT_STALLED
 from dashboards.signals.signal import Signal
 
 WINDOW = "60s"
@@ -29,13 +30,13 @@ HASTY_LIMITS = {
 """Limits that are a time, or a count over a window; 15 s is above what a quiet cluster shows."""
 
 
-STANDSTILL = {"reassignment_stalled": "5s"}
+STANDSTILL = {REASSIGNMENT_STALLED: "5s"}
 """Signals that tell of a window in which nothing happened: it must fit into the failure."""
 
 
 def hasty(signal: Signal, expr: str) -> str:
     """Return an expression of the signal with each window of time made short."""
-    window = STANDSTILL.get(signal.name, WINDOW)
+    window = STANDSTILL.get(signal, WINDOW)
     short = re.sub(r"\[\d+[a-z]\]", f"[{window}]", expr)
     return re.sub(r"\[\w+:\w+\]", f"[{window}:1s]", short)
 

@@ -41,18 +41,20 @@ ALWAYS = {
 """The steps that `make test` does; `make test-all` does them all."""
 
 
-def _of(title: DrillStep, *rest: object) -> ParameterSet:
+def _of(title: DrillStep, *rest: object, name: str = "") -> ParameterSet:
     """Return the parameters of a test about this step."""
     marks = [] if title in ALWAYS else [pytest.mark.full]
-    id_ = "-".join([title.name, *(getattr(each, "name", str(each)) for each in rest)])
+    id_ = "-".join(filter(None, [title.name, name]))
     return pytest.param(title, *rest, marks=marks, id=id_)
 
 
 STEP = [_of(step.title) for step in STEPS]
 MOVED = [
-    _of(signal.moved_by, signal) for signal in SIGNALS if isinstance(signal.moved_by, DrillStep)
+    _of(signal.moved_by, signal, name=name)
+    for name, signal in SIGNALS.items()
+    if isinstance(signal.moved_by, DrillStep)
 ]
-FIRED = [_of(step.title, alert) for step in STEPS for alert in step.fires]
+FIRED = [_of(step.title, alert, name=alert) for step in STEPS for alert in step.fires]
 FORGOTTEN_S = 180.0
 """The hasty window, and what a busy machine takes to become well."""
 

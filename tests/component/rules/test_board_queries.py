@@ -21,7 +21,6 @@ import pytest
 
 from dashboards.boards.boards import BOARDS, Board, render
 from dashboards.signals.catalogue import SIGNALS
-from dashboards.signals.signal import Signal
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import Prometheus, find_prometheus
 from tests.component.rules.board_history import (
@@ -139,13 +138,14 @@ def test_every_query_of_a_board_is_answered(asked: Asked, made: Board) -> None:
             assert any(told), f"{panel['title']}: {expr}"
 
 
-@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.name)
-def test_every_signal_moves_when_what_it_tells_of_happens(asked: Asked, signal: Signal) -> None:
+@pytest.mark.parametrize("name", SIGNALS)
+def test_every_signal_moves_when_what_it_tells_of_happens(asked: Asked, name: str) -> None:
     """What is always the same tells nothing: between well and ill each answer changes.
 
     That an age grows is no change; what it is counted from must be another moment.
     """
-    expr = _chosen((signal.for_fleet() if "cluster" in signal.name else signal).on_board())
+    signal = SIGNALS[name]
+    expr = _chosen((signal.for_fleet() if "cluster" in name else signal).on_board())
     told = [
         {
             labels: round(without_clock(expr, value, moment), 2)
@@ -186,7 +186,7 @@ def test_brokers_are_chosen_by_id_host_and_rack(asked: Asked) -> None:
 
 def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
     """The fleet's order puts the cluster with all troubles above the one that is well."""
-    trouble = next(signal for signal in SIGNALS if signal.name == "trouble").for_fleet()
+    trouble = SIGNALS["trouble"].for_fleet()
     told = asked.at(_chosen(trouble.on_board()), asked.moments[-1])
     by_cluster = {json.loads(labels)["cluster"]: value for labels, value in told.items()}
     assert by_cluster == {"prod": 16 + 8 + 4 + 2 + 1, "other": 0}
@@ -195,5 +195,7 @@ def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
 def test_all_that_is_asked_for_is_served() -> None:
     """The exporter's own rendering of the two states holds every metric that a signal names."""
     served = {re.split("[{ ]", line)[0] for state, _, _ in HISTORY for line in samples(state)}
-    asked_for = {name for s in SIGNALS for name in re.findall(r"\b(?:kafka|kcm)_\w+", s.expr)}
+    asked_for = {
+        name for s in SIGNALS.values() for name in re.findall(r"\b(?:kafka|kcm)_\w+", s.expr)
+    }
     assert asked_for <= served

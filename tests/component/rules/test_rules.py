@@ -97,8 +97,8 @@ def test_prometheus_loads_the_rules() -> None:
 def test_prometheus_parses_every_query_of_the_boards(tmp_path: Path) -> None:
     """Each expression, for one cluster and for several, with its variables filled in, is PromQL."""
     rules = [
-        {"record": f"board:{signal.name}", "expr": expr.replace("$", "")}
-        for signal in SIGNALS
+        {"record": f"board:{name}", "expr": expr.replace("$", "")}
+        for name, signal in SIGNALS.items()
         for expr in (signal.on_board(), signal.for_fleet().on_board())
     ]
     path = tmp_path / "queries.yaml"

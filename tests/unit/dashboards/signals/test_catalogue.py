@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -33,6 +34,9 @@ _METRIC = re.compile(r"\b(?:kafka|kcm)_[a-z0-9_]+|[a-zA-Z_:][a-zA-Z0-9_:]*(?=\s*
 _GROUPED = re.compile(r"by \(([a-z_, ]+)\) \((?:\w+\()?(\w+)\{(.*?)\}")
 """What is kept of a metric, the metric, and its selector."""
 
+_HOMES = "dashboards.signals."
+"""Where signals are defined."""
+
 _OWN = (*watcher_metrics(), *fold_metrics(), *exporter_metrics())
 _LABELS = {metric.name: set(metric.labels) for metric in CATALOGUE} | {
     metric.name + "_bucket" * (metric.type == "histogram"): {*metric.labels}
@@ -41,7 +45,7 @@ _LABELS = {metric.name: set(metric.labels) for metric in CATALOGUE} | {
 }
 """Of clusters, and of the parts themselves."""
 
-_each_signal = pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.name)
+_each_signal = pytest.mark.parametrize("signal", SIGNALS.values(), ids=SIGNALS)
 
 
 def metrics_in(text: str) -> set[str]:
@@ -114,19 +118,23 @@ def test_a_signal_tells_the_operator_something(signal: Signal) -> None:
 
 
 def test_names_of_signals_are_unique() -> None:
-    """A name stands for one signal, and no two signals ask the same."""
-    assert len({signal.name for signal in SIGNALS}) == len(SIGNALS)
-    assert len({signal.expr for signal in SIGNALS}) == len(SIGNALS)
+    """A name stands for one signal in all homes, and no two signals ask the same."""
+    homes = [vars(module) for path, module in sys.modules.items() if path.startswith(_HOMES)]
+    defined = {
+        id(each): each for home in homes for each in home.values() if isinstance(each, Signal)
+    }
+    assert len(defined) == len(SIGNALS)
+    assert len({signal.expr for signal in SIGNALS.values()}) == len(SIGNALS)
 
 
 def test_every_signal_is_used() -> None:
     """Each signal stands on a board, in an alert or in a recording rule."""
     text = "\n".join(query for made in BOARDS for query in queries_of(json.loads(render(made))))
-    watched = {alert.signal.name for alert in ALERTS} | {signal.name for _, signal in RECORDED}
+    watched = {alert.signal for alert in ALERTS} | {signal for _, signal in RECORDED}
     unused = [
-        signal.name
-        for signal in SIGNALS
-        if signal.name not in watched
+        name
+        for name, signal in SIGNALS.items()
+        if signal not in watched
         and signal.on_board() not in text
         and signal.for_fleet().on_board() not in text
     ]
@@ -171,7 +179,6 @@ def test_the_newest_is_told_by_the_exporter_that_has_come_furthest() -> None:
 def test_a_rule_asks_for_all_clusters_and_brokers() -> None:
     """A rule is not limited to what somebody chose on a board."""
     signal = Signal(
-        name="s",
         expr=highest("m", "broker"),
         unit="none",
         description="d.",
