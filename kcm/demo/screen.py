@@ -14,8 +14,6 @@ from kcm.demo.table import shown_value
 from kcm.demo.view import picture
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from rich.console import Console
 
     from kcm.demo.comparison import StepOutcome
@@ -33,12 +31,7 @@ class Screen(Protocol):
     def __enter__(self) -> Self:
         """Begin to show the state."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Stop showing it."""
 
     def step(self) -> None:

@@ -67,16 +67,12 @@ class ElectionRun:
         watch: Watch,
         pace: ElectionPace,
         say: Callable[[str], None],
-        sleep: Callable[[float], None] = time.sleep,
-        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._chunks = chunks
         self._kafka = kafka
         self._watch = watch
         self._pace = pace
         self._say = say
-        self._sleep = sleep
-        self._clock_s = clock_s
         self.elected: list[TopicPartition] = []
         """Kafka elected them, and the monitor shows it."""
         self.not_needed: list[TopicPartition] = []
@@ -93,7 +89,7 @@ class ElectionRun:
             self._check(before)
             for number, chunk in enumerate(self._chunks, 1):
                 if number > 1:
-                    self._sleep(self._pace.pause_s)
+                    time.sleep(self._pace.pause_s)
                 self._check(before)
                 self._one(number, chunk, before)
         except SurpriseError as error:
@@ -148,7 +144,7 @@ class ElectionRun:
 
     def _one(self, number: int, chunk: Sequence[TopicPartition], before: ClusterSample) -> None:
         """Elect one chunk and wait for its effect."""
-        began_s = self._clock_s()
+        began_s = time.monotonic()
         self.unsure = list(chunk)
         try:
             answer = self._kafka.elect(chunk)
@@ -170,7 +166,7 @@ class ElectionRun:
                 f"{len(left)} of chunk {number} are not led by their preferred replica "
                 f"{self._pace.wait_s:g} s after the election, such as {names(self.unsure[:1])}"
             )
-        took_s = self._clock_s() - began_s
+        took_s = time.monotonic() - began_s
         self._say(
             f"chunk {number} of {len(self._chunks)}: {len(seen) - len(skipped)} elected, "
             f"{len(skipped)} did not need it; seen after {took_s:.1f} s, "
@@ -186,10 +182,10 @@ class ElectionRun:
         self, wanted: Sequence[TopicPartition], before: ClusterSample
     ) -> tuple[ClusterSample, set[TopicPartition]]:
         """Wait until the preferred replicas lead; return those that they do not lead in time."""
-        deadline_s = self._clock_s() + self._pace.wait_s
+        deadline_s = time.monotonic() + self._pace.wait_s
         while True:
             self._check(before)
             left = self._watch.not_led(wanted)
-            if not left or self._clock_s() >= deadline_s:
+            if not left or time.monotonic() >= deadline_s:
                 return self._check(before), left
-            self._sleep(POLL_INTERVAL_S)
+            time.sleep(POLL_INTERVAL_S)

@@ -13,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 LINE_EVERY = 20  # steps between two plain lines
 
@@ -56,12 +55,7 @@ class JarsProgress:
             self._line(f"downloading {self._what} to {self._cache}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Show the end, and leave the terminal as it was."""
         if self._bar:
             if error is None:

@@ -1,4 +1,4 @@
-"""One child process under guard: start, health, stop, kill, pause, restart.
+"""One child process under guard: start, health, stop, kill, pause.
 
 A process is only ever reached through its guard (see `guard`), which owns its whole family: `kill`
 of a Spark driver ends its JVM and Python workers too, and so does the death of this process.
@@ -39,7 +39,6 @@ class Process:
         *,
         log_path: Path,
         env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
         health: HealthCheck | None = None,
         ready_deadline_s: float = 30.0,
         stop_deadline_s: float = STOP_DEADLINE_S,
@@ -49,7 +48,6 @@ class Process:
         self.argv = [os.fspath(argument) for argument in argv]
         self.log_path = log_path
         self.env = dict(env or {})
-        self.cwd = cwd
         self.health = health
         self.ready_deadline_s = ready_deadline_s
         self.stop_deadline_s = stop_deadline_s
@@ -95,7 +93,6 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=self.cwd,
                 env={**os.environ, **self.env},
             )
         self._control = ours
@@ -178,13 +175,6 @@ class Process:
         """Let a paused process go on (SIGCONT)."""
         self._send(b"C")
 
-    def restart(self, *, wait: bool = True) -> None:
-        """Stop it if it runs, start it, and wait for its health if `wait`."""
-        self.stop()
-        self.start()
-        if wait:
-            self.wait_ready()
-
     def wait(self, deadline_s: float) -> int:
         """Wait until it ends by itself and return its exit code; TimeoutError at the deadline."""
         if self._guard is None:
@@ -198,7 +188,7 @@ class Process:
         self.expected_running = False
         return _shell_code(code)
 
-    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+    def log_tail(self) -> str:
         """Return the last lines that this run logged; empty when it logged nothing."""
         try:
             with self.log_path.open("rb") as log:
@@ -208,7 +198,7 @@ class Process:
                 text = log.read().decode(errors="replace")
         except FileNotFoundError:
             return ""
-        return "\n".join(text.splitlines()[-lines:])
+        return "\n".join(text.splitlines()[-LOG_TAIL_LINES:])
 
     def _read_pid(self, control: socket.socket) -> int:
         control.settimeout(GUARD_START_DEADLINE_S)

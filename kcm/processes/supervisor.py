@@ -15,7 +15,6 @@ from kcm.processes.process import STOP_DEADLINE_S, HealthCheck, Process
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
 
 class Supervisor:
@@ -34,12 +33,7 @@ class Supervisor:
         """Return the supervisor itself; processes start by `start` only."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """End all processes, whatever happened."""
         self.close()
 
@@ -54,7 +48,6 @@ class Supervisor:
         argv: Sequence[str | Path],
         *,
         env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
         health: HealthCheck | None = None,
         ready_deadline_s: float = 30.0,
         stop_deadline_s: float = STOP_DEADLINE_S,
@@ -74,7 +67,6 @@ class Supervisor:
             argv,
             log_path=self.folder / "logs" / f"{name}.log",
             env=env,
-            cwd=cwd,
             health=health,
             ready_deadline_s=ready_deadline_s,
             stop_deadline_s=stop_deadline_s,

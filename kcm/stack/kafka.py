@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from kcm.jars.java import find_java, server_command
 from kcm.processes.errors import StackError
@@ -34,6 +34,7 @@ DEFAULT_ZOOKEEPER_PORT = 2181  # ZooKeeper's own
 EXPIRY_MARGIN_S = 10.0  # ZooKeeper expires sessions at its next tick; a busy one is late
 EXPIRY_POLL_S = 0.05  # how often to look whether a session has expired
 KRAFT_SESSION_MS = 2000  # the default of 9 s is what a restart after a crash would take
+HEAP_MIB = 256
 READY_DEADLINE_S = 60.0  # three brokers at once on two busy cores take 9 s
 
 Properties = dict[str, str | int]
@@ -50,11 +51,26 @@ FRUGAL: Properties = {
 SMALL_CLUSTER: Properties = {
     "zookeeper.connection.timeout.ms": 30_000,
     "offsets.topic.num.partitions": 3,
+    "offsets.topic.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 3,
+    "transaction.state.log.replication.factor": 1,
     "controlled.shutdown.max.retries": 2,
     "controlled.shutdown.retry.backoff.ms": 1000,
 }
+
+
+class BrokerOptions(TypedDict, total=False):
+    """What both kinds of brokers may be given."""
+
+    port: int | None
+    """None takes a free one."""
+    java: Java | None
+    """None takes the one found."""
+    heap_mib: int
+    properties: Mapping[str, str | int] | None
+    """Win over ours."""
+    ready_deadline_s: float
 
 
 class Broker(Server):
@@ -68,20 +84,18 @@ class Broker(Server):
         data_dir: Path,
         *,
         name: str,
-        port: int | None,
-        java: Java | None,
-        heap_mib: int,
-        properties: Mapping[str, str | int] | None,
-        ready_deadline_s: float,
+        **options: Unpack[BrokerOptions],
     ) -> None:
-        """Describe a broker; None for `port` takes a free one, for `java` the one found."""
-        super().__init__(name, supervisor, data_dir, ready_deadline_s=ready_deadline_s)
+        """Describe a broker."""
+        deadline_s = options.get("ready_deadline_s", READY_DEADLINE_S)
+        super().__init__(name, supervisor, data_dir, ready_deadline_s=deadline_s)
         self.broker_id = broker_id
+        port = options.get("port")
         self.port = free_port() if port is None else port
         self._jars = jars
-        self._java = java or find_java()
-        self._heap_mib = heap_mib
-        self._extra = dict(properties or {})
+        self._java = options.get("java") or find_java()
+        self._heap_mib = options.get("heap_mib", HEAP_MIB)
+        self._extra = dict(options.get("properties") or {})
 
     @property
     def bootstrap_servers(self) -> str:
@@ -136,40 +150,23 @@ class ZooKeeperModeBroker(Broker):
         *,
         zookeeper_connect: str,
         name: str | None = None,
-        port: int | None = None,
         rack: str | None = None,
         session_timeout_ms: int = 6000,
         auto_leader_rebalance: bool = False,
-        offsets_replication_factor: int = 1,
-        java: Java | None = None,
-        heap_mib: int = 256,
-        properties: Mapping[str, str | int] | None = None,
-        ready_deadline_s: float = READY_DEADLINE_S,
+        **options: Unpack[BrokerOptions],
     ) -> None:
         """Describe the broker; `zookeeper_connect` may end in a chroot, which it creates.
 
-        None for `name` is `kafka-<id>`, for `rack` no rack. `properties` win over ours.
+        None for `name` is `kafka-<id>`, for `rack` no rack.
         """
-        super().__init__(
-            broker_id,
-            supervisor,
-            jars,
-            data_dir,
-            name=name or f"kafka-{broker_id}",
-            port=port,
-            java=java,
-            heap_mib=heap_mib,
-            properties=properties,
-            ready_deadline_s=ready_deadline_s,
-        )
+        name = name or f"kafka-{broker_id}"
+        super().__init__(broker_id, supervisor, jars, data_dir, name=name, **options)
         self._own: Properties = {
             **SMALL_CLUSTER,
             "broker.id": broker_id,
             "zookeeper.connect": zookeeper_connect,
             "zookeeper.session.timeout.ms": session_timeout_ms,
             "auto.leader.rebalance.enable": str(auto_leader_rebalance).lower(),
-            "offsets.topic.replication.factor": offsets_replication_factor,
-            "transaction.state.log.replication.factor": offsets_replication_factor,
         }
         if rack:
             self._own["broker.rack"] = rack
@@ -213,8 +210,7 @@ class ZooKeeperModeBroker(Broker):
 class KraftBroker(Broker):
     """A single node that is broker and controller: it keeps the pipeline's own topics.
 
-    With `port`, `controller_port` and `data_dir` given, it keeps its topics, cluster id and address
-    over restarts.
+    It keeps its topics and cluster id in `data_dir`, over restarts.
     """
 
     def __init__(
@@ -224,27 +220,11 @@ class KraftBroker(Broker):
         data_dir: Path,
         *,
         name: str = "pipeline-kafka",
-        port: int | None = None,
-        controller_port: int | None = None,
-        java: Java | None = None,
-        heap_mib: int = 256,
-        properties: Mapping[str, str | int] | None = None,
-        ready_deadline_s: float = READY_DEADLINE_S,
+        **options: Unpack[BrokerOptions],
     ) -> None:
-        """Describe the broker; None for a port takes a free one. `properties` win over ours."""
-        super().__init__(
-            1,
-            supervisor,
-            jars,
-            data_dir,
-            name=name,
-            port=port,
-            java=java,
-            heap_mib=heap_mib,
-            properties=properties,
-            ready_deadline_s=ready_deadline_s,
-        )
-        self.controller_port = free_port() if controller_port is None else controller_port
+        """Describe the broker."""
+        super().__init__(1, supervisor, jars, data_dir, name=name, **options)
+        self.controller_port = free_port()
 
     def ports(self) -> list[int]:
         """Return the ports for clients and for the controller."""

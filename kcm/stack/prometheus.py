@@ -45,22 +45,21 @@ class Prometheus(Server):
         scrape_interval_s: float = 1.0,
         name: str = "prometheus",
         port: int | None = None,
-        program: Path | None = None,
         ready_deadline_s: float = 30.0,
     ) -> None:
-        """Describe the server; `targets` are `host:port` by job name.
+        """Describe the server; `targets` are `host:port` by job name, None for `port` takes a free one.
 
-        None for `port` takes a free one, for `program` the one on PATH; StackError if there is none.
+        Raises StackError when the program is not on PATH.
         """
         super().__init__(name, supervisor, data_dir, ready_deadline_s=ready_deadline_s)
-        located = program or find_prometheus()
-        if located is None:
+        program = find_prometheus()
+        if program is None:
             message = (
                 "the program prometheus is not on PATH; install it (Debian: apt install prometheus)"
             )
             raise StackError(message)
         self.port = free_port() if port is None else port
-        self._program = located
+        self._program = program
         self._targets = {job: list(addresses) for job, addresses in targets.items()}
         self._rule_files = [path.resolve() for path in rule_files]
         self._interval = f"{round(scrape_interval_s * 1000)}ms"

@@ -28,7 +28,7 @@ LOG_PROPERTIES = {
 
 
 class Server(ABC):
-    """One server: `start` it first, then stop, kill, pause, resume and restart it at will."""
+    """One server: `start` it first, then stop, kill, pause, resume and start it again at will."""
 
     def __init__(
         self, name: str, supervisor: Supervisor, data_dir: Path, *, ready_deadline_s: float
@@ -107,9 +107,3 @@ class Server(ABC):
     def resume(self) -> None:
         """Let it go on after a pause."""
         self.process.resume()
-
-    def restart(self, *, wait: bool = True) -> None:
-        """Stop it if it runs, and start it on the same ports and data."""
-        if self.running:
-            self.stop()
-        self.start(wait=wait)

@@ -109,7 +109,8 @@ class Drill:
         self.cluster.zookeeper.start()
         watcher = self.pipeline.processes["watcher"]
         watcher.env.update({f"{ENV_PREFIX}{name.upper()}": OPTIONS[name] for name in OPTIONS})
-        self.pipeline.processes["watcher"].restart(wait=False)
+        watcher.stop()
+        watcher.start()
         self.brokers[0].start()
         for broker_id in (1, 2):
             self.brokers[broker_id].start(wait=False)
@@ -213,7 +214,8 @@ class Drill:
         for broker_id, broker in self.brokers.items():
             times = self._times_deposed_at_work(broker)
             if times > self._deposed_at_work[broker_id]:
-                broker.restart()
+                broker.stop()
+                broker.start()
             self._deposed_at_work[broker_id] = times
         return self.cluster.kafka.read()
 

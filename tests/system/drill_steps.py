@@ -155,7 +155,8 @@ def lose_disk(drill: Drill) -> None:
     lost = disks(broker.data_dir)[1]
     lost.rename(lost.with_name("lost"))  # at once: the broker writes to it all the time
     drill.await_firing("KafkaLogDirFailed")
-    broker.restart()
+    broker.stop()
+    broker.start()
 
 
 def blind(drill: Drill) -> None:
@@ -201,11 +202,14 @@ def deny(drill: Drill) -> None:
     """Take the right to read a path from all but one, and give it back; resyncs see both."""
     zookeeper = drill.zookeeper
     zookeeper.add_auth("digest", "admin:secret")
+    watcher = drill.pipeline.processes["watcher"]
     zookeeper.set_acls("/config/brokers", [make_digest_acl("admin", "secret", all=True)])
-    drill.pipeline.processes["watcher"].restart(wait=False)
+    watcher.stop()
+    watcher.start()
     drill.await_true("kcm_cluster_denied_paths > 0")
     zookeeper.set_acls("/config/brokers", OPEN_ACL_UNSAFE)
-    drill.pipeline.processes["watcher"].restart(wait=False)
+    watcher.stop()
+    watcher.start()
     drill.await_true("kcm_cluster_denied_paths == 0")
 
 

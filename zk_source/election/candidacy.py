@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException, NoAuthError
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.protocol.states import KazooState
 from kazoo.recipe.lock import Lock
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
 from zk_source.config import WatchSettings
-from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
+from zk_source.wire.kazoo_client import Authenticating, ConnectionTrouble, make_client, stop_client
 
 MOST_RECONNECT_S = 1.0
 """Longest pause between two tries: a standby must not sleep through the end of its leader."""
@@ -81,7 +81,7 @@ class _Contender(Lock):  # type: ignore[misc]  # kazoo ships no types
         )
 
 
-class Candidacy:
+class Candidacy(ConnectionTrouble[_Connection]):
     """Stands for election in one session, and proves that it leads."""
 
     def __init__(
@@ -127,21 +127,6 @@ class Candidacy:
     def silent_s(self) -> float:
         """For how long there has been no connection; 0 while there is one."""
         return 0.0 if self._connected.is_set() else now_s() - self._down_since
-
-    @property
-    def last_error(self) -> str:
-        """Why the last try to connect failed; empty if none did."""
-        return self._connection.last_error
-
-    @property
-    def tls_advice(self) -> str:
-        """Which settings to correct after it; empty if TLS was not to blame."""
-        return self._connection.tls_advice
-
-    @property
-    def auth_failed(self) -> bool:
-        """The ensemble refused the credentials."""
-        return bool(self._client.client_state == KeeperState.AUTH_FAILED)
 
     def start(self) -> None:
         """Connect and stand for election."""

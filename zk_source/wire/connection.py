@@ -13,13 +13,12 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionDropped, KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KeeperState
 
 from zk_source.config import WatchSettings
 from zk_source.wire.chroot import Chroot
 from zk_source.wire.inbox import Inbox, Reply, SessionChanged
 from zk_source.wire.jute import decode_event, encode
-from zk_source.wire.kazoo_client import make_client, stop_client
+from zk_source.wire.kazoo_client import ConnectionTrouble, make_client, stop_client
 from zk_source.wire.operations import Err, Request
 from zk_source.wire.pipelining import PipeliningConnection
 
@@ -93,7 +92,7 @@ class OrderedConnection(PipeliningConnection):
         return timeouts
 
 
-class ZooKeeperClient:
+class ZooKeeperClient(ConnectionTrouble[OrderedConnection]):
     """One kazoo client: connects and reconnects by itself until it is closed."""
 
     def __init__(self, settings: WatchSettings, inbox: Inbox, *, number: int) -> None:
@@ -113,21 +112,6 @@ class ZooKeeperClient:
     def failures(self) -> int:
         """Failed tries to connect since the last connection, over all hosts."""
         return self._connection.failures
-
-    @property
-    def last_error(self) -> str:
-        """Why the last try to connect failed; empty if none did."""
-        return self._connection.last_error
-
-    @property
-    def tls_advice(self) -> str:
-        """Which settings to correct after it; empty if TLS was not to blame."""
-        return self._connection.tls_advice
-
-    @property
-    def auth_failed(self) -> bool:
-        """ZooKeeper refused the credentials."""
-        return bool(self._client.client_state == KeeperState.AUTH_FAILED)
 
     @property
     def ended(self) -> bool:

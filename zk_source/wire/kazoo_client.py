@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionClosedRequireSaslError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from zk_source.config import WatchSettings
@@ -23,8 +24,6 @@ from zk_source.wire.tls_advice import tls_advice
 
 FIRST_RECONNECT_S = 0.05
 STOP_TIMEOUT_S = 3.0
-
-HandlerT = TypeVar("HandlerT", bound=ConnectionHandler)
 
 
 class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
@@ -53,6 +52,31 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
             super()._authenticate_with_sasl(host, timeout)
         except SessionClosedRequireSaslError as error:
             raise AuthFailedError("the server insists on SASL") from error
+
+
+HandlerT = TypeVar("HandlerT", bound=Authenticating)
+
+
+class ConnectionTrouble(Generic[HandlerT]):
+    """Why a kazoo client has no session: for the classes that hold one, and its handler."""
+
+    _client: KazooClient
+    _connection: HandlerT
+
+    @property
+    def last_error(self) -> str:
+        """Why the last try to connect failed; empty if none did."""
+        return self._connection.last_error
+
+    @property
+    def tls_advice(self) -> str:
+        """Which settings to correct after it; empty if TLS was not to blame."""
+        return self._connection.tls_advice
+
+    @property
+    def auth_failed(self) -> bool:
+        """ZooKeeper refused the credentials."""
+        return bool(self._client.client_state == KeeperState.AUTH_FAILED)
 
 
 def make_client(

@@ -94,7 +94,7 @@ def test_zookeeper_keeps_its_data_over_a_crash(
     client.close()
     server.kill()
     assert server.seen() == f"{server.connect_string}: [Errno 111] Connection refused"
-    server.restart()
+    server.start()
     assert "Mode: standalone" in four_letter_word(HOST, server.port, "srvr")
     assert "Node count: 6" in four_letter_word(HOST, server.port, "srvr")
     server.stop()

@@ -223,7 +223,8 @@ def test_a_process_can_start_again(owner: Supervisor) -> None:
     first = process.pid
     process.start()
     assert process.pid == first
-    process.restart()
+    process.stop()
+    process.start()
     assert process.running
     assert process.pid != first
     with pytest.raises(StackError, match="again already runs"):
