@@ -1,1 +1,5 @@
-"""What the watcher, the fold and the exporter share besides records: settings, topics, running."""
+"""What the watcher, the fold, the exporter and the command line share besides records.
+
+Settings in layers, the three topics and how they are made, one reader of their records, the clock,
+Java, exit codes, logs and a part's own /metrics. It may use nothing of the parts.
+"""

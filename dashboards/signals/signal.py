@@ -150,7 +150,7 @@ def lowest(metric: str, window: str, *labels: str) -> str:
 def of_one_start(metric: str, growth: str) -> str:
     """Return the growth of the metric, but while exporters count it from different starts.
 
-    Their difference is no growth then. The epoch is ZooKeeper's own count, whoever shows it.
+    Their difference is no growth then. The epoch is ZooKeeper's own count, the same from every exporter.
     """
     if not metric.endswith("_total"):
         return growth

@@ -118,7 +118,7 @@ class Monitor:
         self.scrape: Scrape = {}
         self.events: list[Mapping[str, Any]] = []
         """The newest first."""
-        self.trouble = "not asked yet"
+        self.trouble = "not polled yet"
         """Why the last poll failed; empty when it did not."""
         self._cluster = cluster
         self._base_elections: int | None = None

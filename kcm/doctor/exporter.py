@@ -94,7 +94,7 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
         why = printable(log["incomplete_reason"] or "")
         since = ago(completeness["since"], now)
         text = f"{status} for {since}, by the {completeness['stage']}{f': {why}' if why else ''}"
-        yield fail(about, text, f"look at the {completeness['stage']}; kcm status --cluster {name}")
+        yield fail(about, text, f"check the {completeness['stage']}; kcm status --cluster {name}")
     proven = completeness["verified_at"]
     if proven is None or now - proven > PROVEN_MS:
         when = "never" if proven is None else f"{ago(proven, now)} ago"
@@ -156,7 +156,7 @@ def _exporter(url: str, ready: ExporterReadiness) -> Finding:
     summary = f"{url}: lag {behind}; clusters: {names}"
     if not ready.body["ready"]:
         reasons = "; ".join(ready.body["reasons"])
-        return fail("exporter", f"{summary}; not ready: {reasons}", "look at its log")
+        return fail("exporter", f"{summary}; not ready: {reasons}", "read its log")
     if not ready.body["clusters"]:
         return warn("exporter", summary, "see the logs of kcm watch and kcm stream")
     return ok("exporter", f"ready at {summary}")
@@ -179,9 +179,9 @@ def _watcher(name: str, log: Json, now: int) -> Finding:
         listed = printable(", ".join(log["denied"][:5]))
         return warn(about, f"{summary}; not readable: {listed}", "give it READ there")
     if log["session"] != SessionState.CONNECTED:
-        return fail(about, f"{summary}; session {log['session']}", "look at ZooKeeper")
+        return fail(about, f"{summary}; session {log['session']}", "check ZooKeeper")
     if now - heartbeat_at > LATE_MS:
-        return fail(about, summary, "look at its log, or at the fold's")
+        return fail(about, summary, "read its log, or the fold's")
     return ok(about, summary)
 
 
@@ -194,7 +194,7 @@ def _fold(name: str, answer: Json, now: int) -> Finding:
         text = f"its clock is at least {ahead_s:.0f} s ahead of the exporter's"
         return warn(about, text, "set the clocks by NTP")
     if now - folded > LATE_MS:
-        return fail(about, text, "look at its log")
+        return fail(about, text, "read its log")
     return ok(about, text)
 
 

@@ -99,7 +99,7 @@ def _topic(
         f"id {found.topic_id}"
     )
     if leaderless:
-        return fail(name, f"{summary}; {leaderless} have no leader", "look at the pipeline's Kafka")
+        return fail(name, f"{summary}; {leaderless} have no leader", "check the pipeline's Kafka")
     if actual is None:
         return warn(name, f"{summary}; its settings may not be read", "give us DESCRIBE_CONFIGS")
     other = {key: actual.get(key) for key, value in wanted.items() if actual.get(key) != value}
@@ -108,7 +108,7 @@ def _topic(
         listed = ", ".join(f"{key}={other[key]}, not {wanted[key]}" for key in must)
         return fail(name, f"{summary}; {listed}", "change it with kafka-configs")
     if lagging:
-        return warn(name, f"{summary}; {lagging} under-replicated", "look at the pipeline's Kafka")
+        return warn(name, f"{summary}; {lagging} under-replicated", "check the pipeline's Kafka")
     if other:
         listed = ", ".join(f"{key}={other[key]}, ours is {wanted[key]}" for key in other)
         return warn(name, f"{summary}; {listed}", "somebody's choice? else kafka-configs")

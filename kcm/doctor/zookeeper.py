@@ -77,7 +77,7 @@ def server_answer(about: str, answer: str, took_ms: float) -> Finding:
     <Level.OK: 'ok'>
     """
     if "not currently serving" in answer:
-        return fail(about, "is up and serves nobody: no quorum", "look at the ensemble")
+        return fail(about, "is up and serves nobody: no quorum", "check the ensemble")
     version = _VERSION.search(answer)
     if "srvr is not executed" in answer:
         hidden = "it does not report its version (4lw.commands.whitelist lacks srvr)"
@@ -96,9 +96,7 @@ def _of_version(about: str, answer: str, version: str, took_ms: float) -> Findin
     numbers = tuple(map(int, version.split(".")))
     summary = f"{version}, {mode[1] if mode else 'mode unknown'}, answers in {took_ms:.0f} ms"
     if mode is not None and mode[1] == "read-only":
-        return fail(
-            about, f"{summary}: no quorum, and it hears of no change", "look at the ensemble"
-        )
+        return fail(about, f"{summary}: no quorum, and it hears of no change", "check the ensemble")
     if any(first <= numbers < mended for first, mended in _UNSAFE_WATCHES):
         return warn(about, f"{summary}; has CVE-2024-23944", "upgrade to 3.8.4, 3.9.2 or later")
     if numbers < _RECURSIVE_SINCE:

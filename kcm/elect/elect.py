@@ -21,7 +21,7 @@ from kcm.elect.admin import Elections
 from kcm.elect.run import ElectionPace, ElectionRun
 from kcm.elect.watch import ClusterWatch, names
 from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.options import DEFAULT_URL, Cluster, Exporter, discard_output
+from kcm.queries.options import DEFAULT_URL, Cluster, Exporter, PreferredBroker, discard_output
 from kcm.queries.recommended import read_recommended
 from pipeline.runtime import UnreachableError, UsageError
 
@@ -42,10 +42,6 @@ Brokers = Annotated[
 ]
 Confirm = Annotated[
     bool, typer.Option("--confirm", help="Really do it; without, it is only printed.")
-]
-PreferredBroker = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
 ]
 ElectionFile = Annotated[
     Path | None,

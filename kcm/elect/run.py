@@ -1,6 +1,6 @@
 """Running elections chunk by chunk: each is watched to its effect, and the first surprise ends it.
 
-The rule: nothing is asked for unless the cluster is as it was when this began, and whatever happens
+The rule: no election is requested unless the cluster is as it was when this began, and whatever happens
 the end says what was done and what was not.
 """
 
@@ -18,7 +18,7 @@ from kcm.elect.watch import ClusterSample, names, surprise
 from pipeline.runtime import KcmError
 
 POLL_INTERVAL_S = 0.25
-"""How often the monitor is asked for the effect, which it shows within a second."""
+"""How often the monitor is polled for the effect, which it shows within a second."""
 UNSURE = frozenset({"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"})
 """Errors after which Kafka may have elected all the same: the effect shows it."""
 

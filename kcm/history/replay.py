@@ -6,7 +6,6 @@ does not hold, go to standard error.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,7 +34,7 @@ from kcm.history.options import (
 from kcm.history.replay_input import Line, check_files, lines_of, manifests_of
 from kcm.history.replay_run import ReplayRun
 from kcm.history.replay_text import diff_lines, event_line, summary
-from kcm.queries.options import console
+from kcm.queries.options import AsJsonLines, console, printing
 from pipeline.runtime import UsageError
 
 LINEAGE = "replay"
@@ -65,7 +64,6 @@ At = Annotated[
         help="Up to this time of the log: 2026-11-21T10:00:00Z, or milliseconds since 1970.",
     ),
 ]
-AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")]
 WithEvents = Annotated[bool, typer.Option("--events", help="Print the events as well.")]
 Difference = Annotated[
     tuple[str, str] | None,
@@ -116,13 +114,9 @@ def replay(
     assumed = Assumed(min_insync_replicas=settings.assumed_min_insync_replicas or min_isr or 1)
     on_events = EventPrinter(as_json=as_json) if events else None
     run = ReplayRun(cluster, points, assumed=assumed, on_events=on_events)
-    try:
+    with printing():
         run.follow(lines)
         _show(wanted, points, run.snapshots)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has closed the pipe; nothing more must be written when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -20,7 +20,7 @@ from kcm.cli.text import printable, time_text
 from kcm.history.replay_input import Line
 from pipeline.runtime import UsageError
 
-MOST_DAMAGE_TOLD = 20
+MOST_DAMAGE_SHOWN = 20
 """Lines about damage; of a file that is no log at all, only the place where it breaks off is worth a line."""
 
 EventSink = Callable[[str, Sequence[AnyEvent]], None]
@@ -41,7 +41,7 @@ class ReplayRun:
     ) -> None:
         self.replay = LogReplay(cluster, points=points, assumed=assumed)
         self.damaged = 0
-        self._asked_for = cluster
+        self._chosen = cluster
         self._points = points
         self._on_events = on_events
         self._warn = warn or _to_stderr
@@ -49,10 +49,10 @@ class ReplayRun:
     def follow(self, lines: Iterable[Line]) -> None:
         """Take in all lines; raises UsageError for a log of several clusters without a choice."""
         for line in lines:
-            if self.replay.is_done and self._asked_for is not None:
+            if self.replay.is_done and self._chosen is not None:
                 break
             self._take(line)
-        self._tell(self.replay.finish())
+        self._pass_on(self.replay.finish())
         self._check()
         self._warn_of_what_was_dropped()
 
@@ -80,7 +80,7 @@ class ReplayRun:
             self._note_damage(line, loose)
         events = self.replay.take(loose.changes)
         if events:
-            self._tell(events)
+            self._pass_on(events)
         if is_damaged and loose.ends_unreadable:  # no change of the line shows what it left out
             self._note_damage(line, loose)
 
@@ -91,15 +91,17 @@ class ReplayRun:
         return self.replay.cluster is None or not names or not names.isdisjoint(ours)
 
     def _note_damage(self, line: Line, loose: LooseLine) -> None:
-        if self.damaged < MOST_DAMAGE_TOLD or line.damage:
+        if self.damaged < MOST_DAMAGE_SHOWN or line.damage:
             count = f"{loose.unreadable} records: " if loose.unreadable > 1 else ""
             self._warn(f"{line.place}: unreadable, skipped: {count}{loose.reason}")
-        elif self.damaged == MOST_DAMAGE_TOLD:
+        elif self.damaged == MOST_DAMAGE_SHOWN:
             self._warn(f"{line.place}: more that is unreadable is counted only")
         self.damaged += 1
-        self._tell(self.replay.count_unreadable(loose.unreadable, f"{line.place}: {loose.reason}"))
+        self._pass_on(
+            self.replay.count_unreadable(loose.unreadable, f"{line.place}: {loose.reason}")
+        )
 
-    def _tell(self, events: Sequence[AnyEvent]) -> None:
+    def _pass_on(self, events: Sequence[AnyEvent]) -> None:
         if self._on_events is None or self._is_ambiguous():
             return
         if len(self._points) > 1:  # between the two of them
@@ -110,7 +112,7 @@ class ReplayRun:
             self._on_events(self.replay.cluster or "", events)
 
     def _is_ambiguous(self) -> bool:
-        return self._asked_for is None and len(self.replay.clusters) > 1
+        return self._chosen is None and len(self.replay.clusters) > 1
 
     def _check(self) -> None:
         listed = printable(", ".join(sorted(self.replay.clusters)))
@@ -120,7 +122,7 @@ class ReplayRun:
             return
         if self.replay.clusters:
             raise UsageError(
-                f"there is no change of cluster {self._asked_for} in the log; it has: {listed}"
+                f"there is no change of cluster {self._chosen} in the log; it has: {listed}"
             )
         if self.damaged:
             raise UsageError("nothing in the log is a readable change")

@@ -20,7 +20,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcm.jars.java import find_java
 from kcm.jars.progress import JarsProgress
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 FILES_BY_CONF = {"connector": 4, "broker": 56}  # what ivy.xml resolves to; a test counts them
-OLD_ZOOKEEPER = "zookeeper34"
-OLD_ZOOKEEPER_IVY_FILE = Path(__file__).with_name("ivy-zookeeper-3.4.xml")
-OLD_ZOOKEEPER_FILES_BY_CONF = {OLD_ZOOKEEPER: 3}
-ARE_CALLED = {
-    IVY_FILE: "the jars of Kafka and ZooKeeper (56 MB, once)",
-    OLD_ZOOKEEPER_IVY_FILE: "the jars of ZooKeeper 3.4 (1 MB, once)",
-}
 MANIFEST_NAME = "manifest.json"
 LOG_POLL_S = 0.1  # how often to read what Ivy printed
 SETTINGS_VARIABLE = "KCM_IVY_SETTINGS"
@@ -52,6 +45,18 @@ class Jars:
 
     connector: list[Path]
     broker: list[Path]
+
+
+class JarSet(NamedTuple):
+    """Jars that are downloaded together."""
+
+    ivy_file: Path
+    counts: Mapping[str, int]
+    """How many jars each conf of the file has."""
+    are_called: str
+
+
+OURS = JarSet(IVY_FILE, FILES_BY_CONF, "the jars of Kafka and ZooKeeper (56 MB, once)")
 
 
 def default_cache() -> Path:
@@ -66,16 +71,7 @@ def ensure_jars(*, progress: bool = True, cache: Path | None = None) -> Jars:
     `progress` shows a bar on a terminal and plain lines elsewhere, on standard error. Raises
     MissingJarsError, in one line, when there is something to download and it cannot be had.
     """
-    return Jars(**_ensure(IVY_FILE, FILES_BY_CONF, cache, progress=progress))
-
-
-def ensure_old_zookeeper_jars(*, progress: bool = True, cache: Path | None = None) -> list[Path]:
-    """Return the classpath of a ZooKeeper 3.4 server, downloading it (1 MB) when it is missing.
-
-    Nothing that kcm runs needs it; it is an old ensemble to try the watcher on.
-    """
-    found = _ensure(OLD_ZOOKEEPER_IVY_FILE, OLD_ZOOKEEPER_FILES_BY_CONF, cache, progress=progress)
-    return found[OLD_ZOOKEEPER]
+    return Jars(**ensure_set(OURS, cache, progress=progress))
 
 
 def read_jars(folder: Path) -> Jars | None:
@@ -93,19 +89,20 @@ def _folder(root: Path, ivy_file: Path) -> Path:
     return root / "jars" / hashlib.sha256(ivy_file.read_bytes()).hexdigest()[:16]
 
 
-def _ensure(
-    ivy_file: Path, counts: Mapping[str, int], cache: Path | None, *, progress: bool
+def ensure_set(
+    jar_set: JarSet, cache: Path | None = None, *, progress: bool = True
 ) -> dict[str, list[Path]]:
+    """Return the jars of a set by conf, as `ensure_jars` does."""
     root = default_cache() if cache is None else cache
-    folder = _folder(root, ivy_file)
-    if (jars := _read(folder, counts)) is not None:
+    folder = _folder(root, jar_set.ivy_file)
+    if (jars := _read(folder, jar_set.counts)) is not None:
         return jars
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _lock(folder.with_suffix(".lock")):
             # another process may have brought them while we waited for the lock
-            found = _read(folder, counts)
-            return found or _download(root, folder, ivy_file, counts, progress=progress)
+            found = _read(folder, jar_set.counts)
+            return found or _download(root, folder, jar_set, progress=progress)
     except OSError as error:
         message = f"cannot keep jars in {root}: {error.strerror or error}; make room or set XDG_CACHE_HOME"
         raise MissingJarsError(message) from error
@@ -190,14 +187,14 @@ def failure_line(output: list[str], root: Path) -> str:
 
 
 def _download(
-    root: Path, folder: Path, ivy_file: Path, counts: Mapping[str, int], *, progress: bool
+    root: Path, folder: Path, jar_set: JarSet, *, progress: bool
 ) -> dict[str, list[Path]]:
-    java = find_java()
+    java, counts = find_java(), jar_set.counts
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
-        command = ivy_command(java, root, temporary, ivy_file)
-        what = ARE_CALLED[ivy_file]
-        shown = JarsProgress(sum(counts.values()), root, show=progress, what=what)
+        command = ivy_command(java, root, temporary, jar_set.ivy_file)
+        files = sum(counts.values())
+        shown = JarsProgress(files, root, show=progress, what=jar_set.are_called)
         _run_ivy(command, temporary / "ivy.log", root, shown)
         write_manifest(temporary)
         if _read(temporary, counts) is None:

@@ -28,7 +28,7 @@ VERBS = {"watcher": "watch", "stream": "stream", "exporter": "export"}
 PART_STOP_DEADLINE_S = 10.0
 """A part ends within a few seconds of SIGTERM; Spark finishes its batch first."""
 READY_POLL_S = 0.1
-"""How often the exporter is asked whether it has the cluster."""
+"""How often the exporter is polled until it shows the cluster."""
 _PORTS = (
     ("exporter", "port", "host"),
     ("watcher", "watcher_metrics_port", "metrics_host"),

@@ -35,7 +35,7 @@ from pipeline.topics import client_properties
 POLL_INTERVAL_S = 0.25
 """How often the processes are checked: a death is reported, and its backoff begun, this soon."""
 STATUS_INTERVAL_S = 2.0
-"""How often the exporter is asked once it shows the cluster; before that, at each check."""
+"""How often the exporter is polled once it shows the cluster; before that, at each check."""
 QUIET_START_S = 10.0
 """How long nothing may be said while everything starts."""
 SPARK_HINT = " (Spark takes 10 s to start on an idle machine, longer on a busy one)"

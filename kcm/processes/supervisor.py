@@ -80,11 +80,11 @@ class Supervisor:
         return process
 
     def failed(self) -> list[Process]:
-        """Return the processes that ended although nobody asked them to."""
+        """Return the processes that ended without having been stopped."""
         return [p for p in self._processes.values() if p.expected_running and not p.running]
 
     def check(self) -> None:
-        """Raise ProcessFailedError for the first process that ended although nobody asked it to."""
+        """Raise ProcessFailedError for the first process that ended without having been stopped."""
         for process in self.failed():
             process.check()
 

@@ -1,4 +1,4 @@
-"""Verbs that ask the exporter: status, events, recommend, what-if, and the client of its API.
+"""Verbs that query the exporter: status, events, recommend, what-if, and the client of its API.
 
 It may use `cli`.
 """

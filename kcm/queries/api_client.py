@@ -1,7 +1,7 @@
 """The exporter's HTTP API, for the commands that show what it knows.
 
 The rule: trouble is one line that names the exporter and what to do, an answer that lacks what is
-read from it included. What the client has already is not sent again (ETag), so looking every second
+read from it included. What the client has already is not sent again (ETag), so polling every second
 costs next to nothing.
 """
 
@@ -48,7 +48,7 @@ class ApiAnswer(dict[str, Any]):
 
 
 class ExporterApi:
-    """One exporter, asked over HTTP."""
+    """A client of one exporter."""
 
     def __init__(self, url: str, *, within_s: float = ANSWER_WITHIN_S) -> None:
         """Take the exporter's address, and how long it may be silent; raises UsageError."""
@@ -75,7 +75,7 @@ class ExporterApi:
         address = f"{self.url}/api/v1{path}{'?' if query else ''}{query}"
         known = self._known.get(address)
         request = urllib.request.Request(address)  # noqa: S310  # the scheme was checked above
-        # Who types a command will rather wait for what is than read what was a moment ago.
+        # A command waits for the state as it is now, and takes no answer that a cache kept.
         request.add_header("Cache-Control", "no-cache")
         if known is not None:
             request.add_header("If-None-Match", known[0])

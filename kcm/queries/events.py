@@ -11,6 +11,7 @@ import typer
 from kcm.queries.api_client import ExporterApi, cluster_path
 from kcm.queries.options import (
     DEFAULT_URL,
+    AsJsonLines,
     Cluster,
     Exporter,
     poll,
@@ -22,7 +23,7 @@ from kcm.queries.status_text import event_line
 from pipeline.clock import clock_ms
 
 POLL_INTERVAL_S = 0.5
-"""How often the exporter is asked while following; an answer without news is a few bytes."""
+"""How often the exporter is polled while following; an answer without news is a few bytes."""
 PAGE = 1000
 MOST = 1_000_000
 """More events than an exporter may keep."""
@@ -48,7 +49,6 @@ Limit = Annotated[
         metavar="N", min=1, max=MOST, help="The newest N. [default: 20; with --since all]"
     ),
 ]
-AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")]
 
 
 def events(

@@ -1,4 +1,4 @@
-"""What the commands that ask the exporter share: their options, how they print, how they wait.
+"""What the commands that query the exporter share: their options, how they print, how they wait.
 
 The rule: a table for a terminal, plain text for a pipe, JSON for programs; text
 from a cluster is data, neither markup nor steering the terminal; and figures that are not live are
@@ -66,7 +66,12 @@ Cluster = Annotated[
         autocompletion=complete_cluster,
     ),
 ]
+PreferredBroker = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")]
 
 __all__ = ["DEFAULT_URL", "AsJson", "Cluster", "Exporter"]
 

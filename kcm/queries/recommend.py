@@ -19,6 +19,7 @@ from kcm.queries.options import (
     DEFAULT_URL,
     Cluster,
     Exporter,
+    PreferredBroker,
     console,
     print_json,
     print_not_live_warning,
@@ -30,10 +31,6 @@ SHOWN = 10
 """Partitions and brokers that are named for the eye; --json has all partitions."""
 
 
-PreferredBroker = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=0, help="Only partitions that this broker is to lead."),
-]
 ChunkNumber = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="Only this chunk (500 partitions) of them."),

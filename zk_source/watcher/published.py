@@ -1,6 +1,6 @@
 """What exists according to the log: the znodes published in this generation, and their digest.
 
-The rule: whoever publishes a `set` or a `deleted` notes it here in the same step, so that count
+The rule: a `set` or `deleted` is noted here in the step that publishes it, so that count
 and digest are always those of the log up to its last change. Bounded by the number of znodes
 published: about 200 bytes each.
 """

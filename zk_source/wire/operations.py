@@ -30,7 +30,7 @@ class EventType(enum.IntEnum):
 
 
 class Err(enum.IntEnum):
-    """The error codes that we tell apart (KeeperException.Code)."""
+    """The error codes that we distinguish (KeeperException.Code)."""
 
     OK = 0
     CONNECTION_LOSS = -4

@@ -12,12 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from controller_model.records.changes import ChangeKind, SessionState
-from kcm.jars.jars import (
-    OLD_ZOOKEEPER,
-    OLD_ZOOKEEPER_FILES_BY_CONF,
-    Jars,
-    ensure_old_zookeeper_jars,
-)
+from kcm.jars.jars import Jars, ensure_set
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
@@ -33,6 +28,7 @@ from tests.component.watcher.watching import (
     state,
     watching,
 )
+from tests.support.old_zookeeper import CONF, OLD_ZOOKEEPER
 from tests.support.waiting import wait_until
 from zk_source.zookeeper.four_letter_words import four_letter_word
 
@@ -42,8 +38,8 @@ STATE = "/brokers/topics/t0/partitions/0/state"
 @pytest.fixture(scope="module")
 def old_zookeeper(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
     """A ZooKeeper 3.4 that these tests may kill."""
-    classpath = ensure_old_zookeeper_jars()
-    assert len(classpath) == OLD_ZOOKEEPER_FILES_BY_CONF[OLD_ZOOKEEPER]
+    classpath = ensure_set(OLD_ZOOKEEPER)[CONF]
+    assert len(classpath) == OLD_ZOOKEEPER.counts[CONF]
     folder = supervisor.folder / "old-zookeeper"
     server = ZooKeeper(supervisor, jars, folder, name="old-zookeeper", classpath=classpath)
     server.start()

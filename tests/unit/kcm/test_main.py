@@ -73,11 +73,17 @@ def test_the_command_line_loads_no_heavy_package() -> None:
 HEAVY = ("structlog", "prometheus_client", "confluent_kafka", "kazoo", "pyspark", "starlette")
 
 
-def run(*words: str, **environment: str) -> str:
-    """Run `kcm` as a shell does, and return what it printed."""
+IN_BASH = ("bash", "--norc", "-c", '"$0" "$@"; exit $?')
+"""Bash as the parent: completion is for the nearest shell among the parents, if there is any."""
+
+_needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+
+
+def run(*words: str, shell: tuple[str, ...] = (), **environment: str) -> str:
+    """Run `kcm` as a shell does, or in a shell, and return what it printed."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("KCM_")}
     ended = subprocess.run(
-        [sys.executable, "-P", "-m", "kcm", *words],
+        [*shell, sys.executable, "-P", "-m", "kcm", *words],
         capture_output=True,
         text=True,
         check=True,
@@ -114,11 +120,11 @@ def test_zsh_is_told_what_a_verb_does() -> None:
     assert '"status":"Show how a cluster is' in told
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@_needs_bash
 def test_bash_takes_the_script_that_is_shown(tmp_path: Path) -> None:
     """Sourced in a real bash, the script completes through the program itself."""
     script = tmp_path / "completion.sh"
-    script.write_text(run("--show-completion", "bash"))
+    script.write_text(run("--show-completion", "bash", shell=IN_BASH))
     program = tmp_path / "kcm"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m kcm "$@"\n')
     program.chmod(0o755)
@@ -135,9 +141,10 @@ def test_bash_takes_the_script_that_is_shown(tmp_path: Path) -> None:
     assert ended.stdout == "what-if\n"
 
 
+@_needs_bash
 def test_completion_is_installed_for_the_users_shell(tmp_path: Path) -> None:
     """The script stands in the user's own folder and is sourced by their shell's start file."""
-    told = run("--install-completion", "bash", HOME=str(tmp_path))
+    told = run("--install-completion", "bash", shell=IN_BASH, HOME=str(tmp_path))
     assert "bash completion installed in" in told
     (script,) = tmp_path.rglob("kcm.sh")
     assert "_KCM_COMPLETE=complete_bash" in script.read_text()

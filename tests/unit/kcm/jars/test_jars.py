@@ -14,12 +14,9 @@ import pytest
 from kcm.jars.jars import (
     FILES_BY_CONF,
     IVY_FILE,
-    OLD_ZOOKEEPER,
-    OLD_ZOOKEEPER_FILES_BY_CONF,
-    OLD_ZOOKEEPER_IVY_FILE,
     default_cache,
     ensure_jars,
-    ensure_old_zookeeper_jars,
+    ensure_set,
     failure_line,
     find_ivy,
     ivy_command,
@@ -28,6 +25,7 @@ from kcm.jars.jars import (
 )
 from kcm.processes.errors import JavaError, MissingJarsError
 from pipeline.java import Java
+from tests.support.old_zookeeper import CONF, OLD_ZOOKEEPER
 
 JAVA = Java(Path("/java"), "17")
 
@@ -121,7 +119,7 @@ def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("file", "counts", "least"),
-    [(IVY_FILE, FILES_BY_CONF, 6), (OLD_ZOOKEEPER_IVY_FILE, OLD_ZOOKEEPER_FILES_BY_CONF, 3)],
+    [(IVY_FILE, FILES_BY_CONF, 6), (OLD_ZOOKEEPER.ivy_file, OLD_ZOOKEEPER.counts, 3)],
 )
 def test_every_dependency_is_pinned(file: Path, counts: dict[str, int], least: int) -> None:
     """No version is a range, and every dependency goes to a conf that is counted."""
@@ -136,14 +134,14 @@ def test_every_dependency_is_pinned(file: Path, counts: dict[str, int], least: i
 def test_an_old_zookeeper_is_kept_apart(tmp_path: Path) -> None:
     """Its jars lie in a folder of their own; the others are complete without them."""
     fill(cached_folder(tmp_path))
-    name = hashlib.sha256(OLD_ZOOKEEPER_IVY_FILE.read_bytes()).hexdigest()[:16]
-    folder = tmp_path / "jars" / name / OLD_ZOOKEEPER
+    name = hashlib.sha256(OLD_ZOOKEEPER.ivy_file.read_bytes()).hexdigest()[:16]
+    folder = tmp_path / "jars" / name / CONF
     folder.mkdir(parents=True)
-    for number in range(OLD_ZOOKEEPER_FILES_BY_CONF[OLD_ZOOKEEPER]):
+    for number in range(OLD_ZOOKEEPER.counts[CONF]):
         (folder / f"{number}.jar").touch()
     write_manifest(folder.parent)
     assert len(ensure_jars(progress=False, cache=tmp_path).broker) == FILES_BY_CONF["broker"]
-    assert ensure_old_zookeeper_jars(cache=tmp_path) == sorted(folder.glob("*.jar"))
+    assert ensure_set(OLD_ZOOKEEPER, tmp_path)[CONF] == sorted(folder.glob("*.jar"))
 
 
 def test_being_offline_is_one_line() -> None:
