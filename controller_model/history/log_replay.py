@@ -4,7 +4,7 @@ The rule: the fold asks for a resync where it does not know enough; a recording 
 a log that does not begin with a resync is taken from its first change on, and the snapshot says
 that it is incomplete; a first resync that cannot be proved is where counting starts all the same.
 The pipeline's own logs need neither, and give what the fold gives. What the fold drops moves
-nothing here either. A record that cannot be read leaves a hole, which the next change tells by its
+nothing here either. A record that cannot be read leaves a hole, which the next change shows by its
 seq; where none does, as at the log's end, the snapshot is incomplete.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.replay import is_dropped
+from controller_model.fold.replay import finish_failover, is_dropped
 from controller_model.handlers import znode_handlers
 from controller_model.history.snapshot import Snapshot, snapshot
 from controller_model.kafka.ids import NO_CONTROLLER, Position
@@ -32,13 +32,18 @@ from controller_model.records.events import (
     where,
 )
 from controller_model.records.loose_log import LooseChange, complete
+from controller_model.records.views import Failover
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.log_state import LogState
 
 CUT = "the log does not begin with a resync: what was there before it is not known"
 UNPROVED = "the first resync of the log could not be proved: something may be missing"
-UNREADABLE = "a record could not be read, and none after it shows that it told nothing new"
+FINISH_AFTER_CHANGES = 2_000
+"""How often a failover is ended whose work went away without a write. A change that does its work
+ends it at once; a recording has no batches, whose ends would show the rest."""
+
+UNREADABLE = "a record could not be read, and none after it shows that it held nothing new"
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -61,7 +66,7 @@ END = Point()
 class LogReplay:
     """One cluster's log, change by change; snapshots at the places that were asked for.
 
-    Without a cluster's name the first one that the log names is taken; `clusters` then tells
+    Without a cluster's name the first one that the log names is taken; `clusters` then shows
     whether there are more.
     """
 
@@ -84,9 +89,11 @@ class LogReplay:
         self._assumed = assumed or Assumed()
         self._batch: EventBatch | None = None
         self._unreadable_before: list[tuple[int, str]] = []
-        self._in_doubt = False
-        """Whether records could not be read since the last change: nothing tells what they held."""
+        self._is_unread = False
+        """Whether records could not be read since the last change: nothing shows what they held."""
         self._cut = False
+        self._unfinished = 0
+        """Changes applied since a failover could end by itself."""
 
     @property
     def state(self) -> ClusterState | None:
@@ -108,7 +115,9 @@ class LogReplay:
         for change in changes:
             if self._is_ours(change) and self._ahead:
                 self._take_one(change)
-        return self._end_line()
+        if self._applied_in_failover() >= FINISH_AFTER_CHANGES:
+            self._finish_failover()
+        return self._take_events()
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
         """Count records that could not be read."""
@@ -120,9 +129,9 @@ class LogReplay:
         if self._batch is None:
             self._unreadable_before.append((records, reason))
             return []
-        self._in_doubt = True
+        self._is_unread = True
         self._batch.count_unreadable(records, at=self._batch.state.control.now, reason=reason)
-        return self._end_line()
+        return self._take_events()
 
     def drops(self, loose: LooseChange) -> bool:
         """Return whether a change of the cluster says nothing: it is not newer, or another watcher's."""
@@ -131,13 +140,25 @@ class LogReplay:
 
     def finish(self) -> list[AnyEvent]:
         """End the log: take the snapshots that are left; return what was reported last."""
-        if self._batch is not None and self._in_doubt:
-            self._settle_doubt(self._batch, is_next=False)
-        events = self._end_line()
+        if self._batch is not None and self._is_unread:
+            _miss(self._batch, UNREADABLE)
+        self._finish_failover()
+        events = self._take_events()
         self._take_snapshots(self._ahead)
         return events
 
-    def _end_line(self) -> list[AnyEvent]:
+    def _applied_in_failover(self) -> int:
+        """Return how many changes have come since a failover could last end by itself."""
+        state = self.state
+        in_failover = state and state.control.controller.failover is Failover.UNDER_WAY
+        return self._unfinished if in_failover else 0
+
+    def _finish_failover(self) -> None:
+        self._unfinished = 0
+        if self._batch is not None:
+            self._batch.add(finish_failover(self._batch.state))
+
+    def _take_events(self) -> list[AnyEvent]:
         """Return what happened since the last line, one event per cause."""
         batch = self._batch
         if batch is None:
@@ -145,7 +166,7 @@ class LogReplay:
         # Nobody projects views here.
         batch.state.changed.clear()
         batch.state.removed.clear()
-        events = batch.finish()
+        events = batch.take()
         return coalesce(events) if events else events
 
     def _is_ours(self, change: LooseChange) -> bool:
@@ -176,23 +197,12 @@ class LogReplay:
             if is_dropped(log, change):
                 batch.apply(change)  # it counts it
                 return
-            if self._in_doubt:
-                self._settle_doubt(batch, is_next=loose.has_place and _is_next(log, change))
-        if self._passes_points(change):
-            return
-        batch = batch or self._begin(change)
-        self._apply(batch, change)
-
-    def _settle_doubt(self, batch: EventBatch, *, is_next: bool) -> None:
-        """End the doubt by a change that is `is_next` if what could not be read left no hole."""
-        self._in_doubt = False
-        if not is_next:
-            _miss(batch, UNREADABLE)
-
-    def _passes_points(self, change: ZnodeChange) -> bool:
-        """Take the snapshots before this change; tell whether it is beyond all points."""
+            if self._is_unread and not (loose.has_place and _is_next(log, change)):
+                _miss(batch, UNREADABLE)
+            self._is_unread = False
         self._take_snapshots([point for point in self._ahead if point.is_before(change)])
-        return not self._ahead
+        if self._ahead:
+            self._apply(batch or self._begin(change), change)
 
     def _take_snapshots(self, points: Sequence[Point]) -> None:
         for point in points:
@@ -220,25 +230,22 @@ class LogReplay:
 
     def _apply(self, batch: EventBatch, change: ZnodeChange) -> None:
         self.applied += 1
+        self._unfinished += 1
         state = batch.state
         log = state.control.log
         events, sample = batch.replay(change)
         ends_resync = change.kind is ChangeKind.RESYNC_FINISHED
         if ends_resync and not log.baseline:
-            self._count_from_here(state, change)
+            # The fold would ask for this resync to be done again; here counting starts with it.
+            log.baseline = True
+            log.incomplete_reason = UNPROVED
+            znode_handlers.baseline(state, change)
         if self._cut and log.resync is not None:
             events = [event for event in events if not _is_found(event)]
         elif self._cut and ends_resync and log.incomplete_since is None:
             self._cut = False
             events = [*events, _baseline(state, change)]
         batch.add(events, sample)
-
-    def _count_from_here(self, state: ClusterState, change: ZnodeChange) -> None:
-        """Let counting start at a first resync that the fold would ask to be done again."""
-        log = state.control.log
-        log.baseline = True
-        log.incomplete_reason = UNPROVED
-        znode_handlers.baseline(state, change)
 
 
 _JUST_BEFORE = Position(1, 0)
@@ -250,7 +257,7 @@ def _is_next(log: LogState, change: ZnodeChange) -> bool:
 
 
 def _miss(batch: EventBatch, reason: str, position: Position | None = None) -> None:
-    """Mark the figures incomplete, and report it, unless they are; nobody can be asked."""
+    """Call the figures incomplete, and report it, unless they are; nobody can be asked."""
     control = batch.state.control
     log = control.log
     if log.incomplete_since is not None:
@@ -261,7 +268,7 @@ def _miss(batch: EventBatch, reason: str, position: Position | None = None) -> N
 
 
 def _is_found(event: AnyEvent) -> bool:
-    """Return whether the first resync of a cut log tells this of what it only finds."""
+    """Return whether the first resync of a cut log reports this of what it only finds."""
     if isinstance(event, ControllerElected):
         return event.from_broker == NO_CONTROLLER
     return isinstance(event, BrokerStarted | TopicCreated | TopicExpanded)

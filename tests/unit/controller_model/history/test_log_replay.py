@@ -11,6 +11,7 @@ import pytest
 
 from controller_model.fold import event_batch
 from controller_model.fold.replay import replay
+from controller_model.history import log_replay
 from controller_model.history.log_replay import CUT, END, UNPROVED, UNREADABLE, LogReplay, Point
 from controller_model.history.snapshot import Snapshot, encode_snapshot, snapshot
 from controller_model.kafka.ids import Position
@@ -23,6 +24,7 @@ from controller_model.records.events import (
     LeadersElected,
 )
 from controller_model.records.loose_log import LooseChange, decode_line
+from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed
 from tests.support.histories import (
     OF_ACCOUNTS,
@@ -450,3 +452,30 @@ def test_an_error_of_ours_costs_one_change_and_is_told(monkeypatch: pytest.Monke
     assert told.controller.id is None
     assert told.controller.epoch == 1
     assert told.complete is False
+
+
+def test_a_failover_ends_by_itself_after_so_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the first line with which 3 changes have come in one, and at the end of the log."""
+    ended_at = []
+
+    def finish(state: ClusterState) -> list[AnyEvent]:
+        ended_at.append(state.control.log.position.seq)
+        return []
+
+    monkeypatch.setattr(log_replay, "FINISH_AFTER_CHANGES", 3)
+    monkeypatch.setattr(log_replay, "finish_failover", finish)
+    history = small_cluster(t={0: (0, 1), 1: (0, 1)})
+    start = history.seq
+    recording = LogReplay()
+    recording.take(loose(history.changes))
+    assert ended_at == []  # no failover is under way
+    history.broker_gone(0)
+    history.elect(1)
+    recording.take(loose(history.changes[start:]))
+    assert ended_at == [history.seq]
+    for leader_epoch in (1, 2, 3, 4):
+        history.state("t", 0, leader=1, isr=[1], leader_epoch=leader_epoch)
+        recording.take(loose(history.changes[-1:]))
+    assert ended_at == [history.seq - 4, history.seq - 1]
+    recording.finish()
+    assert ended_at == [history.seq - 4, history.seq - 1, history.seq]
