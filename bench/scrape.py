@@ -21,7 +21,6 @@ from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
 from controller_model.records.completeness import ReaderProgress
-from controller_model.records.views import encode_view
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, new_cluster
 from exporter.core.metrics import ExporterMetrics
@@ -101,9 +100,9 @@ def _fill(shown: _Shown, load: LogLoad) -> None:
         for change in decode_message(message).changes:
             replay(state, change)
     as_of = AsOf(CLUSTER, *state.control.log.position)
-    for key, view in project(state, as_of=as_of, folded_at=clock_ms(), sent={}):
-        if view is not None:
-            shown.take(key, encode_view(view))
+    for key, _, value in project(state, as_of=as_of, folded_at=clock_ms(), sent={}):
+        if value is not None:
+            shown.take(key, value)
 
 
 def _scrape(server: HttpServer, path: str, times: int) -> dict[str, Any]:

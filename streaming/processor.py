@@ -2,7 +2,7 @@
 
 The rule: a batch is a function of the state before it and of its rows, so Spark may run it again.
 Rows are taken in the order of their offsets whatever order they come in. What the log holds never
-raises: garbage is counted, and an error of ours costs the one change that met it, and is told.
+raises: garbage is counted, and an error of ours costs the one change that met it, and is reported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
 from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
 from controller_model.records.event_records import coalesce, encode_event, number
 from controller_model.records.events import AnyEvent
-from controller_model.records.views import encode_view
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, new_cluster
 from controller_model.state.packing import UnreadableStateError
@@ -162,10 +161,7 @@ class FoldProcessor(StatefulProcessor):
         as_of = AsOf(parameters.lineage, position.generation, position.seq)
         changed = project(state, as_of=as_of, folded_at=self._clock(), sent=sent.checksums)
         published = ((parameters.events_topic, cluster, encode_event(record)) for record in records)
-        shown = (
-            (parameters.views_topic, key, None if view is None else encode_view(view))
-            for key, view in changed
-        )
+        shown = ((parameters.views_topic, view.key, view.value) for view in changed)
         for topic, key, value in itertools.chain(published, shown):
             if value is not None and len(value) > MAX_CHANGE_BYTES:
                 # The sink would refuse it, and the query would end with it at each start.

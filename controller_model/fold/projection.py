@@ -48,30 +48,39 @@ from controller_model.tracking import incident_tracker, prediction_tracker, reco
 from controller_model.znodes.znode_kinds import ZnodeKind
 
 FORGET_AFTER_MS = 3_600_000
-"""How long a deleted view's key stays told as deleted: readers lag by seconds, not by an hour."""
+"""How long a deleted view's key stays published as deleted: readers lag by seconds, not by an hour."""
 
 Sent = dict[str, int]
 """What each view was when it was sent last, by key: a checksum, or the account's revision."""
 
 
-def project(
-    state: ClusterState, *, as_of: AsOf, folded_at: int, sent: Sent
-) -> Iterator[tuple[str, AnyView | None]]:
-    """Yield (key, view) for everything that changed since the last projection; settle first.
+class Projected(NamedTuple):
+    """A view that changed, as a record of the topic of views."""
 
-    A view of None is Kafka's tombstone: the key was reported as deleted long ago.
-    """
-    for key, view in _changed_views(state, as_of, sent):
-        if isinstance(view, Deleted):
-            state.control.pending_tombstones[key] = state.control.now
+    key: str
+    view: AnyView | None
+    """None is Kafka's tombstone: the key was reported as deleted long ago."""
+    value: bytes | None
+    """The view as JSON."""
+
+
+def project(state: ClusterState, *, as_of: AsOf, folded_at: int, sent: Sent) -> Iterator[Projected]:
+    """Yield everything that changed since the last projection."""
+    for changed in _changed_views(state, as_of, sent):
+        if isinstance(changed.view, Deleted):
+            state.control.pending_tombstones[changed.key] = state.control.now
         else:
-            state.control.pending_tombstones.pop(key, None)
-        yield key, view
+            state.control.pending_tombstones.pop(changed.key, None)
+        yield changed
     for key in _tombstones_due(state.control):
         del state.control.pending_tombstones[key]
-        yield key, None
+        yield Projected(key, None, None)
     cluster = _cluster_view(state.control, as_of, folded_at)
-    yield view_key(cluster), cluster
+    yield _encoded(view_key(cluster), cluster)
+
+
+def _encoded(key: str, view: AnyView) -> Projected:
+    return Projected(key, view, encode_view(view))
 
 
 def _tombstones_due(control: ControlPlane) -> list[str]:
@@ -80,41 +89,43 @@ def _tombstones_due(control: ControlPlane) -> list[str]:
     ]
 
 
-def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[tuple[str, AnyView]]:
+def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[Projected]:
     yield from _topic_views(state, as_of)
     forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
-    # All are reported again after each proof: a fold that went on from an older checkpoint may have told
+    # All are reported again after each proof: a fold that went on from an older checkpoint may have sent
     # them under an as_of below the one that readers have, and later batches may end elsewhere.
     salt = zlib.crc32(b"%d" % (state.control.log.verified_at or 0))
+    place = msgspec.json.encode(as_of)
     for view in _broker_views(state.control, as_of):
-        key = view_key(view)
+        key, value = view_key(view), encode_view(view)
         forgotten.discard(key)
-        checksum = zlib.crc32(encode_view(msgspec.structs.replace(view, as_of=_NO_AS_OF)), salt)
+        # Without its `as_of`, which comes before anything that a broker's registration says.
+        checksum = zlib.crc32(value.replace(place, b"", 1), salt)
         if sent.get(key) != checksum:
             sent[key] = checksum
-            yield key, view
+            yield Projected(key, view, value)
     for key in sorted(forgotten):
         # It was assigned and never registered, and is assigned no more.
         del sent[key]
-        yield key, Deleted(v=VERSION, cluster=state.control.cluster, as_of=as_of)
+        yield _encoded(key, Deleted(v=VERSION, cluster=state.control.cluster, as_of=as_of))
     yield from _account_views(state.control, as_of, sent, salt)
 
 
 def _account_views(
     control: ControlPlane, as_of: AsOf, sent: Sent, salt: int
-) -> Iterator[tuple[str, AnyView]]:
+) -> Iterator[Projected]:
     """Yield the incidents and the recommendation, where their accounts have moved."""
     about: _About = {"v": VERSION, "cluster": control.cluster, "as_of": as_of}
     incidents, advice = control.incidents, control.recommendations
     if _is_news(sent, f"{control.cluster}/incidents", incidents.revision, salt):
         listed = incident_tracker.newest(control)
         incidents_view = IncidentsView(**about, total=incidents.total, incidents=listed)
-        yield view_key(incidents_view), incidents_view
+        yield _encoded(view_key(incidents_view), incidents_view)
     if _is_news(sent, f"{control.cluster}/recommendation", advice.revision, salt):
         graded = recommendation_tracker.newest_grades(advice)
         standing = recommendation_tracker.standing_now(advice)
         made = RecommendationView(**about, standing=standing, graded=graded)
-        yield view_key(made), made
+        yield _encoded(view_key(made), made)
 
 
 class _About(TypedDict):
@@ -131,20 +142,17 @@ def _is_news(sent: Sent, key: str, revision: int, salt: int) -> bool:
     return True
 
 
-_NO_AS_OF = AsOf("", 0, 0)
-
-
-def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[tuple[str, AnyView]]:
+def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
     cluster = state.control.cluster
     for name in sorted(state.changed):
         topic = state.topics.get(name)
         before = max(state.removed.get(name, 0), 0 if topic is None else topic.chunks)
         views = [] if topic is None else list(_chunks(state.control, topic, as_of))
         for view in views:
-            yield view_key(view), view
+            yield _encoded(view_key(view), view)
         for chunk in range(len(views), before):
             gone = Deleted(v=VERSION, cluster=cluster, as_of=as_of)
-            yield topic_key(cluster, name, chunk), gone
+            yield _encoded(topic_key(cluster, name, chunk), gone)
         if topic is not None and topic.chunks != len(views):
             state.topics.put(msgspec.structs.replace(topic, chunks=len(views)))
     state.changed.clear()
@@ -212,7 +220,7 @@ def _row(record: PartitionRecord) -> tuple[Any, ...]:
 
 
 def partition_epoch(record: PartitionRecord) -> int | None:
-    """Return the version of the state that is held; None without one, or where the log tells none."""
+    """Return the version of the state that is held; None without one, or where the log gives none."""
     if record.stat is None or record.stat.value_version == UNKNOWN_VERSION:
         return None
     return record.stat.value_version

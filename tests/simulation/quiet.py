@@ -183,7 +183,7 @@ def fresh_views(world: World) -> dict[str, AnyView]:
         feed(ChangeKind.SET, path=path, read_zxid=world.zk.zxid, **stat, **data_fields(data))
     feed(ChangeKind.RESYNC_FINISHED, resync=1, znodes=len(nodes), digest=digest)
     views = project(state, as_of=AsOf("l", 1, seq), folded_at=0, sent={})
-    return {key: view for key, view in views if view is not None}
+    return {key: view for key, view, _ in views if view is not None}
 
 
 def check_counters(world: World) -> None:

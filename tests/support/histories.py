@@ -387,9 +387,9 @@ class Fold:
     def views(self, *, folded_at: int = 0) -> dict[str, AnyView]:
         """Return the views that changed, in order; the cluster's is the last."""
         place = AsOf("l", *self.state.control.log.position)
-        projected = dict(project(self.state, as_of=place, folded_at=folded_at, sent=self.sent))
-        self.forgotten = [key for key, view in projected.items() if view is None]
-        return {key: view for key, view in projected.items() if view is not None}
+        projected = list(project(self.state, as_of=place, folded_at=folded_at, sent=self.sent))
+        self.forgotten = [key for key, view, _ in projected if view is None]
+        return {key: view for key, view, _ in projected if view is not None}
 
     def cluster_view(self) -> ClusterView:
         """Return the cluster's view."""
@@ -428,6 +428,13 @@ class Fold:
             "deleting": sorted(control.deleting),
             "held": (control.log.znodes, control.log.digest),
         }
+
+
+def begun(**topics: Mapping[int, Sequence[int]]) -> tuple[History, Fold]:
+    """Return a small cluster and a fold that has read it."""
+    history, fold = small_cluster(**topics), Fold()
+    fold.follow(history)
+    return history, fold
 
 
 def control_names(state: ClusterState) -> list[str]:
