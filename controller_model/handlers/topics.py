@@ -73,7 +73,7 @@ def set_topic(
 def _topic_events(
     old: TopicState, new: TopicState, change: ZnodeChange, *, requested: bool
 ) -> list[AnyEvent]:
-    """Return what a new assignment says: a topic made, made anew or expanded, and reassignments."""
+    """Return what a new assignment says: a topic created, re-created or expanded, and reassignments."""
     about = where(change)
     before, count = _assigned_count(old), _assigned_count(new)
     events: list[AnyEvent]
@@ -94,23 +94,21 @@ def _assigned_count(topic: TopicState) -> int:
 
 def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
     """Take the end of a topic's znode: its states are gone, their stats go with their own znodes."""
-    old = state.topic(znode.name)
-    if old is not None:
-        left = {
-            partition: PartitionRecord(stat=record.stat)
-            for partition, record in old.partitions.items()
-            if record.stat is not None
-        }
-        state.put_topic(
-            TopicState(
-                znode.name,
-                left,
-                min_isr=old.min_isr,
-                config_stat=old.config_stat,
-                chunks=old.chunks,
-                unclean=old.unclean,
-            )
-        )
+    old = state.topic(znode.name) or TopicState(znode.name)
+    left = {
+        partition: PartitionRecord(stat=record.stat)
+        for partition, record in old.partitions.items()
+        if record.stat is not None
+    }
+    new = TopicState(
+        znode.name,
+        left,
+        min_isr=old.min_isr,
+        config_stat=old.config_stat,
+        chunks=old.chunks,
+        unclean=old.unclean,
+    )
+    state.put_topic(new)
     if not state.control.log.baseline:
         return []
     requested = znode.name in state.control.deleting
@@ -171,7 +169,7 @@ def set_partition_state(
 def _coordinators_moved(
     coordinator: Coordinator, events: list[AnyEvent], change: ZnodeChange
 ) -> list[AnyEvent]:
-    """Tell that coordinators moved with the leaders of an internal topic."""
+    """Report that coordinators moved with the leaders of an internal topic."""
     return [
         CoordinatorsMoved(
             **where(change),

@@ -295,10 +295,10 @@ class PartitionStateMachine:
                 return leader_for_reassign(current, assignment.target_replicas, online)
             case Strategy.PREFERRED:
                 return leader_for_preferred_replica(current, replicas, online)
-            case Strategy.CONTROLLED_SHUTDOWN:
-                return leader_for_controlled_shutdown(
-                    current, replicas, online, context.shutting_down
-                )
+            case _:
+                assert strategy is Strategy.CONTROLLED_SHUTDOWN
+                shutting_down = context.shutting_down
+                return leader_for_controlled_shutdown(current, replicas, online, shutting_down)
 
     def _recipients(self, partition: TopicPartition, strategy: Strategy) -> Sequence[int]:
         """Return the brokers that get a new leader (ElectionResult.liveReplicas, whatever its name)."""

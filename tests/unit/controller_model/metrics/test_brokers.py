@@ -15,3 +15,12 @@ def test_a_broker_is_safe_to_stop_when_nothing_breaks_without_it() -> None:
     assert of_broker(name, broker_view(0, live=False)) == []
     assert of_broker(name, broker_view(0, more_if_lost=True)) == []
     assert of_broker(name, broker_view(0, more_if_lost=True, offline_if_lost=1)) == [((), 0)]
+
+
+def test_a_broker_has_an_address_once_it_has_registered() -> None:
+    """Host, port and rack; what it does not say is empty, and without a host there is no sample."""
+    name = "kafka_broker_info"
+    registered = broker_view(0, host="b0", port=9092, rack="r1")
+    assert of_broker(name, registered) == [(("b0", "9092", "r1"), 1)]
+    assert of_broker(name, broker_view(0, host="b0", port=None, rack=None)) == [(("b0", "", ""), 1)]
+    assert of_broker(name, broker_view(0, host=None)) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controller_model.metrics import incidents
 from tests.support.failing import begun, closed, quiet
+from tests.support.metric_samples import of_cluster
 
 
 def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
@@ -31,3 +32,17 @@ def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
         "offline": "0",
     }
     assert list(abnormal.read(fold.cluster_view())) == [((), ended_at)]
+
+
+def test_the_open_incident_is_a_sample_while_it_is_open() -> None:
+    """Its number and the event that opened it; none before and after."""
+    history, fold = begun()
+    name = "kafka_cluster_incident_info"
+    assert of_cluster(name, fold.cluster_view()) == []
+    history.delete("/controller")
+    fold.follow(history)
+    assert of_cluster(name, fold.cluster_view()) == [(("1", "ControllerVacated"), 1)]
+    history.elect(0)
+    fold.follow(history)
+    quiet(history, fold)
+    assert of_cluster(name, fold.cluster_view()) == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from controller_model.metrics.metric import Moment
+from controller_model.metrics.pipeline import NOW
+from controller_model.records.completeness import Completeness, Stage, Status
 from tests.support.metric_samples import of_cluster
 from tests.support.samples import cluster_view, log_view
 
@@ -10,3 +13,14 @@ def test_nothing_is_complete_before_the_first_proof() -> None:
     """A first resync that never ends would else be called complete for ever."""
     view = cluster_view(log=log_view(verified_at=None))
     assert of_cluster("kcm_cluster_incomplete", view) == [((), 1)]
+
+
+def test_each_stage_that_is_known_has_its_delay() -> None:
+    """In seconds; a stage whose delay is not known has no sample."""
+    (behind,) = (metric for metric in NOW if metric.labels == ("cluster", "stage"))
+    moment = Moment(
+        completeness=Completeness(status=Status.LIVE, since=None, stage=None, verified_at=None),
+        behind_ms={Stage.WATCHER: 1_500, Stage.FOLD: 0},
+        vacant_ms=None,
+    )
+    assert list(behind.read(moment)) == [((str(Stage.WATCHER),), 1.5), ((str(Stage.FOLD),), 0)]
