@@ -245,7 +245,7 @@ def test_a_divergence_is_told_with_both_sides() -> None:
         Divergent(
             at=change.observed_at,
             position=change.position,
-            reason=f"an audit counted 3 znodes with digest {'0' * 16}, "
+            reason=f"a reconciliation counted 3 znodes with digest {'0' * 16}, "
             f"the fold holds {ZNODES} with {ours}",
         )
     ]

@@ -15,14 +15,16 @@ from controller_model.records.events import (
     TopicDeleted,
     TopicExpanded,
 )
-from tests.support.histories import Fold, History, kinds, only, replaced, small_cluster, state_path
-
-
-def begun(**topics: dict[int, tuple[int, ...]]) -> tuple[History, Fold]:
-    """Return a small cluster and a fold that has read it."""
-    history, fold = small_cluster(**topics), Fold()
-    fold.follow(history)
-    return history, fold
+from tests.support.histories import (
+    Fold,
+    History,
+    begun,
+    kinds,
+    only,
+    replaced,
+    small_cluster,
+    state_path,
+)
 
 
 def end_of(events: list[AnyEvent]) -> str:
@@ -33,57 +35,6 @@ def end_of(events: list[AnyEvent]) -> str:
 def elected(events: list[AnyEvent]) -> str:
     """Return the kind of the one leader election."""
     return only(events, LeadersElected).election.value
-
-
-def test_a_broker_that_vanishes_from_full_isrs_crashed() -> None:
-    """Nobody emptied it before: a crash; broker 0 is a broker like all others."""
-    history, fold = begun()
-    history.broker_gone(0)
-    assert end_of(fold.follow(history)) == "crashed"
-    assert fold.cluster_view().brokers_live == (1, 2)
-
-
-def test_a_broker_that_the_controller_emptied_shut_down() -> None:
-    """Leaders moved and ISRs left while it was registered, then its end."""
-    history, fold = begun()
-    history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
-    history.state("t", 1, leader=2, isr=[2, 0], leader_epoch=1)
-    history.broker_gone(1)
-    told = fold.follow(history)
-    assert elected(told) == "controlled_shutdown"
-    assert end_of(told) == "controlled_shutdown"
-
-
-def test_a_bounce_in_one_change_is_an_end_and_a_start() -> None:
-    """The same id with a larger czxid: the end between was not seen, but it was."""
-    history, fold = begun()
-    history.broker_gone(2, seen=False)
-    history.broker(2)
-    told = fold.follow(history)
-    assert kinds(told) == ["BrokerStopped", "BrokerStarted"]
-    assert end_of(told) == "bounced"
-    assert fold.broker_view(2).registrations == 2
-
-
-def test_an_end_found_by_a_resync_is_unknown() -> None:
-    """What came before the end was not seen, so nothing is inferred, live or swept."""
-    history, fold = begun()
-    history.broker_gone(2, seen=False)
-    history.resync()
-    assert end_of(fold.follow(history)) == "unknown"
-
-
-def test_a_reassignment_is_not_a_shutdown() -> None:
-    """A replica that a reassignment takes away leaves the ISR; its broker was not emptied."""
-    history, fold = begun(t={0: (0, 1, 2)})
-    history.topic("t", {0: [0, 1, 2]}, removing={0: [2]})
-    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
-    history.topic("t", {0: [0, 1]})
-    history.broker_gone(2)
-    told = fold.follow(history)
-    assert end_of(told) == "unknown"
-    assert {"ReassignmentStarted", "ReassignmentCompleted"} <= set(kinds(told))
-    assert fold.state.control.reassigning == {}
 
 
 @pytest.mark.parametrize(
@@ -153,30 +104,6 @@ def came_back(broker: int, **topics: dict[int, tuple[int, ...]]) -> tuple[Histor
     history.broker(broker)
     fold.follow(history)
     return history, fold
-
-
-def test_a_broker_that_lost_its_session_for_a_moment_was_not_shut_down() -> None:
-    """What it led and was in sync for was its former registration's: a death, as to Kafka."""
-    history, fold = came_back(1, t={0: (1, 2)}, u={0: (2, 1)})
-    history.state("t", 0, leader=2, isr=[2], leader_epoch=1)
-    history.state("u", 0, leader=2, isr=[2], leader_epoch=1)
-    assert elected(fold.follow(history)) == "offline"
-    assert fold.broker_view(1).inferred_state == "RunningAsBroker"
-    history.broker_gone(1)
-    assert end_of(fold.follow(history)) == "unknown"
-
-
-def test_a_broker_that_rejoined_after_it_lost_its_session_is_shut_down_like_any() -> None:
-    """States that were written since it registered are of this registration."""
-    history, fold = came_back(1, t={0: (1, 2)})
-    history.state("t", 0, leader=2, isr=[2], leader_epoch=1)
-    history.state("t", 0, leader=2, isr=[2, 1], leader_epoch=1)
-    history.state("t", 0, leader=1, isr=[2, 1], leader_epoch=2)
-    fold.follow(history)
-    history.state("t", 0, leader=2, isr=[2], leader_epoch=3)
-    assert elected(fold.follow(history)) == "controlled_shutdown"
-    history.broker_gone(1)
-    assert end_of(fold.follow(history)) == "controlled_shutdown"
 
 
 def test_a_controller_that_is_elected_later_takes_leaders_over_as_they_stand() -> None:
@@ -407,30 +334,6 @@ def test_a_partition_without_a_leader_goes_offline_once() -> None:
     history.state("t", 0, leader=-2, isr=[2], leader_epoch=2)
     assert kinds(fold.follow(history)) == []
     assert (fold.counts().offline, fold.counts().leaderless) == (1, 1)
-
-
-def test_min_isr_comes_from_topic_broker_default_or_us() -> None:
-    """Kafka's order of sources, bounded by the number of replicas."""
-    history, fold = begun(t={0: (0, 1, 2)})
-    history.state("t", 0, leader=0, isr=[0])
-    fold.follow(history)
-    assert (fold.counts().under_min_isr, fold.counts().at_min_isr) == (0, 1)
-
-    def figures(path: str, least: int) -> tuple[int, int]:
-        config = {"min.insync.replicas": str(least)}
-        history.set(path, {"version": 1, "config": config})
-        fold.follow(history)
-        return fold.counts().under_min_isr, fold.counts().at_min_isr
-
-    assert figures("/config/brokers/<default>", 2) == (1, 0)
-    assert figures("/config/brokers/0", 1) == (0, 1)
-    assert figures("/config/topics/t", 9) == (1, 0)
-    history.state("t", 0, leader=0, isr=[0, 1, 2])
-    fold.follow(history)
-    assert (fold.counts().under_min_isr, fold.counts().at_min_isr) == (0, 1)
-    history.delete("/config/topics/t")
-    fold.follow(history)
-    assert fold.counts().at_min_isr == 0
 
 
 def test_the_two_imbalance_rules_differ_while_a_preferred_replica_is_added() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import pytest
 
 from controller_model.handlers.brokers import TO_AND_FRO_MS
@@ -20,13 +18,11 @@ from controller_model.records.event_records import coalesce
 from controller_model.records.events import (
     Anomaly,
     AnyEvent,
-    BrokerStarted,
     BrokerStopped,
     ControllerElected,
     CoordinatorsMoved,
     ElectionCause,
     LeadersElected,
-    LogDirFailed,
     PartitionsOffline,
     PreferredElectionRequested,
     ReassignmentRequested,
@@ -45,6 +41,7 @@ from controller_simulator.zookeeper.payload_writers import (
 from tests.support.histories import (
     Fold,
     History,
+    begun,
     controller_payload,
     kinds,
     only,
@@ -55,13 +52,6 @@ from tests.support.histories import (
 OFFSETS = "__consumer_offsets"
 LOG_DIR_EVENT = "/log_dir_event_notification/log_dir_event_0000000001"
 REASSIGN = "/admin/reassign_partitions"
-
-
-def begun(**topics: Mapping[int, Sequence[int]]) -> tuple[History, Fold]:
-    """Return a small cluster and a fold that has read it."""
-    history, fold = small_cluster(**topics), Fold()
-    fold.follow(history)
-    return history, fold
 
 
 def registered_at(history: History, broker: int, host: str | None, port: int = 9092) -> None:
@@ -124,52 +114,6 @@ def test_notifications_are_pending_until_they_are_deleted() -> None:
     history.delete(LOG_DIR_EVENT)
     fold.follow(history)
     assert fold.cluster_view().pending.notifications == 1
-
-
-def test_a_failed_log_directory_is_told_and_explains_why_a_broker_is_emptied() -> None:
-    """The same trace as a controlled shutdown, but the broker said why: its end is unknown."""
-    history, fold = begun()
-    history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
-    history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
-    history.state("t", 1, leader=2, isr=[2, 0], leader_epoch=1)
-    told = fold.follow(history)
-    assert only(told, LogDirFailed).broker == 1
-    assert fold.broker_view(1).inferred_state == "RunningAsBroker"
-    assert fold.broker_view(1).log_dir_failures == 1
-    history.broker_gone(1)
-    assert only(fold.follow(history), BrokerStopped).end == "unknown"
-    history.broker(1)
-    history.state("t", 0, leader=0, isr=[0, 2, 1], leader_epoch=1)
-    history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=2)
-    history.broker_gone(1)
-    assert only(fold.follow(history), BrokerStopped).end == "controlled_shutdown"
-    assert fold.broker_view(1).log_dir_failures == 1
-
-
-def test_a_log_directory_of_a_broker_that_is_not_there_is_no_news() -> None:
-    """A notification outlives its broker until a controller deletes it."""
-    history, fold = begun()
-    history.broker_gone(1)
-    history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
-    history.set(LOG_DIR_EVENT.replace("1", "2"), encode_log_dir_event(77))
-    assert not is_told(fold.follow(history), LogDirFailed)
-    assert not fold.state.control.brokers[1].log_dir_failed
-    assert 77 not in fold.state.control.brokers
-
-
-@pytest.mark.parametrize("at_first", [True, False])
-def test_a_log_directory_that_a_resync_finds_is_no_news(at_first: bool) -> None:
-    """It happened at some time before; but it explains what follows."""
-    history, fold = small_cluster(), Fold()
-    if not at_first:
-        fold.follow(history)
-    history.set(LOG_DIR_EVENT, encode_log_dir_event(1), seen=False)
-    history.resync()
-    if at_first:
-        history.changes = history.changes[-len(history.znodes) - 2 :]
-    assert not is_told(fold.follow(history), LogDirFailed)
-    assert fold.state.control.brokers[1].log_dir_failed
-    assert fold.broker_view(1).log_dir_failures == 0
 
 
 def test_a_reassignment_is_asked_for_once() -> None:
@@ -280,115 +224,6 @@ def test_the_kraft_controller_of_a_migration_is_shown() -> None:
     history.delete("/migration")
     fold.follow(history)
     assert fold.cluster_view().kraft_controller is None
-
-
-@pytest.mark.parametrize(("text", "value"), [("true", True), (" FALSE ", False)])
-def test_unclean_elections_may_be_allowed_by_topic_broker_and_default(
-    text: str, value: bool
-) -> None:
-    """Read as Kafka's ConfigDef reads a boolean; gone with the configuration."""
-    history, fold = begun()
-    paths = ("/config/topics/t", "/config/brokers/1", "/config/brokers/<default>")
-    for path in paths:
-        history.set(path, encode_config({"unclean.leader.election.enable": text}))
-    fold.follow(history)
-    topic = fold.state.topics.get("t")
-    assert topic is not None
-    assert topic.unclean is value
-    assert fold.cluster_view().broker_unclean == {"1": value, "<default>": value}
-    history.set(paths[0], encode_config({"min.insync.replicas": " +2 "}))
-    history.set(paths[1], encode_config({}))
-    history.delete(paths[2])
-    fold.follow(history)
-    topic = fold.state.topics.get("t")
-    assert topic is not None
-    assert (topic.unclean, topic.min_isr) == (None, 2)
-    assert fold.cluster_view().broker_unclean == {}
-    history.delete(paths[0])
-    fold.follow(history)
-    topic = fold.state.topics.get("t")
-    assert topic is not None
-    assert (topic.unclean, topic.min_isr) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("unclean.leader.election.enable", "yes"), ("unclean.leader.election.enable", ""),
-        ("min.insync.replicas", "0"), ("min.insync.replicas", "-1"), ("min.insync.replicas", "2.0"),
-        ("min.insync.replicas", "2147483648"), ("min.insync.replicas", "9" * 5000),
-    ],
-)  # fmt: skip
-def test_a_value_that_kafka_refuses_keeps_the_last_good_one(key: str, value: str) -> None:
-    """Neither of the two settings moves when one of them is unreadable."""
-    good = {"unclean.leader.election.enable": "true", "min.insync.replicas": "2147483647"}
-    history, fold = begun()
-    history.set("/config/topics/t", encode_config(good))
-    history.set("/config/topics/t", encode_config({**good, key: value}))
-    assert only(fold.follow(history), Anomaly).reason.count(key) == 1
-    topic = fold.state.topics.get("t")
-    assert topic is not None
-    assert (topic.unclean, topic.min_isr) == (True, 2**31 - 1)
-
-
-def test_a_broker_that_comes_back_elsewhere_says_where_it_was() -> None:
-    """New endpoints in one registration are no move of another one."""
-    history, fold = begun()
-    registered_at(history, 1, "moved", 1)
-    assert kinds(fold.follow(history)) == []
-    assert fold.broker_view(1).host == "moved"
-    history.broker_gone(1)
-    registered_at(history, 1, "moved", 1)
-    assert only(fold.follow(history), BrokerStarted).moved_from is None
-    history.broker_gone(1)
-    registered_at(history, 1, "moved", 2)
-    assert only(fold.follow(history), BrokerStarted).moved_from == "moved:1"
-    history.broker_gone(1)
-    registered_at(history, 1, None)
-    assert only(fold.follow(history), BrokerStarted).moved_from == "moved:2"
-
-
-def test_a_new_broker_comes_from_nowhere() -> None:
-    """Its first registration moves nothing; one without an address neither."""
-    history, fold = begun()
-    registered_at(history, 7, None)
-    assert only(fold.follow(history), BrokerStarted).moved_from is None
-    history.broker_gone(7)
-    registered_at(history, 7, "h")
-    assert only(fold.follow(history), BrokerStarted).moved_from is None
-
-
-@pytest.mark.parametrize("seen", [True, False])
-def test_two_processes_with_one_broker_id_are_told(seen: bool) -> None:
-    """The registration goes to and fro between two addresses, seen as ends or as bounces."""
-    history, fold = begun()
-    told: list[list[Anomaly]] = []
-    for host in ("other", "b1", "other"):
-        history.broker_gone(1, seen=seen)
-        registered_at(history, 1, host)
-        told.append([e for e in fold.follow(history) if isinstance(e, Anomaly)])
-    assert told[0] == []
-    for anomalies, place in ((told[1], "at other:9092 and at b1:9092"),
-                           (told[2], "at b1:9092 and at other:9092")):  # fmt: skip
-        (anomaly,) = anomalies
-        assert anomaly.path == "/brokers/ids/1"
-        assert place in anomaly.reason
-    assert fold.state.control.log.anomalies == 2
-
-
-@pytest.mark.parametrize(("later_ms", "anomalies"), [(0, 1), (1, 0)])
-def test_a_move_back_after_an_hour_is_a_move(later_ms: int, anomalies: int) -> None:
-    """Machines move back, too; two processes do so at once."""
-    history, fold = begun()
-    history.broker_gone(1)
-    registered_at(history, 1, "other")
-    registered = history.znodes["/brokers/ids/1"].ctime
-    history.broker_gone(1, seen=False)
-    history.now = registered + TO_AND_FRO_MS - 1 + later_ms - 10  # a step takes 10 ms
-    registered_at(history, 1, "b1")
-    assert history.znodes["/brokers/ids/1"].ctime - registered == TO_AND_FRO_MS - 1 + later_ms
-    fold.follow(history)
-    assert fold.state.control.log.anomalies == anomalies
 
 
 def test_another_cluster_id_is_told_and_the_same_one_is_not() -> None:
@@ -621,19 +456,3 @@ def test_a_request_for_no_topic_shows_no_topic() -> None:
     history.delete("/admin/delete_topics/nowhere")
     fold.follow(history)
     assert [key for key in fold.views() if "/topic/" in key] == []
-
-
-@pytest.mark.parametrize(
-    ("key", "ends"),
-    [
-        ("min.insync.replicas", "not a number above 0"),
-        ("unclean.leader.election.enable", "not true or false"),
-    ],
-)
-def test_a_refused_setting_is_told_with_its_beginning(key: str, ends: str) -> None:
-    """Forty characters of it, in one line: a configuration may hold anything."""
-    history, fold = begun()
-    history.set("/config/topics/t", encode_config({key: "x" * 41}))
-    assert only(fold.follow(history), Anomaly).reason == (
-        f"unreadable, the last good value stays: {key} is '{'x' * 40}', {ends}"
-    )

@@ -1,0 +1,82 @@
+"""A batch of changes: what it collects, and whose errors end it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller_model.fold import event_batch
+from controller_model.fold.event_batch import EventBatch
+from controller_model.records.events import Anomaly
+from controller_model.tracking import incident_tracker
+from tests.support.histories import begun, kinds
+
+
+def failing(*_: Any) -> Any:
+    """Fail as a mistake of ours, or a store of topics, would."""
+    raise ZeroDivisionError("a bug")
+
+
+def test_events_are_taken_once() -> None:
+    """In the order of their changes; the next batch begins without them."""
+    history, fold = begun()
+    batch = EventBatch(fold.state)
+    history.broker_gone(2)
+    batch.apply(history.changes[-1])
+    history.broker(3)
+    batch.apply(history.changes[-1])
+    assert kinds(batch.take())[:2] == ["BrokerStopped", "IncidentOpened"]
+    assert batch.take() == batch.finish() == []
+
+
+def test_a_mistake_of_ours_costs_its_change_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted and reported, and the batch goes on."""
+    history, fold = begun()
+    batch = EventBatch(fold.state)
+    change = history.heartbeat()
+    with monkeypatch.context() as patched:
+        patched.setattr(event_batch, "replay", failing)
+        batch.apply(change)
+    batch.apply(history.heartbeat())
+    assert batch.errors == fold.state.control.log.errors == 1
+    reasons = [event.reason for event in batch.finish() if isinstance(event, Anomaly)]
+    assert len(reasons) == 1
+    assert reasons[0].endswith("ZeroDivisionError: a bug")
+
+
+def test_a_mistake_of_a_tracker_costs_its_account_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events that it was to track are reported all the same."""
+    history, fold = begun()
+    batch = EventBatch(fold.state)
+    monkeypatch.setattr(incident_tracker, "track", failing)
+    history.delete("/controller")
+    batch.apply(history.changes[-1])
+    anomalies = fold.state.control.log.anomalies
+    events = batch.finish()
+    assert "ControllerVacated" in kinds(events)
+    found = [event for event in events if isinstance(event, Anomaly)]
+    assert {event.reason for event in found} == {
+        "an error of the monitor's own in its accounts: ZeroDivisionError: a bug"
+    }
+    assert fold.state.control.log.errors == len(found)
+    assert fold.state.control.log.anomalies >= anomalies
+
+
+@pytest.mark.parametrize("place", [(event_batch, "replay"), (incident_tracker, "track")])
+def test_errors_of_whoever_holds_the_topics_are_raised(
+    place: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No change is to blame for them."""
+    history, fold = begun()
+    batch = EventBatch(fold.state, fatal=(ZeroDivisionError,))
+    monkeypatch.setattr(*place, failing)
+    history.delete("/controller")
+
+    def apply_all() -> None:
+        batch.apply(history.changes[-1])
+        batch.finish()
+
+    with pytest.raises(ZeroDivisionError):
+        apply_all()
+    assert batch.errors == 0

@@ -1,0 +1,83 @@
+"""What a cluster holds, and the totals that follow from it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.state.cluster import ClusterState, MemoryTopicStore
+from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.topic_state import PartitionRecord, TopicState
+from controller_model.state.znode_stat import ZnodeStat
+
+STAT = ZnodeStat(1, 1, 0, 0)
+LED = PartitionRecord(replicas=(0, 1), leader=0, isr=(0, 1), stat=STAT)
+
+
+def empty() -> ClusterState:
+    """Return a cluster of which nothing is held."""
+    return ClusterState(
+        new_cluster("prod", assumed=Assumed(), counters_since=0), MemoryTopicStore()
+    )
+
+
+def with_topic(**fields: object) -> tuple[ClusterState, TopicState]:
+    """Return a cluster with one topic of one partition."""
+    state = empty()
+    topic = msgspec.structs.replace(TopicState("t", {0: LED}, stat=STAT), **fields)
+    state.put_topic(topic)
+    return state, topic
+
+
+def test_a_topic_moves_the_totals_with_it() -> None:
+    """It is counted as it comes, and as it goes nothing of it stays."""
+    state, _ = with_topic()
+    assert (state.control.topics, state.control.totals.partitions) == (1, 1)
+    assert state.control.totals.leaders == {0: 1}
+    state.put_topic(TopicState("t"))
+    assert state.topic("t") is None
+    assert (state.control.topics, state.control.totals.partitions) == (0, 0)
+    assert not any(state.control.totals.leaders.values())
+
+
+def test_a_partition_moves_the_totals_as_its_topic_would() -> None:
+    """Put one by one or all at once, the figures are the same."""
+    state, topic = with_topic()
+    moved = msgspec.structs.replace(LED, leader=1, isr=(1,))
+    state.put_partition("t", 0, moved)
+    other = empty()
+    other.put_topic(msgspec.structs.replace(topic, partitions={0: moved}))
+    assert {k: v for k, v in state.control.totals.leaders.items() if v} == {1: 1}
+    assert {k: v for k, v in state.control.totals.shapes.items() if v} == {
+        k: v for k, v in other.control.totals.shapes.items() if v
+    }
+
+
+def test_a_topic_without_anything_left_is_let_go() -> None:
+    """The end of its last partition ends a topic that has no znode."""
+    state = empty()
+    state.put_partition("t", 0, PartitionRecord(stat=STAT))
+    assert state.changed == {"t"}
+    state.put_partition("t", 0, None)
+    assert list(state.topics.names()) == []
+
+
+@pytest.mark.parametrize("since", [5, 0])
+def test_a_deletion_takes_a_topic_out_of_the_health_figures(since: int) -> None:
+    """And its end puts it back, however often it is read meanwhile."""
+    state, _ = with_topic()
+    before = {k: v for k, v in state.control.totals.preferred.items() if v}
+    state.set_deleting("t", since)
+    assert state.control.deleting == {"t": since}
+    assert not any(state.control.totals.preferred.values())
+    state.set_deleting("t", None)
+    assert state.control.deleting == {}
+    assert {k: v for k, v in state.control.totals.preferred.items() if v} == before == {0: 1}
+
+
+def test_a_reassignment_is_listed_while_it_is_under_way() -> None:
+    """With the time since when it has been."""
+    state, topic = with_topic(reassigning_since=7)
+    assert state.control.reassigning == {"t": 7}
+    state.put_topic(msgspec.structs.replace(topic, reassigning_since=None))
+    assert state.control.reassigning == {}

@@ -1,0 +1,43 @@
+"""The state of a cluster in Spark's state store."""
+
+from __future__ import annotations
+
+from bench.map_state import DictMapState
+from controller_model.state.topic_state import TopicState
+from controller_model.state.znode_stat import ZnodeStat
+from streaming.state_codec import StateTopics
+
+
+def topic(name: str) -> TopicState:
+    """Return a topic whose znode exists."""
+    return TopicState(name, stat=ZnodeStat(1, 1, 0, 0))
+
+
+def test_topics_reach_the_store_with_a_flush() -> None:
+    """Those that have changed since the last one, and no others."""
+    store = DictMapState()
+    topics = StateTopics(store)
+    topics.put(topic("a"))
+    topics.put(topic("b"))
+    assert list(StateTopics(store).names()) == []
+    assert topics.flush() == 2
+    assert topics.flush() == 0
+    again = StateTopics(store)
+    assert list(again.names()) == ["a", "b"]
+    assert again.get("a") == topic("a")
+    assert again.flush() == 0  # reading changes nothing
+
+
+def test_a_removed_topic_is_gone_at_once_and_from_the_store_with_a_flush() -> None:
+    """One that was never stored may be removed as well."""
+    store = DictMapState()
+    topics = StateTopics(store)
+    topics.put(topic("a"))
+    topics.flush()
+    topics.remove("a")
+    topics.remove("never")
+    assert list(topics.names()) == []
+    assert topics.get("a") is None
+    assert list(StateTopics(store).names()) == ["a"]
+    topics.flush()
+    assert list(StateTopics(store).names()) == []
