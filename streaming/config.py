@@ -61,14 +61,14 @@ class StreamSettings(PipelineSettings):
         10,
         ge=1,
         le=10_000,
-        description="Pause between two looks for new records when there are none: larger is "
+        description="Pause between two checks for new records when there are none: larger is "
         "slower to notice and saves processor time.",
     )
     topic_check_interval_s: float = Field(
         5.0,
         gt=0,
         le=3600,
-        description="How often the topics are checked for having been deleted or made anew.",
+        description="How often the topics are checked for having been deleted or re-created.",
     )
     stream_metrics_port: int = Field(
         DEFAULT_METRICS_PORT,

@@ -1,7 +1,7 @@
-"""How often the worker looks for cycles among its objects.
+"""How often the worker searches for cycles among its objects.
 
 The rule: what the fold makes holds no cycles and is freed as soon as nobody refers to it, so that
-Python's collector finds nothing however often it looks, and each look costs the fold time.
+Python's collector finds nothing however often it runs, and each run costs the fold time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import gc
 
 _NEW_OBJECTS = 50_000
 _YOUNGER_LOOKS = (20, 100)
-"""Of each younger generation before the next one is looked through; Python's own are 700, 10, 10."""
+"""Of each younger generation before the next one is searched; Python's own are 700, 10, 10."""
 
 
 def look_for_cycles_rarely() -> None:

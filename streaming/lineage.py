@@ -1,6 +1,6 @@
 """The lineage: one name for a checkpoint and the three topics that it belongs to.
 
-The rule: checkpoint and topics are one store. If a topic is gone or was made anew, or the state is
+The rule: checkpoint and topics are one store. If a topic is gone or was re-created, or the state is
 of another format, the old offsets and counts mean nothing: a new checkpoint under a new name reads
 the log from its earliest record, and readers of the views take the newer name. Names begin with
 the time they were made, and rise even if the clock does not. Since readers never go back to an older
@@ -53,22 +53,24 @@ class Lineages:
         self._now_ms = now_ms
         self._token = token
 
-    def open(self, topics: EnsuredTopics, *, told: str | None = None) -> Opened:
+    def open(self, topics: EnsuredTopics, *, published: str | None = None) -> Opened:
         """Return the lineage that fits these topics: the one on disk, or a new one.
 
-        `told` is the newest lineage that wrote to them; None: none did.
+        `published` is the newest lineage that wrote to them; None: none did.
         """
         found = self._read()
         if isinstance(found, str):
-            return Opened(self._begin(topics, told), found)
+            return Opened(self._begin(topics, published), found)
         misfit = _misfit(found, topics)
         if misfit is None and not self.checkpoint(found).is_dir():
             misfit = "the checkpoint is gone"
-        if misfit is None and told is not None and told > found.name:
-            misfit = f"the checkpoint is older than the views, which lineage {told} has written"
+        if misfit is None and published is not None and published > found.name:
+            misfit = (
+                f"the checkpoint is older than the views, which lineage {published} has written"
+            )
         if misfit is None:
             return Opened(found, None)
-        return Opened(self._begin(topics, max(found.name, told or "")), misfit)
+        return Opened(self._begin(topics, max(found.name, published or "")), misfit)
 
     def begin_anew(self, topics: EnsuredTopics) -> Lineage:
         """Give the current lineage up and return a new one."""
@@ -119,13 +121,13 @@ def topics_changed(lineage: Lineage, topic_ids: Mapping[str, str]) -> str | None
 
     >>> lineage = Lineage(name="1-a", format="1.1", partitions=1, topic_ids={"kcm.views": "x"})
     >>> topics_changed(lineage, {"kcm.views": "y"})
-    'topic kcm.views was made anew'
+    'topic kcm.views was re-created'
     """
     for name, topic_id in lineage.topic_ids.items():
         if name not in topic_ids:
             return f"topic {name} is gone"
         if topic_ids[name] != topic_id:
-            return f"topic {name} was made anew"
+            return f"topic {name} was re-created"
     if set(topic_ids) != set(lineage.topic_ids):
         return "the topics have other names"
     return None

@@ -20,7 +20,7 @@ BATCH_BUCKETS_S = (
     *(0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 10),
     *(30, 60, 120, 300, 600, 1800),
 )
-"""Around the 0.2-0.3 s of a warm batch, and up to half an hour: a quantile is never told above the
+"""Around the 0.2-0.3 s of a warm batch, and up to half an hour: a quantile is never reported above the
 last finite one."""
 
 

@@ -1,6 +1,6 @@
 """What Spark reports of its batches, as values.
 
-The rule: every figure may be absent; Spark's JSON changes between releases and an idle query tells
+The rule: every figure may be absent; Spark's JSON changes between releases and an idle query reports
 less than a busy one.
 """
 

@@ -45,7 +45,7 @@ from streaming.truncated_log import truncated_log
 from streaming.workspace import Workspace, disk_problem
 
 POLL_S = 0.5
-"""How often the query is looked at: it costs a few milliseconds of two processes."""
+"""How often the query is checked: it costs a few milliseconds of two processes."""
 
 STRIKES_BEFORE_NEW_LINEAGE = 2
 """Failures of unknown cause, without a batch between them, that may still be chance."""
@@ -113,7 +113,7 @@ class _Fold:
             self._close_session()
 
     def _topics(self) -> EnsuredTopics | None:
-        """Return the topics; None when told to stop while waiting for them."""
+        """Return the topics; None when asked to stop while waiting for them."""
         try:
             return ensure_topics(self._settings, stop=self._stop)
         except UnreachableError:
@@ -160,9 +160,9 @@ class _Fold:
             self._end(query)
 
     def _lineage(self, topics: EnsuredTopics) -> Lineage:
-        told = published_lineage(self._settings, topics)
+        published = published_lineage(self._settings, topics)
         try:
-            lineage, because = self._lineages.open(topics, told=told)
+            lineage, because = self._lineages.open(topics, published=published)
             if because is None:
                 checkpoint = self._lineages.checkpoint(lineage)
                 because = truncated_log(self._settings, topics, checkpoint)
@@ -240,7 +240,7 @@ class _Fold:
     def _recover(self, failure: QueryFailure, topics: EnsuredTopics) -> None:
         """Do what makes the next query work, or raise what the user must hear."""
         self._metrics.restarts.labels(failure.kind.value).inc()
-        # A full disk breaks things far from it: look before anything is blamed and thrown away.
+        # A full disk breaks things far from it: check it before anything is blamed and thrown away.
         self._workspace.check_room()
         if failure.kind is FailureKind.DISK:
             raise EnvironmentProblemError(

@@ -24,7 +24,7 @@ class StoredCluster:
 
     control: ControlPlane
     folds: int = 0
-    """Batches folded so far: names this very state, so that a cache can tell whether it fits."""
+    """Batches folded so far: names this very state, so that a cache can check whether it fits."""
     last_event: EventId | None = None
 
 

@@ -1,7 +1,7 @@
-"""What a change means that is no znode's: resyncs, reconciliations and heartbeats, and what they leave in doubt.
+"""What a change means that is no znode's: resyncs, reconciliations and heartbeats, and what they leave unknown.
 
 The rule: only a proof ends a doubt. A resync deletes what it did not hold only if its count and
-digest are ours; whatever else comes between marks the figures incomplete and asks for another.
+digest are ours; whatever else comes between makes the figures incomplete and asks for another.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _is_proved(change: ZnodeChange, znodes: int, digest: int) -> bool:
 
 
 def _sweep(state: ClusterState, change: ZnodeChange, *, confirmed: int) -> list[AnyEvent]:
-    """Delete what a whole resync did not tell: it is gone, unseen; what it was denied may be there."""
+    """Delete what a whole resync did not name: it is gone, unseen; what it was denied may be there."""
     log = state.control.log
     events: list[AnyEvent] = []
     log.unreadable_znodes = {}
@@ -126,7 +126,7 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, confirmed: int) -> list[
         gone = msgspec.structs.replace(change, path=path)
         events += znode_handlers.delete_znode(state, classify(path), gone)
         forget(log, path, stat)
-    # The server of this resync had come to what it told, and did not hold these any more: a server
+    # The server of this resync had come to what it named, and did not hold these any more: a server
     # that has not come as far yet, such as one in a minority, must not bring them back.
     newest = znode_handlers.newest_confirmed(state, log.resync_ordinal)
     log.deletes_read_zxid = max(log.deletes_read_zxid, newest)
@@ -149,7 +149,7 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> Reported:
     if _is_proved(change, znodes, digest):
         return _verify(state, at), None
     reason = (
-        f"an audit counted {change.znodes} znodes with digest {change.digest}, "
+        f"a reconciliation counted {change.znodes} znodes with digest {change.digest}, "
         f"the fold holds {znodes} with {digest_text(digest)}"
     )
     _ask(log, "divergent", again=True)
@@ -164,7 +164,7 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> Reported:
     log.heartbeat_at = change.observed_at
     log.zookeeper = change.zookeeper
     if log.resync is None:
-        # A right may be taken, or given, at any time; a resync's end tells what it was denied.
+        # A right may be taken, or given, at any time; a resync's end says what it was denied.
         log.denied = change.denied
     if change.session is not None:
         log.session = change.session
@@ -199,7 +199,7 @@ def _is_below(path: str, denied: tuple[str, ...]) -> bool:
 
 
 def miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:
-    """Mark the figures incomplete; ask for a resync unless one is on its way."""
+    """Call the figures incomplete; ask for a resync unless one is on its way."""
     log = state.control.log
     if ask:
         _ask(log, reason.partition(":")[0])

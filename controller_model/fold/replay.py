@@ -209,7 +209,7 @@ def _refuse(
 def _is_another_cluster(state: ClusterState, znode: Znode, change: ZnodeChange) -> bool:
     """Return whether another cluster's id came with the zxid of the one that is held.
 
-    A new ensemble begins with the same zxids, so they alone cannot tell.
+    A new ensemble begins with the same zxids, so they alone do not show it.
     """
     if znode.kind is not ZnodeKind.CLUSTER_ID:
         return False

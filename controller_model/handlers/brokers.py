@@ -140,7 +140,7 @@ def set_log_dir_event(
 ) -> list[AnyEvent]:
     """Take a broker's word that a log directory failed; a controller deletes it when it has acted.
 
-    What a resync tells was reported before, or happened before anybody looked: it is no news.
+    What a resync finds was reported before, or happened before anybody watched: it is no news.
     """
     event = decode_log_dir_event(payload)
     record = state.control.brokers.get(event.broker)

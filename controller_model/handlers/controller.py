@@ -83,7 +83,7 @@ def _is_migrating(holder: ControllerZnode) -> bool:
 def _resolve_cause(
     state: ClusterState, before: int, change: ZnodeChange, *, changed_hands: bool
 ) -> ElectionCause:
-    """Return why there was an election, and note whether the former holder's end may tell yet."""
+    """Return why there was an election, and note whether the former holder's end may still show it."""
     controller = state.control.controller
     # Where the end was not seen by itself, the end of the holder's registration may be read yet.
     unsure = controller.id != NO_CONTROLLER or state.control.log.resync is not None
@@ -149,7 +149,7 @@ def set_epoch(
         # gave: what has been counted stands, and counting goes on from here.
         _count_from(controller, epoch)
     elif epoch > before + 1 and not both_read:
-        # Elections in a row, or KRaft taking over: the value of /controller will tell which.
+        # Elections in a row, or KRaft taking over: the value of /controller will show which.
         return _report_if_epoch_is_read(controller)
     _count(controller)
     return _report_if_epoch_is_read(controller)
@@ -190,7 +190,7 @@ def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 def account(controller: ControllerState) -> tuple[int, int]:
     """Return (elections, missed ones) if the log ends here.
 
-    No /controller is then going to be read after the epoch: what only the epoch tells of is missed.
+    No /controller is then going to be read after the epoch: what only the epoch shows is missed.
     """
     settled = msgspec.structs.replace(controller)
     _count(settled)
@@ -275,7 +275,7 @@ def _is_known(controller: ControllerState, holder: ControllerZnode, change: Znod
     if differ(controller.czxid, change.czxid) or differ(controller.elected_at, change.ctime):
         return False
     timestamp = _timestamp(holder)
-    # Kafka never rewrites the payload: without a czxid, its time tells the next election.
+    # Kafka never rewrites the payload: without a czxid, its time shows the next election.
     if None in {controller.czxid, change.czxid} and differ(controller.timestamp, timestamp):
         return False
     controller.czxid = change.czxid if controller.czxid is None else controller.czxid
@@ -330,7 +330,7 @@ def _close_vacancy(state: ClusterState, change: ZnodeChange) -> int | None:
     seen_live = controller.vacant_since is not None and state.control.log.resync is None
     # Nobody held it for at least as long as that was seen, and at most since it was last known
     # to be held: the same, where both its ends were seen as they happened. Of one that began
-    # before anybody looked nobody knows the most; the sums are of the time that is watched.
+    # before anybody watched nobody knows the most; the sums are of the time that is watched.
     known_ms = _since(controller.vacant_since, change)
     most_ms = None if controller.held_until is None else _since(controller.held_until, change)
     counted_ms = known_ms if most_ms is None else most_ms
@@ -372,7 +372,7 @@ def _count(controller: ControllerState) -> None:
 
 
 def _elections_by_epoch(controller: ControllerState) -> int:
-    """Return how many elections the epoch tells of since counting started."""
+    """Return how many elections the epoch shows since counting started."""
     if controller.epoch is None or controller.base_epoch is None:
         return 0
     return controller.epoch - controller.base_epoch + controller.elections_awaiting_epoch

@@ -1,4 +1,4 @@
-"""What one step of a partition's state tells: which election made its leader, who left its ISR.
+"""What one step of a partition's state means: which election made its leader, who left its ISR.
 
 The rule: an event is read off the step from the old state to the new one. Where ZooKeeper merged
 several steps into one, the step that is left is reported as it is, and classed "unknown" if it fits
@@ -156,7 +156,7 @@ class PartitionStep(msgspec.Struct, gc=False):
         if old_leader in self.topic.removing.get(self.partition, ()):
             return _REASSIGNMENT
         if old_leader in self.old.isr and old_leader not in self.new.isr:
-            # In a resync the old leader may be gone as well: only its end will tell.
+            # In a resync the old leader may be gone as well: only its end will show it.
             if self.control.log.resync is not None:
                 return _UNKNOWN
             failed = self.control.brokers[old_leader].log_dir_failed

@@ -121,7 +121,7 @@ def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, ZnodeStat]
 
 
 def newest_confirmed(state: ClusterState, ordinal: int) -> int:
-    """Return the largest mzxid that the resync with this ordinal has told; 0: it told nothing."""
+    """Return the largest mzxid that the resync with this ordinal has named; 0: it named nothing."""
     confirmed = [stat for stat in state.control.stats.values() if stat.resync == ordinal]
     for name in state.topics.names():
         confirmed += [stat for _, stat in _stats_of(state, name) if stat.resync == ordinal]

@@ -37,7 +37,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """None: nobody holds /controller."""
     epoch: int | None
     elections: int
-    """Creations of /controller seen, and those that only the epoch tells of; a controller that was
+    """Creations of /controller seen, and those that only the epoch shows; a controller that was
     there at the baseline stands for one."""
     changes: int
     """Elections after the first."""
@@ -127,7 +127,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     counts: CountsSnapshot
     pending: PendingSnapshot
     complete: bool
-    """Whether the log has told everything that ZooKeeper held then, as far as it can know."""
+    """Whether the log has reported everything that ZooKeeper held then, as far as it can know."""
     incomplete_reason: str | None
     """Why not; None when it is complete."""
     denied: tuple[str, ...]
@@ -173,7 +173,7 @@ def _why_incomplete(control: ControlPlane) -> str | None:
     if log.session not in {None, SessionState.CONNECTED}:
         return f"the watcher had no ZooKeeper session: {log.session}"
     if log.divergent_since is not None:
-        return "an audit found that this is not what ZooKeeper holds"
+        return "a reconciliation found that this is not what ZooKeeper holds"
     if log.incomplete_since is None and not log.baseline:
         return "the first resync has not ended"
     return log.why_incomplete()

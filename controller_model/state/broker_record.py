@@ -21,7 +21,7 @@ class BrokerRecord(msgspec.Struct, array_like=True):
     """Partitions that the controller took it off while it was registered: a controlled shutdown
     or a failed log directory."""
     log_dir_failures: int = 0
-    """Failed log directories that it told of, ever."""
+    """Failed log directories that it reported, ever."""
     log_dir_failed: bool = False
     """One of them since it registered: what the controller took it off is no controlled shutdown."""
     former_address: str | None = None

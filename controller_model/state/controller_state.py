@@ -16,7 +16,7 @@ class ControllerState(msgspec.Struct, array_like=True):
     last_id: int = NO_CONTROLLER
     """The holder before nobody held it."""
     last_holder_epoch: int | None = None
-    """The broker epoch of the last holder when it was elected: tells a bounce from a deletion."""
+    """The broker epoch of the last holder when it was elected: distinguishes a bounce from a deletion."""
     czxid: int | None = None
     elected_at: int | None = None
     epoch: int | None = None
@@ -46,7 +46,7 @@ class ControllerState(msgspec.Struct, array_like=True):
     stale_writes: int = 0
     migrating: bool = False
     pending_election: ControllerElected | None = None
-    """An election whose epoch has not been read yet; told when it is."""
+    """An election whose epoch has not been read yet; reported when it is."""
     pending_election_after: int | None = None
     """The epoch that was known when it was seen."""
     unresolved_holder: int = NO_CONTROLLER

@@ -130,7 +130,7 @@ def known_brokers(control: ControlPlane) -> set[int]:
 
 
 class LostWith(NamedTuple):
-    """What the loss of one broker would do, as far as totals tell."""
+    """What the loss of one broker would do, as far as totals show."""
 
     in_isr: int = 0
     """ISRs that it is a member of."""

@@ -26,7 +26,7 @@ class IncidentState(msgspec.Struct, array_like=True):
     vacancy_min_ms: int = 0
     vacancy_max_ms: int = 0
     """What was counted of the vacancy of /controller that is under way, or that the next election
-    will tell of."""
+    will name."""
     live: tuple[int, ...] = ()
     """The brokers that were registered at the last sample."""
     sampled_at: int = 0
@@ -36,7 +36,7 @@ class IncidentState(msgspec.Struct, array_like=True):
     is_unsure: bool = False
     """The log was reported to lack something, and no proof has come since."""
     unsure_until: int = 0
-    """Until then nobody could tell whether all is well."""
+    """Until then nobody could know whether all is well."""
     began_at: int = 0
     moved_at: int = 0
     abnormal_at: int = 0

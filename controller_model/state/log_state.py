@@ -65,7 +65,7 @@ class LogState(msgspec.Struct, array_like=True):
     anomalies: int = 0
     errors: int = 0
     rebases: int = 0
-    """Histories that took the place of another one, told by the watcher or found by their zxids."""
+    """Histories that took the place of another one, reported by the watcher or found by their zxids."""
     rebasing: bool = False
     """Values of a history that is over may still be held: until a resync has ended well, values
     win whatever their mzxid."""

@@ -1,6 +1,6 @@
 """What an event means for an incident: whether it opens one, and what it adds to one.
 
-The rule: each kind of event has one entry here; it adds to the incident, and tells whether
+The rule: each kind of event has one entry here; it adds to the incident, and says whether
 something was abnormal up to it. Nothing is read but the event, the incident and what the incidents
 remembers of the last sample, so that the same log gives the same incidents.
 """
@@ -53,7 +53,7 @@ def opens(incidents: IncidentState, event: AnyEvent) -> bool:
 
 
 Rule = Callable[[IncidentState, Incident, Any], bool]
-"""Adds an event to an incident; tells whether something was abnormal up to it."""
+"""Adds an event to an incident; says whether something was abnormal up to it."""
 
 
 def _broker_stopped(_incidents: IncidentState, incident: Incident, event: BrokerStopped) -> bool:
@@ -102,7 +102,7 @@ def _hold(incident: Incident, broker: int) -> None:
 
 def _failover_work(_incidents: IncidentState, incident: Incident, event: FailoverWork) -> bool:
     incident.failover_ms += event.took_ms
-    # Its end may show at the end of a batch only: the writes themselves tell when work was done.
+    # Its end may show at the end of a batch only: the writes themselves show when work was done.
     return False
 
 
@@ -114,7 +114,7 @@ def _leaders_elected(incidents: IncidentState, incident: Incident, event: Leader
     kinds[kind] = kinds.get(kind, 0) + count
     if election is _UNCLEAN:
         incident.unclean_elections += count
-    # Of one that had no leader PartitionsOnline tells.
+    # Of one that had no leader PartitionsOnline reports.
     if event.from_broker >= 0 and event.from_broker not in incidents.live:
         _move_offline(incident, -count)
     return election in _BY_FAILURE

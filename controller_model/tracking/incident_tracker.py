@@ -260,7 +260,7 @@ def _remember(incidents: IncidentState, seen: HealthSample) -> None:
 def _remember_vacancy(incidents: IncidentState, seen: HealthSample) -> None:
     """Keep that nobody holds /controller, although no incident is open that began with it.
 
-    An election that is seen and not told yet ends it as it is reported.
+    An election that is seen and not reported yet ends it as it is reported.
     """
     incidents.vacant_before = incidents.vacant_before or seen.is_vacant
 

@@ -31,11 +31,11 @@ from controller_model.state.control_plane import ControlPlane
 from controller_model.znodes.znode_kinds import ZnodeKind
 
 REASSIGNING_TOPICS_LOOKED_AT = 100
-"""At a heartbeat: each is a topic to load; one that waits longer is looked at when others end."""
+"""At a heartbeat: each is a topic to load; one that waits longer is examined when others end."""
 
 
 def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Move the account to the log's clock; tell a controller that has become a ghost."""
+    """Move the account to the log's clock; report a controller that has become a ghost."""
     control = state.control
     predictions = control.predictions
     _move(state)
@@ -84,7 +84,7 @@ def _move(state: ClusterState) -> None:
 
 
 def writes_due(control: ControlPlane) -> WritesDue:
-    """Return what is due now with the verdict on it; the totals must be settled."""
+    """Return what is due now with the controller's health; the totals must be settled."""
     predictions = control.predictions
     counts = counts_due(control)
     due = WritesDue(
@@ -99,7 +99,7 @@ def writes_due(control: ControlPlane) -> WritesDue:
 
 
 def can_judge(control: ControlPlane) -> bool:
-    """Return whether somebody holds /controller under ZooKeeper's rules, and all of it is in sight."""
+    """Return whether somebody holds /controller under ZooKeeper's rules, and all of it is seen."""
     log, holder = control.log, control.controller
     return (
         holder.id != NO_CONTROLLER
@@ -113,7 +113,7 @@ def can_judge(control: ControlPlane) -> bool:
 
 
 def counts_due(control: ControlPlane) -> dict[str, int]:
-    """Return how many writes of each kind are due, as far as totals tell.
+    """Return how many writes of each kind are due, as far as totals show.
 
     Reassignments are as of the last heartbeat: totals do not hold which replicas are in the ISR.
     """

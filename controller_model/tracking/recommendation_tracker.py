@@ -164,7 +164,7 @@ def _remember(recommendations: RecommendationState, mendable: Collection[int], n
 
 
 def _due(recommendations: RecommendationState, mendable: Collection[int], now: int) -> list[int]:
-    """Return the brokers of which it is time to tell."""
+    """Return the brokers of which it is time to report."""
     is_free = recommendations.standing is None
     return [
         broker

@@ -83,7 +83,7 @@ class UpdateMetadataRequest(msgspec.Struct, frozen=True, tag=True, tag_field="re
 
 
 class StopReplicaRequest(msgspec.Struct, frozen=True, tag=True, tag_field="request"):
-    """Stop these replicas, and delete those marked so."""
+    """Stop these replicas, and delete those that say so."""
 
     broker: int
     broker_epoch: int

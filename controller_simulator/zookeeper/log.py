@@ -69,7 +69,7 @@ class ZnodeLog:
         return self._record(ChangeKind.HEARTBEAT, session=SessionState.CONNECTED)
 
     def resync(self) -> list[ZnodeChange]:
-        """Append the whole tree between the two marks of a resync; return those records."""
+        """Append the whole tree between the two records of a resync; return those records."""
         before = len(self.changes)
         self._resyncs += 1
         self._record(ChangeKind.RESYNC_STARTED, resync=self._resyncs, reason="start")

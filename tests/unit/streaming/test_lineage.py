@@ -45,7 +45,7 @@ def test_a_topic_made_anew_begins_another(tmp_path: Path, name: str) -> None:
     """Each of the three topics belongs to the lineage."""
     first = lineages(tmp_path).open(topics()).lineage
     opened = lineages(tmp_path, now_ms=9_000).open(topics(anew=name))
-    assert opened.new_because == f"topic kcm.{name} was made anew"
+    assert opened.new_because == f"topic kcm.{name} was re-created"
     assert opened.lineage.name > first.name
 
 
@@ -105,7 +105,7 @@ def test_what_became_of_the_topics_is_told() -> None:
     lineage = Lineage(name="1-a", format=FORMAT, partitions=1, topic_ids={"a": "1", "b": "2"})
     assert topics_changed(lineage, {"a": "1", "b": "2"}) is None
     assert topics_changed(lineage, {"a": "1"}) == "topic b is gone"
-    assert topics_changed(lineage, {"a": "1", "b": "3"}) == "topic b was made anew"
+    assert topics_changed(lineage, {"a": "1", "b": "3"}) == "topic b was re-created"
     assert topics_changed(lineage, {"a": "1", "b": "2", "c": "3"}) == "the topics have other names"
 
 
@@ -113,23 +113,23 @@ def test_a_checkpoint_older_than_the_views_begins_another(tmp_path: Path) -> Non
     """A restored checkpoint of an earlier lineage would write what no reader takes any more."""
     first = lineages(tmp_path).open(topics()).lineage
     later = f"{2_000:013d}-restored"
-    opened = lineages(tmp_path).open(topics(), told=later)
+    opened = lineages(tmp_path).open(topics(), published=later)
     assert opened.lineage.name > later > first.name
     assert opened.new_because is not None
     assert later in opened.new_because
-    assert lineages(tmp_path).open(topics(), told=opened.lineage.name).new_because is None
+    assert lineages(tmp_path).open(topics(), published=opened.lineage.name).new_because is None
 
 
 def test_a_lineage_that_has_not_written_yet_goes_on(tmp_path: Path) -> None:
     """The views still hold what an older lineage wrote last."""
     first = lineages(tmp_path).open(topics()).lineage
     second = lineages(tmp_path).begin_anew(topics())
-    opened = lineages(tmp_path).open(topics(), told=first.name)
+    opened = lineages(tmp_path).open(topics(), published=first.name)
     assert opened == (second, None)
 
 
 def test_a_lost_checkpoint_on_a_slow_clock_still_begins_above_the_views(tmp_path: Path) -> None:
     """A machine whose clock is behind makes a name that readers take nevertheless."""
     told = f"{5_000:013d}-other"
-    opened = lineages(tmp_path, now_ms=1_000).open(topics(), told=told)
+    opened = lineages(tmp_path, now_ms=1_000).open(topics(), published=told)
     assert opened.lineage.name > told
