@@ -295,8 +295,7 @@ class PartitionStateMachine:
                 return leader_for_reassign(current, assignment.target_replicas, online)
             case Strategy.PREFERRED:
                 return leader_for_preferred_replica(current, replicas, online)
-            case _:
-                assert strategy is Strategy.CONTROLLED_SHUTDOWN
+            case _:  # Strategy.CONTROLLED_SHUTDOWN
                 shutting_down = context.shutting_down
                 return leader_for_controlled_shutdown(current, replicas, online, shutting_down)
 
