@@ -234,8 +234,6 @@ def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
     for broker in sorted(figures.known_brokers(control)):
         record = control.brokers.get(broker, BrokerRecord())
         lost = lost_with.get(broker, figures.LostWith())
-        preferred = totals.preferred.get(broker, 0)
-        not_led = totals.preferred_not_led.get(broker, 0)
         electable = totals.preferred_not_led_in_isr.get(broker, 0)
         yield BrokerView(
             v=VERSION,
@@ -252,10 +250,10 @@ def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
             rack=record.rack,
             leaders=totals.leaders.get(broker, 0),
             replicas=totals.replicas.get(broker, 0),
-            preferred=preferred,
-            preferred_not_led=not_led,
+            preferred=totals.preferred.get(broker, 0),
+            preferred_not_led=totals.preferred_not_led.get(broker, 0),
             preferred_electable=electable if record.live else 0,
-            imbalance_ratio=not_led / preferred if preferred else 0.0,
+            imbalance_ratio=figures.imbalance_ratio(control, broker),
             leader_skew=skew.get(broker),
             in_isr=lost.in_isr,
             offline_if_lost=lost.offline,

@@ -200,16 +200,14 @@ def _known_brokers(control: ControlPlane) -> list[int]:
 def _broker(control: ControlPlane, broker: int) -> BrokerSnapshot:
     record = control.brokers.get(broker, BrokerRecord())
     totals = control.totals
-    preferred = totals.preferred.get(broker, 0)
-    not_led = totals.preferred_not_led.get(broker, 0)
     return BrokerSnapshot(
         live=record.live,
         epoch=record.epoch,
         registrations=record.registrations,
         leaders=totals.leaders.get(broker, 0),
         replicas=totals.replicas.get(broker, 0),
-        preferred=preferred,
-        imbalance_ratio=not_led / preferred if preferred else 0.0,
+        preferred=totals.preferred.get(broker, 0),
+        imbalance_ratio=figures.imbalance_ratio(control, broker),
     )
 
 

@@ -55,6 +55,19 @@ _HOLDING = (Phase.STANDBY, Phase.ACTIVE)
 WAITS = (Phase.FAILOVER,)
 """Where an event leads that has to wait for the end of a failover."""
 
+_READY: dict[LifecycleEvent, tuple[Phase, ...]] = {
+    LifecycleEvent.STARTUP: (),
+    LifecycleEvent.CONTROLLER_CHANGE: _HOLDING,
+    LifecycleEvent.REELECT: _LOOKING,
+    LifecycleEvent.STEP_DONE: (),
+    LifecycleEvent.CONTROLLER_MOVED: _HOLDING,
+    LifecycleEvent.FAILED: (Phase.STANDBY,),
+    LifecycleEvent.EXPIRE: (Phase.EXPIRED,),
+    LifecycleEvent.NEW_SESSION: (),
+    LifecycleEvent.SHUTDOWN: (Phase.CLOSED,),
+}
+"""Where events lead a broker that holds /controller, or stands by while another one does."""
+
 TRANSITIONS: dict[Phase, dict[LifecycleEvent, tuple[Phase, ...]]] = {
     Phase.NOT_STARTED: {
         LifecycleEvent.STARTUP: _LOOKING,
@@ -67,17 +80,7 @@ TRANSITIONS: dict[Phase, dict[LifecycleEvent, tuple[Phase, ...]]] = {
         LifecycleEvent.NEW_SESSION: (),
         LifecycleEvent.SHUTDOWN: (Phase.CLOSED,),
     },
-    Phase.STANDBY: {
-        LifecycleEvent.STARTUP: (),
-        LifecycleEvent.CONTROLLER_CHANGE: _HOLDING,
-        LifecycleEvent.REELECT: _LOOKING,
-        LifecycleEvent.STEP_DONE: (),
-        LifecycleEvent.CONTROLLER_MOVED: _HOLDING,
-        LifecycleEvent.FAILED: (Phase.STANDBY,),
-        LifecycleEvent.EXPIRE: (Phase.EXPIRED,),
-        LifecycleEvent.NEW_SESSION: (),
-        LifecycleEvent.SHUTDOWN: (Phase.CLOSED,),
-    },
+    Phase.STANDBY: _READY,
     Phase.FAILOVER: {
         LifecycleEvent.STARTUP: (),
         LifecycleEvent.CONTROLLER_CHANGE: WAITS,
@@ -89,17 +92,7 @@ TRANSITIONS: dict[Phase, dict[LifecycleEvent, tuple[Phase, ...]]] = {
         LifecycleEvent.NEW_SESSION: (),
         LifecycleEvent.SHUTDOWN: WAITS,
     },
-    Phase.ACTIVE: {
-        LifecycleEvent.STARTUP: (),
-        LifecycleEvent.CONTROLLER_CHANGE: _HOLDING,
-        LifecycleEvent.REELECT: _LOOKING,
-        LifecycleEvent.STEP_DONE: (),
-        LifecycleEvent.CONTROLLER_MOVED: _HOLDING,
-        LifecycleEvent.FAILED: (Phase.STANDBY,),
-        LifecycleEvent.EXPIRE: (Phase.EXPIRED,),
-        LifecycleEvent.NEW_SESSION: (),
-        LifecycleEvent.SHUTDOWN: (Phase.CLOSED,),
-    },
+    Phase.ACTIVE: _READY,
     Phase.EXPIRED: {
         LifecycleEvent.STARTUP: (),
         LifecycleEvent.CONTROLLER_CHANGE: (),

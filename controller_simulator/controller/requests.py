@@ -15,8 +15,8 @@ ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The topic id of a topic without one, in Kafka's base64 (org.apache.kafka.common.Uuid)."""
 
 
-class LeaderAndIsrPartition(msgspec.Struct, frozen=True):
-    """A partition in a LeaderAndIsr request (LeaderAndIsrPartitionState)."""
+class DecidedPartition(msgspec.Struct, frozen=True):
+    """What a controller decided for a partition: the fields that two kinds of requests share."""
 
     partition: TopicPartition
     controller_epoch: int
@@ -26,6 +26,11 @@ class LeaderAndIsrPartition(msgspec.Struct, frozen=True):
     isr: tuple[int, ...]
     partition_epoch: int
     replicas: tuple[int, ...]
+
+
+class LeaderAndIsrPartition(DecidedPartition, frozen=True):
+    """A partition in a LeaderAndIsr request (LeaderAndIsrPartitionState)."""
+
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     is_new: bool = False
@@ -42,26 +47,24 @@ class StopReplicaPartition(msgspec.Struct, frozen=True):
     """The broker is to delete the replica's log as well."""
 
 
-class UpdateMetadataPartition(msgspec.Struct, frozen=True):
+class UpdateMetadataPartition(DecidedPartition, frozen=True):
     """A partition in an UpdateMetadata request (UpdateMetadataPartitionState)."""
 
-    partition: TopicPartition
-    controller_epoch: int
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    partition_epoch: int
-    replicas: tuple[int, ...]
     offline_replicas: tuple[int, ...] = ()
 
 
-class LeaderAndIsrRequest(msgspec.Struct, frozen=True, tag=True, tag_field="request"):
-    """Become leader or follower of these partitions."""
+class ControllerRequest(msgspec.Struct, frozen=True, tag=True, tag_field="request"):
+    """What all requests say: to which incarnation of a broker, and of which controller."""
 
     broker: int
     broker_epoch: int
     controller_id: int
     controller_epoch: int
+
+
+class LeaderAndIsrRequest(ControllerRequest, frozen=True):
+    """Become leader or follower of these partitions."""
+
     partitions: tuple[LeaderAndIsrPartition, ...]
     topic_ids: dict[str, str]
     live_leaders: tuple[int, ...]
@@ -70,25 +73,17 @@ class LeaderAndIsrRequest(msgspec.Struct, frozen=True, tag=True, tag_field="requ
     """LeaderAndIsrRequest.Type: controllers of ZooKeeper clusters send no other."""
 
 
-class UpdateMetadataRequest(msgspec.Struct, frozen=True, tag=True, tag_field="request"):
+class UpdateMetadataRequest(ControllerRequest, frozen=True):
     """Serve this metadata of these partitions to clients, and that these brokers live."""
 
-    broker: int
-    broker_epoch: int
-    controller_id: int
-    controller_epoch: int
     partitions: tuple[UpdateMetadataPartition, ...]
     topic_ids: dict[str, str]
     live_brokers: tuple[int, ...]
 
 
-class StopReplicaRequest(msgspec.Struct, frozen=True, tag=True, tag_field="request"):
+class StopReplicaRequest(ControllerRequest, frozen=True):
     """Stop these replicas, and delete those that say so."""
 
-    broker: int
-    broker_epoch: int
-    controller_id: int
-    controller_epoch: int
     partitions: tuple[StopReplicaPartition, ...]
 
 
