@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from kcm.jars.jars import Jars
     from kcm.processes.supervisor import Supervisor
-    from kcm.stack.server import Server
 
 BROKER_IDS = (0, 1, 2)  # 0 too: an id that careless code takes for "none"
 SESSION_TIMEOUT_MS = (
@@ -73,11 +72,6 @@ class WatchedCluster:
     def bootstrap_servers(self) -> str:
         """Where the cluster's clients find it."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
-
-    @property
-    def servers(self) -> list[Server]:
-        """All servers, ZooKeeper first."""
-        return [self.zookeeper, *self.brokers.values()]
 
     def _describe(
         self, broker_id: int, session_timeout_ms: int, port: int | None = None

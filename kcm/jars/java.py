@@ -18,18 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+HEAP_MIB = 256
+"""Enough for a server of a story or of the pipeline's own topics."""
+
+
 def server_command(
     java: Java,
     main_class: str,
     *arguments: str | Path,
     classpath: Sequence[Path],
-    heap_mib: int,
     properties: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return the command line of a small server: quick to start, and frugal on two cores."""
     return [
         os.fspath(java.path),
-        f"-Xmx{heap_mib}m",
+        f"-Xmx{HEAP_MIB}m",
         "-XX:+UseSerialGC",  # no pool of collector threads
         "-XX:TieredStopAtLevel=1",  # these servers live for minutes: compile quickly, once
         "-Xshare:auto",

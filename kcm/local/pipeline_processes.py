@@ -156,13 +156,6 @@ class Pipeline:
         if self.broker and self.broker.running:
             self.broker.stop()
 
-    def kill(self) -> None:
-        """Kill everything, for data that is thrown away."""
-        for process in self.processes.values():
-            process.kill()
-        if self.broker and self.broker.running:
-            self.broker.kill()
-
     def environment(self) -> dict[str, str]:
         """Return the parts' environment beyond ours: all settings, as KCM_ variables.
 

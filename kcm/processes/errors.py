@@ -68,7 +68,6 @@ class NotReadyError(StackError):
         what = f"{name} was not ready within {deadline_s:g} s; last seen: {last_seen}"
         super().__init__(_with_tail(what, log_path, log_tail))
         self.name = name
-        self.last_seen = last_seen
         self.log_path = log_path
         self.log_tail = log_tail
 

@@ -175,19 +175,6 @@ class Process:
         """Let a paused process go on (SIGCONT)."""
         self._send(b"C")
 
-    def wait(self, deadline_s: float) -> int:
-        """Wait until it ends by itself and return its exit code; TimeoutError at the deadline."""
-        if self._guard is None:
-            message = f"{self.name} was never started"
-            raise StackError(message)
-        try:
-            code = self._guard.wait(deadline_s)
-        except subprocess.TimeoutExpired:
-            message = f"{self.name} still runs after {deadline_s:g} s"
-            raise TimeoutError(message) from None
-        self.expected_running = False
-        return _shell_code(code)
-
     def log_tail(self) -> str:
         """Return the last lines that this run logged; empty when it logged nothing."""
         try:

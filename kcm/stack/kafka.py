@@ -34,7 +34,6 @@ DEFAULT_ZOOKEEPER_PORT = 2181  # ZooKeeper's own
 EXPIRY_MARGIN_S = 10.0  # ZooKeeper expires sessions at its next tick; a busy one is late
 EXPIRY_POLL_S = 0.05  # how often to look whether a session has expired
 KRAFT_SESSION_MS = 2000  # the default of 9 s is what a restart after a crash would take
-HEAP_MIB = 256
 READY_DEADLINE_S = 60.0  # three brokers at once on two busy cores take 9 s
 
 Properties = dict[str, str | int]
@@ -67,7 +66,6 @@ class BrokerOptions(TypedDict, total=False):
     """None takes a free one."""
     java: Java | None
     """None takes the one found."""
-    heap_mib: int
     properties: Mapping[str, str | int] | None
     """Win over ours."""
     ready_deadline_s: float
@@ -94,7 +92,6 @@ class Broker(Server):
         self.port = free_port() if port is None else port
         self._jars = jars
         self._java = options.get("java") or find_java()
-        self._heap_mib = options.get("heap_mib", HEAP_MIB)
         self._extra = dict(options.get("properties") or {})
 
     @property
@@ -120,7 +117,6 @@ class Broker(Server):
             MAIN_CLASS,
             path,
             classpath=self._jars.broker,
-            heap_mib=self._heap_mib,
             properties=LOG_PROPERTIES,
         )
 

@@ -43,7 +43,6 @@ class ZooKeeper(Server):
         name: str = "zookeeper",
         port: int | None = None,
         java: Java | None = None,
-        heap_mib: int = 256,
         properties: Mapping[str, str] | None = None,
         classpath: Sequence[Path] | None = None,
         ready_deadline_s: float = 30.0,
@@ -57,7 +56,6 @@ class ZooKeeper(Server):
         self.port = free_port() if port is None else port
         self._classpath = jars.broker if classpath is None else list(classpath)
         self._java = java or find_java()
-        self._heap_mib = heap_mib
         self._properties = dict(properties or {})
 
     @property
@@ -98,7 +96,6 @@ class ZooKeeper(Server):
             MAIN_CLASS,
             path,
             classpath=self._classpath,
-            heap_mib=self._heap_mib,
             properties=properties,
         )
 

@@ -110,7 +110,7 @@ def test_a_crash_of_the_program_ends_its_family(owner: Supervisor, tmp_path: Pat
     pids = pids_in(tmp_path, ALL_PIDS)
     assert process.pid == pids[2]
     os.kill(process.pid, signal.SIGKILL)
-    assert process.wait(20.0) == 137
+    assert wait_until(lambda: process.exit_code, lambda code: code is not None) == 137
     assert living(pids) == []
 
 
@@ -264,7 +264,7 @@ def test_a_long_log_moves_aside(owner: Supervisor) -> None:
     """A process that logs without end does not fill the disk, and its tail stays readable."""
     code = "import time\nfor n in range(20): print('x' * (1 << 20), flush=True)\ntime.sleep(0.5); print('end')"
     process = owner.start("talker", python(code))
-    process.wait(20.0)
+    wait_until(lambda: process.running, lambda running: not running)
     aside = process.log_path.with_name("talker.log.1")
     assert aside.stat().st_size > 16 << 20
     assert process.log_path.stat().st_size < 16 << 20

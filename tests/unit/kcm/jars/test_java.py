@@ -24,8 +24,7 @@ def test_a_command_line_has_all_its_parts_in_order() -> None:
         "a.Main",
         Path("/x.cfg"),
         classpath=[Path("/a.jar"), Path("/b.jar")],
-        heap_mib=64,
         properties={"k": "v"},
     )
-    assert command[:2] == ["/j/bin/java", "-Xmx64m"]
+    assert command[:2] == ["/j/bin/java", "-Xmx256m"]
     assert command[-5:] == ["-Dk=v", "-cp", "/a.jar:/b.jar", "a.Main", "/x.cfg"]
