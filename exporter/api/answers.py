@@ -154,7 +154,7 @@ class BlockedElections(Answer, frozen=True, kw_only=True):
     examples: list[PartitionName]
 
 
-class Election(Answer, frozen=True, kw_only=True):
+class LeaderElectionFile(Answer, frozen=True, kw_only=True):
     """What kafka-leader-election takes as a file."""
 
     partitions: list[PartitionName]
@@ -166,7 +166,7 @@ class ElectionChunk(Answer, frozen=True, kw_only=True):
     number: int
     partition_count: int
     imbalance_after: int
-    election: Election
+    election: LeaderElectionFile
 
 
 class BrokerElections(Answer, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ from exporter.api.answers import (
     BlockedElections,
     BrokerElections,
     BrokerShare,
-    Election,
+    LeaderElectionFile,
     ElectionChunk,
     LossAnswer,
     LossReason,
@@ -254,7 +254,7 @@ def _chunk(number: int, chunk: Chunk) -> ElectionChunk:
         number=number,
         partition_count=len(chunk.partitions),
         imbalance_after=chunk.imbalance_after,
-        election=Election(partitions=[partition_answer(each) for each in chunk.partitions]),
+        election=LeaderElectionFile(partitions=[partition_answer(each) for each in chunk.partitions]),
     )
 
 
