@@ -26,7 +26,7 @@ class Format(enum.Enum):
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-END_MARK = b"# EOF\n"
+EOF_LINE = b"# EOF\n"
 """What an exposition in OpenMetrics ends with."""
 
 

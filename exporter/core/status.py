@@ -1,7 +1,7 @@
 """Where the reading is: what /readyz, the completeness of clusters and our own metrics are based on.
 
 The rule: one immutable value, replaced by the thread that reads; whoever asks decides with the
-time of the question, so a thread that hangs cannot look healthy.
+time of the question, so a thread that hangs cannot pass for a healthy one.
 """
 
 from __future__ import annotations

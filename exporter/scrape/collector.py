@@ -129,7 +129,7 @@ class Collector:
         return self._reading_of(snapshot)
 
     def scrape(self, format_: Format, now: int) -> bytes:
-        """Return all samples about clusters, without the end mark of OpenMetrics."""
+        """Return all samples about clusters, without the "# EOF" of OpenMetrics."""
         return self._now_lines(format_, now) + self._cached_lines(format_)
 
     def _now_lines(self, format_: Format, now: int) -> bytes:

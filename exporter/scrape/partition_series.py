@@ -120,7 +120,7 @@ class PartitionCollector:
             del self._cached[key]
 
     def lines(self, format_: Format) -> Iterator[bytes]:
-        """Return what was rendered, in pieces, without the end mark of OpenMetrics."""
+        """Return what was rendered, in pieces, without the "# EOF" of OpenMetrics."""
         return _pieces(format_, [blocks for _, blocks in self._cached.values()])
 
 

@@ -19,7 +19,7 @@ from exporter.api.endpoints import ApiPages, Facts, Handler
 from exporter.api.responses import json_response
 from exporter.api.worker import Worker
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.render import END_MARK, Format, choose_format
+from exporter.core.render import EOF_LINE, Format, choose_format
 from exporter.core.status import reasons_not_ready
 from exporter.intake.event_store import EventStore
 from exporter.live.page import LivePage
@@ -129,4 +129,4 @@ async def _stream(lines: Iterable[bytes], end: bytes) -> AsyncIterator[bytes]:
 
 
 def _end(format_: Format) -> bytes:
-    return END_MARK if format_ is Format.OPENMETRICS else b""
+    return EOF_LINE if format_ is Format.OPENMETRICS else b""

@@ -4,7 +4,7 @@ import { $, at, el, setChildren } from "./dom.js";
 import { clusterPath } from "./ask.js";
 import { count, kindWords, words } from "./format.js";
 
-const UNTOLD = new Set([
+const NOT_SHOWN = new Set([
   "kind",
   "at",
   "id",
@@ -39,7 +39,7 @@ function eventWords(event) {
     return `Incident ${event.number} opened: ${kindWords(event.opened_by).toLowerCase()}`;
   const parts = [`${kindWords(event.kind)}${move(event)}`];
   for (const [name, value] of Object.entries(event)) {
-    if (!UNTOLD.has(name) && value !== null && value !== undefined)
+    if (!NOT_SHOWN.has(name) && value !== null && value !== undefined)
       parts.push(...field(name, value));
   }
   if (event.partition_count !== undefined) parts.push(partitions(event));

@@ -42,7 +42,7 @@ export function showProblems(picture, doubt) {
     ),
   );
   if (doubt !== null) items.unshift(doubtful(doubt, items.length));
-  $("verdict").dataset.severity = worst ?? (doubt === null ? "none" : "unknown");
+  $("health").dataset.severity = worst ?? (doubt === null ? "none" : "unknown");
   setChildren($("problems"), items.length ? items : [well(picture)]);
 }
 

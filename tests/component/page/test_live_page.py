@@ -90,10 +90,10 @@ def test_a_quiet_cluster_is_a_quiet_page(desk: Desk) -> None:
 
 
 def assert_nobody_says_that_all_is_well(page: Page, of_when: str) -> None:
-    """Without a problem, the verdict says of when that is true; nothing in it is a tick."""
+    """Without a problem, the page says of when that is true; nothing in it is a tick."""
     (said,) = texts(page.locator("#problems li"))
     assert said == f"? {of_when} nothing was known to be wrong."
-    expect(page.locator("#verdict")).to_have_attribute("data-severity", "unknown")
+    expect(page.locator("#health")).to_have_attribute("data-severity", "unknown")
     expect(page).not_to_have_title(WELL)
     expect(page.locator("body")).not_to_contain_text(WELL)
 

@@ -89,7 +89,7 @@ def test_an_exporter_that_is_gone_is_told_and_one_that_is_back_is_found(
 
 
 def test_a_well_cluster_that_nobody_can_see_any_more_is_not_said_to_be_well(desk: Desk) -> None:
-    """A stream that ends takes the verdict with it: it was true then, and in the title too."""
+    """A stream that ends takes the good news with it: it was true then, and in the title too."""
     served = Served()
     served.write(broker_view(0), broker_view(1), cluster_view())
     with HttpServer(served.app, "127.0.0.1", 0) as server:
