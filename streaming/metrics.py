@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -29,10 +30,10 @@ class FoldMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry, now_s: Callable[[], float] = time.time) -> None:
         self._now_s = now_s
-        self.up = Gauge(
-            "kcm_fold_up",
-            "1 while the query runs; 0 for longer than a minute is a fault.",
-            registry=registry,
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        self.up = gauge(
+            "kcm_fold_up", "1 while the query runs; 0 for longer than a minute is a fault."
         )
         self.batch_seconds = Histogram(
             "kcm_fold_batch_seconds",
@@ -40,53 +41,36 @@ class FoldMetrics(Collector):
             buckets=BATCH_BUCKETS_S,
             registry=registry,
         )
-        self.stage_seconds = Counter(
-            "kcm_fold_stage_seconds",
-            "Time of batches by Spark's stages.",
-            ["stage"],
-            registry=registry,
+        self.stage_seconds = counter(
+            "kcm_fold_stage_seconds", "Time of batches by Spark's stages.", ["stage"]
         )
-        self.state_commit_seconds = Counter(
-            "kcm_fold_state_commit_seconds",
-            "Time of batches spent in writing the state.",
-            registry=registry,
+        self.state_commit_seconds = counter(
+            "kcm_fold_state_commit_seconds", "Time of batches spent in writing the state."
         )
-        self.messages = Counter(
-            "kcm_fold_messages", "Messages of the log that were folded.", registry=registry
-        )
-        self.changes = Counter(
-            "kcm_fold_changes", "Changes of the log that were folded.", registry=registry
-        )
-        self.records = Counter(
-            "kcm_fold_records", "Records written to views and events.", registry=registry
-        )
-        self.unreadable = Counter(
+        self.messages = counter("kcm_fold_messages", "Messages of the log that were folded.")
+        self.changes = counter("kcm_fold_changes", "Changes of the log that were folded.")
+        self.records = counter("kcm_fold_records", "Records written to views and events.")
+        self.unreadable = counter(
             "kcm_fold_unreadable",
             "Records of the log that could not be read; 0 unless somebody else writes to it.",
-            registry=registry,
         )
-        self.unattributed = Counter(
+        self.unattributed = counter(
             "kcm_fold_unattributed",
             "Messages of the log that belong to no cluster; 0 unless somebody else writes to it.",
-            registry=registry,
         )
-        self.errors = Counter(
+        self.errors = counter(
             "kcm_fold_errors",
             "Changes that met an error of the fold's own and were skipped; 0 is healthy.",
-            registry=registry,
         )
-        self.restarts = Counter(
-            "kcm_fold_restarts", "Queries started again, by reason.", ["reason"], registry=registry
+        self.restarts = counter(
+            "kcm_fold_restarts", "Queries started again, by reason.", ["reason"]
         )
-        self.lineages = Counter(
-            "kcm_fold_lineages",
-            "Lineages begun: counters in the views start anew with each.",
-            registry=registry,
+        self.lineages = counter(
+            "kcm_fold_lineages", "Lineages begun: counters in the views start anew with each."
         )
-        self.last_batch = Gauge(
+        self.last_batch = gauge(
             "kcm_fold_last_batch_timestamp_seconds",
             "When the last batch ended; heartbeats make one every 10 s.",
-            registry=registry,
         )
         self._folded_to: int | None = None
         self._log_end: int | None = None

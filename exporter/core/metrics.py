@@ -7,6 +7,7 @@ are in the catalogue of the model and are not kept twice.
 from __future__ import annotations
 
 import platform
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client import exposition as text_format
@@ -30,84 +31,68 @@ class ExporterMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
         self.info = Info(
             "kcm_exporter", "Version of Python that runs the exporter.", registry=registry
         )
         self.info.info({"python": platform.python_version()})
-        self.ready = Gauge(
+        self.ready = gauge(
             "kcm_exporter_ready",
             "1 while /readyz answers 200: both topics were read to their ends, and Kafka answers.",
-            registry=registry,
         )
-        self.records = Counter(
-            "kcm_exporter_records",
-            "Records read from the topic.",
-            ["topic"],
-            registry=registry,
-        )
-        self.unreadable = Counter(
+        self.records = counter("kcm_exporter_records", "Records read from the topic.", ["topic"])
+        self.unreadable = counter(
             "kcm_exporter_unreadable_records",
             "Records skipped because they are damaged, of another version or not the monitor's; 0 in a "
             "healthy pipeline.",
             ["topic"],
-            registry=registry,
         )
-        self.commits = Counter(
-            "kcm_exporter_batches",
-            "Complete batches of the fold that reached /metrics.",
-            registry=registry,
+        self.commits = counter(
+            "kcm_exporter_batches", "Complete batches of the fold that reached /metrics."
         )
-        self.resets = Counter(
+        self.resets = counter(
             "kcm_exporter_rereads",
             "Times that the topic was read again from its beginning because it was recreated or "
             "truncated; 0 in a healthy pipeline.",
             ["topic"],
-            registry=registry,
         )
-        self.kafka_answered = Gauge(
+        self.kafka_answered = gauge(
             "kcm_exporter_kafka_answered_timestamp_seconds",
             "Time of the last answer of the pipeline's Kafka; it advances every few seconds.",
-            registry=registry,
         )
-        self.lag = Gauge(
+        self.lag = gauge(
             "kcm_exporter_lag_records",
             "Records of the topic that are not read yet; 0 or a few in a healthy pipeline.",
             ["topic"],
-            registry=registry,
         )
-        self.clusters = Gauge(
-            "kcm_exporter_clusters", "Clusters served in /metrics.", registry=registry
-        )
-        self.record_delay = Histogram(
+        self.clusters = gauge("kcm_exporter_clusters", "Clusters served in /metrics.")
+        self.record_delay = histogram(
             "kcm_exporter_record_delay_seconds",
             "Time from the production of a cluster view until its figures are in /metrics.",
             buckets=_DELAY_BUCKETS_S,
-            registry=registry,
         )
-        self.change_delay = Histogram(
+        self.change_delay = histogram(
             "kcm_exporter_change_delay_seconds",
             "Time from the watcher's notice of a znode change until the change is in /metrics; compares "
             "two machines' clocks.",
             buckets=_DELAY_BUCKETS_S,
-            registry=registry,
         )
-        self.render = Histogram(
+        self.render = histogram(
             "kcm_exporter_render_seconds",
             "Time to render the clusters that one read changed.",
             buckets=_WORK_BUCKETS_S,
-            registry=registry,
         )
-        self.scrape = Histogram(
+        self.scrape = histogram(
             "kcm_exporter_scrape_seconds",
             "Time to put the answer of /metrics together.",
             buckets=_WORK_BUCKETS_S,
-            registry=registry,
         )
-        self.requests = Counter(
+        self.requests = counter(
             "kcm_exporter_http_requests",
             "Requests answered; `route` is `none` for a path or a method that is not served.",
             ["route", "code"],
-            registry=registry,
         )
 
     def exposition(self, format_: Format) -> bytes:
