@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from controller_model.kafka.ids import NO_CONTROLLER, TopicPartition
 from controller_model.records.events import ControllerElected, IsrShrunk
@@ -31,11 +33,11 @@ class Suspect(enum.StrEnum):
 
 
 class Blame(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a broker is to blame."""
+    """How many replicas left an ISR because of a broker."""
 
     broker: int
-    as_replica: int = 0
-    as_leader: int = 0
+    as_replica: Annotated[int, Meta(description="Times that it left: it is slow or gone.")] = 0
+    as_leader: Annotated[int, Meta(description="Times that others left under it.")] = 0
 
     @property
     def leaves(self) -> int:

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from controller_model.kafka.ids import TopicPartition
 from controller_model.records.incidents import INCIDENTS_KEPT, Incident
 from controller_model.records.recommendations import Grade, Recommended
 from controller_model.records.views import IncidentsView, RecommendationView
@@ -43,17 +42,12 @@ def triggered_answer(view: RecommendationView | None) -> Triggered:
 def recommended_answer(recommended: Recommended) -> Json:
     """Return a recommendation as it was made."""
     body: Json = msgspec.to_builtins(recommended)
-    return body | {"partitions": [partition_answer(each) for each in recommended.partitions]}
+    return body | {"partitions": [each._asdict() for each in recommended.partitions]}
 
 
 def grade_answer(grade: Grade) -> Json:
     """Return what became of a recommendation."""
     body: Json = msgspec.to_builtins(grade)
     for name in ("examples_lost_again", "examples_not_regained"):
-        body[name] = [partition_answer(each) for each in getattr(grade, name)]
+        body[name] = [each._asdict() for each in getattr(grade, name)]
     return body
-
-
-def partition_answer(partition: TopicPartition) -> Json:
-    """Return a partition's name."""
-    return {"topic": partition.topic, "partition": partition.partition}

@@ -7,12 +7,13 @@ Partitions are counted, and a bounded number of them listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from controller_model.insights.cluster_facts import ClusterFacts
 from controller_model.insights.flapping import (
-    Blame,
     ControllerFlapping,
     FlappingIsr,
     IsrFlapping,
@@ -20,10 +21,9 @@ from controller_model.insights.flapping import (
     isr_flapping,
 )
 from controller_model.insights.writes_due import DueWrite, due_writes
-from controller_model.kafka.ids import AsOf
+from controller_model.kafka.ids import AsOf, TopicPartition
 from controller_model.records.event_records import decode_event
 from controller_model.records.events import ControllerElected, IsrShrunk
-from exporter.api.answers import BrokerBlame, FlappingPartition, WriteDue
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 from exporter.partitions.partition_pages import all_partitions
@@ -65,44 +65,13 @@ def flapping_in(
     )
 
 
-def flapping_partitions(partitions: Sequence[FlappingIsr]) -> list[FlappingPartition]:
-    """Return flapping ISRs, each with the brokers to blame."""
-    return [
-        FlappingPartition(
-            topic=each.partition.topic,
-            partition=each.partition.partition,
-            shrinks=each.shrinks,
-            blames=blames_answer(each.blames),
-            unexplained=each.unexplained,
-        )
-        for each in partitions
-    ]
-
-
-def blames_answer(blames: Iterable[Blame]) -> list[BrokerBlame]:
-    """Return the brokers to blame, in the order given."""
-    return [
-        BrokerBlame(broker=each.broker, as_replica=each.as_replica, as_leader=each.as_leader)
-        for each in blames
-    ]
+def fields_of(record: FlappingIsr | DueWrite) -> dict[str, Any]:
+    """Return a record's fields as the API has them: its partition's topic and number beside them."""
+    fields = msgspec.structs.asdict(record)
+    partition: TopicPartition = fields.pop("partition")
+    return fields | partition._asdict()
 
 
 def writes_due_in(snapshot: ClusterSnapshot, facts: ClusterFacts) -> list[DueWrite]:
     """Return the writes that the controller owes for partitions, in order of topics."""
     return list(due_writes(all_partitions(snapshot.topics.values()), facts))
-
-
-def writes_answer(writes: Sequence[DueWrite]) -> list[WriteDue]:
-    """Return writes that are due."""
-    return [
-        WriteDue(
-            kind=each.kind,
-            topic=each.partition.topic,
-            partition=each.partition.partition,
-            since=each.since,
-            leader=each.leader,
-            isr=each.isr,
-            sure=each.sure,
-        )
-        for each in writes
-    ]

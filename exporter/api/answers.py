@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from controller_model.insights.flapping import Blame
 from controller_model.insights.loss import StopRisk
 from controller_model.insights.rebalance import AutoRebalance, Blocked
 from controller_model.records.completeness import Completeness
@@ -262,21 +263,13 @@ class WhatIf(AboutCluster, frozen=True, kw_only=True):
     )
 
 
-class BrokerBlame(Answer, frozen=True, kw_only=True):
-    """How many replicas left an ISR because of a broker."""
-
-    broker: int
-    as_replica: Annotated[int, Meta(description="Times that it left: it is slow or gone.")]
-    as_leader: Annotated[int, Meta(description="Times that others left under it.")]
-
-
 class FlappingPartition(Answer, frozen=True, kw_only=True):
     """A partition whose ISR shrank again and again, and the brokers to blame, worst first."""
 
     topic: str
     partition: int
     shrinks: int
-    blames: list[BrokerBlame]
+    blames: tuple[Blame, ...]
     unexplained: Annotated[int, Meta(description="Replicas that left for an unknown reason.")]
 
 
@@ -295,7 +288,7 @@ class Flapping(AboutCluster, frozen=True, kw_only=True):
     times: Annotated[int, Meta(description="How many times within the window is flapping.")]
     partition_count: Annotated[int, Meta(description="Partitions whose ISR flaps.")]
     partitions: list[FlappingPartition]
-    blames: list[BrokerBlame]
+    blames: tuple[Blame, ...]
     unexplained: int
     controller_flaps: bool
     controller_elections: int

@@ -17,7 +17,7 @@ from controller_model.records.completeness import Completeness
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import BrokerStarted, BrokerStopped, RecommendationGraded
 from controller_model.records.views import BrokerView, ClusterView
-from exporter.api.account_answers import grade_answer, partition_answer
+from exporter.api.account_answers import grade_answer
 from exporter.api.answers import Place, Summary, SummaryController
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
@@ -74,7 +74,7 @@ def event(record: EventRecord) -> Json:
     if count is not None:
         # Of what is recommended only the first ones are listed, with the number of all.
         body.setdefault("partition_count", count)
-        body["partitions"] = [partition_answer(each) for each in shown]
+        body["partitions"] = [each._asdict() for each in shown]
     if isinstance(fact, RecommendationGraded):
         body["grade"] = grade_answer(fact.grade)
     return {"id": event_id(record.id), **body}

@@ -20,16 +20,14 @@ from controller_model.insights.cluster_facts import ClusterFacts
 from controller_model.insights.flapping import FLAPPING_TIMES
 from controller_model.insights.writes_due import health_of
 from controller_model.kafka.ids import AsOf
-from controller_model.records.event_records import EventId, decode_event
+from controller_model.records.event_records import decode_event
 from exporter.api import cluster_answers
 from exporter.api.account_answers import incidents_of, triggered_answer
 from exporter.api.activity_answers import (
     DEFAULT_WINDOW_S,
     FlappingInsight,
-    blames_answer,
+    fields_of,
     flapping_in,
-    flapping_partitions,
-    writes_answer,
     writes_due_in,
 )
 from exporter.api.answers import (
@@ -38,12 +36,14 @@ from exporter.api.answers import (
     Clusters,
     Events,
     Flapping,
+    FlappingPartition,
     Incidents,
     Partitions,
     Recommendations,
     Root,
     Topics,
     WhatIf,
+    WriteDue,
     WritesDueAnswer,
 )
 from exporter.api.insight_answers import (
@@ -83,6 +83,10 @@ from exporter.scrape.collector import Collector
 Handler = Callable[[Request], Awaitable[Response]]
 Json = dict[str, Any]
 A = TypeVar("A", bound=Answer)
+C = TypeVar("C")
+
+_EVENT = "the id of an event"
+"""What an events page begins at."""
 
 _WINDOWS_END_EVERY_MS = 10_000
 """How far a window's end moves at once: until then all who ask share one answer."""
@@ -163,8 +167,10 @@ class ApiPages:
     async def brokers(self, request: Request, query: Query) -> Brokers:
         """List the brokers."""
         snapshot = self._snapshot(request)
-        after = _whole_cursor(query.text("after"))
-        shown, next_ = _page(list(snapshot.brokers.values()), query, lambda b: b.id, after)
+        after = _cursor(query, "after", whole_number)
+        shown, next_ = _page(
+            list(snapshot.brokers.values()), query, lambda b: b.id, -1 if after is None else after
+        )
         brokers = [
             cluster_answers.broker_answer(b) | {"safe_to_stop": safe_to_stop(b)} for b in shown
         ]
@@ -174,7 +180,7 @@ class ApiPages:
     async def topics(self, request: Request, query: Query) -> Topics:
         """List topics."""
         wanted = PartitionQuery(
-            limit=query.whole("limit") or 1,
+            limit=query.limit,
             conditions=tuple(map(Condition, query.texts("filter"))),
             contains=query.text("contains") or "",
             after=query.text("after"),
@@ -185,25 +191,22 @@ class ApiPages:
     async def partitions(self, request: Request, query: Query) -> Partitions:
         """List partitions."""
         wanted = PartitionQuery(
-            limit=query.whole("limit") or 1,
+            limit=query.limit,
             conditions=tuple(map(Condition, query.texts("filter"))),
             topic=query.text("topic"),
             contains=query.text("contains") or "",
             broker=query.whole("broker"),
             after=query.text("after"),
         )
-        if wanted.after is not None:
-            try:
-                read_cursor(wanted.after)
-            except ValueError:
-                raise refuse("after", f"{wanted.after!r} is not the `next` of a page") from None
+        _cursor(query, "after", read_cursor)
         snapshot, page = await self._page(request, partitions_page, wanted)
         return Partitions(**self._about(snapshot), partitions=page.items, next=page.next)
 
     async def events(self, request: Request, query: Query) -> Events:
         """List events."""
         snapshot = self._snapshot(request)
-        before, after = _event_cursor("before", query), _event_cursor("after", query)
+        before = _cursor(query, "before", cluster_answers.read_event_id, _EVENT)
+        after = _cursor(query, "after", cluster_answers.read_event_id, _EVENT)
         if before is not None and after is not None:
             raise refuse("after", "give `before` or `after`, not both")
 
@@ -211,7 +214,7 @@ class ApiPages:
             page = self._events.search(
                 snapshot.name,
                 up_to=snapshot.view.as_of,
-                most=query.whole("limit") or 1,
+                most=query.limit,
                 kinds=query.texts("kind"),
                 since=query.time("since"),
                 before=before,
@@ -235,7 +238,7 @@ class ApiPages:
         return Incidents(
             **self._about(snapshot),
             total=0 if view is None else view.total,
-            incidents=incidents[: query.whole("limit") or 1],
+            incidents=incidents[: query.limit],
         )
 
     async def recommendations(self, request: Request, query: Query) -> Recommendations | Aged:
@@ -243,7 +246,7 @@ class ApiPages:
         snapshot = self._snapshot(request)
         broker = query.whole("broker")
         _check_brokers("broker", [] if broker is None else [broker], snapshot)
-        after, digest = _chunk_cursor(query.text("after"))
+        after, digest = _cursor(query, "after", read_chunk_cursor) or (0, None)
         fresh = wants_fresh(request)
         found = await self._worker.insight(
             ("recommendation", broker),
@@ -260,7 +263,7 @@ class ApiPages:
         )
         as_of = min(found.as_of, check.as_of)
         recommendation = found.result.recommendation
-        page = chunks_page(found.result, after=after, limit=query.whole("limit") or 1)
+        page = chunks_page(found.result, after=after, limit=query.limit)
         answer = Recommendations(
             **self._about(snapshot, as_of),
             broker=broker,
@@ -333,8 +336,10 @@ class ApiPages:
             held_from=held_from,
             times=FLAPPING_TIMES,
             partition_count=len(isr.partitions),
-            partitions=flapping_partitions(isr.partitions[: query.whole("limit") or 1]),
-            blames=blames_answer(isr.blames),
+            partitions=[
+                FlappingPartition(**fields_of(each)) for each in isr.partitions[: query.limit]
+            ],
+            blames=isr.blames,
             unexplained=isr.unexplained,
             controller_flaps=controller.flapping,
             controller_elections=controller.elections,
@@ -356,7 +361,7 @@ class ApiPages:
             owed_since=due.owed_since,
             counts=due.counts,
             partition_count=len(found.result),
-            writes=writes_answer(found.result[: query.whole("limit") or 1]),
+            writes=[WriteDue(**fields_of(each)) for each in found.result[: query.limit]],
         )
         return self._as_of(snapshot, found.as_of, answer)
 
@@ -407,10 +412,9 @@ def _page(
     things: Sequence[Any], query: Query, key: Callable[[Any], Any], after: Any
 ) -> tuple[Sequence[Any], Any]:
     """Return the things after this key, at most `limit`, and the last if there are more."""
-    limit = query.whole("limit") or 1
     left = [thing for thing in things if key(thing) > after]
-    shown = left[:limit]
-    return shown, shown[-1] if len(left) > limit else None
+    shown = left[: query.limit]
+    return shown, shown[-1] if len(left) > len(shown) else None
 
 
 _LOSS_OF_EACH = {
@@ -420,26 +424,15 @@ _LOSS_OF_EACH = {
 }
 
 
-def _chunk_cursor(text: str | None) -> tuple[int, str | None]:
-    try:
-        return (0, None) if text is None else read_chunk_cursor(text)
-    except ValueError:
-        raise refuse("after", f"{text!r} is not the `next` of a page") from None
-
-
-def _whole_cursor(text: str | None) -> int:
-    try:
-        return -1 if text is None else whole_number(text)
-    except ValueError:
-        raise refuse("after", f"{text!r} is not the `next` of a page") from None
-
-
-def _event_cursor(name: str, query: Query) -> EventId | None:
+def _cursor(
+    query: Query, name: str, read: Callable[[str], C], what: str = "the `next` of a page"
+) -> C | None:
+    """Return a parameter as `read` takes it, None when it was not given; refuse what it cannot read."""
     text = query.text(name)
     try:
-        return None if text is None else cluster_answers.read_event_id(text)
+        return None if text is None else read(text)
     except ValueError:
-        raise refuse(name, f"{text!r} is not the id of an event") from None
+        raise refuse(name, f"{text!r} is not {what}") from None
 
 
 def _check_brokers(name: str, brokers: Sequence[int], snapshot: ClusterSnapshot) -> None:

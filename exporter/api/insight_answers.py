@@ -26,13 +26,13 @@ from controller_model.insights.rebalance import (
 )
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.views import BrokerView
-from exporter.api.account_answers import Json, partition_answer
+from exporter.api.account_answers import Json
 from exporter.api.answers import (
     BlockedElections,
     BrokerElections,
     BrokerShare,
-    LeaderElectionFile,
     ElectionChunk,
+    LeaderElectionFile,
     LossAnswer,
     LossReason,
     NextCheck,
@@ -254,7 +254,7 @@ def _chunk(number: int, chunk: Chunk) -> ElectionChunk:
         number=number,
         partition_count=len(chunk.partitions),
         imbalance_after=chunk.imbalance_after,
-        election=LeaderElectionFile(partitions=[partition_answer(each) for each in chunk.partitions]),
+        election=LeaderElectionFile(partitions=[each._asdict() for each in chunk.partitions]),
     )
 
 
@@ -271,7 +271,7 @@ def blocked_answer(
 
 
 def _examples(partitions: Sequence[TopicPartition]) -> list[Json]:
-    return [partition_answer(each) for each in partitions[:EXAMPLES]]
+    return [each._asdict() for each in partitions[:EXAMPLES]]
 
 
 def _shares(counts: Mapping[int, int]) -> list[BrokerShare]:

@@ -46,7 +46,6 @@ def _object(**properties: Json) -> Json:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-_ABOUT = {"name": _TEXT, "as_of": _ref("Place"), "completeness": _ref("Completeness")}
 _EXAMPLES = _list(_ref("TopicPartition"))
 
 

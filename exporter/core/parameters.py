@@ -100,6 +100,11 @@ class Query:
         value = self.text(name)
         return self._known[name].default if value is None else int(value)
 
+    @property
+    def limit(self) -> int:
+        """How many things are asked for, of an operation that has a limit."""
+        return self.whole("limit") or 1
+
     def wholes(self, name: str) -> tuple[int, ...]:
         """Return whole numbers; none when it was not given."""
         return tuple(map(int, self.texts(name)))
