@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 
@@ -49,3 +51,23 @@ def test_changes_of_another_version_are_left_out_and_counted() -> None:
     assert batch == Batch((history.changes[0],), 1)
     encoded = [encode_change(change) for change in history.changes]
     assert join_changes(encoded) == encode_changes(history.changes)
+
+
+def test_a_fold_reads_an_older_and_a_newer_watchers_log() -> None:
+    """Optional fields may be absent, unknown ones are passed over, another version is counted."""
+    change = ZnodeChange(
+        v=1,
+        cluster="prod",
+        generation=1,
+        watcher="w",
+        seq=1,
+        kind=ChangeKind.HEARTBEAT,
+        observed_at=1,
+    )
+    (body,) = json.loads(encode_changes([change]))
+    log = [body, body | {"of_a_newer_release": 1}, body | {"v": 2}, body | {"kind": "of_a_newer"}]
+    batch = decode_message(json.dumps(log).encode())
+    assert batch.changes == (change, change)
+    assert batch.unreadable == 2
+    with pytest.raises(UnreadableRecordError):
+        decode_message(b'{"of_a_newer_release": []}')

@@ -1,13 +1,25 @@
-"""The event store: ids rise, rings are bounded, events are shown when the views have come so far."""
+"""The event store: ids rise, rings are bounded, events are shown when the views have come so far.
+
+Among them those of a newer lineage, and those of another release.
+"""
 
 from __future__ import annotations
 
+import json
+
+import msgspec
 import pytest
 
-from controller_model.records.event_records import EventRecord
+from controller_model.records.event_records import EventRecord, encode_event
 from exporter.intake import event_store
 from exporter.intake.event_store import EventStore
-from tests.support.samples import EVENTS, as_of, elected, event_record, raw
+from tests.support.samples import (
+    EVENTS,
+    as_of,
+    elected,
+    event_record,
+    raw,
+)
 
 FAR = as_of(10**9)
 
@@ -20,7 +32,7 @@ def size_bytes() -> int:
 
 
 def ids(events: list[EventRecord]) -> list[tuple[int, int]]:
-    """Return what tells test events apart."""
+    """Return the seq and index of each event."""
     return [(event.id.seq, event.id.index) for event in events]
 
 
@@ -52,7 +64,7 @@ def test_the_ring_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_events_ahead_of_the_views_are_not_shown_yet() -> None:
-    """An event is shown once the views hold the change that told it."""
+    """An event is shown once the views hold the change that it is a fact of."""
     store = EventStore(kept=10)
     store.apply(event_record(elected(1)))
     store.apply(event_record(elected(2)))
@@ -99,4 +111,76 @@ def test_garbage_is_counted(value: bytes | None) -> None:
     """A record that is not an event of this version is skipped."""
     store = EventStore(kept=1)
     assert store.apply(raw(b"prod", value, topic=EVENTS)) is None
+    assert store.unreadable == 1
+
+
+def places(events: list[EventRecord]) -> list[tuple[str, int]]:
+    """Return the lineage and seq of each event."""
+    return [(event.id.lineage, event.id.seq) for event in events]
+
+
+def refolded_store() -> EventStore:
+    """Return a store of two lineages: the newer one's log begins at seq 3."""
+    store = EventStore(kept=100)
+    for seq in range(1, 6):
+        store.apply(event_record(elected(seq)))
+    for seq in range(3, 8):
+        store.apply(event_record(elected(seq, lineage="L2")))
+    return store
+
+
+def test_what_is_folded_again_is_shown_once() -> None:
+    """Facts that the newer lineage's log still holds are its own; the older ones are of the older."""
+    store = refolded_store()
+    far = as_of(10**9, lineage="L2")
+    expected = [*(("L1", seq) for seq in (1, 2)), *(("L2", seq) for seq in range(3, 8))]
+    assert places(store.search("prod", most=10, up_to=far).events) == expected[::-1]
+    assert places(store.search("prod", most=1, up_to=far).events) == expected[-1:]
+    assert store.search("prod", most=0, up_to=far).events == []
+    assert places(store.search("prod", most=10, up_to=far).events) == expected[::-1]
+
+
+def test_until_the_swap_the_older_lineage_is_shown() -> None:
+    """Nothing of the newer lineage is shown, and nothing of the older one left out, before the views swap."""
+    shown = refolded_store().search("prod", most=10, up_to=as_of(5)).events
+    assert places(shown) == [("L1", seq) for seq in (5, 4, 3, 2, 1)]
+
+
+def test_who_follows_hears_nothing_twice() -> None:
+    """After the swap a follower goes on behind the place that it had come to."""
+    store = refolded_store()
+    far = as_of(10**9, lineage="L2")
+    page = store.search("prod", most=10, up_to=far, after=elected(5).id)
+    assert places(page.events) == [("L2", 6), ("L2", 7)]
+    page = store.search("prod", most=10, up_to=as_of(5, lineage="L2"), after=elected(5).id)
+    assert page.events == []
+    dropped = elected(4, index=9).id  # not among those that are kept
+    page = store.search("prod", most=10, up_to=far, after=dropped)
+    assert places(page.events) == [("L2", 5), ("L2", 6), ("L2", 7)]
+
+
+def test_events_of_a_log_made_anew_are_new() -> None:
+    """Its places begin at the bottom again; its times do not."""
+    store = EventStore(kept=100)
+    for seq in range(10, 13):
+        store.apply(event_record(elected(seq)))
+    later = elected(1, lineage="L2")
+    later = msgspec.structs.replace(later, event=elected(20).event)
+    store.apply(event_record(later))
+    far = as_of(10**9, lineage="L2")
+    assert len(store.search("prod", most=10, up_to=far).events) == 4
+    page = store.search("prod", most=10, up_to=far, after=elected(12).id)
+    assert places(page.events) == [("L2", 1)]
+
+
+def test_events_of_another_kind_are_skipped_and_counted() -> None:
+    """An older exporter goes on with the next event that it knows."""
+    store = EventStore(kept=10)
+    store.apply(event_record(elected(1)))
+    strange = json.loads(encode_event(elected(2)))
+    strange["event"]["kind"] = "OfANewerRelease"
+    store.apply(raw(b"prod", json.dumps(strange).encode(), topic=EVENTS))
+    store.apply(event_record(elected(3)))
+    shown = store.search("prod", most=10, up_to=as_of(10**9)).events
+    assert [event.id.seq for event in shown] == [3, 1]
     assert store.unreadable == 1

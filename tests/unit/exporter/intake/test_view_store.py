@@ -1,20 +1,29 @@
-"""The view store: newest wins, batches swap at their mark, lineages replace, garbage is skipped."""
+"""The view store: newest wins, batches swap at their commit marker, lineages replace, garbage is skipped.
+
+A newer lineage is shown once it has come as far as the one that is shown, and never before. Of
+another release's views what is not known is skipped and counted, never wrong.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
+from typing import Any
 
 import msgspec
 import pytest
 
+from controller_model.kafka.ids import Position
 from controller_model.records.views import ControllerView, encode_view
 from exporter.core.records import ClusterSnapshot
-from exporter.intake.view_store import ViewStore
+from exporter.intake.view_store import UNPROVEN_AT_MOST_MS, ViewStore
 from tests.support.samples import (
+    T0,
     as_of,
     broker_view,
     cluster_view,
     deleted,
+    log_view,
     raw,
     record,
     topic_view,
@@ -32,7 +41,7 @@ def topics(store: ViewStore) -> set[str]:
 
 
 def test_views_wait_for_the_cluster_view_of_their_batch() -> None:
-    """Nothing of a batch is shown before its commit mark, and everything at it."""
+    """Nothing of a batch is shown before its commit marker, and everything at it."""
     store = ViewStore()
     assert store.apply(record(broker_view(0))) is None
     assert store.apply(record(topic_view("t"))) is None
@@ -86,26 +95,6 @@ def test_a_batch_written_twice_changes_nothing() -> None:
     assert msgspec.structs.replace(again, topics_version=first.topics_version) == first
 
 
-def test_a_version_stands_for_the_very_same_topics() -> None:
-    """It is another one exactly where topics came, changed or went, whichever cluster it was."""
-    store = ViewStore()
-    steps = (
-        (topic_view("t"), cluster_view()),
-        (cluster_view(at=as_of(2)),),
-        (topic_view("t", as_of(3), leader=(1, 1)), cluster_view(at=as_of(3))),
-        (broker_view(0, as_of(4)), cluster_view(at=as_of(4))),
-        (topic_view("t", as_of(1, lineage="L2")), cluster_view(at=as_of(1, lineage="L2"))),
-    )
-    versions = []
-    for step in steps:
-        for view in step:
-            store.apply(record(view))
-        versions.append(held(store).topics_version)
-    assert versions[0] == versions[1]
-    assert versions[2] == versions[3]
-    assert len({versions[0], versions[2], versions[4]}) == 3
-
-
 def test_a_view_that_was_deleted_does_not_come_back() -> None:
     """A repeated older view of a deleted topic is not newer than the batch that deleted it."""
     store = ViewStore()
@@ -118,15 +107,6 @@ def test_a_view_that_was_deleted_does_not_come_back() -> None:
     store.apply(raw(b"prod/topic/t/0", None))
     store.apply(record(cluster_view(at=as_of(3))))
     assert topics(store) == set()
-
-
-def test_a_topic_deleted_and_made_again_in_one_batch_is_there() -> None:
-    """Of two records of a key in one batch the later one stands."""
-    store = ViewStore()
-    store.apply(record(deleted(as_of(2)), "prod/topic/t/0"))
-    store.apply(record(topic_view("t", as_of(2))))
-    store.apply(record(cluster_view(at=as_of(2))))
-    assert topics(store) == {"t"}
 
 
 def test_a_view_ahead_of_the_mark_waits_for_its_own() -> None:
@@ -225,3 +205,144 @@ def test_an_entry_decodes_to_the_view_that_came_in() -> None:
     store.apply(record(cluster_view(controller=ControllerView(id=1))))
     (entry,) = held(store).topics.values()
     assert entry.decode() == view
+
+
+def shown_store() -> ViewStore:
+    """Return a store that shows lineage L1 as of its 900th change."""
+    store = ViewStore()
+    for view in (broker_view(0), broker_view(1), topic_view("old"), cluster_view(at=as_of(900))):
+        store.apply(record(view))
+    return store
+
+
+def shown(store: ViewStore) -> tuple[str, Position]:
+    """Return which lineage is shown, and as of what."""
+    place = store.clusters["prod"].view.as_of
+    return place.lineage, Position(place.generation, place.seq)
+
+
+def l2(seq: int, *, at: int = T0, generation: int = 1, verified_at: int | None = T0) -> bytes:
+    """Return a commit marker of the newer lineage, by the log's clock."""
+    log = log_view(heartbeat_at=at, last_change_at=at, verified_at=verified_at)
+    view = cluster_view(at=as_of(seq, generation=generation, lineage="L2"), log=log)
+    return record(view).value or b""
+
+
+def test_a_log_that_is_folded_again_is_not_shown_on_its_way() -> None:
+    """States of days ago stay unseen; at the place where the older lineage stands all swaps."""
+    store = shown_store()
+    store.apply(record(broker_view(5, as_of(1, lineage="L2"))))
+    store.apply(record(topic_view("folded again", at=as_of(1, lineage="L2"))))
+    for seq in (1, 500, 899):
+        assert store.apply(raw(b"prod/cluster", l2(seq, at=T0 - 1000))) is None
+        assert shown(store) == ("L1", (1, 900))
+        assert {entry.name for entry in store.clusters["prod"].topics.values()} == {"old"}
+    assert store.apply(raw(b"prod/cluster", l2(900, at=T0 - 1000))) == "prod"
+    assert shown(store) == ("L2", (1, 900))
+    assert {entry.name for entry in store.clusters["prod"].topics.values()} == {"folded again"}
+
+
+def test_a_log_made_anew_has_come_as_far_by_its_clock() -> None:
+    """Its positions begin at the bottom again, and its first heartbeat is newer than the last one."""
+    store = shown_store()
+    assert store.apply(raw(b"prod/cluster", l2(3, at=T0 - 1))) is None
+    assert store.apply(raw(b"prod/cluster", l2(4, at=T0))) == "prod"
+    assert shown(store) == ("L2", (1, 4))
+
+
+def test_proven_figures_are_not_replaced_by_unproven_ones_at_once() -> None:
+    """A log that lost its beginning has no whole resync: the answer to the one asked for is waited for."""
+    store = shown_store()
+    assert store.apply(raw(b"prod/cluster", l2(950, at=T0 + 1, verified_at=None))) is None
+    assert shown(store) == ("L1", (1, 900))
+    assert store.apply(raw(b"prod/cluster", l2(960, at=T0 + 2))) == "prod"
+    assert shown(store) == ("L2", (1, 960))
+
+
+def test_a_proof_that_does_not_come_is_not_waited_for_for_ever() -> None:
+    """After ten minutes of the log incomplete figures, which say so, are better than old ones."""
+    store = shown_store()
+    late = T0 + UNPROVEN_AT_MOST_MS
+    assert store.apply(raw(b"prod/cluster", l2(950, at=late, verified_at=None))) is None
+    assert store.apply(raw(b"prod/cluster", l2(951, at=late + 1, verified_at=None))) == "prod"
+
+
+def test_unproven_figures_are_replaced_by_unproven_ones() -> None:
+    """Where nothing was proven there is nothing to keep."""
+    store = ViewStore()
+    store.apply(record(cluster_view(at=as_of(9), log=log_view(verified_at=None))))
+    assert store.apply(raw(b"prod/cluster", l2(9, verified_at=None))) == "prod"
+
+
+def test_the_older_lineage_cannot_come_between() -> None:
+    """Once a newer lineage is on its way, what the older one still wrote is not newer."""
+    store = shown_store()
+    store.apply(raw(b"prod/cluster", l2(10, at=T0 - 1000)))
+    assert store.apply(record(cluster_view(at=as_of(901)))) is None
+    assert shown(store) == ("L1", (1, 900))
+    assert store.counts.not_newer == 1
+
+
+@pytest.mark.parametrize(
+    "value", [None, record(deleted(as_of(11, lineage="L2")), "prod/cluster").value]
+)
+def test_a_cluster_that_goes_goes_with_what_was_on_its_way(value: bytes | None) -> None:
+    """A delete drops both, so that nothing of it comes back as a later batch's base."""
+    store = shown_store()
+    store.apply(raw(b"prod/cluster", l2(10, at=T0 - 1000)))
+    assert store.apply(raw(b"prod/cluster", value)) == "prod"
+    assert not store.clusters
+    assert store.apply(raw(b"prod/cluster", l2(12))) == "prod"
+    assert store.clusters["prod"].topics == {}
+
+
+def newer(value: bytes | None, **fields: Any) -> bytes:
+    """Return a record as a newer release would write it: with a field that we do not know, and these."""
+    body = json.loads(value or b"{}") | {"of_a_newer_release": {"any": [1]}} | fields
+    return json.dumps(body).encode()
+
+
+def test_an_older_exporter_reads_a_newer_folds_views() -> None:
+    """Fields that it does not know change nothing of those that it does."""
+    store, plain = ViewStore(), ViewStore()
+    for view in (broker_view(0), topic_view("t"), cluster_view()):
+        old = record(view)
+        plain.apply(old)
+        store.apply(raw(old.key, newer(old.value)))
+    assert store.counts.unreadable == 0
+    assert store.clusters["prod"].view == plain.clusters["prod"].view
+    assert store.clusters["prod"].brokers == plain.clusters["prod"].brokers
+
+
+@pytest.mark.parametrize(
+    ("key", "fields"),
+    [
+        (b"prod/of_a_newer_release", {"view": "of_a_newer_release"}),
+        (b"prod/broker/1", {"v": 2}),
+    ],
+)
+def test_views_of_another_kind_or_version_are_skipped_and_counted(
+    key: bytes, fields: dict[str, Any]
+) -> None:
+    """An older exporter shows the rest of the batch."""
+    store = ViewStore()
+    store.apply(record(broker_view(0)))
+    store.apply(raw(key, newer(record(broker_view(1)).value, **fields)))
+    assert store.apply(record(cluster_view())) == "prod"
+    assert list(store.clusters["prod"].brokers) == [0]
+    assert store.counts.unreadable == 1
+
+
+def test_a_newer_exporter_reads_an_older_folds_views() -> None:
+    """What an older fold does not write has its default: no field but those of the first release is needed."""
+    store = ViewStore()
+    first_release = {
+        *("view", "v", "cluster", "as_of", "counters_since", "folded_at"),
+        *("controller", "counts", "pending", "log", "id", "live", "name", "chunk", "chunks"),
+    }
+    for view in (broker_view(0), topic_view("t"), cluster_view(brokers_known=(0,))):
+        body = json.loads(record(view).value or b"")
+        kept = {name: value for name, value in body.items() if name in first_release}
+        assert store.apply(raw(record(view).key, json.dumps(kept).encode())) in {None, "prod"}
+    assert store.counts.unreadable == 0
+    assert store.clusters["prod"].view.controller.id == 0

@@ -10,7 +10,6 @@ from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.predictions import ControllerHealth, WritesDue
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
 from exporter.core.records import ClusterSnapshot
-from exporter.live.picture import fleet_rows
 from exporter.live.problems import ProblemSeverity, problems_of, severity_of
 from tests.support.samples import T0, broker_view, cluster_view
 
@@ -146,22 +145,3 @@ def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: Proble
     """A cluster of which nothing wrong is known, since nothing is known, is not well."""
     verdict = Completeness(status=status, since=None, stage=Stage.FOLD, verified_at=None)
     assert severity_of([], verdict) is expected
-
-
-def test_the_fleet_is_sorted_by_what_is_worst() -> None:
-    """Critical ones first; among them those without a controller, then by what is offline."""
-    behind = Completeness(status=Status.BEHIND, since=1, stage=Stage.WATCHER, verified_at=None)
-    clusters = [
-        (snapshot(name="a-well"), LIVE),
-        (snapshot(name="b-warned", counts=Counts(under_replicated=1)), LIVE),
-        (snapshot(name="c-offline", counts=Counts(offline=1)), LIVE),
-        (snapshot(name="d-more-offline", counts=Counts(offline=2)), LIVE),
-        (snapshot(name="e-nobody", controller=ControllerView(id=-1)), LIVE),
-        (snapshot(name="f-behind"), behind),
-    ]
-    rows = fleet_rows(clusters)
-    assert [row["name"] for row in rows] == [
-        "e-nobody", "d-more-offline", "c-offline", "f-behind", "b-warned", "a-well",
-    ]  # fmt: skip
-    assert rows[-1]["headline"] is None
-    assert rows[3]["status"] == "behind"

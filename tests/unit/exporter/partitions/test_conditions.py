@@ -7,8 +7,11 @@ import pytest
 from controller_model.insights.cluster_facts import cluster_facts, partitions_in
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 from exporter.partitions.conditions import JUDGES, Condition
+from tests.support.api_server import Served
 from tests.support.histories import Fold, small_cluster
+from tests.support.sick_cluster import ids
 
+PROD = "/api/v1/clusters/prod"
 BROKERS = {"0": "3", "<default>": "2"}
 
 
@@ -52,3 +55,45 @@ def test_the_filter_and_the_figure_of_blocking_min_isr_agree(
     }
     assert found == blocked
     assert cluster.counts.min_isr_blocks == len(blocked)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (Condition.OFFLINE, {1}),
+        (Condition.UNDER_REPLICATED, {1, 3, 5}),
+        (Condition.UNDER_MIN_ISR, {3, 5}),
+        (Condition.AT_MIN_ISR, {0, 2, 6, 7}),
+        (Condition.NOT_PREFERRED, {1, 2, 5}),
+        (Condition.ELECTABLE, {2}),
+        (Condition.REASSIGNING, {0}),
+        (Condition.WITHOUT_STATE, {4}),
+        (Condition.SINGLE_REPLICA, {6}),
+        (Condition.MIN_ISR_BLOCKING, {0, 1, 2, 3, 4, 5, 7}),
+        (Condition.ON_GONE_BROKERS, {5, 7}),
+        (Condition.ONE_RACK, {7}),
+    ],
+)
+def test_a_filter_finds_what_its_definition_says(
+    served: Served, condition: Condition, expected: set[int]
+) -> None:
+    """Of a topic with one trouble per partition, exactly those that have it are listed."""
+    found = served.json(f"{PROD}/partitions", filter=condition.value, topic="sick")["partitions"]
+    assert {each["partition"] for each in found} == expected
+    assert all(condition in each["conditions"] for each in found)
+
+
+def test_a_topic_that_is_being_deleted_is_in_no_trouble(served: Served) -> None:
+    """Its partitions are found as being deleted, and as nothing else."""
+    found = served.json(f"{PROD}/partitions", filter="deleting")["partitions"]
+    assert ids(found) == ["gone-0", "gone-1"]
+    assert all(each["conditions"] == ["deleting"] for each in found)
+
+
+def test_filters_narrow_each_other(served: Served) -> None:
+    """Several filters, a part of the name and a broker are all met."""
+    path = f"{PROD}/partitions"
+    both = served.json(path, filter=["not-preferred", "under-replicated"])["partitions"]
+    assert ids(both) == ["sick-1", "sick-5"]
+    assert ids(served.json(path, contains="ic", broker=2)["partitions"]) == ["sick-5", "sick-7"]
+    assert served.json(path, topic="unknown")["partitions"] == []

@@ -1,0 +1,30 @@
+"""The table of operations: every path has its handler, and every answer its schema."""
+
+from __future__ import annotations
+
+from exporter.api.endpoints import ApiPages
+from exporter.api.openapi import document
+from exporter.api.operations import OPERATIONS
+
+
+def test_every_operation_has_a_handler_and_a_schema_of_its_answer() -> None:
+    """A row of the table is all that a path needs besides its method."""
+    schemas = document()["components"]["schemas"]
+    for operation in OPERATIONS:
+        assert callable(getattr(ApiPages, operation.handler)), operation.path
+        assert operation.answer in schemas, operation.path
+
+
+def test_no_path_and_no_handler_stands_twice() -> None:
+    """A client can make method names of the handlers' names."""
+    assert len({operation.path for operation in OPERATIONS}) == len(OPERATIONS)
+    assert len({operation.handler for operation in OPERATIONS}) == len(OPERATIONS)
+
+
+def test_every_limit_has_a_default_within_its_bounds() -> None:
+    """Whoever names none gets a page, and not all there is."""
+    limits = [each for of in OPERATIONS for each in of.parameters if each.name == "limit"]
+    assert len(limits) >= 8
+    for limit in limits:
+        assert limit.default is not None
+        assert limit.least <= limit.default <= limit.most

@@ -1,0 +1,31 @@
+"""Answers that a client may keep: their ETag says when they have changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.api_server import Served
+
+PROD = "/api/v1/clusters/prod"
+
+
+def test_an_answer_changes_its_etag_with_its_completeness(served: Served) -> None:
+    """Figures that have become old are another answer, though nothing in them moved."""
+    before = served.get(f"{PROD}/topics").headers["etag"]
+    assert served.get(f"{PROD}/topics").headers["etag"] == before
+    served.now += 60_000
+    assert served.get(f"{PROD}/topics").headers["etag"] != before
+
+
+@pytest.mark.parametrize(
+    ("known", "status"),
+    [("{etag}", 304), ("W/{etag}", 304), ('"other", {etag}', 304), ("*", 304), ('"other"', 200)],
+)
+def test_a_client_that_has_an_answer_gets_no_body(served: Served, known: str, status: int) -> None:
+    """If-None-Match may name several, weak ones among them, or whatever there is."""
+    first = served.get(f"{PROD}/topics")
+    headers = {"if-none-match": known.format(etag=first.headers["etag"])}
+    again = served.get(f"{PROD}/topics", headers=headers)
+    assert again.status_code == status
+    assert again.content == (b"" if status == 304 else first.content)
+    assert again.headers["cache-control"] == "no-cache", "it is asked about each time"

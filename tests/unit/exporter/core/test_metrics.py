@@ -1,0 +1,27 @@
+"""The exporter's metrics about itself, in both formats of /metrics."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from exporter.core.metrics import ExporterMetrics
+from exporter.core.render import EOF_LINE, Format
+
+
+@pytest.mark.parametrize("format_", Format)
+def test_samples_come_without_an_end_so_that_more_can_follow(format_: Format) -> None:
+    """Whoever puts an answer together ends it."""
+    metrics = ExporterMetrics(CollectorRegistry())
+    metrics.records.labels("kcm.views").inc(3)
+    body = metrics.exposition(format_)
+    assert b'\nkcm_exporter_records_total{topic="kcm.views"} 3.0\n' in body
+    assert EOF_LINE not in body
+
+
+def test_two_exporters_of_one_process_count_apart() -> None:
+    """Instruments live on the registry that is passed in."""
+    one, other = (ExporterMetrics(CollectorRegistry()) for _ in range(2))
+    one.commits.inc()
+    assert b"\nkcm_exporter_batches_total 1.0\n" in one.exposition(Format.TEXT)
+    assert b"\nkcm_exporter_batches_total 0.0\n" in other.exposition(Format.TEXT)

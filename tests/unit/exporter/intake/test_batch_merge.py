@@ -1,0 +1,106 @@
+"""Batches merged into what is held: what comes, what goes, and what stays the very same."""
+
+from __future__ import annotations
+
+from controller_model.kafka.ids import Position
+from controller_model.records.views import ClusterView
+from exporter.core.records import ClusterSnapshot, Entry
+from exporter.intake.batch_merge import next_snapshot
+from exporter.intake.view_store import ViewStore
+from tests.support.samples import (
+    as_of,
+    broker_view,
+    cluster_view,
+    deleted,
+    incident,
+    incidents_view,
+    record,
+    topic_entry,
+    topic_view,
+)
+
+
+def held(store: ViewStore, name: str = "prod") -> ClusterSnapshot:
+    """Return the snapshot of a cluster that must be there."""
+    return store.clusters[name]
+
+
+def topics(store: ViewStore) -> set[str]:
+    """Return the names of the topics that are shown."""
+    return {entry.name for entry in held(store).topics.values()}
+
+
+def test_a_version_stands_for_the_very_same_topics() -> None:
+    """It is another one exactly where topics came, changed or went, whichever cluster it was."""
+    store = ViewStore()
+    steps = (
+        (topic_view("t"), cluster_view()),
+        (cluster_view(at=as_of(2)),),
+        (topic_view("t", as_of(3), leader=(1, 1)), cluster_view(at=as_of(3))),
+        (broker_view(0, as_of(4)), cluster_view(at=as_of(4))),
+        (topic_view("t", as_of(1, lineage="L2")), cluster_view(at=as_of(1, lineage="L2"))),
+    )
+    versions = []
+    for step in steps:
+        for view in step:
+            store.apply(record(view))
+        versions.append(held(store).topics_version)
+    assert versions[0] == versions[1]
+    assert versions[2] == versions[3]
+    assert len({versions[0], versions[2], versions[4]}) == 3
+
+
+def test_a_topic_deleted_and_made_again_in_one_batch_is_there() -> None:
+    """Of two records of a key in one batch the later one stands."""
+    store = ViewStore()
+    store.apply(record(deleted(as_of(2)), "prod/topic/t/0"))
+    store.apply(record(topic_view("t", as_of(2))))
+    store.apply(record(cluster_view(at=as_of(2))))
+    assert topics(store) == {"t"}
+
+
+def merged(
+    before: ClusterSnapshot | None, view: ClusterView, **entries: Entry | None
+) -> ClusterSnapshot:
+    """Return what a batch leads to; its keys with "_" for "/", without the cluster's name."""
+    batch = {f"prod/{key.replace('_', '/')}": entry for key, entry in entries.items()}
+    return next_snapshot(before, view, batch, partition=3, version=9)
+
+
+def test_a_topic_of_fewer_chunks_loses_those_beyond_its_last() -> None:
+    """Their deletes may never be written: the first chunk says how many there are."""
+    chunks = {
+        f"topic_t_{chunk}": topic_entry(topic_view("t", chunk=chunk, chunks=3))
+        for chunk in range(3)
+    }
+    whole = merged(None, cluster_view(), **chunks)
+    assert set(whole.topics) == {"prod/topic/t/0", "prod/topic/t/1", "prod/topic/t/2"}
+    shorter = topic_entry(topic_view("t", as_of(2), chunks=1))
+    after = merged(whole, cluster_view(at=as_of(2)), topic_t_0=shorter)
+    assert set(after.topics) == {"prod/topic/t/0"}
+    assert set(merged(whole, cluster_view(at=as_of(2)), topic_t_0=None).topics) == set()
+
+
+def test_brokers_that_the_cluster_does_not_know_go_and_the_others_stand_in_order() -> None:
+    """A delete that was never written leaves no broker behind."""
+    brokers = {"broker_2": broker_view(2), "broker_0": broker_view(0), "broker_1": broker_view(1)}
+    before = merged(None, cluster_view(brokers_known=(0, 1, 2)), **brokers)
+    assert list(before.brokers) == [0, 1, 2]
+    assert list(merged(before, cluster_view(at=as_of(2), brokers_known=(0, 2))).brokers) == [0, 2]
+
+
+def test_topics_that_a_whole_resync_did_not_contain_go() -> None:
+    """They are older than the place from which on all views were written again."""
+    old, new = topic_entry(topic_view("old")), topic_entry(topic_view("new", as_of(7)))
+    before = merged(None, cluster_view(), topic_old_0=old)
+    resynced = cluster_view(at=as_of(7), views_from=Position(1, 5))
+    assert set(merged(before, resynced, topic_new_0=new).topics) == {"prod/topic/new/0"}
+
+
+def test_incidents_stand_until_they_are_written_again_or_the_lineage_is_another() -> None:
+    """A batch holds only what changed; another lineage starts from nothing."""
+    of = incidents_view(incident(7))
+    before = merged(None, cluster_view(), incidents=of)
+    assert before.partition == 3
+    assert merged(before, cluster_view(at=as_of(2))).incidents == of
+    assert merged(before, cluster_view(at=as_of(2, lineage="L2"))).incidents is None

@@ -1,0 +1,66 @@
+"""The rows and pictures that the live page is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller_model.records.completeness import Completeness, ReaderProgress, Stage, Status
+from controller_model.records.views import ControllerView, Counts
+from exporter.core.records import ClusterSnapshot
+from exporter.live.picture import cluster_picture, fleet_rows, trust
+from tests.support.samples import T0, cluster_view, log_view
+
+LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
+
+
+def snapshot(name: str = "prod", **fields: Any) -> ClusterSnapshot:
+    """Return a cluster of no broker."""
+    return ClusterSnapshot(
+        name=name, partition=0, view=cluster_view(name, **fields), brokers={}, topics={}
+    )
+
+
+def test_the_fleet_is_sorted_by_what_is_worst() -> None:
+    """Critical ones first; among them those without a controller, then by what is offline."""
+    behind = Completeness(status=Status.BEHIND, since=1, stage=Stage.WATCHER, verified_at=None)
+    clusters = [
+        (snapshot(name="a-well"), LIVE),
+        (snapshot(name="b-warned", counts=Counts(under_replicated=1)), LIVE),
+        (snapshot(name="c-offline", counts=Counts(offline=1)), LIVE),
+        (snapshot(name="d-more-offline", counts=Counts(offline=2)), LIVE),
+        (snapshot(name="e-nobody", controller=ControllerView(id=-1)), LIVE),
+        (snapshot(name="f-behind"), behind),
+    ]
+    rows = fleet_rows(clusters)
+    assert [row["name"] for row in rows] == [
+        "e-nobody", "d-more-offline", "c-offline", "f-behind", "b-warned", "a-well",
+    ]  # fmt: skip
+    assert rows[-1]["headline"] is None
+    assert rows[3]["status"] == "behind"
+
+
+def test_a_picture_names_few_of_an_events_partitions() -> None:
+    """The API lists more of them; what only a program needs is left to it as well."""
+    partitions = [{"topic": "t", "partition": number} for number in range(9)]
+    event = {"id": "L1/1/1/0", "kind": "IsrShrunk", "zxid": "1", "position": {"seq": 1}}
+    wide = event | {"partitions": partitions, "partition_count": 9}
+    counted = event | {"partitions": 4}
+    picture = cluster_picture(snapshot(), [wide, counted], [])
+    shown = {"id": "L1/1/1/0", "kind": "IsrShrunk"}
+    assert picture["events"] == [
+        shown | {"partitions": partitions[:3], "partition_count": 9},
+        shown | {"partitions": 4},
+    ]
+    assert (picture["name"], picture["problems"], picture["elections"]) == ("prod", [], [])
+
+
+def test_trust_says_when_each_stage_was_last_heard_of() -> None:
+    """The watcher by the log, the fold by its view, the exporter by its reading."""
+    of = snapshot(log=log_view(heartbeat_at=T0 + 1, last_change_at=T0), folded_at=T0 + 2)
+    assert trust(of, LIVE, ReaderProgress(read_at=T0 + 3)) == {
+        "status": "live",
+        "since": None,
+        "stage": None,
+        "verified_at": T0,
+        "heard_at": {Stage.WATCHER: T0 + 1, Stage.FOLD: T0 + 2, Stage.EXPORTER: T0 + 3},
+    }

@@ -1,0 +1,98 @@
+"""Pages of partitions and topics: whole, in order, and bounded in what a request reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller_model.records.views import Counts, TopicView
+from exporter.partitions import partition_pages
+from tests.support.api_server import Served
+from tests.support.samples import (
+    as_of,
+    cluster_view,
+    topic_view,
+)
+from tests.support.sick_cluster import COUNTS, ids
+
+PROD = "/api/v1/clusters/prod"
+
+
+def wide_topic() -> list[TopicView]:
+    """Return a topic in three chunks of two partitions, of which the last is led by another."""
+    return [
+        topic_view(
+            "wide",
+            chunk=chunk,
+            chunks=3,
+            partitions=(2 * chunk, 2 * chunk + 1),
+            replicas=((0, 1), (0, 1)),
+            leader=(0, 1 if chunk == 2 else 0),
+        )
+        for chunk in range(3)
+    ]
+
+
+@pytest.mark.parametrize("most_read", [1, 3, 1000])
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+@pytest.mark.parametrize("query", [{}, {"filter": "not-preferred"}, {"contains": "i"}])
+def test_pages_hold_everything_once_and_in_order(
+    served: Served,
+    limit: int,
+    query: dict[str, Any],
+    most_read: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the size of a page and of what a request reads, going on to the end gives what one large page gives."""
+    served.write(*wide_topic(), cluster_view(counts=COUNTS, brokers_known=(0, 1, 2)))
+    for of in ("partitions", "topics"):
+        monkeypatch.setattr(partition_pages, "MOST_READ", 1000)
+        whole = served.json(f"{PROD}/{of}", limit=1000, **query)
+        assert whole["next"] is None
+        monkeypatch.setattr(partition_pages, "MOST_READ", most_read)
+        found: list[Any] = []
+        after: dict[str, str] = {}
+        while True:
+            page = served.json(f"{PROD}/{of}", limit=limit, **query, **after)
+            assert len(page[of]) <= limit
+            assert len(found) <= len(whole[of])  # else it goes round in circles
+            found += page[of]
+            assert page["next"] is None or page["next"] != after.get("after")
+            if page["next"] is None:
+                break
+            after = {"after": page["next"]}
+        assert found == whole[of]
+
+
+def test_a_request_reads_a_bounded_number_of_partitions(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page may be empty and have a next one; whoever goes on finds what is there."""
+    monkeypatch.setattr(partition_pages, "MOST_READ", 2)
+    first = served.json(f"{PROD}/partitions", filter="single-replica")
+    assert (first["partitions"], first["next"]) == ([], "gone/1")
+    page = first
+    for _ in range(10):
+        if page["partitions"] or page["next"] is None:
+            break
+        page = served.json(f"{PROD}/partitions", filter="single-replica", after=page["next"])
+    assert ids(page["partitions"]) == ["sick-6"]
+    topics = served.json(f"{PROD}/topics")
+    assert [topic["name"] for topic in topics["topics"]] == ["gone"]
+    assert topics["next"] == "gone"
+
+
+def test_what_is_counted_as_none_is_not_searched_for(served: Served) -> None:
+    """A healthy cluster of any size answers at once that nothing is offline."""
+    served.write(cluster_view(at=as_of(2), counts=Counts(), brokers_known=(0, 1, 2)))
+    answer = served.json(f"{PROD}/partitions", filter="offline")
+    assert (answer["partitions"], answer["next"]) == ([], None)
+
+
+def test_a_topic_tells_how_many_of_its_partitions_are_what(served: Served) -> None:
+    """The counts of a topic are those of its partitions."""
+    (topic,) = served.json(f"{PROD}/topics", filter="offline")["topics"]
+    assert (topic["name"], topic["partitions"], topic["min_isr"]) == ("sick", 8, 2)
+    assert topic["conditions"]["under-replicated"] == 3
+    assert "deleting" not in topic["conditions"]

@@ -1,0 +1,76 @@
+"""The handlers: what takes long is done beside the server's thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from tests.support.api_server import Served
+from tests.support.samples import broker_view, cluster_view, topic_view
+from tests.support.wide_events import wide_events
+
+PROD = "/api/v1/clusters/prod"
+
+
+def large(*, topics: int = 20, partitions: int = 1_000) -> Served:
+    """Return a cluster whose partitions take a large part of a second to render."""
+    served = Served(partition_metrics=True)
+    chunk = range(partitions)
+    many: dict[str, Any] = {
+        "partitions": tuple(chunk),
+        "replicas": ((0, 1),) * partitions,
+        "isr": ((0, 1),) * partitions,
+        "leader": (0,) * partitions,
+        "leader_epoch": (0,) * partitions,
+        "controller_epoch": (7,) * partitions,
+        "partition_epoch": (0,) * partitions,
+        "leader_recovery_state": (None,) * partitions,
+    }
+    served.write(
+        broker_view(0),
+        *(topic_view(f"t{number}", **many) for number in range(topics)),
+        cluster_view(),
+    )
+    return served
+
+
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [(large, "/metrics/partitions"), (wide_events, PROD)],
+    ids=["every partition", "wide events"],
+)
+def test_health_is_told_while_much_is_put_together(make: Callable[[], Served], path: str) -> None:
+    """Whoever asks for much does not hold up who asks for little."""
+    app = make().app
+
+    async def story() -> int:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://kcm") as client:
+            long = asyncio.create_task(client.get(path))
+            told = 0
+            while not long.done():
+                assert (await client.get("/healthz")).status_code == 200
+                told += not long.done()
+                await asyncio.sleep(0.001)
+            assert (await long).status_code == 200
+            return told
+
+    # Done in the server's own thread it is two at most; beside it some ten, and fewer on a busy machine.
+    assert asyncio.run(story()) >= 3
+
+
+def test_both_formats_of_every_partition_are_whole() -> None:
+    """What is sent in pieces is what one answer would hold, its end mark included."""
+    served = large(topics=3, partitions=2)
+    text = served.get("/metrics/partitions")
+    assert text.text.count("\n") == 5 * (2 + 3 * 2)
+    assert text.headers["content-type"].startswith("text/plain; version=0.0.4")
+    accept = {"accept": "application/openmetrics-text;version=1.0.0"}
+    openmetrics = served.get("/metrics/partitions", headers=accept)
+    assert openmetrics.text.endswith("\n# EOF\n")
+    assert list(text_string_to_metric_families(openmetrics.text))  # type: ignore[no-untyped-call]  # the package leaves it untyped
