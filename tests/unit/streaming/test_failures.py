@@ -40,7 +40,7 @@ QUERY = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
     ],
 )
 def test_a_failure_has_a_kind_and_a_line(text: str, kind: FailureKind, line: str) -> None:
-    """The innermost cause is told; who must act follows from signs in the text."""
+    """The innermost cause is reported; who must act follows from signs in the text."""
     assert describe(text) == (kind, line)
 
 

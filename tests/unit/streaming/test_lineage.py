@@ -100,7 +100,7 @@ def test_older_checkpoints_are_removed_when_the_new_one_works(tmp_path: Path) ->
     assert store.checkpoint(second).is_dir()
 
 
-def test_what_became_of_the_topics_is_told() -> None:
+def test_what_became_of_the_topics_is_reported() -> None:
     """Gone, made anew, renamed: each is named; the same topics are no change."""
     lineage = Lineage(name="1-a", format=FORMAT, partitions=1, topic_ids={"a": "1", "b": "2"})
     assert topics_changed(lineage, {"a": "1", "b": "2"}) is None
@@ -130,6 +130,6 @@ def test_a_lineage_that_has_not_written_yet_goes_on(tmp_path: Path) -> None:
 
 def test_a_lost_checkpoint_on_a_slow_clock_still_begins_above_the_views(tmp_path: Path) -> None:
     """A machine whose clock is behind makes a name that readers take nevertheless."""
-    told = f"{5_000:013d}-other"
-    opened = lineages(tmp_path, now_ms=1_000).open(topics(), published=told)
-    assert opened.lineage.name > told
+    reported = f"{5_000:013d}-other"
+    opened = lineages(tmp_path, now_ms=1_000).open(topics(), published=reported)
+    assert opened.lineage.name > reported

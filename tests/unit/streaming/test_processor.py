@@ -128,7 +128,7 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
 
 def test_a_resync_gives_all_views_and_one_baseline(bench: Bench) -> None:
-    """The first batch tells of the whole cluster: topics, brokers, the cluster last, one event."""
+    """The first batch reports of the whole cluster: topics, brokers, the cluster last, one event."""
     bench.follow(small_cluster())
     assert list(bench.views)[-1] == "prod/cluster"
     assert set(bench.views) == {
@@ -280,7 +280,7 @@ def test_records_go_to_the_partition_of_their_cluster() -> None:
 
 
 def test_a_deleted_topic_leaves_deleted_views(bench: Bench) -> None:
-    """A topic that is gone is told as gone, and its state is removed."""
+    """A topic that is gone is reported as gone, and its state is removed."""
     history = small_cluster()
     bench.follow(history)
     history.topic_gone("t")
@@ -359,7 +359,7 @@ def test_event_ids_rise_over_batches(bench: Bench) -> None:
 
 
 def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug that one change meets is counted and told; the rest of the batch is folded."""
+    """A bug that one change meets is counted and reported; the rest of the batch is folded."""
     history = small_cluster()
     bench.follow(history)
     real = replay_module.replay
@@ -438,14 +438,14 @@ def test_an_incident_goes_through_batches_and_checkpoints(bench: Bench) -> None:
     history = small_cluster()
     history.heartbeat()
     bench.follow(history)
-    told: list[AnyEvent] = []
+    reported: list[AnyEvent] = []
     history.broker_gone(0)
     history.elect(1)
     for _ in range(3):
         history.heartbeat()
         bench.again()
         bench.follow(history)
-        told += [record.event for record in bench.events]
+        reported += [record.event for record in bench.events]
     shown = bench.views["prod/incidents"]
     assert isinstance(shown, IncidentsView)
     assert shown.incidents[0].closed_at is None
@@ -456,8 +456,8 @@ def test_an_incident_goes_through_batches_and_checkpoints(bench: Bench) -> None:
         history.heartbeat()
         bench.again()
         bench.follow(history)
-        told += [record.event for record in bench.events]
-    opened, closed = (e for e in told if isinstance(e, IncidentOpened | IncidentClosed))
+        reported += [record.event for record in bench.events]
+    opened, closed = (e for e in reported if isinstance(e, IncidentOpened | IncidentClosed))
     assert isinstance(opened, IncidentOpened)
     assert isinstance(closed, IncidentClosed)
     assert opened.opened_by == "ControllerVacated"
@@ -471,13 +471,13 @@ def test_a_recommendation_is_made_and_graded_over_the_state_store(bench: Bench) 
     history = small_cluster(t=dict.fromkeys(range(10), (0, 1, 2)))
     for partition in (3, 5):
         history.state("t", partition, leader=1, isr=(0, 1, 2), leader_epoch=1)
-    told: list[AnyEvent] = []
+    reported: list[AnyEvent] = []
     for _ in range(5):
         history.heartbeat()
         bench.again()
         bench.follow(history)
-        told += [record.event for record in bench.events]
-    (made,) = (event for event in told if isinstance(event, RecommendationMade))
+        reported += [record.event for record in bench.events]
+    (made,) = (event for event in reported if isinstance(event, RecommendationMade))
     assert [partition.partition for partition in made.partitions] == [3, 5]
     assert bench.cluster.rebalance.recommendation == 1
     for partition in (3, 5):

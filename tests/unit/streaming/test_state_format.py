@@ -42,7 +42,7 @@ def layout(type_: msgspec.inspect.Type, *, seen: tuple[type, ...] = ()) -> Any:
 
 
 def fingerprint() -> str:
-    """Return what tells one format of the state from another."""
+    """Return what reports one format of the state from another."""
     packed = [layout(msgspec.inspect.type_info(each)) for each in (ControlPlane, TopicState)]
     spark = [each.json() for each in (CONTROL, TOPIC_KEY, TOPIC)]
     return hashlib.sha256(repr((packed, spark)).encode()).hexdigest()[:16]

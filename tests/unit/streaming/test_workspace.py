@@ -21,7 +21,7 @@ def workspace(root: Path) -> Workspace:
 
 
 def test_two_folds_cannot_share_a_folder(tmp_path: Path) -> None:
-    """The second is told which folder it is, and gets the exit code of a conflict."""
+    """The second is reported which folder it is, and gets the exit code of a conflict."""
     with workspace(tmp_path / "c"), pytest.raises(ConflictError) as caught:
         workspace(tmp_path / "c").__enter__()
     message = str(caught.value)
@@ -76,7 +76,7 @@ def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
-    """The one line of a full disk tells to make room."""
+    """The one line of a full disk reports to make room."""
     problem = disk_problem(tmp_path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert str(problem) == (
         f"checkpoint folder {tmp_path}: No space left on device; "

@@ -49,7 +49,7 @@ def test_a_baseline_tells_what_it_found() -> None:
     assert (log.resyncs, log.resync_ordinal, log.reconciliations) == (1, 1, 0)
 
 
-def test_a_hole_is_told_and_counted_each_time() -> None:
+def test_a_hole_is_reported_and_counted_each_time() -> None:
     """The first is an event; all are counted; the newest is the reason."""
     history, fold, log = begun()
     history.seq += 2
@@ -87,7 +87,7 @@ def test_a_generation_without_its_beginning_says_which() -> None:
 
 
 def test_an_event_of_the_change_that_shows_a_hole_comes_with_it() -> None:
-    """The hole is told first, then what the change says."""
+    """The hole is reported first, then what the change says."""
     history, fold, _ = begun()
     history.seq += 1
     history.broker_gone(2)
@@ -100,7 +100,7 @@ def test_an_event_of_the_change_that_shows_a_hole_comes_with_it() -> None:
 
 
 def test_what_no_watcher_publishes_is_an_anomaly_and_nothing_else() -> None:
-    """It is told with its path and is not held."""
+    """It is reported with its path and is not held."""
     history, fold, log = begun()
     history.record(ChangeKind.SET, path="/brokers/ids", data="", mzxid=1, read_zxid=1)
     change = last(history)
@@ -117,7 +117,7 @@ def test_what_no_watcher_publishes_is_an_anomaly_and_nothing_else() -> None:
     assert (log.anomalies, log.znodes) == (2, ZNODES)
 
 
-def test_an_unreadable_payload_is_told_with_its_time_and_path() -> None:
+def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
     """Each is counted; the znode is held, its meaning is the last good one."""
     history, fold, log = begun()
     for times in (1, 2):
@@ -142,7 +142,7 @@ def test_records_that_cannot_be_read_belong_to_no_path() -> None:
     assert log.unreadable == 5
 
 
-def test_an_error_of_ours_is_told_in_full_and_asks_for_a_resync() -> None:
+def test_an_error_of_ours_is_reported_in_full_and_asks_for_a_resync() -> None:
     """As an anomaly of the change, and as what makes the figures incomplete; each is counted."""
     history, fold, log = begun()
     change = replaced(last(history), kind=ChangeKind.SET, path="/controller", observed_at=9)
@@ -161,7 +161,7 @@ def test_an_error_of_ours_is_told_in_full_and_asks_for_a_resync() -> None:
 
 
 def failed(fold: Fold, history: History) -> tuple[AnyEvent, ResyncWanted | None]:
-    """Return how a resync's failure was told, and what was asked for."""
+    """Return how a resync's failure was reported, and what was asked for."""
     event = only(fold.follow(history), Incomplete)
     assert event.at == last(history).observed_at
     assert event.position == last(history).position
@@ -169,7 +169,7 @@ def failed(fold: Fold, history: History) -> tuple[AnyEvent, ResyncWanted | None]
 
 
 def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
-    """No start, a hole, the wrong proof, no end: told and asked for by those words."""
+    """No start, a hole, the wrong proof, no end: reported and asked for by those words."""
     history, fold, _ = begun()
     history.finish_resync()
     assert failed(fold, history)[1] == ResyncWanted(
@@ -186,8 +186,8 @@ def test_each_way_in_which_a_resync_fails_has_its_words() -> None:
     history, fold, _ = begun()
     history.start_resync()
     history.finish_resync(znodes=99)
-    told = failed(fold, history)[1]
-    assert told == ResyncWanted(number=1, reason="a resync whose count or digest is not ours")
+    reported = failed(fold, history)[1]
+    assert reported == ResyncWanted(number=1, reason="a resync whose count or digest is not ours")
 
     history, fold, _ = begun()
     history.start_resync()
@@ -235,7 +235,7 @@ def test_resyncs_and_audits_are_counted_one_by_one() -> None:
     assert log.resync.reason == ""
 
 
-def test_a_divergence_is_told_with_both_sides() -> None:
+def test_a_divergence_is_reported_with_both_sides() -> None:
     """Once, with counts and digests; each audit that finds it asks again."""
     history, fold, log = begun()
     history.reconciled(znodes=3, digest="0" * 16)
@@ -375,7 +375,7 @@ def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> N
     assert "/brokers/ids/7" not in fold.state.control.stats
 
 
-def test_another_history_is_told_with_the_value_that_proves_it() -> None:
+def test_another_history_is_reported_with_the_value_that_proves_it() -> None:
     """Once for a resync, with its path; the second history is the second one counted."""
     history, fold, log = begun()
     for rebases in (1, 2):

@@ -7,7 +7,7 @@ from controller_model.records.views import Deleted, TopicView
 from tests.support.histories import begun
 
 
-def test_all_brokers_are_told_again_after_each_proof() -> None:
+def test_all_brokers_are_reported_again_after_each_proof() -> None:
     """A reader may hold newer views of a fold that then went on from an older checkpoint."""
     history, fold = begun()
     fold.views()
@@ -47,7 +47,7 @@ def test_the_cluster_view_comes_last_and_unchanged_brokers_do_not_come() -> None
 
 
 def test_large_topics_come_in_chunks_and_shrunk_ones_take_views_back() -> None:
-    """1,000 partitions a view; what is no more is told as deleted."""
+    """1,000 partitions a view; what is no more is reported as deleted."""
     history, fold = begun()
     history.topic("big", {p: [0] for p in range(2_001)})
     fold.follow(history)
@@ -72,7 +72,7 @@ def test_a_broker_that_was_only_assigned_is_forgotten_with_its_assignment() -> N
     assert isinstance(fold.views()["prod/broker/9"], Deleted)
 
 
-def test_compaction_may_forget_what_was_told_as_deleted_an_hour_ago() -> None:
+def test_compaction_may_forget_what_was_reported_as_deleted_an_hour_ago() -> None:
     """One tombstone, after the readers had their hour, and none for a name that came back."""
     history, fold = begun()
     for topic in ("x", "y"):

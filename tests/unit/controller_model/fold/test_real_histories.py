@@ -48,8 +48,8 @@ def test_the_simulator_writes_what_kafka_wrote(agreement: Agreement) -> None:
     assert agreement.written >= 57
 
 
-def test_what_was_told_is_little(agreement: Agreement) -> None:
-    """Of all writes more than 93 % were predicted with nothing told; each other has its reason."""
+def test_what_was_reported_is_little(agreement: Agreement) -> None:
+    """Of all writes more than 93 % were predicted with nothing reported; each other has its reason."""
     assert set(agreement.told) <= set(Reason)
     assert agreement.predicted_share > 0.93
 
@@ -63,7 +63,7 @@ def test_what_comes_next_follows_from_zookeeper_alone(name: str) -> None:
 def test_failed_log_directories_are_not_in_zookeeper() -> None:
     """Only the controller's memory has them: what follows one cannot be told from the znodes."""
     found = agree_from_each_point(load_recording("real_kafka_3_9_log_dirs"))
-    assert {told.partition("(")[0] for told in found} <= {
+    assert {reported.partition("(")[0] for reported in found} <= {
         "ElectPreferred", "DeleteTopic", "StopBroker", "StartBroker",
     }  # fmt: skip
 
@@ -72,10 +72,12 @@ def test_a_difference_is_seen() -> None:
     """A simulator that is set otherwise differs in writes, in their order, in zxids, in snapshots."""
     recording = load_recording("real_kafka_3_9")
     old = agree(recording, SimulatorSettings(leader_recovery_supported=False)).differences
-    assert any("only real" in told and "leader_recovery_state" in told for told in old)
-    assert any("snapshot" in told and "leader_recovery_state: real 1" in told for told in old)
+    assert any("only real" in reported and "leader_recovery_state" in reported for reported in old)
+    assert any(
+        "snapshot" in reported and "leader_recovery_state: real 1" in reported for reported in old
+    )
     careless = agree(recording, SimulatorSettings(controlled_shutdown=False)).differences
-    assert any("another order" in told for told in careless)
+    assert any("another order" in reported for reported in careless)
 
 
 def with_refused(recording: Recording, place: int, *, count: int = 1) -> Recording:
@@ -105,11 +107,11 @@ def writes_of(recording: Recording, path: str) -> list[int]:
 def test_a_refused_request_is_seen() -> None:
     """One more than simulated shows in the zxids, though it wrote nothing."""
     recording = load_recording("real_kafka_3_9")
-    (told,) = agree(
+    (reported,) = agree(
         with_refused(recording, writes_of(recording, "/brokers/topics/a")[0])
     ).differences
-    assert "CreateTopic" in told
-    assert ": 1 refused before " in told
+    assert "CreateTopic" in reported
+    assert ": 1 refused before " in reported
 
 
 def test_who_loses_an_election_may_be_refused_late() -> None:
@@ -119,13 +121,13 @@ def test_who_loses_an_election_may_be_refused_late() -> None:
     late = elected + 4  # in the middle of the failover
     alone = agree(recording)
     assert agree(with_refused(recording, late, count=2)).differences == alone.differences == []
-    (told,) = agree(with_refused(recording, late, count=3)).differences
-    assert "ExpireSession" in told
-    assert ": 3 refused before " in told
+    (reported,) = agree(with_refused(recording, late, count=3)).differences
+    assert "ExpireSession" in reported
+    assert ": 3 refused before " in reported
 
 
 def observed(name: str) -> list[AnyEvent]:
-    """Return what a fold tells that follows a recording, with heartbeats every 10 s."""
+    """Return what a fold reports that follows a recording, with heartbeats every 10 s."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     for commit in load_recording(name).commits:

@@ -21,8 +21,8 @@ def test_a_whole_resync_deletes_what_it_did_not_tell() -> None:
     history.broker_gone(2, seen=False)
     history.topic_gone("t", seen=False)
     history.resync()
-    told = kinds(fold.follow(history))
-    assert {"BrokerStopped", "TopicDeleted"} <= set(told)
+    reported = kinds(fold.follow(history))
+    assert {"BrokerStopped", "TopicDeleted"} <= set(reported)
     assert fold.state.control.log.znodes == len(history.znodes)
 
 
@@ -58,7 +58,7 @@ def test_a_hole_in_a_resync_forbids_its_deletes() -> None:
 
 
 def test_changes_during_a_resync_count_in_it() -> None:
-    """Changed, created and deleted between its marks, before and after they were told."""
+    """Changed, created and deleted between its marks, before and after they were reported."""
     history, fold = begun()
     history.start_resync()
     paths = list(history.znodes)
@@ -76,7 +76,7 @@ def test_changes_during_a_resync_count_in_it() -> None:
     assert fold.state.control.log.verified_at == history.changes[-1].observed_at
 
 
-def test_the_third_time_a_reason_is_told_not_asked() -> None:
+def test_the_third_time_a_reason_is_reported_not_asked() -> None:
     """Two requests with one reason; then the view says incomplete and nobody is bothered yet."""
     history, fold = begun()
     for _ in range(3):
@@ -183,7 +183,7 @@ def restored() -> tuple[History, Fold]:
 
 
 def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_back() -> None:
-    """The watcher cannot know it: the fold tells it, and the resync that it asks for replaces all."""
+    """The watcher cannot know it: the fold reports it, and the resync that it asks for replaces all."""
     history, fold = restored()
     history.resync()
     assert kinds(fold.follow(history)) == ["Anomaly", "Incomplete"]
@@ -213,7 +213,7 @@ def test_outside_of_a_resync_an_older_value_is_stale_whenever_it_was_read() -> N
 
 
 def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
-    """A new ensemble counts its zxids from the start: the cluster's id tells it from the old one."""
+    """A new ensemble counts its zxids from the start: the cluster's id reports it from the old one."""
     history, fold = small_cluster(), Fold()
     history.set("/cluster/id", {"version": "1", "id": "old"})
     fold.follow(history)
@@ -258,7 +258,7 @@ def test_a_resync_in_vain_is_asked_for_less_and_less_often() -> None:
 
 
 def test_audits_verify_or_tell_that_figures_diverge() -> None:
-    """The same digest: verified; another one: divergent, told once, and asked about."""
+    """The same digest: verified; another one: divergent, reported once, and asked about."""
     history, fold = begun()
     history.heartbeat()
     history.reconciled()
@@ -293,10 +293,10 @@ def test_an_audit_ends_a_resync_whose_end_is_missing() -> None:
 
 
 def test_an_error_of_ours_makes_the_figures_incomplete() -> None:
-    """It is counted, told as an anomaly with its path, and a resync is wanted."""
+    """It is counted, reported as an anomaly with its path, and a resync is wanted."""
     history, fold = begun()
-    told = count_error(fold.state, history.changes[-1], "boom")
-    assert kinds(told) == ["Anomaly", "Incomplete"]
+    reported = count_error(fold.state, history.changes[-1], "boom")
+    assert kinds(reported) == ["Anomaly", "Incomplete"]
     assert fold.state.control.log.errors == 1
 
 

@@ -16,7 +16,7 @@ S = BrokerState
 
 
 def test_generated_ids_are_counted_from_the_znodes_version() -> None:
-    """Without the znode none; each set of it is one more; a log that tells no version knows none."""
+    """Without the znode none; each set of it is one more; a log that reports no version knows none."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
     assert fold.cluster_view().generated_broker_ids == 0

@@ -60,9 +60,9 @@ def test_a_broker_that_the_controller_emptied_shut_down() -> None:
     history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
     history.state("t", 1, leader=2, isr=[2, 0], leader_epoch=1)
     history.broker_gone(1)
-    told = fold.follow(history)
-    assert elected(told) == "controlled_shutdown"
-    assert end_of(told) == "controlled_shutdown"
+    reported = fold.follow(history)
+    assert elected(reported) == "controlled_shutdown"
+    assert end_of(reported) == "controlled_shutdown"
 
 
 def test_a_bounce_in_one_change_is_an_end_and_a_start() -> None:
@@ -70,9 +70,9 @@ def test_a_bounce_in_one_change_is_an_end_and_a_start() -> None:
     history, fold = begun()
     history.broker_gone(2, seen=False)
     history.broker(2)
-    told = fold.follow(history)
-    assert kinds(told) == ["BrokerStopped", "BrokerStarted"]
-    assert end_of(told) == "bounced"
+    reported = fold.follow(history)
+    assert kinds(reported) == ["BrokerStopped", "BrokerStarted"]
+    assert end_of(reported) == "bounced"
     assert fold.broker_view(2).registrations == 2
 
 
@@ -91,9 +91,9 @@ def test_a_reassignment_is_not_a_shutdown() -> None:
     history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1)
     history.topic("t", {0: [0, 1]})
     history.broker_gone(2)
-    told = fold.follow(history)
-    assert end_of(told) == "unknown"
-    assert {"ReassignmentStarted", "ReassignmentCompleted"} <= set(kinds(told))
+    reported = fold.follow(history)
+    assert end_of(reported) == "unknown"
+    assert {"ReassignmentStarted", "ReassignmentCompleted"} <= set(kinds(reported))
     assert fold.state.control.reassigning == {}
 
 
@@ -130,19 +130,19 @@ def registered_at(history: History, broker: int, host: str | None, port: int = 9
     history.set(f"/brokers/ids/{broker}", encode_broker(ends, timestamp=17), ephemeral_owner=1)
 
 
-def is_told(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
-    """Tell whether any event of these kinds was told."""
+def is_reported(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
+    """Tell whether any event of these kinds was reported."""
     return any(isinstance(event, kinds_of) for event in events)
 
 
-def test_a_failed_log_directory_is_told_and_explains_why_a_broker_is_emptied() -> None:
+def test_a_failed_log_directory_is_reported_and_explains_why_a_broker_is_emptied() -> None:
     """The same trace as a controlled shutdown, but the broker said why: its end is unknown."""
     history, fold = begun()
     history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
     history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
     history.state("t", 1, leader=2, isr=[2, 0], leader_epoch=1)
-    told = fold.follow(history)
-    assert only(told, LogDirFailed).broker == 1
+    reported = fold.follow(history)
+    assert only(reported, LogDirFailed).broker == 1
     assert fold.broker_view(1).inferred_state == "RunningAsBroker"
     assert fold.broker_view(1).log_dir_failures == 1
     history.broker_gone(1)
@@ -161,7 +161,7 @@ def test_a_log_directory_of_a_broker_that_is_not_there_is_no_news() -> None:
     history.broker_gone(1)
     history.set(LOG_DIR_EVENT, encode_log_dir_event(1))
     history.set(LOG_DIR_EVENT.replace("1", "2"), encode_log_dir_event(77))
-    assert not is_told(fold.follow(history), LogDirFailed)
+    assert not is_reported(fold.follow(history), LogDirFailed)
     assert not fold.state.control.brokers[1].log_dir_failed
     assert 77 not in fold.state.control.brokers
 
@@ -176,7 +176,7 @@ def test_a_log_directory_that_a_resync_finds_is_no_news(at_first: bool) -> None:
     history.resync()
     if at_first:
         history.changes = history.changes[-len(history.znodes) - 2 :]
-    assert not is_told(fold.follow(history), LogDirFailed)
+    assert not is_reported(fold.follow(history), LogDirFailed)
     assert fold.state.control.brokers[1].log_dir_failed
     assert fold.broker_view(1).log_dir_failures == 0
 
@@ -209,17 +209,17 @@ def test_a_new_broker_comes_from_nowhere() -> None:
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_two_processes_with_one_broker_id_are_told(seen: bool) -> None:
+def test_two_processes_with_one_broker_id_are_reported(seen: bool) -> None:
     """The registration goes to and fro between two addresses, seen as ends or as bounces."""
     history, fold = begun()
-    told: list[list[Anomaly]] = []
+    reported: list[list[Anomaly]] = []
     for host in ("other", "b1", "other"):
         history.broker_gone(1, seen=seen)
         registered_at(history, 1, host)
-        told.append([e for e in fold.follow(history) if isinstance(e, Anomaly)])
-    assert told[0] == []
-    for anomalies, place in ((told[1], "at other:9092 and at b1:9092"),
-                           (told[2], "at b1:9092 and at other:9092")):  # fmt: skip
+        reported.append([e for e in fold.follow(history) if isinstance(e, Anomaly)])
+    assert reported[0] == []
+    for anomalies, place in ((reported[1], "at other:9092 and at b1:9092"),
+                           (reported[2], "at b1:9092 and at other:9092")):  # fmt: skip
         (anomaly,) = anomalies
         assert anomaly.path == "/brokers/ids/1"
         assert place in anomaly.reason

@@ -96,7 +96,7 @@ def test_a_value_that_kafka_refuses_keeps_the_last_good_one(key: str, value: str
         ("unclean.leader.election.enable", "not true or false"),
     ],
 )
-def test_a_refused_setting_is_told_with_its_beginning(key: str, ends: str) -> None:
+def test_a_refused_setting_is_reported_with_its_beginning(key: str, ends: str) -> None:
     """Forty characters of it, in one line: a configuration may hold anything."""
     history, fold = begun()
     history.set("/config/topics/t", encode_config({key: "x" * 41}))

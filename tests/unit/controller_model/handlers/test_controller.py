@@ -19,21 +19,21 @@ from tests.support.histories import (
 )
 
 
-def test_an_election_is_told_with_epoch_vacancy_and_cause() -> None:
+def test_an_election_is_reported_with_epoch_vacancy_and_cause() -> None:
     """A controller whose session ends: vacated, elected with the next epoch, cause known."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
     history.broker_gone(0)
     history.elect(1)
-    told = only(fold.follow(history), ControllerElected)
-    assert (told.from_broker, told.to_broker, told.epoch) == (0, 1, 2)
-    assert (told.vacancy_ms, told.missed_elections) == (10, 0)
-    assert (told.vacancy_min_ms, told.vacancy_max_ms) == (10, 10)
-    assert told.cause is ElectionCause.SESSION_LOST
+    reported = only(fold.follow(history), ControllerElected)
+    assert (reported.from_broker, reported.to_broker, reported.epoch) == (0, 1, 2)
+    assert (reported.vacancy_ms, reported.missed_elections) == (10, 0)
+    assert (reported.vacancy_min_ms, reported.vacancy_max_ms) == (10, 10)
+    assert reported.cause is ElectionCause.SESSION_LOST
 
 
-def test_a_deleted_controller_is_told_from_a_lost_one() -> None:
+def test_a_deleted_controller_is_reported_from_a_lost_one() -> None:
     """/controller deleted while its broker stays registered: the cause is the deletion."""
     history = small_cluster()
     fold = Fold()
@@ -54,15 +54,20 @@ def test_elections_in_a_row_that_one_read_shows_are_missed_ones() -> None:
         history.elect(broker, seen=False)
     history.delete("/controller", seen=False)
     history.elect(0)
-    told = only(fold.follow(history), ControllerElected)
+    reported = only(fold.follow(history), ControllerElected)
     ledger = fold.state.control.controller
-    assert (ledger.elections, ledger.missed, told.missed_elections, told.epoch) == (4, 2, 2, 4)
+    assert (ledger.elections, ledger.missed, reported.missed_elections, reported.epoch) == (
+        4,
+        2,
+        2,
+        4,
+    )
     assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) != (None, 0)
     assert ledger.vacancy_last_min_ms == 0
 
 
-def test_an_election_is_not_told_with_a_later_ones_epoch() -> None:
-    """/controller read at one election and the epoch at the third: the first has no epoch told."""
+def test_an_election_is_not_reported_with_a_later_ones_epoch() -> None:
+    """/controller read at one election and the epoch at the third: the first has no epoch reported."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -93,7 +98,7 @@ def test_the_epoch_may_be_read_first() -> None:
 
 
 def test_before_2_1_the_epoch_follows() -> None:
-    """/controller first, its epoch in a later transaction: one election, told with its epoch."""
+    """/controller first, its epoch in a later transaction: one election, reported with its epoch."""
     history = small_cluster()
     fold = Fold()
     fold.follow(history)
@@ -106,7 +111,7 @@ def test_before_2_1_the_epoch_follows() -> None:
     assert fold.state.control.controller.elections == 2
 
 
-def test_an_election_without_a_readable_epoch_is_told_at_a_heartbeat() -> None:
+def test_an_election_without_a_readable_epoch_is_reported_at_a_heartbeat() -> None:
     """An epoch that cannot be read delays the news by seconds, not for ever."""
     history = small_cluster()
     fold = Fold()
@@ -166,9 +171,9 @@ def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None
     history.broker_gone(0, seen=False)
     history.elect(1, seen=False)
     history.resync()
-    told = only(fold.follow(history), ControllerElected)
-    assert told.cause is ElectionCause.UNKNOWN
-    assert told.vacancy_ms is None
+    reported = only(fold.follow(history), ControllerElected)
+    assert reported.cause is ElectionCause.UNKNOWN
+    assert reported.vacancy_ms is None
     assert fold.state.control.controller.failover is Failover.UNDER_WAY
 
 
@@ -186,30 +191,30 @@ def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
     fold = Fold()
     fold.follow(history)
     ledger = fold.state.control.controller
-    told = only(fold.events, ControllerElected)
-    assert (told.vacancy_min_ms, told.vacancy_max_ms) == (
+    reported = only(fold.events, ControllerElected)
+    assert (reported.vacancy_min_ms, reported.vacancy_max_ms) == (
         history.now - found_at,
         history.now - held_at,
     )
-    assert told.vacancy_ms is None
+    assert reported.vacancy_ms is None
     assert ledger.vacancy_last_min_ms == history.now - found_at
     assert ledger.vacancy_last_max_ms == history.now - held_at
 
 
 def test_an_unreadable_end_keeps_the_last_holder() -> None:
-    """A damaged /controller that goes again tells no second vacancy."""
+    """A damaged /controller that goes again reports no second vacancy."""
     history = small_cluster()
     history.delete("/controller")
     history.set("/controller", "{")
     history.delete("/controller")
     fold = Fold()
-    told = fold.follow(history)
-    assert kinds(told).count("ControllerVacated") == 1
+    reported = fold.follow(history)
+    assert kinds(reported).count("ControllerVacated") == 1
     assert fold.state.control.controller.last_id == 0
 
 
 def test_failover_is_not_needed_when_no_leader_is_gone() -> None:
-    """/controller deleted by hand: nothing is due, and that is told."""
+    """/controller deleted by hand: nothing is due, and that is reported."""
     history = small_cluster()
     history.delete("/controller")
     history.elect(1)
@@ -260,8 +265,8 @@ def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
     for path in ("/controller", "/brokers/ids/0", "/controller_epoch"):
         history.tell(path)
     fold = Fold()
-    told = only(fold.follow(history), ControllerElected)
-    assert told.cause is ElectionCause.SESSION_LOST
+    reported = only(fold.follow(history), ControllerElected)
+    assert reported.cause is ElectionCause.SESSION_LOST
     assert fold.state.control.controller.failover is Failover.UNDER_WAY
 
 
@@ -429,9 +434,13 @@ def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
     history.epoch = 3
     history.now += 51_000 - 10
     history.elect(1)
-    told = only(fold.follow(history), ControllerElected)
-    assert (told.vacancy_ms, told.vacancy_min_ms, told.vacancy_max_ms) == (None, 51_000, None)
-    assert (told.from_broker, told.cause) == (-1, ElectionCause.UNKNOWN)
+    reported = only(fold.follow(history), ControllerElected)
+    assert (reported.vacancy_ms, reported.vacancy_min_ms, reported.vacancy_max_ms) == (
+        None,
+        51_000,
+        None,
+    )
+    assert (reported.from_broker, reported.cause) == (-1, ElectionCause.UNKNOWN)
     ledger = fold.state.control.controller
     assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) == (51_000, None)
     assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (51_000, 51_000)
@@ -444,8 +453,12 @@ def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
     history.elect(1, seen=False)
     history.now += 7_000
     history.resync()
-    told = only(fold.follow(history), ControllerElected)
-    assert (told.vacancy_ms, told.vacancy_min_ms, told.vacancy_max_ms) == (None, 0, None)
+    reported = only(fold.follow(history), ControllerElected)
+    assert (reported.vacancy_ms, reported.vacancy_min_ms, reported.vacancy_max_ms) == (
+        None,
+        0,
+        None,
+    )
     ledger = fold.state.control.controller
     assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (0, 7_010)
 

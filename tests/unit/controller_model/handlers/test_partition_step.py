@@ -67,7 +67,7 @@ REQUESTS: dict[type[Operation], type[AnyEvent]] = {
 
 @pytest.fixture(scope="module", params=RECORDINGS)
 def story(request: pytest.FixtureRequest) -> Story:
-    """Return the operations of a recording, each with what a fold told that follows it.
+    """Return the operations of a recording, each with what a fold reported that follows it.
 
     What Kafka refused left no commit, and is left out.
     """
@@ -92,15 +92,15 @@ def test_the_end_of_a_registration_is_what_it_was(
         did.BounceBroker: BrokerEnd.CRASHED,
         did.ExpireSession: BrokerEnd.CRASHED,
     }
-    for operation, told in story:
-        ends = [e.end for e in told if isinstance(e, BrokerStopped)]
+    for operation, reported in story:
+        ends = [e.end for e in reported if isinstance(e, BrokerStopped)]
         expected = shows.get(type(operation))
         assert len(ends) == (expected is not None), operation
         assert set(ends) <= {expected, BrokerEnd.UNKNOWN}, operation
 
 
 def test_what_the_script_did_to_brokers_is_never_unknown() -> None:
-    """Where replicas are in sync and no disk fails, each end is told for what it was."""
+    """Where replicas are in sync and no disk fails, each end is reported for what it was."""
     log, fold = ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     for _, commits in load_recording("real_kafka_3_9").segments():
@@ -109,12 +109,12 @@ def test_what_the_script_did_to_brokers_is_never_unknown() -> None:
     assert set(ends) == {BrokerEnd.CONTROLLED_SHUTDOWN, BrokerEnd.CRASHED}
 
 
-def test_a_broker_that_started_is_told_and_no_other(
+def test_a_broker_that_started_is_reported_and_no_other(
     story: Story,
 ) -> None:
     """Also the one that bounced; none of them is said to have moved."""
-    for operation, told in story:
-        started = [(e.broker, e.moved_from) for e in told if isinstance(e, BrokerStarted)]
+    for operation, reported in story:
+        started = [(e.broker, e.moved_from) for e in reported if isinstance(e, BrokerStarted)]
         match operation:
             case did.StartBroker(broker) | did.BounceBroker(broker):
                 assert started == [(broker, None)], operation
@@ -124,21 +124,21 @@ def test_a_broker_that_started_is_told_and_no_other(
                 assert started == [], operation
 
 
-def test_leaders_were_elected_for_the_reason_that_is_told(
+def test_leaders_were_elected_for_the_reason_that_is_reported(
     story: Story,
 ) -> None:
     """No election is of a kind that the operation cannot cause, and none is unknown."""
-    for operation, told in story:
-        kinds = {event.election for event in told if isinstance(event, LeadersElected)}
+    for operation, reported in story:
+        kinds = {event.election for event in reported if isinstance(event, LeadersElected)}
         assert kinds <= ELECTIONS.get(type(operation), set()), operation
 
 
-def test_controllers_were_elected_for_the_reason_that_is_told(
+def test_controllers_were_elected_for_the_reason_that_is_reported(
     story: Story,
 ) -> None:
     """/controller deleted by hand, its broker's session lost, or the first of all."""
-    for index, (operation, told) in enumerate(story):
-        elected = [event for event in told if isinstance(event, ControllerElected)]
+    for index, (operation, reported) in enumerate(story):
+        elected = [event for event in reported if isinstance(event, ControllerElected)]
         causes = [event.cause for event in elected]
         match operation:
             case did.DeleteController():
@@ -156,10 +156,10 @@ def test_controllers_were_elected_for_the_reason_that_is_told(
         assert all(event.missed_elections == 0 for event in elected)
 
 
-def test_requests_are_told_once(story: Story) -> None:
+def test_requests_are_reported_once(story: Story) -> None:
     """Each that stands in a znode, by the operation that made it and by no other one."""
-    for operation, told in story:
-        requests = [type(e) for e in told if isinstance(e, tuple(REQUESTS.values()))]
+    for operation, reported in story:
+        requests = [type(e) for e in reported if isinstance(e, tuple(REQUESTS.values()))]
         expected = REQUESTS.get(type(operation))
         assert requests == ([] if expected is None else [expected]), operation
 
@@ -169,7 +169,7 @@ def test_a_deletion_is_completed_with_its_topic(
 ) -> None:
     """Every request comes to its end, at once or when a dead replica is back."""
     asked = {o.topic for o, _ in story if isinstance(o, did.DeleteTopic)}
-    done = [e for _, told in story for e in told if isinstance(e, TopicDeletionCompleted)]
+    done = [e for _, reported in story for e in reported if isinstance(e, TopicDeletionCompleted)]
     assert {event.topic for event in done} == asked
     assert all(event.deleted for event in done)
 
@@ -178,19 +178,19 @@ def test_a_slow_follower_is_dropped_by_its_leader(
     story: Story,
 ) -> None:
     """A stall takes the broker out of ISRs, and no controller did it."""
-    stalls = [(o, told) for o, told in story if isinstance(o, did.StallBroker)]
-    for operation, told in stalls:
-        shrunk = [event for event in told if isinstance(event, IsrShrunk)]
+    stalls = [(o, reported) for o, reported in story if isinstance(o, did.StallBroker)]
+    for operation, reported in stalls:
+        shrunk = [event for event in reported if isinstance(event, IsrShrunk)]
         assert shrunk, operation
         assert {(event.who, event.by_controller) for event in shrunk} == {
             ((operation.broker,), False)
         }
 
 
-def test_failed_log_directories_are_told(story: Story) -> None:
+def test_failed_log_directories_are_reported(story: Story) -> None:
     """By the broker that lost one, whenever it did."""
-    for operation, told in story:
-        failed = {event.broker for event in told if isinstance(event, LogDirFailed)}
+    for operation, reported in story:
+        failed = {event.broker for event in reported if isinstance(event, LogDirFailed)}
         expected = {operation.broker} if isinstance(operation, did.FailLogDir) else set()
         assert failed == expected, operation
 
@@ -215,12 +215,12 @@ def test_a_failed_log_directory_is_no_controlled_shutdown() -> None:
     fold.feed(log.follow(cluster.commits))
     before = len(cluster.commits)
     cluster.perform(did.FailLogDir(1, partitions))
-    told = fold.feed(log.follow(cluster.commits[before:]))
-    assert [event.broker for event in told if isinstance(event, LogDirFailed)] == [1]
-    assert [e.election for e in told if isinstance(e, LeadersElected)] == [Kind.OFFLINE]
-    assert {event.who for event in told if isinstance(event, IsrShrunk)} == {(1,)}
+    reported = fold.feed(log.follow(cluster.commits[before:]))
+    assert [event.broker for event in reported if isinstance(event, LogDirFailed)] == [1]
+    assert [e.election for e in reported if isinstance(e, LeadersElected)] == [Kind.OFFLINE]
+    assert {event.who for event in reported if isinstance(event, IsrShrunk)} == {(1,)}
     assert fold.broker_view(1).inferred_state == "RunningAsBroker"
     before = len(cluster.commits)
     cluster.perform(did.KillBroker(1))
-    told = fold.feed(log.follow(cluster.commits[before:]))
-    assert [e.end for e in told if isinstance(e, BrokerStopped)] == [BrokerEnd.UNKNOWN]
+    reported = fold.feed(log.follow(cluster.commits[before:]))
+    assert [e.end for e in reported if isinstance(e, BrokerStopped)] == [BrokerEnd.UNKNOWN]

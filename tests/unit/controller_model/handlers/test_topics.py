@@ -1,4 +1,4 @@
-"""Brokers, topics, partitions: what one change tells, by written-out histories."""
+"""Brokers, topics, partitions: what one change reports, by written-out histories."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_leader_elections_are_classified(
 
 
 def test_a_replica_that_rejoined_unseen_and_leads_is_not_unclean() -> None:
-    """The ISR grew in an update that was merged away: the version tells, not the leader epoch."""
+    """The ISR grew in an update that was merged away: the version reports, not the leader epoch."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
     fold.follow(history)
@@ -166,7 +166,7 @@ def test_isr_changes_tell_a_dead_follower_from_a_slow_one() -> None:
     assert (fold.state.control.isr_shrinks, fold.state.control.isr_expands) == (2, 1)
 
 
-def test_a_write_of_a_deposed_controller_is_told_but_not_a_leaders_isr_change() -> None:
+def test_a_write_of_a_deposed_controller_is_reported_but_not_a_leaders_isr_change() -> None:
     """Older controller epoch, newer than the epoch's own znode, and the leader moved."""
     history, fold = begun(t={0: (0, 1, 2)})
     history.delete("/controller")
@@ -178,7 +178,7 @@ def test_a_write_of_a_deposed_controller_is_told_but_not_a_leaders_isr_change() 
     assert fold.state.control.controller.stale_writes == 1
 
 
-def test_a_topics_life_is_told() -> None:
+def test_a_topics_life_is_reported() -> None:
     """Created, expanded, its deletion requested, deleted."""
     history, fold = begun()
     history.topic("new", {0: [0]})
@@ -198,7 +198,7 @@ def test_a_topics_life_is_told() -> None:
     assert list(fold.state.topics.names()) == ["t"]
 
 
-def test_a_deletion_that_nobody_asked_for_is_told_apart() -> None:
+def test_a_deletion_that_nobody_asked_for_is_reported_apart() -> None:
     """A topic's znode taken away by hand."""
     history, fold = begun()
     history.topic_gone("t")
@@ -221,14 +221,14 @@ def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
     history.topic_gone("t", seen=False)
     history.topic("t", {0: [2]})
     history.state("t", 0, leader=2, isr=[2])
-    told = fold.follow(history)
-    assert kinds(told) == ["TopicDeleted", "TopicCreated"]
+    reported = fold.follow(history)
+    assert kinds(reported) == ["TopicDeleted", "TopicCreated"]
     assert fold.state.control.leader_elections == {"initial": 1}
     assert fold.state.control.unclean_elections == 0
 
 
 def test_a_record_without_czxid_leaves_the_one_that_is_known() -> None:
-    """So a topic that is made anew after it is still told as another."""
+    """So a topic that is made anew after it is still reported as another."""
     history, fold = begun(t={0: (0, 1)})
     history.set("/brokers/topics/t", {"version": 3, "partitions": {"0": [1, 0]}})
     history.changes[-1] = replaced(history.changes[-1], czxid=None)
@@ -239,7 +239,7 @@ def test_a_record_without_czxid_leaves_the_one_that_is_known() -> None:
 
 @pytest.mark.parametrize("end_seen", [False, True])
 def test_a_topic_that_is_made_anew_inherits_no_leader(end_seen: bool) -> None:
-    """Its former states are gone with it, though their ends are told later; the digest holds them."""
+    """Its former states are gone with it, though their ends are reported later; the digest holds them."""
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     history.topic_gone("t", seen=False)
     if end_seen:
@@ -301,7 +301,7 @@ def test_a_topic_that_was_unreadable_at_first_is_created_when_it_is_read() -> No
 
 
 def test_an_unreadable_state_keeps_the_last_good_value() -> None:
-    """Damage is counted and told with its path; the leader stays what it was."""
+    """Damage is counted and reported with its path; the leader stays what it was."""
     history, fold = begun(t={0: (0, 1)})
     history.set(state_path("t", 0), '{"leader":"0"}')
     history.reconciled()
@@ -311,7 +311,7 @@ def test_an_unreadable_state_keeps_the_last_good_value() -> None:
     assert fold.state.control.log.divergent_since is None
 
 
-def test_offline_and_online_are_told() -> None:
+def test_offline_and_online_are_reported() -> None:
     """Leader -1 and back; the figure counts a dead leader too, before the controller wrote."""
     history, fold = begun(t={0: (2,)})
     history.broker_gone(2)
@@ -327,7 +327,7 @@ def test_offline_and_online_are_told() -> None:
 
 
 def test_a_partition_without_a_leader_goes_offline_once() -> None:
-    """From none (-1) to the leader of a deletion (-2) nothing is told: it was offline before."""
+    """From none (-1) to the leader of a deletion (-2) nothing is reported: it was offline before."""
     history, fold = begun(t={0: (2,)})
     history.state("t", 0, leader=-1, isr=[2], leader_epoch=1)
     assert kinds(fold.follow(history)) == ["PartitionsOffline"]

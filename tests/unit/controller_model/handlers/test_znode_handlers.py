@@ -60,8 +60,8 @@ def registered_at(history: History, broker: int, host: str | None, port: int = 9
     history.set(f"/brokers/ids/{broker}", encode_broker(ends, timestamp=17), ephemeral_owner=1)
 
 
-def is_told(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
-    """Tell whether any event of these kinds was told."""
+def is_reported(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
+    """Tell whether any event of these kinds was reported."""
     return any(isinstance(event, kinds_of) for event in events)
 
 
@@ -89,14 +89,14 @@ def test_every_published_kind_has_a_handler() -> None:
         "/migration",
     ],
 )  # fmt: skip
-def test_a_damaged_payload_of_any_kind_is_told_with_path_and_reason(path: str) -> None:
+def test_a_damaged_payload_of_any_kind_is_reported_with_path_and_reason(path: str) -> None:
     """The last good value is kept; an Anomaly names the znode."""
     history, fold = begun()
     before = fold.facts()
     history.set(path, b"\xff{")
-    told = only(fold.follow(history), Anomaly)
-    assert told.path == path
-    assert told.reason.startswith("unreadable, the last good value stays: ")
+    reported = only(fold.follow(history), Anomaly)
+    assert reported.path == path
+    assert reported.reason.startswith("unreadable, the last good value stays: ")
     after = fold.facts()
     assert {**before, "held": None} == {**after, "held": None}
     assert fold.state.control.log.unreadable == 1
@@ -125,7 +125,7 @@ def test_a_reassignment_is_asked_for_once() -> None:
     assert asked.partitions == (TopicPartition("t", 0), TopicPartition("t", 1))
     assert fold.cluster_view().pending.reassign_partitions
     history.set(REASSIGN, encode_reassign_partitions({TopicPartition("t", 1): (0, 1)}))
-    assert not is_told(fold.follow(history), ReassignmentRequested)
+    assert not is_reported(fold.follow(history), ReassignmentRequested)
     history.delete(REASSIGN, seen=False)
     history.set(REASSIGN, encode_reassign_partitions({TopicPartition("t", 1): (2, 1)}))
     asked = only(fold.follow(history), ReassignmentRequested)
@@ -136,15 +136,15 @@ def test_a_reassignment_is_asked_for_once() -> None:
 
 
 def test_requests_that_the_baseline_finds_are_pending_and_no_news() -> None:
-    """What was asked for before anybody looked is not told as asked for now."""
+    """What was asked for before anybody looked is not reported as asked for now."""
     history = small_cluster()
     history.set(REASSIGN, encode_reassign_partitions({}), seen=False)
     history.set("/admin/preferred_replica_election", encode_partitions([]), seen=False)
     history.resync()
     history.changes = history.changes[-len(history.znodes) - 2 :]
     fold = Fold()
-    told = fold.follow(history)
-    assert not is_told(told, ReassignmentRequested, PreferredElectionRequested)
+    reported = fold.follow(history)
+    assert not is_reported(reported, ReassignmentRequested, PreferredElectionRequested)
     pending = fold.cluster_view().pending
     assert (pending.reassign_partitions, pending.preferred_election) == (True, True)
 
@@ -164,8 +164,8 @@ def test_coordinators_move_with_the_leaders_of_their_topic() -> None:
     )
     for topic, partition in ((OFFSETS, 0), (OFFSETS, 1), ("__transaction_state", 0), ("t", 0)):
         history.state(topic, partition, leader=1, isr=[1], leader_epoch=1)
-    told = [e for e in coalesce(fold.follow(history)) if isinstance(e, CoordinatorsMoved)]
-    assert [(e.coordinator, e.from_broker, e.to_broker, e.partitions) for e in told] == [
+    reported = [e for e in coalesce(fold.follow(history)) if isinstance(e, CoordinatorsMoved)]
+    assert [(e.coordinator, e.from_broker, e.to_broker, e.partitions) for e in reported] == [
         (Coordinator.GROUP, 0, 1, (TopicPartition(OFFSETS, 0), TopicPartition(OFFSETS, 1))),
         (Coordinator.TRANSACTION, 0, 1, (TopicPartition("__transaction_state", 0),)),
     ]
@@ -175,15 +175,15 @@ def test_coordinators_stop_with_their_partition_and_begin_with_it() -> None:
     """No leader: to -1, and from -1 when there is one again."""
     history, fold = begun(**{OFFSETS: {0: (0, 1)}})
     history.state(OFFSETS, 0, leader=-1, isr=[0], leader_epoch=1)
-    told = fold.follow(history)
-    moved = only(told, CoordinatorsMoved)
+    reported = fold.follow(history)
+    moved = only(reported, CoordinatorsMoved)
     assert (moved.from_broker, moved.to_broker) == (0, -1)
-    assert is_told(told, PartitionsOffline)
+    assert is_reported(reported, PartitionsOffline)
     history.state(OFFSETS, 0, leader=0, isr=[0], leader_epoch=2)
-    told = fold.follow(history)
-    moved = only(told, CoordinatorsMoved)
+    reported = fold.follow(history)
+    moved = only(reported, CoordinatorsMoved)
     assert (moved.from_broker, moved.to_broker) == (-1, 0)
-    assert is_told(told, LeadersElected)
+    assert is_reported(reported, LeadersElected)
 
 
 def test_an_isr_change_moves_no_coordinator() -> None:
@@ -192,7 +192,7 @@ def test_an_isr_change_moves_no_coordinator() -> None:
     history.state(OFFSETS, 0, leader=0, isr=[0])
     history.topic(OFFSETS, {0: (0, 1), 1: (1, 0)})
     history.state(OFFSETS, 1, leader=1, isr=[1, 0])
-    assert not is_told(fold.follow(history), CoordinatorsMoved)
+    assert not is_reported(fold.follow(history), CoordinatorsMoved)
     assert fold.broker_view(1).coordinated == {"group": 1}
 
 
@@ -226,7 +226,7 @@ def test_the_kraft_controller_of_a_migration_is_shown() -> None:
     assert fold.cluster_view().kraft_controller is None
 
 
-def test_another_cluster_id_is_told_and_the_same_one_is_not() -> None:
+def test_another_cluster_id_is_reported_and_the_same_one_is_not() -> None:
     """Two clusters under one name: the id is the new one's from then on."""
     history, fold = begun()
     for cluster_id in ("a", "a", "b"):
@@ -273,7 +273,7 @@ def test_a_resync_sweeps_whatever_is_left_of_a_topic() -> None:
 
 
 def test_a_broker_that_goes_before_the_baseline_ended_before_counting_began() -> None:
-    """It is known and gone, and no end is told."""
+    """It is known and gone, and no end is reported."""
     history = small_cluster()
     history.changes.clear()
     history.seq = 0
@@ -303,8 +303,8 @@ def test_a_deletion_is_completed_when_its_request_goes_after_the_topic() -> None
     requested_at = history.now
     history.topic_gone("t")
     history.delete("/admin/delete_topics/t")
-    told = only(fold.follow(history), TopicDeletionCompleted)
-    assert (told.topic, told.deleted, told.requested_at) == ("t", True, requested_at)
+    reported = only(fold.follow(history), TopicDeletionCompleted)
+    assert (reported.topic, reported.deleted, reported.requested_at) == ("t", True, requested_at)
 
 
 @pytest.mark.parametrize("topic", ["t", "configured"])
@@ -314,8 +314,8 @@ def test_a_request_that_goes_alone_was_turned_down(topic: str) -> None:
     history.set("/config/topics/configured", encode_config({}))
     history.set(f"/admin/delete_topics/{topic}", b"")
     history.delete(f"/admin/delete_topics/{topic}")
-    told = only(fold.follow(history), TopicDeletionCompleted)
-    assert told.deleted is (topic == "configured")  # a configuration alone is no topic
+    reported = only(fold.follow(history), TopicDeletionCompleted)
+    assert reported.deleted is (topic == "configured")  # a configuration alone is no topic
 
 
 def test_a_request_from_before_the_baseline_is_no_news() -> None:
@@ -331,7 +331,7 @@ def test_a_request_from_before_the_baseline_is_no_news() -> None:
     history.delete("/admin/delete_topics/u")
     history.finish_resync()
     fold = Fold()
-    assert not is_told(fold.follow(history), TopicDeletionRequested, TopicDeletionCompleted)
+    assert not is_reported(fold.follow(history), TopicDeletionRequested, TopicDeletionCompleted)
     assert list(fold.state.control.deleting) == ["t"]
 
 

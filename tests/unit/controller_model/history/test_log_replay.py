@@ -55,9 +55,9 @@ def at_end(changes: Iterable[LooseChange], **options: Any) -> tuple[Snapshot, li
     recording = LogReplay(**options)
     events = [event for change in changes for event in recording.take((change,))]
     events += recording.finish()
-    told = recording.snapshots[END]
-    assert told is not None
-    return told, [event for event in events if not isinstance(event, OF_ACCOUNTS)]
+    reported = recording.snapshots[END]
+    assert reported is not None
+    return reported, [event for event in events if not isinstance(event, OF_ACCOUNTS)]
 
 
 def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
@@ -68,21 +68,21 @@ def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
     history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
     fold = Fold()
     folded = fold.follow(history)
-    told, events = at_end(loose(history.changes))
-    assert encode_snapshot(told) == encode_snapshot(snapshot(fold.state))
+    reported, events = at_end(loose(history.changes))
+    assert encode_snapshot(reported) == encode_snapshot(snapshot(fold.state))
     assert kinds(events) == kinds(folded)
 
 
 def test_a_log_that_begins_with_a_later_resync_misses_nothing() -> None:
-    """A generation's first resync need not be there: any resync begins a log, and no hole is told."""
+    """A generation's first resync need not be there: any resync begins a log, and no hole is reported."""
     history = small_cluster()
     history.heartbeat()
     start = len(history.changes)
     history.resync()
-    told, events = at_end(loose(history.changes[start:]))
-    assert told.complete
+    reported, events = at_end(loose(history.changes[start:]))
+    assert reported.complete
     assert kinds(events) == ["Baseline", "Verified"]
-    assert told.controller.elections == 1
+    assert reported.controller.elections == 1
 
 
 def test_a_bare_log_of_paths_and_data_is_replayed() -> None:
@@ -99,19 +99,25 @@ def test_a_bare_log_of_paths_and_data_is_replayed() -> None:
         {"path": "/controller", "data": election},
         {"path": "/controller_epoch", "data": "2"},
     ]
-    told, _ = at_end(of(*bare, *more))
-    assert (told.cluster, told.at) == (None, 0)
-    assert told.as_of == msgspec.structs.replace(told.as_of, generation=1, seq=len(bare) + 3)
-    assert (told.controller.id, told.controller.epoch) == (2, 2)
-    assert (told.controller.elections, told.controller.id_changes) == (2, 1)
-    assert told.topics["t"].partitions[0].isr == (0, 1, 2)
-    assert told.topics["t"].partitions[0].partition_epoch is None
-    assert (told.brokers[1].live, told.brokers[1].epoch) == (True, None)
-    assert (told.counts.stale, told.counts.missed_updates, told.counts.unreadable) == (0, 0, 0)
-    assert (told.complete, told.incomplete_reason) == (False, CUT)
+    reported, _ = at_end(of(*bare, *more))
+    assert (reported.cluster, reported.at) == (None, 0)
+    assert reported.as_of == msgspec.structs.replace(
+        reported.as_of, generation=1, seq=len(bare) + 3
+    )
+    assert (reported.controller.id, reported.controller.epoch) == (2, 2)
+    assert (reported.controller.elections, reported.controller.id_changes) == (2, 1)
+    assert reported.topics["t"].partitions[0].isr == (0, 1, 2)
+    assert reported.topics["t"].partitions[0].partition_epoch is None
+    assert (reported.brokers[1].live, reported.brokers[1].epoch) == (True, None)
+    assert (reported.counts.stale, reported.counts.missed_updates, reported.counts.unreadable) == (
+        0,
+        0,
+        0,
+    )
+    assert (reported.complete, reported.incomplete_reason) == (False, CUT)
 
 
-def test_a_bare_controller_that_is_told_again_is_no_election() -> None:
+def test_a_bare_controller_that_is_reported_again_is_no_election() -> None:
     """Without a czxid, the same holder without a deletion between is the same election."""
     record = {"path": "/controller", "data": json.dumps(controller_payload(0))}
     assert at_end(of(record, record))[0].controller.elections == 1
@@ -120,33 +126,33 @@ def test_a_bare_controller_that_is_told_again_is_no_election() -> None:
 
 
 def test_a_cut_log_counts_from_its_first_change_and_says_so() -> None:
-    """What changes is news from the first change on; the first thing told is that it is incomplete."""
+    """What changes is news from the first change on; the first thing reported is that it is incomplete."""
     history = small_cluster()
     start = len(history.changes)
     history.broker_gone(0)
     history.elect(1)
-    told, events = at_end(loose(history.changes[start:]))
+    reported, events = at_end(loose(history.changes[start:]))
     assert kinds(events)[0] == "Incomplete"
     assert only(events, ControllerElected).to_broker == 1
-    assert (told.controller.elections, told.incomplete_reason) == (1, CUT)
-    assert told.as_of.seq == history.seq
+    assert (reported.controller.elections, reported.incomplete_reason) == (1, CUT)
+    assert reported.as_of.seq == history.seq
 
 
 def test_the_first_resync_of_a_cut_log_makes_it_complete_and_tells_no_beginnings() -> None:
-    """Brokers, topics and a controller that it only finds did not start: a baseline is told."""
+    """Brokers, topics and a controller that it only finds did not start: a baseline is reported."""
     history = small_cluster()
     start = len(history.changes)
     history.heartbeat()
     history.resync()
     history.broker_gone(2)
     history.broker(2)
-    told, events = at_end(loose(history.changes[start:]))
+    reported, events = at_end(loose(history.changes[start:]))
     assert kinds(events) == ["Incomplete", "Verified", "Baseline", "BrokerStopped", "BrokerStarted"]
     baseline = only(events, Baseline)
     assert (baseline.znodes, baseline.controller, baseline.epoch) == (8, 0, 1)
     assert baseline.position == Position(1, history.seq - 2)
-    assert told.complete
-    assert told.controller.elections == 1
+    assert reported.complete
+    assert reported.controller.elections == 1
 
 
 def test_a_later_resync_of_a_cut_log_tells_what_went_unseen() -> None:
@@ -162,7 +168,7 @@ def test_a_later_resync_of_a_cut_log_tells_what_went_unseen() -> None:
     assert kinds(events).count("Baseline") == 1
 
 
-def test_a_change_that_a_cut_log_knew_of_is_told_by_its_resync() -> None:
+def test_a_change_that_a_cut_log_knew_of_is_reported_by_its_resync() -> None:
     """An election between what was read and what the resync finds did happen."""
     history = small_cluster()
     start = len(history.changes)
@@ -170,10 +176,10 @@ def test_a_change_that_a_cut_log_knew_of_is_told_by_its_resync() -> None:
     history.delete("/controller", seen=False)
     history.elect(2, seen=False)
     history.resync()
-    told, events = at_end(loose(history.changes[start:]))
+    reported, events = at_end(loose(history.changes[start:]))
     elected = [event for event in events if isinstance(event, ControllerElected)]
     assert [(event.from_broker, event.to_broker) for event in elected] == [(0, 2)]
-    assert told.controller.elections == 2
+    assert reported.controller.elections == 2
 
 
 def test_a_cut_log_stays_cut_until_a_resync_is_proved() -> None:
@@ -184,9 +190,9 @@ def test_a_cut_log_stays_cut_until_a_resync_is_proved() -> None:
     history.start_resync()
     history.tell("/controller")
     history.finish_resync(znodes=9)
-    told, events = at_end(loose(history.changes[start:]))
+    reported, events = at_end(loose(history.changes[start:]))
     assert "Baseline" not in kinds(events)
-    assert told.complete is False
+    assert reported.complete is False
 
 
 def test_counting_starts_at_a_first_resync_without_proof() -> None:
@@ -196,9 +202,9 @@ def test_counting_starts_at_a_first_resync_without_proof() -> None:
     history.changes[-1] = msgspec.structs.replace(end, znodes=None, digest=None)
     history.delete("/controller")
     history.elect(1)
-    told, events = at_end(loose(history.changes))
-    assert (told.controller.elections, told.controller.id_changes) == (2, 1)
-    assert (told.complete, told.incomplete_reason) == (False, UNPROVED)
+    reported, events = at_end(loose(history.changes))
+    assert (reported.controller.elections, reported.controller.id_changes) == (2, 1)
+    assert (reported.complete, reported.incomplete_reason) == (False, UNPROVED)
     assert only(events, ControllerElected).to_broker == 1
 
 
@@ -216,9 +222,9 @@ def test_the_first_cluster_is_taken_and_the_others_are_named() -> None:
     recording = LogReplay()
     recording.take(loose([*prod.changes, *test.changes]))
     recording.finish()
-    told = recording.snapshots[END]
-    assert told is not None
-    assert (told.cluster, told.as_of.seq, recording.applied) == ("prod", prod.seq, prod.seq)
+    reported = recording.snapshots[END]
+    assert reported is not None
+    assert (reported.cluster, reported.as_of.seq, recording.applied) == ("prod", prod.seq, prod.seq)
     assert recording.clusters == {"prod", "test"}
     assert recording.cluster == "prod"
 
@@ -255,7 +261,7 @@ def test_nothing_of_the_cluster_is_no_snapshot() -> None:
 
 
 def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
-    """Nothing after it is applied, counted or told."""
+    """Nothing after it is applied, counted or reported."""
     history = small_cluster()
     recording = LogReplay(points=(Point(until=Position(1, 3)),))
     changes = loose(history.changes)
@@ -270,16 +276,16 @@ def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
 
 
 def test_what_cannot_be_read_is_counted_wherever_it_stands() -> None:
-    """Before the first change as well; each time it is told with its reason, and the end is open."""
+    """Before the first change as well; each time it is reported with its reason, and the end is open."""
     history = small_cluster()
     recording = LogReplay()
     assert recording.count_unreadable(2, "line 1") == []
-    told = recording.take(loose(history.changes))
+    reported = recording.take(loose(history.changes))
     more = recording.count_unreadable(1, "line 9")
     assert kinds(recording.finish())[-1] == "Incomplete"
-    reasons = [getattr(event, "reason", "") for event in (*told, *more)]
+    reasons = [getattr(event, "reason", "") for event in (*reported, *more)]
     assert (reasons[0], reasons[-1]) == ("line 1", "line 9")
-    assert told[0].at == history.changes[0].observed_at
+    assert reported[0].at == history.changes[0].observed_at
     taken = recording.snapshots[END]
     assert taken is not None
     assert (taken.counts.unreadable, taken.incomplete_reason) == (3, UNREADABLE)
@@ -301,15 +307,15 @@ def test_what_could_not_be_read_is_in_doubt_until_the_next_change() -> None:
     history = small_cluster()
     changes = loose(history.changes)
     for after in range(1, history.seq):
-        told = doubted(changes, after).snapshots[END]
-        assert told is not None
-        assert (told.complete, told.counts.unreadable) == (True, 1)
-    told = doubted(changes, history.seq).snapshots[END]
-    assert told is not None
-    assert (told.complete, told.incomplete_reason) == (False, UNREADABLE)
+        reported = doubted(changes, after).snapshots[END]
+        assert reported is not None
+        assert (reported.complete, reported.counts.unreadable) == (True, 1)
+    reported = doubted(changes, history.seq).snapshots[END]
+    assert reported is not None
+    assert (reported.complete, reported.incomplete_reason) == (False, UNREADABLE)
 
 
-def test_a_hole_that_follows_what_could_not_be_read_is_told_once() -> None:
+def test_a_hole_that_follows_what_could_not_be_read_is_reported_once() -> None:
     """The log is incomplete from the damage on, and says what is missing."""
     history = small_cluster()
     history.heartbeat()
@@ -318,9 +324,9 @@ def test_a_hole_that_follows_what_could_not_be_read_is_told_once() -> None:
     recording = LogReplay()
     recording.take(changes[:-2])
     recording.count_unreadable(1, "damaged")
-    told = recording.take(changes[-1:])
-    assert kinds(told) == ["Incomplete"]
-    assert (told[0].at, told[0].position.seq) == (changes[-3].observed_at, history.seq - 2)
+    reported = recording.take(changes[-1:])
+    assert kinds(reported) == ["Incomplete"]
+    assert (reported[0].at, reported[0].position.seq) == (changes[-3].observed_at, history.seq - 2)
     recording.finish()
     taken = recording.snapshots[END]
     assert taken is not None
@@ -339,9 +345,9 @@ def test_a_change_without_a_place_of_its_own_shows_nothing(lacking: tuple[str, .
     bare = of({name: value for name, value in record.items() if name not in lacking})
     for change, complete in ((last, True), *((each, False) for each in bare)):
         recording = doubted((*loose(history.changes[:-1]), change), history.seq - 1)
-        told = recording.snapshots[END]
-        assert told is not None
-        assert (told.as_of.seq, told.complete) == (history.seq, complete)
+        reported = recording.snapshots[END]
+        assert reported is not None
+        assert (reported.as_of.seq, reported.complete) == (history.seq, complete)
 
 
 def test_a_new_generation_does_not_show_that_the_old_one_was_whole() -> None:
@@ -359,24 +365,24 @@ def test_a_new_generation_does_not_show_that_the_old_one_was_whole() -> None:
 
 
 def test_what_is_dropped_resolves_no_doubt() -> None:
-    """A duplicate or another watcher's change tells nothing of what could not be read."""
+    """A duplicate or another watcher's change reports nothing of what could not be read."""
     history = small_cluster()
     changes = loose(history.changes)
     foreign = msgspec.structs.replace(changes[-1], watcher="w9", seq=history.seq + 1)
     for late in (changes[-1], changes[2], foreign):
-        told = doubted((*changes, late), history.seq).snapshots[END]
-        assert told is not None
-        assert told.complete is False
+        reported = doubted((*changes, late), history.seq).snapshots[END]
+        assert reported is not None
+        assert reported.complete is False
 
 
 def test_a_log_that_is_incomplete_already_keeps_its_reason() -> None:
-    """A cut log stays cut: the first thing that is missing is told."""
+    """A cut log stays cut: the first thing that is missing is reported."""
     history = small_cluster()
     start = len(history.changes)
     history.heartbeat()
-    told = doubted(loose(history.changes[start:]), 1).snapshots[END]
-    assert told is not None
-    assert told.incomplete_reason == CUT
+    reported = doubted(loose(history.changes[start:]), 1).snapshots[END]
+    assert reported is not None
+    assert reported.incomplete_reason == CUT
 
 
 def test_what_a_replay_drops_changes_nothing_but_its_count() -> None:
@@ -402,7 +408,7 @@ def test_what_a_replay_drops_changes_nothing_but_its_count() -> None:
 
 
 def test_events_of_one_line_and_one_cause_are_one() -> None:
-    """A line is a message: partitions that one cause moved are told together."""
+    """A line is a message: partitions that one cause moved are reported together."""
     history = small_cluster(t={0: (0, 1), 1: (0, 1)})
     start = len(history.changes)
     history.broker_gone(0)
@@ -410,8 +416,8 @@ def test_events_of_one_line_and_one_cause_are_one() -> None:
         history.state("t", partition, leader=1, isr=[1], leader_epoch=1)
     recording = LogReplay()
     recording.take(loose(history.changes[:start]))
-    told = only(recording.take(loose(history.changes[start:])), LeadersElected)
-    assert [each.partition for each in told.partitions] == [0, 1]
+    reported = only(recording.take(loose(history.changes[start:])), LeadersElected)
+    assert [each.partition for each in reported.partitions] == [0, 1]
 
 
 def test_the_assumed_options_are_used() -> None:
@@ -436,7 +442,7 @@ def test_what_a_projection_would_need_is_let_go() -> None:
     assert (recording.state.changed, recording.state.removed) == (set(), {})
 
 
-def test_an_error_of_ours_costs_one_change_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_ours_costs_one_change_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay that raises does not end the recording's."""
 
     def failing(state: Any, change: ZnodeChange) -> Any:
@@ -446,12 +452,12 @@ def test_an_error_of_ours_costs_one_change_and_is_told(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(event_batch, "replay", failing)
     history = small_cluster()
-    told, events = at_end(loose(history.changes))
+    reported, events = at_end(loose(history.changes))
     reasons = [getattr(event, "reason", "") for event in events]
     assert any("ZeroDivisionError: a bug" in reason for reason in reasons)
-    assert told.controller.id is None
-    assert told.controller.epoch == 1
-    assert told.complete is False
+    assert reported.controller.id is None
+    assert reported.controller.epoch == 1
+    assert reported.complete is False
 
 
 def test_a_failover_ends_by_itself_after_so_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:

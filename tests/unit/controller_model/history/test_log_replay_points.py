@@ -37,7 +37,7 @@ def points_of(history: History, *points: Point) -> list[Snapshot | None]:
 
 def seqs(snapshots: Iterable[Snapshot | None]) -> list[int | None]:
     """Return where snapshots were taken."""
-    return [None if told is None else told.as_of.seq for told in snapshots]
+    return [None if reported is None else reported.as_of.seq for reported in snapshots]
 
 
 def test_a_position_is_inclusive() -> None:
@@ -93,9 +93,9 @@ def test_what_is_dropped_moves_no_place() -> None:
     recording.take(changes)
     recording.finish()
     assert seqs(recording.snapshots[point] for point in wanted) == [history.seq] * 3
-    told = recording.snapshots[wanted[0]]
-    assert told is not None
-    assert (told.at, told.complete) == (last.observed_at, True)
+    reported = recording.snapshots[wanted[0]]
+    assert reported is not None
+    assert (reported.at, reported.complete) == (last.observed_at, True)
     assert recording.state is not None
     assert recording.state.control.log.not_newer == 3
 
@@ -118,7 +118,7 @@ def test_a_place_in_what_could_not_be_read_is_incomplete() -> None:
     recording.finish()
     taken = [recording.snapshots[point] for point in (*early, *wanted)]
     assert seqs(taken) == [damaged - 2, *[damaged - 1] * 3, history.seq]
-    facts = [told and (told.complete, told.counts.unreadable) for told in taken]
+    facts = [reported and (reported.complete, reported.counts.unreadable) for reported in taken]
     assert facts == [*[(True, 0)] * 2, *[(False, 1)] * 3]
 
 

@@ -15,7 +15,7 @@ from tests.support.histories import Fold, History, small_cluster, state_path
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def told(history: History, *, min_isr: int = 1) -> dict[str, Any]:
+def reported(history: History, *, min_isr: int = 1) -> dict[str, Any]:
     """Return the snapshot at the end of a history, as its readers see it."""
     fold = Fold(min_isr=min_isr)
     fold.follow(history)
@@ -25,14 +25,14 @@ def told(history: History, *, min_isr: int = 1) -> dict[str, Any]:
 
 def partition(history: History, topic: str = "t", number: int = 0) -> dict[str, Any]:
     """Return one partition at the end of a history."""
-    facts: dict[str, Any] = told(history)["topics"][topic]["partitions"][str(number)]
+    facts: dict[str, Any] = reported(history)["topics"][topic]["partitions"][str(number)]
     return facts
 
 
 def test_a_healthy_cluster_in_full() -> None:
     """Every field, with its name and its value."""
     history = small_cluster(t={0: (0, 1, 2)})
-    assert told(history) == {
+    assert reported(history) == {
         "cluster": "prod",
         "as_of": {"generation": 1, "seq": 9},
         "at": history.now + 1,
@@ -122,7 +122,7 @@ def test_nothing_is_null_and_not_zero() -> None:
     """An empty cluster has no controller, no epoch, and no election."""
     history = History()
     history.resync()
-    facts = told(history)
+    facts = reported(history)
     assert facts["controller"] == {
         "id": None,
         "epoch": None,
@@ -138,7 +138,7 @@ def test_a_vacancy_has_no_id_and_keeps_the_epoch() -> None:
     """Nobody holds /controller: the id is null, the account stands."""
     history = small_cluster()
     history.delete("/controller")
-    controller = told(history)["controller"]
+    controller = reported(history)["controller"]
     assert (controller["id"], controller["epoch"], controller["elections"]) == (None, 1, 1)
 
 
@@ -148,7 +148,7 @@ def test_elections_changes_and_changes_of_the_id() -> None:
     for winner in (0, 1, 2):
         history.delete("/controller")
         history.elect(winner)
-    controller = told(history)["controller"]
+    controller = reported(history)["controller"]
     assert (controller["elections"], controller["changes"]) == (4, 3)
     assert (controller["id_changes"], controller["missed_elections"]) == (2, 0)
 
@@ -161,15 +161,15 @@ def test_elections_that_only_the_epoch_tells_of() -> None:
         history.elect(winner, seen=False)
     history.delete("/controller", seen=False)
     history.elect(0)
-    controller = told(history)["controller"]
+    controller = reported(history)["controller"]
     assert (controller["elections"], controller["missed_elections"]) == (4, 2)
 
 
 def test_an_epoch_that_jumps_at_the_end_of_a_log_is_counted() -> None:
-    """Before 2.1 the epoch is written by itself: without another change it tells all there is."""
+    """Before 2.1 the epoch is written by itself: without another change it reports all there is."""
     history = small_cluster()
     history.set("/controller_epoch", "4")
-    controller = told(history)["controller"]
+    controller = reported(history)["controller"]
     assert (controller["epoch"], controller["elections"]) == (4, 4)
     assert controller["missed_elections"] == 3
 
@@ -178,7 +178,7 @@ def test_before_the_baseline_a_controller_stands_for_one_election() -> None:
     """In the first resync nothing is counted yet, and the snapshot is not complete."""
     history = small_cluster()
     del history.changes[-1]
-    facts = told(history)
+    facts = reported(history)
     assert facts["controller"]["elections"] == 1
     assert (facts["complete"], facts["incomplete_reason"]) == (
         False,
@@ -186,14 +186,14 @@ def test_before_the_baseline_a_controller_stands_for_one_election() -> None:
     )
     empty = History()
     empty.start_resync()
-    assert told(empty)["controller"]["elections"] == 0
+    assert reported(empty)["controller"]["elections"] == 0
 
 
 def test_a_dead_broker_keeps_its_epoch() -> None:
     """Its czxid stays, what it led stays its own, and its ratio counts what it does not lead."""
     history = small_cluster()
     history.broker_gone(1)
-    broker = told(history)["brokers"]["1"]
+    broker = reported(history)["brokers"]["1"]
     assert broker == {
         "live": False,
         "epoch": 102,
@@ -206,12 +206,12 @@ def test_a_dead_broker_keeps_its_epoch() -> None:
 
 
 def test_registrations_are_distinct_czxids() -> None:
-    """A broker that came back counts twice; one that was told again does not."""
+    """A broker that came back counts twice; one that was reported again does not."""
     history = small_cluster()
     history.tell("/brokers/ids/1")
     history.broker_gone(2)
     history.broker(2)
-    brokers = told(history)["brokers"]
+    brokers = reported(history)["brokers"]
     assert (brokers["1"]["registrations"], brokers["2"]["registrations"]) == (1, 2)
     assert brokers["2"]["epoch"] == history.znodes["/brokers/ids/2"].czxid
 
@@ -219,7 +219,7 @@ def test_registrations_are_distinct_czxids() -> None:
 def test_an_assigned_id_that_was_never_registered_is_a_broker() -> None:
     """It is known by the assignment alone: not live, without an epoch."""
     history = small_cluster(t={0: (9, 0)})
-    broker = told(history)["brokers"]["9"]
+    broker = reported(history)["brokers"]["9"]
     assert (broker["live"], broker["epoch"], broker["registrations"]) == (False, None, 0)
     assert (broker["replicas"], broker["preferred"]) == (1, 1)
 
@@ -228,7 +228,7 @@ def test_the_imbalance_ratio_is_a_part_of_the_preferred() -> None:
     """One of two partitions that it should lead is led by another: a half."""
     history = small_cluster(t={0: (0, 1), 1: (0, 1)})
     history.state("t", 1, leader=1, isr=[0, 1], leader_epoch=1)
-    brokers = told(history)["brokers"]
+    brokers = reported(history)["brokers"]
     assert brokers["0"]["imbalance_ratio"] == 0.5
     assert (brokers["0"]["preferred"], brokers["1"]["imbalance_ratio"]) == (2, 0.0)
 
@@ -269,7 +269,7 @@ def test_a_leader_that_is_gone_makes_a_partition_offline() -> None:
     assert (facts["leader"], facts["state"]) == (0, "OfflinePartition")
 
 
-def test_the_isr_keeps_its_order_and_the_recovery_state_is_told() -> None:
+def test_the_isr_keeps_its_order_and_the_recovery_state_is_reported() -> None:
     """A replica that came back is appended; an unclean leader is recovering."""
     history = small_cluster()
     history.state("t", 0, leader=2, isr=[2, 0], leader_epoch=1, recovery=1)
@@ -294,7 +294,7 @@ def test_a_reassignment_shows_what_comes_and_what_goes() -> None:
     """Adding and removing replicas are those of the partition, and it is counted once."""
     history = small_cluster(t={0: (0, 1), 1: (1, 2)})
     history.topic("t", {0: (2, 0, 1), 1: (1, 2)}, adding={0: (2,)}, removing={0: (1,)})
-    facts = told(history)
+    facts = reported(history)
     first, second = (facts["topics"]["t"]["partitions"][number] for number in "01")
     assert (first["adding"], first["removing"], first["replicas"]) == ([2], [1], [2, 0, 1])
     assert (second["adding"], second["removing"]) == ([], [])
@@ -306,7 +306,7 @@ def test_a_topic_that_is_being_deleted_is_marked() -> None:
     history = small_cluster()
     history.set("/admin/delete_topics/t", b"")
     history.broker_gone(0)
-    facts = told(history)
+    facts = reported(history)
     assert facts["topics"]["t"]["deleting"] is True
     assert (facts["counts"]["deleting_topics"], facts["counts"]["offline"]) == (1, 0)
 
@@ -316,7 +316,7 @@ def test_a_topic_without_its_znode_is_none() -> None:
     history = small_cluster()
     history.delete("/brokers/topics/t")
     history.set("/config/topics/u", {"version": 1, "config": {}})
-    facts = told(history)
+    facts = reported(history)
     assert (facts["topics"], facts["counts"]["topics"]) == ({}, 0)
 
 
@@ -324,13 +324,13 @@ def test_a_state_without_an_assignment_is_no_partition() -> None:
     """A partition is there when the topic's znode names it."""
     history = small_cluster(t={0: (0, 1)})
     history.state("t", 5, leader=0, isr=[0])
-    assert list(told(history)["topics"]["t"]["partitions"]) == ["0"]
+    assert list(reported(history)["topics"]["t"]["partitions"]) == ["0"]
 
 
 def test_partitions_and_brokers_are_in_order_of_their_numbers() -> None:
     """Readers see 2 before 10."""
     history = small_cluster(t={10: (10, 0), 2: (0, 10)})
-    facts = told(history)
+    facts = reported(history)
     assert list(facts["topics"]["t"]["partitions"]) == ["2", "10"]
     assert list(facts["brokers"]) == ["0", "1", "2", "10"]
 

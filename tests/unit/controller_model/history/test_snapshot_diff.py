@@ -13,7 +13,7 @@ from controller_model.records.loose_log import decode_line
 from tests.support.histories import History, small_cluster
 
 
-def told(history: History, seq: int) -> dict[str, Any]:
+def reported(history: History, seq: int) -> dict[str, Any]:
     """Return what changed from a seq of generation 1 to the end, as its readers see it."""
     point = Point(until=Position(1, seq))
     replay = LogReplay(points=(point, END))
@@ -30,7 +30,7 @@ def changed(history: History, seq: int) -> dict[str, tuple[Any, Any]]:
     """Return the differences by their paths."""
     return {
         "/".join(entry["path"]): (entry["before"], entry["after"])
-        for entry in told(history, seq)["differences"]
+        for entry in reported(history, seq)["differences"]
     }
 
 
@@ -39,7 +39,7 @@ def test_nothing_differs_where_nothing_changed() -> None:
     history = small_cluster()
     seq = history.seq
     history.heartbeat()
-    assert told(history, seq) == {
+    assert reported(history, seq) == {
         "cluster": "prod",
         "before": {"as_of": {"generation": 1, "seq": seq}, "at": history.changes[-2].observed_at},
         "after": {"as_of": {"generation": 1, "seq": seq + 1}, "at": history.now + 1},
@@ -100,5 +100,5 @@ def test_differences_come_in_the_order_of_the_snapshot() -> None:
     seq = history.seq
     history.broker_gone(0)
     history.set("/admin/reassign_partitions", {"version": 1, "partitions": []})
-    first = [entry["path"][0] for entry in told(history, seq)["differences"]]
+    first = [entry["path"][0] for entry in reported(history, seq)["differences"]]
     assert list(dict.fromkeys(first)) == ["controller", "brokers", "topics", "counts", "pending"]

@@ -14,7 +14,7 @@ from tests.support.histories import Fold, History, small_cluster, state_path
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def told(history: History, *, min_isr: int = 1) -> dict[str, Any]:
+def reported(history: History, *, min_isr: int = 1) -> dict[str, Any]:
     """Return the snapshot at the end of a history, as its readers see it."""
     fold = Fold(min_isr=min_isr)
     fold.follow(history)
@@ -24,7 +24,7 @@ def told(history: History, *, min_isr: int = 1) -> dict[str, Any]:
 
 def partition(history: History, topic: str = "t", number: int = 0) -> dict[str, Any]:
     """Return one partition at the end of a history."""
-    facts: dict[str, Any] = told(history)["topics"][topic]["partitions"][str(number)]
+    facts: dict[str, Any] = reported(history)["topics"][topic]["partitions"][str(number)]
     return facts
 
 
@@ -36,7 +36,7 @@ def test_the_counts_are_the_clusters_figures() -> None:
     history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)
     history.state("t", 1, leader=2, isr=[2], leader_epoch=1)
     history.state("t", 2, leader=2, isr=[2, 0], leader_epoch=1)
-    counts = told(history, min_isr=2)["counts"]
+    counts = reported(history, min_isr=2)["counts"]
     assert counts == {
         "topics": 2,
         "partitions": 5,
@@ -62,7 +62,7 @@ def test_what_the_log_went_through_is_counted() -> None:
         ChangeKind.SET, path=state_path("t", 0), data="{}", czxid=107, mzxid=90, read_zxid=95
     )
     history.set("/brokers/topics/t", b"damaged")
-    counts = told(history)["counts"]
+    counts = reported(history)["counts"]
     assert (counts["missed_updates"], counts["stale"], counts["unreadable"]) == (1, 1, 1)
     assert partition(history)["replicas"] == [0, 1, 2]
 
@@ -72,7 +72,7 @@ def test_pending_requests_are_there_while_their_znodes_are() -> None:
     history = small_cluster()
     partitions = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
     history.set("/admin/preferred_replica_election", partitions)
-    assert told(history)["pending"] == {
+    assert reported(history)["pending"] == {
         "preferred_election": True,
         "reassign_partitions": False,
         "notifications": 0,
@@ -82,7 +82,7 @@ def test_pending_requests_are_there_while_their_znodes_are() -> None:
     history.set("/isr_change_notification/isr_change_0000000000", partitions)
     history.set("/isr_change_notification/isr_change_0000000001", partitions)
     history.set("/log_dir_event_notification/log_dir_event_0000000000", {"version": 1})
-    assert told(history)["pending"] == {
+    assert reported(history)["pending"] == {
         "preferred_election": False,
         "reassign_partitions": True,
         "notifications": 3,
@@ -98,7 +98,7 @@ def test_pending_requests_are_there_while_their_znodes_are() -> None:
     ],
 )
 def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
-    """A hole in the log, an audit that differs, no session: told with its reason, until mended."""
+    """A hole in the log, an audit that differs, no session: reported with its reason, until mended."""
     history = small_cluster()
     if trouble == "hole":
         history.seq += 3
@@ -107,11 +107,11 @@ def test_what_is_not_proved_is_not_complete(trouble: str, reason: str) -> None:
         history.reconciled(znodes=1)
     else:
         history.heartbeat(session=SessionState.SUSPENDED)
-    facts = told(history)
+    facts = reported(history)
     assert (facts["complete"], facts["incomplete_reason"]) == (False, reason)
     history.heartbeat()
     history.resync()
-    facts = told(history)
+    facts = reported(history)
     assert (facts["complete"], facts["incomplete_reason"]) == (True, None)
 
 
@@ -122,7 +122,7 @@ def test_what_the_watcher_may_not_read_is_named() -> None:
     for path in history.znodes:
         history.tell(path)
     history.finish_resync(denied=("/config/brokers", "/feature"))
-    facts = told(history)
+    facts = reported(history)
     assert (facts["denied"], facts["complete"]) == (["/config/brokers", "/feature"], False)
     assert facts["incomplete_reason"].startswith("READ is denied on /feature: ")
 
@@ -134,7 +134,7 @@ def test_what_kafkas_own_acls_deny_everybody_is_assumed_and_not_missed() -> None
     for path in history.znodes:
         history.tell(path)
     history.finish_resync(denied=("/config/brokers",))
-    facts = told(history)
+    facts = reported(history)
     assert (facts["denied"], facts["complete"]) == (["/config/brokers"], True)
 
 
@@ -147,7 +147,7 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
         history.tell(path)
     history.finish_resync(denied=("/controller", "/config/users"))
     history.reconciled()
-    facts = told(history)
+    facts = reported(history)
     assert facts["controller"]["id"] == 0
     reason = "READ is denied on /controller and 1 more: what depends on it is not known"
     assert facts["incomplete_reason"] == reason
@@ -155,7 +155,7 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
     history.tell("/controller")
     history.heartbeat()
     history.reconciled()
-    facts = told(history)
+    facts = reported(history)
     assert (facts["controller"]["elections"], facts["complete"]) == (1, True)
 
 
@@ -167,15 +167,15 @@ def test_a_denied_znode_that_was_deleted_is_gone_with_the_next_resync_that_may_r
     for path in history.znodes:
         history.tell(path)
     history.finish_resync(denied=("/brokers/ids",))
-    assert told(history)["brokers"]["2"]["live"]
+    assert reported(history)["brokers"]["2"]["live"]
     history.resync()
     history.reconciled()
-    facts = told(history)
+    facts = reported(history)
     assert (facts["brokers"]["2"]["live"], facts["complete"]) == (False, True)
 
 
 def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
-    """One of three that are not told is denied: that one stays, those before and after it go."""
+    """One of three that are not reported is denied: that one stays, those before and after it go."""
     history = small_cluster()
     for broker in range(3):
         del history.znodes[f"/brokers/ids/{broker}"]
@@ -183,23 +183,23 @@ def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
     for path in history.znodes:
         history.tell(path)
     history.finish_resync(denied=("/brokers/ids/1",))
-    brokers = told(history)["brokers"]
+    brokers = reported(history)["brokers"]
     assert [brokers[str(broker)]["live"] for broker in range(3)] == [False, True, False]
 
 
 def test_a_tree_that_is_denied_from_its_root_stays_as_it_was_read_last() -> None:
     """Nothing of it is below another path."""
     history = small_cluster()
-    before = told(history)
+    before = reported(history)
     history.start_resync()
     history.finish_resync(denied=("/",), znodes=0, digest=None)
-    after = told(history)
+    after = reported(history)
     assert (after["brokers"], after["topics"]) == (before["brokers"], before["topics"])
 
 
 @pytest.mark.parametrize("reason", [None, "the session was lost"])
 def test_a_resync_after_a_time_out_of_sight_asks_for_no_other(reason: str | None) -> None:
-    """It is the answer itself; its own reason is told."""
+    """It is the answer itself; its own reason is reported."""
     history, fold = small_cluster(), Fold()
     history.heartbeat(session=SessionState.LOST)
     history.start_resync(reason=reason)
@@ -217,7 +217,7 @@ def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ende
     """What is held may be of before; a resync in full sight, such as the daily one, changes nothing."""
     history = small_cluster()
     history.start_resync()
-    assert told(history)["complete"]
+    assert reported(history)["complete"]
     for path in history.znodes:
         history.tell(path)
     history.finish_resync()
@@ -227,30 +227,30 @@ def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ende
         history.new_generation("w2")
     history.start_resync()
     history.heartbeat(session=SessionState.CONNECTED)
-    facts = told(history)
+    facts = reported(history)
     assert not facts["complete"]
     assert "out of sight" in facts["incomplete_reason"]
     for path in history.znodes:
         history.tell(path)
     history.finish_resync()
-    assert told(history)["complete"]
+    assert reported(history)["complete"]
 
 
-def test_a_right_that_is_taken_between_resyncs_is_told_by_the_next_heartbeat() -> None:
-    """And one that is given; within a resync the watcher does not know yet, and its end tells."""
+def test_a_right_that_is_taken_between_resyncs_is_reported_by_the_next_heartbeat() -> None:
+    """And one that is given; within a resync the watcher does not know yet, and its end reports."""
     history = small_cluster()
     history.heartbeat(denied=("/brokers/topics",))
-    assert told(history)["denied"] == ["/brokers/topics"]
+    assert reported(history)["denied"] == ["/brokers/topics"]
     history.start_resync()
     history.heartbeat()
-    assert told(history)["denied"] == ["/brokers/topics"]
+    assert reported(history)["denied"] == ["/brokers/topics"]
     for path in history.znodes:
         history.tell(path)
     history.finish_resync()
-    assert told(history)["denied"] == []
+    assert reported(history)["denied"] == []
     history.heartbeat(denied=("/admin",))
     history.heartbeat()
-    assert told(history)["denied"] == []
+    assert reported(history)["denied"] == []
 
 
 def test_a_bare_controller_of_old_is_read() -> None:
@@ -258,4 +258,4 @@ def test_a_bare_controller_of_old_is_read() -> None:
     history = small_cluster()
     history.delete("/controller")
     history.set("/controller", "0")
-    assert told(history)["controller"]["id"] == 0
+    assert reported(history)["controller"]["id"] == 0

@@ -30,10 +30,10 @@ def test_a_real_controller_is_never_called_a_ghost(name: str) -> None:
     fold.feed(log.resync())
     judged = 0
     for operation, commits in load_recording(name).segments():
-        told = fold.feed(log.follow(commits))
+        reported = fold.feed(log.follow(commits))
         for _ in range(QUIET_HEARTBEATS):
-            told += fold.feed([log.heartbeat(fold.state.control.now + HEARTBEAT_MS)])
-        assert not [event for event in told if isinstance(event, PredictionFailed)], operation
+            reported += fold.feed([log.heartbeat(fold.state.control.now + HEARTBEAT_MS)])
+        assert not [event for event in reported if isinstance(event, PredictionFailed)], operation
         view = fold.cluster_view()
         if health_of(view, Status.LIVE) is not ControllerHealth.UNKNOWN:
             assert view.writes_due.counts == {}, operation

@@ -23,7 +23,7 @@ def test_a_lost_leader_goes_to_the_first_in_sync_replica() -> None:
     assert settled(part(leader=None, isr=()), ALL, {2, 3}) == (-1, (), False)
 
 
-def test_what_a_loss_does_is_told_partition_by_partition() -> None:
+def test_what_a_loss_does_is_reported_partition_by_partition() -> None:
     """One of each kind."""
     partitions = [
         part(0),

@@ -37,7 +37,7 @@ def test_the_threshold_is_exceeded_strictly() -> None:
     )
 
 
-def test_what_is_blocked_is_told_with_its_reason() -> None:
+def test_what_is_blocked_is_reported_with_its_reason() -> None:
     """Not live, not in sync, newer epoch, deleted; a reassignment blocks old controllers only."""
     partitions = [
         part(0, leader=2),

@@ -64,15 +64,15 @@ def test_a_deletion_is_due_unless_any_partition_halts_it() -> None:
     """One dead replica or reassignment makes the whole topic ineligible; others go on."""
     begun = part(1, deleting=True, leader=-1)
     other = part(0, topic="u", deleting=True)
-    told = [
+    reported = [
         DueWrite(kind=Due.TOPIC_DELETION, partition=other.id, leader=-1),
     ]
     assert due(part(deleting=True), begun, part(2, deleting=True, leader=None), other) == [
         DueWrite(kind=Due.TOPIC_DELETION, partition=T0, leader=-1),
-        *told,
+        *reported,
     ]
-    assert due(part(deleting=True), part(1, deleting=True, replicas=(1, 9)), other) == told
-    assert due(part(deleting=True), part(1, deleting=True, adding=(2,)), other) == told
+    assert due(part(deleting=True), part(1, deleting=True, replicas=(1, 9)), other) == reported
+    assert due(part(deleting=True), part(1, deleting=True, adding=(2,)), other) == reported
 
 
 def test_a_reader_of_old_figures_gives_no_verdict() -> None:

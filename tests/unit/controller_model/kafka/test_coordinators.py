@@ -32,7 +32,7 @@ def test_leaders_of_internal_topics_coordinate() -> None:
     assert fold.broker_view(0).coordinated == {}
 
 
-def test_both_coordinators_are_told_in_one_order() -> None:
+def test_both_coordinators_are_reported_in_one_order() -> None:
     """Groups before transactions, whichever topic was made first."""
     topics = {"__transaction_state": {0: (0,)}, "__consumer_offsets": {0: (1,)}}
     history, fold = small_cluster(**topics), Fold()

@@ -192,7 +192,7 @@ OTHER_CASES = {
 
 @pytest.mark.parametrize("case", OTHER_CASES)
 def test_what_kafkas_cases_leave_out(case: str) -> None:
-    """The rest of the rules, each by the smallest case that tells it from its neighbours."""
+    """The rest of the rules, each by the smallest case that reports it from its neighbours."""
     got, expected = OTHER_CASES[case]
     assert got == expected
 
@@ -258,7 +258,7 @@ def brute(
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_every_small_cluster_elects_by_the_rules(strategy: Strategy) -> None:
-    """Three brokers, all assignments, ISRs, live, stopping and failing sets: as told by hand."""
+    """Three brokers, all assignments, ISRs, live, stopping and failing sets: as reported by hand."""
     brokers = (0, 1, 2)
     assignments = [p for size in range(4) for p in itertools.permutations(brokers, size)]
     isrs = [(), (0,), (1,), (2, 0), (1, 2), (2, 1, 0)]

@@ -90,7 +90,7 @@ def test_names_are_as_good_as_members() -> None:
 
 @pytest.mark.parametrize("name", ["", "Online", "ONLINE", "onlinepartition", "NewPartition "])
 def test_what_is_no_state_is_a_mistake(name: str) -> None:
-    """Neither before nor after a step: it is told by its name, and not as a step that is illegal."""
+    """Neither before nor after a step: it is reported by its name, and not as a step that is illegal."""
     said = f"{name!r} is no state of a partition or a replica"
     for pair in ((name, "NewPartition"), ("NewPartition", name), (None, name)):
         with pytest.raises(ModelError) as raised:

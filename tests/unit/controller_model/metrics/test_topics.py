@@ -22,8 +22,8 @@ def test_only_the_worst_topics_have_series() -> None:
     complete = assess(cluster_view(), FRESH, T0)
     found = WorstTopics(T0, (TopicTrouble("lost", 2, 1, 3),), ((0, 3),), one_rack=2)
     looked = Moment(completeness=complete, behind_ms={}, vacant_ms=None, worst=found)
-    told = {metric.name: list(metric.read(looked)) for metric in WORST}
-    assert told == {
+    reported = {metric.name: list(metric.read(looked)) for metric in WORST}
+    assert reported == {
         "kafka_topic_offline_partitions": [(("lost",), 2)],
         "kafka_topic_under_min_isr_partitions": [(("lost",), 1)],
         "kafka_topic_under_replicated_partitions": [(("lost",), 3)],

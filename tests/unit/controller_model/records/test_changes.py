@@ -33,7 +33,7 @@ def test_records_of_another_version_or_too_wide_are_counted() -> None:
 
 
 def test_a_payload_that_stayed_behind_or_is_damaged_raises_its_own_error() -> None:
-    """The fold tells such a znode as unreadable."""
+    """The fold reports such a znode as unreadable."""
     base = ZnodeChange(
         v=1, cluster="c", generation=1, watcher="w", seq=1, kind=ChangeKind.SET, observed_at=1
     )

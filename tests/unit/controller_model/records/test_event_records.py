@@ -75,45 +75,47 @@ def test_events_of_one_cause_are_one(kind: type[Any], facts: dict[str, Any]) -> 
 def test_another_fact_is_another_cause(kind: type[Any], fact: str) -> None:
     """Each fact of an event keeps it apart from those that differ in it."""
     facts = dict(CAUSES)[kind]
-    told = [
+    reported = [
         kind(**at(1, partitions=of(1), **facts)),
         kind(**at(2, partitions=of(2), **{**facts, fact: OTHER[fact]})),
     ]
-    assert coalesce(told) == told
+    assert coalesce(reported) == reported
 
 
 def test_what_lists_a_topics_partitions_itself_is_never_joined() -> None:
-    """Reassignments are told per topic; anomalies have no partitions."""
-    told: list[AnyEvent] = [
+    """Reassignments are reported per topic; anomalies have no partitions."""
+    reported: list[AnyEvent] = [
         kind(**at(seq, topic="t", partitions=of(0)))
         for kind in (ReassignmentStarted, ReassignmentCompleted)
         for seq in (1, 2)
     ]
-    told += [Anomaly(**at(3, path="/x", reason="y"))] * 2
-    assert coalesce(told) == sorted(told, key=lambda event: event.position)
+    reported += [Anomaly(**at(3, path="/x", reason="y"))] * 2
+    assert coalesce(reported) == sorted(reported, key=lambda event: event.position)
 
 
 @pytest.mark.parametrize(("more", "lists"), [(0, [10_000]), (1, [10_000, 1])])
-def test_a_wide_cause_is_told_in_several(more: int, lists: list[int]) -> None:
+def test_a_wide_cause_is_reported_in_several(more: int, lists: list[int]) -> None:
     """No record lists more than the bound, and none is lost."""
     assert MAX_PARTITIONS_PER_EVENT == 10_000
     halves = (range(5_000), range(5_000, 10_000 + more))
-    told = [PartitionsOnline(**at(s, to_broker=1, partitions=of(*halves[s]))) for s in (0, 1)]
-    joined = [event.partitions for event in coalesce(told) if isinstance(event, PartitionsOnline)]
+    reported = [PartitionsOnline(**at(s, to_broker=1, partitions=of(*halves[s]))) for s in (0, 1)]
+    joined = [
+        event.partitions for event in coalesce(reported) if isinstance(event, PartitionsOnline)
+    ]
     assert [len(partitions) for partitions in joined] == lists
     assert [p.partition for partitions in joined for p in partitions] == [*range(10_000 + more)]
 
 
 def test_ids_rise_whatever_positions_do() -> None:
-    """An event that was told late is named after those that were told before it."""
-    told = [Anomaly(**at(seq, path="", reason="")) for seq in (0, 2, 2, 1, 3)]
-    told[0] = msgspec.structs.replace(told[0], position=Position(0, 0))
-    ids = [record.id for record in number("prod", "l", told)]
+    """An event that was reported late is named after those that were reported before it."""
+    reported = [Anomaly(**at(seq, path="", reason="")) for seq in (0, 2, 2, 1, 3)]
+    reported[0] = msgspec.structs.replace(reported[0], position=Position(0, 0))
+    ids = [record.id for record in number("prod", "l", reported)]
     assert ids == [
         EventId("l", 0, 0, 1), EventId("l", 1, 2, 0), EventId("l", 1, 2, 1),
         EventId("l", 1, 2, 2), EventId("l", 1, 3, 0),
     ]  # fmt: skip
-    (after,) = number("prod", "l", told[1:2], after=EventId("l", 1, 2, 7))
+    (after,) = number("prod", "l", reported[1:2], after=EventId("l", 1, 2, 7))
     assert after.id == EventId("l", 1, 2, 8)
     assert as_of(after.id) == AsOf("l", 1, 2)
 

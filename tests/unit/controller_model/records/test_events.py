@@ -17,7 +17,7 @@ from controller_model.records.events import (
 
 
 def test_every_event_of_the_module_is_in_the_record() -> None:
-    """A kind that is not in the union could be told, and never read."""
+    """A kind that is not in the union could be reported, and never read."""
     declared = {
         value
         for value in vars(events).values()

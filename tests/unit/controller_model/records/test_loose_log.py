@@ -64,7 +64,7 @@ def test_a_path_is_enough() -> None:
     ],
 )
 def test_half_a_position_is_filled_in(record: dict[str, int], expected: Position) -> None:
-    """A generation that is new begins with 1; what is told is kept, whatever came before."""
+    """A generation that is new begins with 1; what is reported is kept, whatever came before."""
     assert filled({"path": "/controller", **record}).position == expected
 
 
@@ -85,7 +85,7 @@ def test_a_record_without_a_time_is_as_late_as_the_log(
     assert filled({"path": "/controller", **record}).observed_at == expected
 
 
-def test_a_watcher_that_is_told_is_kept() -> None:
+def test_a_watcher_that_is_reported_is_kept() -> None:
     """Only an absent watcher is taken for the same one's."""
     assert filled({"path": "/controller", "watcher": "w2"}).watcher == "w2"
 
@@ -109,7 +109,7 @@ FULL = {
 
 @pytest.mark.parametrize("name", [name for name in FULL if name != "path"])
 def test_null_is_as_absent(name: str) -> None:
-    """In each field, and in a record alone as well as among others; what is told beside it stays."""
+    """In each field, and in a record alone as well as among others; what is reported beside it stays."""
     null = {**FULL, name: None}
     absent = {key: value for key, value in FULL.items() if key != name}
     (expected,) = decode_line(json.dumps(absent).encode()).changes
@@ -175,14 +175,14 @@ def test_a_record_has_a_place_of_its_own_if_it_tells_both_numbers() -> None:
     ],
 )
 def test_a_bad_record_is_counted_and_the_others_stay(bad: Any, reason: str) -> None:
-    """Damage costs the record that has it, and its reason is told."""
+    """Damage costs the record that has it, and its reason is reported."""
     read = decode_line(line({"path": "/a"}, bad, {"path": "/b"}))
     assert [change.path for change in read.changes] == ["/a", "/b"]
     assert read.unreadable == 1
     assert read.reason.startswith(reason)
 
 
-def test_the_first_reason_of_several_is_told() -> None:
+def test_the_first_reason_of_several_is_reported() -> None:
     """A line has one reason: that of its first bad record, whichever kind it is."""
     first = decode_line(line({"path": 1}, {"v": 3, "path": "/a"}, {"path": []}))
     assert (first.changes, first.unreadable) == ((), 3)
@@ -211,7 +211,7 @@ def test_marks_need_no_path(kind: str) -> None:
         b"[" * 100_000,
     ],
 )
-def test_a_line_of_which_nothing_can_be_told_apart_is_an_error(damaged: bytes) -> None:
+def test_a_line_of_which_nothing_can_be_reported_apart_is_an_error(damaged: bytes) -> None:
     """It is one unreadable record, and never anything but our own error."""
     with pytest.raises(UnreadableRecordError, match=r"^not a"):
         decode_line(damaged)

@@ -42,14 +42,14 @@ def begun() -> tuple[History, Fold]:
 
 
 @pytest.mark.parametrize(
-    ("held", "told", "merged"),
+    ("held", "reported", "merged"),
     [(3, 4, 0), (3, 5, 1), (0, 9, 8), (3, 3, 0), (3, 1, 0), (3, None, 0), (UNKNOWN_VERSION, 9, 0)],
 )
 def test_merged_updates_are_counted_where_both_versions_are_known(
-    held: int, told: int | None, merged: int
+    held: int, reported: int | None, merged: int
 ) -> None:
     """Each version between the two is one that nobody saw."""
-    assert steps_merged(ZnodeStat(mzxid=1, czxid=1, version=held, resync=0), told) == merged
+    assert steps_merged(ZnodeStat(mzxid=1, czxid=1, version=held, resync=0), reported) == merged
 
 
 def test_an_absent_version_misses_no_update() -> None:
@@ -88,8 +88,8 @@ def test_an_absent_version_is_no_sign_of_a_missing_step() -> None:
     history.broker_gone(0)
     fold.follow(history)
     history.state("t", 0, leader=2, isr=[2, 1], leader_epoch=2)
-    told = only(fold.follow(history), LeadersElected)
-    assert told.election is LeaderElectionKind.UNCLEAN
+    reported = only(fold.follow(history), LeadersElected)
+    assert reported.election is LeaderElectionKind.UNCLEAN
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], pr
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "reported"),
     [
         ({}, []),
         ({"digest": None}, []),
@@ -127,18 +127,18 @@ def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], pr
         ({"znodes": 7, "digest": None}, ["Divergent"]),
     ],
 )
-def test_an_audit_without_a_count_says_nothing(fields: dict[str, Any], told: list[str]) -> None:
+def test_an_audit_without_a_count_says_nothing(fields: dict[str, Any], reported: list[str]) -> None:
     """It neither proves the figures nor finds fault with them."""
     history, fold = begun()
     before = fold.state.control.log.verified_at
     history.now += 1_000
     history.reconciled(**fields)
-    assert kinds(fold.follow(history)) == told
+    assert kinds(fold.follow(history)) == reported
     proved = fold.state.control.log.verified_at != before
     assert proved is (fields in ({}, {"digest": None}))
 
 
-def test_a_controller_without_a_czxid_is_told_again() -> None:
+def test_a_controller_without_a_czxid_is_reported_again() -> None:
     """The same holder without an end between is the same election; another one is not."""
     history, fold = begun()
     history.delete("/controller")
@@ -154,10 +154,10 @@ def test_a_controller_without_a_czxid_is_told_again() -> None:
 
 
 @pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
-def test_the_same_controller_told_again_without_a_czxid_is_no_other_election(
+def test_the_same_controller_reported_again_without_a_czxid_is_no_other_election(
     lacks: tuple[str, ...],
 ) -> None:
-    """What is not told is not checked: what is known of it stays."""
+    """What is not reported is not checked: what is known of it stays."""
     history, fold = begun()
     ledger = fold.state.control.controller
     known = (ledger.czxid, ledger.elected_at)
@@ -185,7 +185,7 @@ def test_without_a_czxid_the_payloads_time_tells_another_election() -> None:
         assert ledger.seen == seen
 
 
-def test_a_controller_that_is_told_with_more_is_known_by_more() -> None:
+def test_a_controller_that_is_reported_with_more_is_known_by_more() -> None:
     """First a bare id, then all of it: one election, and the next one is told from it."""
     history, fold = begun()
     ledger = fold.state.control.controller
@@ -204,7 +204,7 @@ def test_a_controller_that_is_told_with_more_is_known_by_more() -> None:
 
 
 def test_an_epoch_without_a_zxid_is_not_behind_the_controller() -> None:
-    """A /controller whose czxid is known is then no election more than the epoch tells of."""
+    """A /controller whose czxid is known is then no election more than the epoch reports of."""
     history = small_cluster()
     history.changes.clear()
     history.seq = 0
@@ -231,7 +231,9 @@ def test_elections_without_any_zxid_are_counted_and_missed_by_the_epoch() -> Non
 
 
 @pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
-def test_the_same_broker_told_again_without_a_czxid_did_not_bounce(lacks: tuple[str, ...]) -> None:
+def test_the_same_broker_reported_again_without_a_czxid_did_not_bounce(
+    lacks: tuple[str, ...],
+) -> None:
     """While it lives it is the registration that is known, and keeps its epoch."""
     history, fold = begun()
     epoch = history.znodes["/brokers/ids/1"].czxid
@@ -247,7 +249,7 @@ def test_the_same_broker_told_again_without_a_czxid_did_not_bounce(lacks: tuple[
 
 
 def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
-    """A life counts though no czxid names it; one that is told later names that life."""
+    """A life counts though no czxid names it; one that is reported later names that life."""
     history, fold = begun()
     for registrations in (1, 2):
         history.broker(7, seen=False)
@@ -265,7 +267,7 @@ def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
 
 
 def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
-    """Nor is anything of a topic without a czxid: what is not told is not checked."""
+    """Nor is anything of a topic without a czxid: what is not reported is not checked."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
     told_without(history, state_path("t", 0), "czxid", "mzxid")
@@ -280,7 +282,7 @@ def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
 
 
 def test_the_account_at_the_end_of_a_log_takes_the_epoch_at_its_word() -> None:
-    """An epoch that nothing follows tells of elections that nobody saw; the ledger stays as it is."""
+    """An epoch that nothing follows reports of elections that nobody saw; the ledger stays as it is."""
     ledger = ControllerState(
         id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,
     )  # fmt: skip

@@ -52,7 +52,7 @@ def test_out_of_sight_is_not_well(session: SessionState) -> None:
     assert "; all is well again (counts" in shown(fold).summary
 
 
-def test_out_of_sight_since_a_time_that_was_not_told_is_since_the_look() -> None:
+def test_out_of_sight_since_a_time_that_was_not_reported_is_since_the_look() -> None:
     """An older watcher says no more than that its session is lost."""
     history, fold = begun()
     history.delete("/controller")
@@ -191,9 +191,9 @@ def test_an_unclean_election_after_an_hour_is_an_incident() -> None:
 def test_an_election_away_from_a_broker_that_lives_is_an_incident() -> None:
     """A failed log directory takes its leaders, however late the controller acts on it."""
     history, fold = begun()
-    told = "/log_dir_event_notification/log_dir_event_0000000001"
-    history.set(told, {"version": 1, "broker": 0, "event": 1})
-    history.delete(told)
+    reported = "/log_dir_event_notification/log_dir_event_0000000001"
+    history.set(reported, {"version": 1, "broker": 0, "event": 1})
+    history.delete(reported)
     fold.follow(history)
     quiet(history, fold)
     assert closed(fold).log_dir_failures == 1
@@ -231,8 +231,8 @@ def test_partitions_that_went_offline_with_their_leader_are_counted_once() -> No
     assert (opened(fold).offline_peak, opened(fold).offline_last) == (4, 2)
 
 
-def test_partitions_that_lose_their_leader_while_fewer_are_offline_are_told() -> None:
-    """Their number is told where no level rose above the one before."""
+def test_partitions_that_lose_their_leader_while_fewer_are_offline_are_reported() -> None:
+    """Their number is reported where no level rose above the one before."""
     incident = Incident(
         number=1,
         started_at=0,
@@ -289,7 +289,7 @@ def test_a_ghost_of_before_is_of_no_incident() -> None:
     assert opened(fold).still == ()
 
 
-def test_what_made_an_incident_last_is_told_beside_what_opened_it() -> None:
+def test_what_made_an_incident_last_is_reported_beside_what_opened_it() -> None:
     """A controller that was gone for a moment, and a replica that stays behind for an hour."""
     history, fold = begun()
     history.delete("/controller")
@@ -315,9 +315,9 @@ def test_the_view_tells_the_last_closed_one_in_short() -> None:
     assert is_open.last_abnormal_at == opened(fold).last_abnormal_at
     quiet(history, fold)
     incident = closed(fold)
-    told = fold.cluster_view().incidents
-    assert told.last_abnormal_at == incident.last_abnormal_at
-    last = told.last_closed
+    reported = fold.cluster_view().incidents
+    assert reported.last_abnormal_at == incident.last_abnormal_at
+    last = reported.last_closed
     assert last is not None
     assert (last.number, last.opened_by, last.end) == (1, "BrokerStopped", IncidentEnd.RECOVERED)
     assert (last.last_abnormal_at, last.lasted_ms) == (

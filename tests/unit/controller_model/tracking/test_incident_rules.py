@@ -196,7 +196,7 @@ def test_partitions_offline_open_one_and_its_peak_is_what_the_looks_counted() ->
     assert closed(fold).end is IncidentEnd.RECOVERED
 
 
-def test_unclean_elections_log_dirs_and_ghosts_are_told() -> None:
+def test_unclean_elections_log_dirs_and_ghosts_are_reported() -> None:
     """Each is counted on its own."""
     history, fold = begun()
     history.state("t", 0, leader=-1, isr=[0], leader_epoch=1)
@@ -215,7 +215,7 @@ def test_unclean_elections_log_dirs_and_ghosts_are_told() -> None:
     assert incident.log_dir_failures == 1
     assert incident.stale_writes == 1
     assert incident.ghost
-    told = sentence(incident)
+    reported = sentence(incident)
     for words in (
         "2 unclean elections",
         "1 partition offline at once",
@@ -223,7 +223,7 @@ def test_unclean_elections_log_dirs_and_ghosts_are_told() -> None:
         "1 write by an old controller",
         "the controller did not do its work",
     ):
-        assert words in told
+        assert words in reported
 
 
 def test_slow_followers_alone_are_no_incident() -> None:

@@ -136,7 +136,7 @@ def test_a_watcher_that_was_away_does_not_prove_quiet() -> None:
 
 
 def test_a_resync_in_full_sight_hides_nothing() -> None:
-    """However long it takes: the watcher tells on while it reads, and its heartbeats prove it."""
+    """However long it takes: the watcher reports on while it reads, and its heartbeats prove it."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)

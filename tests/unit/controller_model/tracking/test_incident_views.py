@@ -44,7 +44,7 @@ def test_the_view_holds_the_newest_and_counts_all() -> None:
 
 
 def test_the_view_is_sent_when_it_changed_and_after_each_proof() -> None:
-    """A fold that went on from an older checkpoint may have told another one."""
+    """A fold that went on from an older checkpoint may have reported another one."""
     history, fold = begun()
     assert "prod/incidents" in fold.views()
     beat(history, fold, 1)
@@ -82,7 +82,7 @@ def test_an_open_incident_is_shown_as_it_is_now() -> None:
     assert view.incidents[0].still == ("1 partition offline",), "in a resync nobody can tell"
 
 
-def test_events_say_where_they_were_told() -> None:
+def test_events_say_where_they_were_reported() -> None:
     """The opening stands at the first abnormal change, the end at the look that found it."""
     history, fold = begun()
     history.delete("/controller")

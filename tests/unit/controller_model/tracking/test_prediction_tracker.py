@@ -64,18 +64,18 @@ def test_a_controller_that_does_nothing_is_a_ghost_once() -> None:
     died_at = history.now + 1
     assert beats(history, fold, 5) == []
     assert health(fold) is ControllerHealth.WORKING
-    (told,) = beats(history, fold, 20)
+    (reported,) = beats(history, fold, 20)
     first_beat = died_at + 10_000
-    assert (told.controller, told.epoch, told.last_write_at) == (0, 1, None)
-    assert told.due == {"new_leader": 1, "isr_removal": 1}
-    assert told.owed_since == first_beat
-    assert told.at == first_beat + 50_000
-    assert told.patience_ms == 45_002
+    assert (reported.controller, reported.epoch, reported.last_write_at) == (0, 1, None)
+    assert reported.due == {"new_leader": 1, "isr_removal": 1}
+    assert reported.owed_since == first_beat
+    assert reported.at == first_beat + 50_000
+    assert reported.patience_ms == 45_002
     due = fold.cluster_view().writes_due
     assert (due.verdict, due.oldest_at) == (ControllerHealth.GHOST, died_at)
 
 
-def test_a_ghost_that_works_again_and_stops_again_is_told_again() -> None:
+def test_a_ghost_that_works_again_and_stops_again_is_reported_again() -> None:
     """Work ends the episode; the next silence is another one."""
     history = small_cluster()
     fold = followed(history)
@@ -249,8 +249,8 @@ def test_a_preferred_election_and_notifications_are_to_be_taken() -> None:
         {"version": 1, "broker": 1, "event": 1},
     )
     history.set("/config/changes/config_change_0000000001", b"{}")
-    told = beats(history, fold, 10)
-    assert [event.due for event in told] == [{"preferred_election": 1, "notifications": 2}]
+    reported = beats(history, fold, 10)
+    assert [event.due for event in reported] == [{"preferred_election": 1, "notifications": 2}]
     for path in (
         "/isr_change_notification/isr_change_0000000001",
         "/admin/preferred_replica_election",
@@ -324,9 +324,9 @@ def test_a_reassignment_is_due_when_all_its_target_is_in_sync() -> None:
     beats(history, fold, 1)
     assert fold.cluster_view().writes_due.counts == {}
     history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
-    (told,) = beats(history, fold, 7)
-    assert told.due == {"reassignment": 1}
-    assert told.last_write_at == told.at - 50_000
+    (reported,) = beats(history, fold, 7)
+    assert reported.due == {"reassignment": 1}
+    assert reported.last_write_at == reported.at - 50_000
     history.topic("t", {0: (2, 0), 1: (1, 0)})
     beats(history, fold, 1)
     assert fold.cluster_view().writes_due.counts == {}
@@ -410,8 +410,8 @@ def test_a_state_without_an_assignment_is_no_reassignment() -> None:
     assert fold.cluster_view().writes_due.counts == {"reassignment": 1}
 
 
-def test_the_newest_leaderless_state_counts_in_whatever_order_it_is_told() -> None:
-    """A resync tells states by path, not by zxid."""
+def test_the_newest_leaderless_state_counts_in_whatever_order_it_is_reported() -> None:
+    """A resync reports states by path, not by zxid."""
     history = small_cluster(t={0: (1,), 1: (0,)})
     history.state("t", 1, leader=-1, isr=(0,), leader_epoch=1, seen=False)
     history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1, seen=False)
@@ -503,14 +503,14 @@ def test_the_account_survives_a_restart_of_the_fold() -> None:
     beats(history, fold, 3)
     fold.restart()
     assert beats(history, fold, 2) == []
-    told = beats(history, fold, 1)
+    reported = beats(history, fold, 1)
     fold.restart()
     assert beats(history, fold, 5) == []
-    assert only(told, PredictionFailed).controller == 0
+    assert only(reported, PredictionFailed).controller == 0
 
 
 def test_the_oldest_write_due_is_the_first_death() -> None:
-    """Of two dead brokers the one that went first; one that was never registered tells nothing."""
+    """Of two dead brokers the one that went first; one that was never registered reports nothing."""
     history = small_cluster(t={0: (1, 0), 1: (2, 0), 2: (0, 7)})
     fold = followed(history)
     history.broker_gone(2)

@@ -1,4 +1,4 @@
-"""Recommendations: when one is made, when it is not told again, and how it is graded."""
+"""Recommendations: when one is made, when it is not reported again, and how it is graded."""
 
 from __future__ import annotations
 
@@ -72,25 +72,25 @@ def recommended(*partitions: int) -> tuple[History, Fold]:
     return history, fold
 
 
-def test_a_broker_above_the_threshold_is_told_once_it_has_stayed_there() -> None:
+def test_a_broker_above_the_threshold_is_reported_once_it_has_stayed_there() -> None:
     """With the partitions, how many they are, and the exact command."""
     history, fold = begun()
     lead(history, 1, 3, 5)
     beat(history, fold, SETTLE_MS // BEAT_MS)
     assert made(fold) == []
     beat(history, fold, 1)
-    told = only(fold.accounts, RecommendationMade)
-    assert told.number == 1
-    assert told.brokers == (0,)
-    assert told.threshold_percentage == 10
-    assert told.partition_count == 2
-    assert told.partitions == (TopicPartition("t", 3), TopicPartition("t", 5))
-    assert told.command == (
+    reported = only(fold.accounts, RecommendationMade)
+    assert reported.number == 1
+    assert reported.brokers == (0,)
+    assert reported.threshold_percentage == 10
+    assert reported.partition_count == 2
+    assert reported.partitions == (TopicPartition("t", 3), TopicPartition("t", 5))
+    assert reported.command == (
         "kcm recommend --cluster prod --broker 0 --json > election.json && "
         "kafka-leader-election.sh --bootstrap-server b0:9092 "
         "--election-type PREFERRED --path-to-json-file election.json"
     )
-    assert told.at == history.now + 1
+    assert reported.at == history.now + 1
     shown = fold.cluster_view().rebalance
     assert shown == RebalanceSummary(
         exceeding=(0,),
@@ -98,13 +98,13 @@ def test_a_broker_above_the_threshold_is_told_once_it_has_stayed_there() -> None
         electable=2,
         blocked={"not_live": 0, "not_in_isr": 0},
         recommendation=1,
-        recommended_at=told.at,
+        recommended_at=reported.at,
         recommended=2,
         made=1,
     )
 
 
-def test_at_the_threshold_nothing_is_told() -> None:
+def test_at_the_threshold_nothing_is_reported() -> None:
     """Kafka acts above it, strictly: one of ten is not above ten percent."""
     history, fold = begun()
     lead(history, 1, 3)
@@ -124,7 +124,7 @@ def test_the_threshold_is_what_is_assumed() -> None:
 
 
 def test_what_no_election_can_mend_is_not_recommended() -> None:
-    """The preferred replica is gone, or out of sync: told as blocked."""
+    """The preferred replica is gone, or out of sync: reported as blocked."""
     history, fold = begun()
     lead(history, 1, 1, 2, isr=(1, 2))
     beat(history, fold, 10)
@@ -137,7 +137,7 @@ def test_what_no_election_can_mend_is_not_recommended() -> None:
     assert made(fold) == []
 
 
-def test_one_that_stands_is_not_told_again() -> None:
+def test_one_that_stands_is_not_reported_again() -> None:
     """Not after an hour, and not when more partitions of the same broker join it."""
     history, fold = recommended(3, 5)
     lead(history, 1, 7)
@@ -158,7 +158,7 @@ def test_a_short_dip_neither_makes_nor_withdraws_one() -> None:
 
 
 def test_one_of_which_nothing_is_left_is_withdrawn() -> None:
-    """The replicas fell out of sync; when they are back it is told anew."""
+    """The replicas fell out of sync; when they are back it is reported anew."""
     history, fold = recommended(3, 5)
     lead(history, 1, 3, 5, isr=(1, 2))
     beat(history, fold, CLEAR_MS // BEAT_MS + 1)
@@ -216,7 +216,7 @@ def test_elections_are_graded_after_they_were_watched() -> None:
 
 
 def test_what_was_not_regained_makes_it_partly() -> None:
-    """It is told again after an hour, if it stands then."""
+    """It is reported again after an hour, if it stands then."""
     history, fold = recommended(1, 2, 3)
     lead(history, 0, 1)
     beat(history, fold, WATCH_MS // BEAT_MS)
@@ -231,7 +231,7 @@ def test_what_was_not_regained_makes_it_partly() -> None:
     assert [each.partition_count for each in made(fold)] == [3, 2]
 
 
-def test_what_stood_for_long_is_not_told_again_right_after_its_grade() -> None:
+def test_what_stood_for_long_is_not_reported_again_right_after_its_grade() -> None:
     """The hour begins with the grade, however long nobody elected."""
     history, fold = recommended(1, 2, 3)
     beat(history, fold, REPEAT_MS // BEAT_MS)
@@ -323,13 +323,13 @@ def test_a_list_is_bounded_and_the_number_exact(monkeypatch: pytest.MonkeyPatch)
     fold = Fold()
     lead(history, 1, 1, 2, 3)
     beat(history, fold, 5)
-    told = only(fold.accounts, RecommendationMade)
-    assert (told.partition_count, told.partitions) == (3, ())
+    reported = only(fold.accounts, RecommendationMade)
+    assert (reported.partition_count, reported.partitions) == (3, ())
     monkeypatch.setattr(recommendation_tracker, "TOPICS_LOOKED_AT", 2)
     fold = Fold()
     fold.feed(history.changes)
-    told = only(fold.accounts, RecommendationMade)
-    assert (told.partition_count, len(told.partitions)) == (3, 2)
+    reported = only(fold.accounts, RecommendationMade)
+    assert (reported.partition_count, len(reported.partitions)) == (3, 2)
 
 
 def test_topics_that_go_and_new_partitions_are_not_listed() -> None:
@@ -342,9 +342,9 @@ def test_topics_that_go_and_new_partitions_are_not_listed() -> None:
     history.topic("v", {0: (0, 1)})
     history.set("/config/topics/w", {"version": 1, "config": {"min.insync.replicas": "2"}})
     beat(history, fold, 5)
-    told = only(fold.accounts, RecommendationMade)
-    assert told.partition_count == 5
-    assert {name for name, _ in told.partitions} == {"t"}
+    reported = only(fold.accounts, RecommendationMade)
+    assert reported.partition_count == 5
+    assert {name for name, _ in reported.partitions} == {"t"}
 
 
 def test_nothing_is_recommended_out_of_sight() -> None:
@@ -443,12 +443,12 @@ def broken(
     return batch, incident_tracker.take_sample(state)  # as a heartbeat does
 
 
-def test_a_mistake_of_ours_in_an_account_is_told_and_stops_nothing() -> None:
-    """It is counted; what replay told goes out all the same."""
+def test_a_mistake_of_ours_in_an_account_is_reported_and_stops_nothing() -> None:
+    """It is counted; what replay reported goes out all the same."""
     batch, sample = broken(ValueError("no such thing"))
     batch.add([], sample)
-    (told,) = batch.take()
-    assert "an error of the monitor's own in its accounts: ValueError" in str(told)
+    (reported,) = batch.take()
+    assert "an error of the monitor's own in its accounts: ValueError" in str(reported)
     assert batch.state.control.log.errors == 1
 
 

@@ -44,10 +44,10 @@ def test_a_change_of_no_configuration(payload: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["users", "clients", "ips"])
 def test_names_of_users_clients_and_hosts_stay_in_the_watcher(kind: str) -> None:
-    """Their kind is told, who it was is not; topics and brokers leave as they are."""
+    """Their kind is reported, who it was is not; topics and brokers leave as they are."""
     payload = encoded({"version": 2, "entity_path": f"{kind}/alice"})
-    told = published_data("/config/changes/config_change_0000000001", payload)
-    assert znode_kinds.decode_config_change(told) == f"{kind}/-"
+    reported = published_data("/config/changes/config_change_0000000001", payload)
+    assert znode_kinds.decode_config_change(reported) == f"{kind}/-"
     topic = b'{"version":2,"entity_path":"topics/t"}'
     assert published_data("/config/changes/config_change_0000000001", topic) == topic
 

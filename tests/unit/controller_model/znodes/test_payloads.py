@@ -56,7 +56,7 @@ def test_where_kafka_reads_no_payload_none_is_damaged() -> None:
     ],
 )  # fmt: skip
 def test_addresses_of_each_layout(payload: dict[str, Any], addresses: tuple[Any, ...]) -> None:
-    """Where a broker listens is told as Kafka reads it; what is no endpoint is left out."""
+    """Where a broker listens is reported as Kafka reads it; what is no endpoint is left out."""
     assert znode_kinds.decode_broker(encoded(payload)).addresses() == addresses
 
 
@@ -121,8 +121,8 @@ def test_a_reassignment_that_kafka_refuses(entry: dict[str, Any]) -> None:
 def test_partitions_of_notifications_are_read_in_their_order() -> None:
     """Twice the same stays twice: nothing is dropped."""
     entries = [{"topic": "u", "partition": 1}, {"topic": "t", "partition": 0}] * 2
-    told = znode_kinds.decode_partitions(encoded({"version": 1, "partitions": entries}))
-    assert told == (TopicPartition("u", 1), TopicPartition("t", 0)) * 2
+    reported = znode_kinds.decode_partitions(encoded({"version": 1, "partitions": entries}))
+    assert reported == (TopicPartition("u", 1), TopicPartition("t", 0)) * 2
     assert refuses(znode_kinds.decode_partitions, {"version": 1, "partitions": [{"topic": "t"}]})
     assert refuses(znode_kinds.decode_partitions, {"version": 2, "partitions": []})
 

@@ -61,7 +61,7 @@ def test_containers_and_strange_paths_are_not_published(path: str) -> None:
 def test_secrets_stay_in_the_watcher() -> None:
     """Of a configuration only the keys that the model needs leave; damage leaves as nothing."""
     config = {"version": 1, "config": {"ssl.key.password": "s3cret", "min.insync.replicas": "2"}}
-    told = published_data("/config/brokers/1", json.dumps(config).encode())
-    assert json.loads(told) == {"version": 1, "config": {"min.insync.replicas": "2"}}
+    reported = published_data("/config/brokers/1", json.dumps(config).encode())
+    assert json.loads(reported) == {"version": 1, "config": {"min.insync.replicas": "2"}}
     assert published_data("/config/topics/t", b"s3cret {") == b"{}"
     assert published_data("/controller", b"7") == b"7"

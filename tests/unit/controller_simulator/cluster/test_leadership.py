@@ -167,7 +167,7 @@ def test_a_failed_log_directory_is_announced_once() -> None:
 
 
 def test_a_broker_that_cannot_delete_says_so() -> None:
-    """The disk failed and nobody was told: the answer to StopReplica halts the deletion."""
+    """The disk failed and nobody was reported: the answer to StopReplica halts the deletion."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)))
     run = cluster.brokers[2]
     run.manager = fail_log_dir(run.manager, (T0,))

@@ -92,7 +92,7 @@ def test_the_epoch_of_stop_replica_requests() -> None:
     assert [memory.leader_epoch_for_stop(p) for p in (T0, T1)] == [-2, -2]
 
 
-def test_states_that_nobody_told_of() -> None:
+def test_states_that_nobody_reported_of() -> None:
     """What is not known does not exist."""
     memory = context()
     assert memory.partition_state(T0) is PartitionState.NON_EXISTENT

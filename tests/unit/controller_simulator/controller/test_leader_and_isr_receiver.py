@@ -37,7 +37,7 @@ BROKER = ReplicaManager(broker=1, broker_epoch=50, controller_epoch=5, alive=fro
 
 
 def asked(partition: TopicPartition = T0, **fields: Any) -> LeaderAndIsrPartition:
-    """Return a partition that broker 1 is to lead under leader epoch 3, unless told otherwise."""
+    """Return a partition that broker 1 is to lead under leader epoch 3, unless reported otherwise."""
     defaults = {
         "controller_epoch": 5, "leader": 1, "leader_epoch": 3, "isr": (1, 2),
         "partition_epoch": 7, "replicas": (1, 2),
@@ -81,7 +81,7 @@ def answer(broker: ReplicaManager, *partitions: LeaderAndIsrPartition, **fields:
 
 
 def test_a_new_replica_leads_or_follows() -> None:
-    """What it was never told before it takes, at any epoch from 0 on."""
+    """What it was never reported before it takes, at any epoch from 0 on."""
     first = asked(T0, leader_epoch=0, partition_epoch=0)
     after, response = receive_leader_and_isr(
         BROKER, request(first, asked(T1, leader=2), controller_epoch=6)

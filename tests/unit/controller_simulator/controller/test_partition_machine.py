@@ -48,7 +48,7 @@ def state_of(controller: Play) -> PartitionState:
 
 @pytest.mark.parametrize("previous", PartitionState)
 @pytest.mark.parametrize("target", PartitionState)
-def test_every_step_changes_the_state_or_is_told(
+def test_every_step_changes_the_state_or_is_reported(
     previous: PartitionState, target: PartitionState
 ) -> None:
     """A legal step ends in its target; an illegal one changes, writes and sends nothing."""
@@ -66,7 +66,7 @@ def test_every_step_changes_the_state_or_is_told(
     ]
 
 
-def test_an_illegal_step_is_told_in_kafkas_words() -> None:
+def test_an_illegal_step_is_reported_in_kafkas_words() -> None:
     """The reason names the states that would have been legal, and the one that is."""
     controller = Play(5)
     controller.topic("t", (5,))
@@ -359,7 +359,7 @@ def test_an_election_sees_what_the_same_step_wrote() -> None:
     assert controller.written(PARTITION) == (5, (5,), 2, 9)
 
 
-def test_who_is_told_of_a_new_leader() -> None:
+def test_who_is_reported_of_a_new_leader() -> None:
     """Offline: live replicas; preferred: all; reassign: the target, dead or alive."""
     expected = {Strategy.OFFLINE: [5, 7], Strategy.PREFERRED: [5, 6, 7], Strategy.REASSIGN: [5, 6]}
     for strategy, recipients in expected.items():

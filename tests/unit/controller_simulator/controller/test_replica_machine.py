@@ -33,7 +33,7 @@ def state_of(controller: Play) -> ReplicaState:
 
 @pytest.mark.parametrize("previous", ReplicaState)
 @pytest.mark.parametrize("target", ReplicaState)
-def test_every_step_changes_the_state_or_is_told(
+def test_every_step_changes_the_state_or_is_reported(
     previous: ReplicaState, target: ReplicaState
 ) -> None:
     """A legal step ends in its target; an illegal one changes, writes and sends nothing."""
@@ -50,7 +50,7 @@ def test_every_step_changes_the_state_or_is_told(
     ]
 
 
-def test_an_illegal_step_is_told_in_kafkas_words() -> None:
+def test_an_illegal_step_is_reported_in_kafkas_words() -> None:
     """The reason names the replica as Kafka prints it, and the states that would do."""
     controller = Play(5)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
@@ -87,7 +87,7 @@ def test_a_new_replica_follows_the_leader() -> None:
 
 
 def test_a_new_replica_of_a_partition_without_leader_waits() -> None:
-    """Without a leader nobody is told: the first election will do that."""
+    """Without a leader nobody is reported: the first election will do that."""
     controller = play(5, state=ReplicaState.NON_EXISTENT)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.NEW)
     assert controller.take().requests == ()
@@ -130,7 +130,7 @@ def test_a_new_replica_that_may_not_lead_keeps_no_other_from_starting() -> None:
 @pytest.mark.parametrize(
     "previous", [ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE]
 )
-def test_a_replica_that_comes_online_is_told_the_state(previous: ReplicaState) -> None:
+def test_a_replica_that_comes_online_is_reported_the_state(previous: ReplicaState) -> None:
     """Online, Offline or Ineligible to Online: the state in memory, not as new."""
     controller = play(5, state=previous)
     controller.state(PARTITION, 5, 5, leader_epoch=3)
@@ -142,14 +142,14 @@ def test_a_replica_that_comes_online_is_told_the_state(previous: ReplicaState) -
 
 
 def test_a_replica_comes_online_without_a_leader_too() -> None:
-    """A partition that never had a leader: the replica is online, and nobody is told."""
+    """A partition that never had a leader: the replica is online, and nobody is reported."""
     controller = play(5, state=ReplicaState.OFFLINE)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.ONLINE)
     assert controller.take().requests == ()
     assert state_of(controller) is ReplicaState.ONLINE
 
 
-def test_a_new_replica_that_comes_online_is_told_nothing() -> None:
+def test_a_new_replica_that_comes_online_is_reported_nothing() -> None:
     """New to Online is a mark: the replica heard of the state when it was new."""
     controller = play(5, state=ReplicaState.NEW)
     controller.state(PARTITION, 5, 5)
@@ -170,7 +170,7 @@ def test_a_new_replica_that_nobody_assigned_is_assigned() -> None:
 
 
 def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
-    """Kafka's OnlineReplicaToOfflineReplica: leader -1, ISR without it, the others told."""
+    """Kafka's OnlineReplicaToOfflineReplica: leader -1, ISR without it, the others reported."""
     controller = play(6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 5, 5, 6, version=3)
     controller.replicas.handle_state_changes([REPLICA], ReplicaState.OFFLINE)
@@ -194,7 +194,7 @@ def test_a_leader_that_goes_offline_leaves_no_leader() -> None:
     assert controller.written(PARTITION) == (-1, (6,), 1, 4)
 
 
-def test_a_live_replica_that_goes_offline_is_told_to_stop() -> None:
+def test_a_live_replica_that_goes_offline_is_reported_to_stop() -> None:
     """StopReplica without delete goes to a broker that is registered, after the others' news."""
     controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.state(PARTITION, 6, 6, 5, leader_epoch=2)
@@ -312,7 +312,7 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
         ]
 
 
-def test_others_are_not_told_of_a_topic_that_is_deleted() -> None:
+def test_others_are_not_reported_of_a_topic_that_is_deleted() -> None:
     """The ISR is written, but no LeaderAndIsr goes out: the topic is on its way out."""
     controller = play(5, 6, state=ReplicaState.ONLINE, replicas=(5, 6))
     controller.context.topics_to_be_deleted["t"] = None

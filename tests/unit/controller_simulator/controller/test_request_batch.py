@@ -90,7 +90,7 @@ def test_a_leader_that_is_gone_is_no_live_leader() -> None:
     assert request.live_leaders == ()
 
 
-def test_recovery_is_told_from_3_2_on() -> None:
+def test_recovery_is_reported_from_3_2_on() -> None:
     """Below inter.broker.protocol 3.2 the field does not exist: 0."""
     batch = RequestBatch(context(), leader_recovery_supported=False)
     batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
@@ -123,7 +123,7 @@ def test_metadata_without_partitions_tells_who_lives() -> None:
     assert batch.send() == (UpdateMetadataRequest(2, 102, 1, 37, (), {}, (1, 2, 3)),)
 
 
-def test_a_topic_without_an_id_is_told_without() -> None:
+def test_a_topic_without_an_id_is_reported_without() -> None:
     """UpdateMetadata leaves the id out, where LeaderAndIsr has zeros."""
     memory = context()
     memory.leadership[BAR] = STATE

@@ -47,14 +47,14 @@ def test_every_write_is_a_record() -> None:
     assert changes[4].read_zxid == 17
 
 
-def test_only_what_may_be_told_is_told() -> None:
+def test_only_what_may_be_reported_is_reported() -> None:
     """Of a configuration only the keys that the model needs are in the log."""
     config = ZnodeLog("prod").follow(written().commits)[3]
     assert config.data == '{"config":{"min.insync.replicas":"2"},"version":1}'
 
 
 def test_a_resync_proves_itself() -> None:
-    """It tells every published znode between its marks, with their number and digest."""
+    """It reports every published znode between its marks, with their number and digest."""
     log = ZnodeLog("prod")
     log.follow(written().commits)
     first, second = log.resync(), log.resync()
