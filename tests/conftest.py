@@ -45,6 +45,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (order[groups[item]], bool(_asked(item) & _LAST)))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to go on where xdist has not taken the groups: each process would start all servers."""
+    if not session.config.getoption("loadgroup", default=False):
+        return  # not a process of --dist loadgroup
+    for item in session.items:
+        group = _group(item)
+        if group and not item.nodeid.endswith(f"@{group}"):
+            raise pytest.UsageError(f"pytest-xdist does not put {item.nodeid} into group {group}")
+
+
 def _group(item: pytest.Item) -> str:
     """Return the group of a test; empty for one that starts no shared server."""
     asked = _asked(item)
