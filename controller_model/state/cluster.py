@@ -17,6 +17,9 @@ from controller_model.state.contribution import NO_MIN_ISR, Contribution, Counte
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
+_MOST_MOVES = 4096
+"""Kinds of states that wait to be added up: about a megabyte, and more than a storm of one cluster has."""
+
 
 class TopicStore(Protocol):
     """Where topics are kept; a dict in tests, Spark's state in the fold."""
@@ -164,6 +167,8 @@ class ClusterState:
         after = new_tuple(CountedState, (new.replicas, leader, isr, added, min_isr, deleting))
         moves[before] = moves.get(before, 0) - 1
         moves[after] = moves.get(after, 0) + 1
+        if len(moves) > _MOST_MOVES:
+            self.control.add_up()
 
     def _count_topic(self, topic: TopicState, by: int) -> None:
         counted = self.control.counted

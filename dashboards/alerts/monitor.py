@@ -49,7 +49,7 @@ ALERTS: tuple[Alert, ...] = (
         hold="5m",
         severity=Severity.WARNING,
         summary="Figures of Kafka cluster {{ $labels.cluster }} may be wrong.",
-        meaning="Changes may lack (incomplete), or an audit proved that the figures are not what "
+        meaning="Changes may lack (incomplete), or a reconciliation proved that the figures are not what "
         "ZooKeeper holds (divergent), and no resync has mended it.",
         cause="Changes were lost on the way (a hole in the log, a full buffer while Kafka was "
         "away), and the resync that was asked for does not end: ZooKeeper is slow or "

@@ -46,7 +46,10 @@ def _proof() -> Row:
     return row(
         "What is proved?",
         counts(
-            "Audits and resyncs within an hour", signals.AUDITS_HOUR, signals.RESYNCS_HOUR, span=12
+            "Reconciliations and resyncs within an hour",
+            signals.AUDITS_HOUR,
+            signals.RESYNCS_HOUR,
+            span=12,
         ),
         lines("Since the last proof", signals.VERIFIED_AGE, span=12),
         counts(

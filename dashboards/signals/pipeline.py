@@ -33,7 +33,7 @@ FOLLOWED = Signal(
 )
 DOUBTFUL = Signal(
     expr=f"{highest('kcm_cluster_incomplete')} + {highest('kcm_cluster_divergent')}",
-    description="Whether changes may lack (incomplete) or an audit proved a difference to "
+    description="Whether changes may lack (incomplete) or a reconciliation proved a difference to "
     "ZooKeeper (divergent); neither in good order, incomplete for seconds while a resync runs.",
     legend="incomplete or divergent",
     moved_by=DrillStep.HOLE,
@@ -41,7 +41,7 @@ DOUBTFUL = Signal(
 VERIFIED_AGE = Signal(
     expr=age("kcm_cluster_verified_timestamp_seconds"),
     unit="dtdurations",
-    description="How long ago a resync or an audit last proved the figures equal to ZooKeeper; a "
+    description="How long ago a resync or a reconciliation last proved the figures equal to ZooKeeper; a "
     "few minutes at most.",
     legend="ago",
     moved_by=DrillStep.INVITE,
@@ -81,9 +81,9 @@ RESYNCS_HOUR = Signal(
 )
 AUDITS_HOUR = Signal(
     expr=grown("kcm_cluster_audits_total", "1h"),
-    description="Finished audits of the figures against ZooKeeper within an hour; one every few "
+    description="Finished reconciliations of the figures against ZooKeeper within an hour; one every few "
     "minutes.",
-    legend="audits",
+    legend="reconciliations",
     moved_by=DrillStep.INVITE,
 )
 RESYNC_WANTED = Signal(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controller_model.fold import replay as replay_module
 from controller_model.records.changes import ZnodeChange
+from controller_model.state import cluster as cluster_module
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.contribution import Contribution
 from controller_model.state.control_plane import Assumed, new_cluster
@@ -109,6 +110,21 @@ def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: se
             state.control = unpack_control(pack_control(state.control))
             assert state.control.counted == from_scratch(state)
     assert state.control.totals == from_scratch(state)
+
+
+@given(st.lists(PUTS, max_size=12), st.integers(0, 3))
+def test_totals_are_right_however_much_waits(puts: list[Put], most: int) -> None:
+    """What waits to be added up is bounded, and where the bound lies changes no number."""
+    control = new_cluster("prod", assumed=Assumed(), counters_since=0)
+    state = ClusterState(control, MemoryTopicStore())
+    bound, cluster_module._MOST_MOVES = cluster_module._MOST_MOVES, most
+    try:
+        for put in puts:
+            put(state)
+            assert len(control.moves) <= most
+    finally:
+        cluster_module._MOST_MOVES = bound
+    assert control.totals == from_scratch(state)
 
 
 @given(st.sampled_from(range(40)), st.integers(1, 4))
