@@ -57,6 +57,11 @@ class SupervisedThread:
                 f"the thread {self._name} has stood still for {STANDSTILL_S:.0f} s"
             )
 
+    @property
+    def closed(self) -> bool:
+        """Whether the end was asked for."""
+        return self._stop.is_set()
+
     def close(self, wait_s: float) -> None:
         """Ask for the end, and wait for the turn under way; 0 does not wait."""
         self._stop.set()

@@ -54,7 +54,10 @@ class TopicProbe:
         ends_of: Collection[str] = (),
         newest_of: Collection[str] = (),
         clock: Callable[[], int] = clock_ms,
+        on_turn: Callable[[TopicProbe], None] | None = None,
     ) -> None:
+        """Take what to ask for; `on_turn` is called in the thread after each turn until it is closed."""
+        self._on_turn = on_turn
         self.answer: TopicsAnswer | None = None
         self.failure: str | None = None
         self._topics = topics
@@ -70,6 +73,8 @@ class TopicProbe:
             self.failure = None
         except KafkaException as error:
             self.failure = reason_of(error)
+        if self._on_turn is not None and not self.thread.closed:
+            self._on_turn(self)
 
     def _ask(self) -> TopicsAnswer:
         asked_at = self._clock()

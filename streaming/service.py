@@ -141,6 +141,8 @@ class _Fold:
                 topics,
                 every_s=self._settings.topic_check_interval_s,
                 ends_of=[topics.names.changes],
+                # In the probe's thread: this one waits for Spark's JVM, and the lag grows also when that hangs.
+                on_turn=lambda asked: self._metrics.measure_lag(_log_end(asked)),
             )
             probe.thread.start()
             try:
@@ -197,7 +199,6 @@ class _Fold:
             probe.thread.check()
             answer = probe.answer
             self._log_away(probe.failure)
-            self._metrics.measure_lag(_log_end(probe))
             if not active:
                 return failures.describe(failure_text(query))
             changed = None if answer is None else topics_changed(lineage, answer.ids)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from confluent_kafka import KafkaError
 
@@ -94,3 +96,24 @@ def test_a_mistake_of_ours_is_raised_where_the_probe_is_checked(
     asking.thread.close(DEADLINE_S)
     with pytest.raises(TypeError):
         asking.thread.check()
+
+
+@pytest.mark.usefixtures("admin")
+def test_each_turn_is_reported_in_the_probes_own_thread_until_it_is_closed() -> None:
+    """Whoever waits for something else than the probe still hears of every answer."""
+    heard: list[tuple[str, bool]] = []
+    asking = TopicProbe(
+        load(PipelineSettings),
+        TOPICS,
+        every_s=0.001,
+        on_turn=lambda asked: heard.append(
+            (threading.current_thread().name, asked.answer is not None)
+        ),
+    )
+    asking.thread.start()
+    wait_until(lambda: len(heard), lambda count: count >= 3, deadline_s=DEADLINE_S)
+    asking.thread.close(DEADLINE_S)
+    count = len(heard)
+    assert set(heard) == {("topic-probe", True)}
+    asking._turn()
+    assert len(heard) == count
