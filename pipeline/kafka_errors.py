@@ -8,6 +8,7 @@ of the one server that did not answer, so what was `reported` there comes first.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Sequence
 
 from confluent_kafka import KafkaError
@@ -15,6 +16,8 @@ from confluent_kafka import KafkaError
 from pipeline.runtime import KcmError, UnreachableError, UsageError
 
 _ALL_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # confluent-kafka names its local error codes with an underscore
+
+_REPEATED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 
 
 class ReadTrouble(enum.Enum):
@@ -65,9 +68,12 @@ def trouble_of(error: KafkaError, reported: Sequence[KafkaError] = ()) -> ReadTr
 def reason_of(error: Exception, reported: Sequence[KafkaError] = ()) -> str:
     """Return Kafka's words for what went wrong, or those of any other exception.
 
+    The client repeats a value that it refuses, which may be a secret under a wrong name: it is cut.
+
     >>> reason_of(ValueError("no such property"))
     'no such property'
     """
     specific = [each for each in reported if each.code() != _ALL_DOWN]
     first = specific[-1] if specific else error.args[0] if error.args else error
-    return str(first.str() if isinstance(first, KafkaError) else first)
+    words = str(first.str() if isinstance(first, KafkaError) else first)
+    return _REPEATED_VALUE.sub("Invalid value for", words)

@@ -1,7 +1,8 @@
-"""Settings in layers: options, then the environment (KCM_...), then a TOML file, then defaults.
+"""Settings in layers: options, the environment (KCM_...), a folder of secrets, a TOML file, defaults.
 
 The rule: everything is checked at once and before anything starts; a bad value is one line that
-names the setting, where it came from, and what would do. Secrets are never printed.
+names the setting, where it came from, and what would do. Secrets are never printed: of a mapping
+only the properties are shown that `pipeline.harmless` knows.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import os
 import tomllib
 from collections.abc import Collection, Mapping
 from contextvars import ContextVar
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -23,21 +26,22 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from pipeline.harmless import is_harmless
 from pipeline.runtime import LogFormat, UsageError
 
 ENV_PREFIX = "KCM_"
 CONFIG_FILE_VARIABLE = "KCM_CONFIG"
-_SECRET_WORDS = (
-    *("password", "passphrase", "secret", "token", "jaas", "auth", "credential"),
-    *("access.key", "key.pem", "keystore.key"),
-)
-_SECRET_SETTINGS = {"kafka_properties", "spark_conf"}
-"""Settings whose parts may be secret whatever they are called: errors never repeat their values."""
+HIDDEN = "(hidden)"
+"""What is shown in the place of a value that is a secret, or may be one."""
+SECRETS_DIR = "secrets_dir"
 _LARGEST_PORT = 65535
 
 _EMPTY: Mapping[str, Any] = {}
-_file_settings: ContextVar[Mapping[str, Any]] = ContextVar("file_settings", default=_EMPTY)
-"""What the file holds while `load` makes settings: pydantic has no way to hand a source in."""
+_NO_FILES: tuple[Mapping[str, Any], ...] = ()
+_file_settings: ContextVar[tuple[Mapping[str, Any], ...]] = ContextVar(
+    "file_settings", default=_NO_FILES
+)
+"""What secrets and file hold while `load` makes settings: pydantic has no way to hand a source in."""
 
 SettingsT = TypeVar("SettingsT", bound="PipelineSettings")
 
@@ -54,6 +58,12 @@ class PipelineSettings(BaseSettings):
         "127.0.0.1:9092",
         description="Brokers of the pipeline's own Kafka, host:port separated by commas; "
         "not the cluster that is watched.",
+    )
+    secrets_dir: Path | None = Field(
+        None,
+        description="Folder of secrets, one in each file, as Docker and Kubernetes mount them: a "
+        "file is called as the setting, such as zk_auth, or as the property, such as "
+        "kafka_properties.sasl.password.",
     )
     kafka_properties: dict[str, SecretStr] = Field(
         default_factory=dict,
@@ -82,6 +92,30 @@ class PipelineSettings(BaseSettings):
     metrics_host: str = Field(
         "127.0.0.1", description="Address that the part's own /metrics listens on."
     )
+    web_config_file: Path | None = Field(
+        None,
+        description="Web configuration file of Prometheus' exporter-toolkit, for the part's HTTP "
+        "port: TLS, client certificates, passwords, headers (docs/operating.md).",
+    )
+    allowed_hosts: str = Field(
+        "",
+        description="Names, separated by commas, by which the HTTP port may be asked beside "
+        "localhost, this machine's name and any address; *.example.com, or * for all.",
+    )
+    trusted_proxies: str = Field(
+        "",
+        description="Addresses or networks of reverse proxies, separated by commas: clients are "
+        "counted by their X-Forwarded-For.",
+    )
+    connections_per_client: int = Field(
+        100,
+        ge=1,
+        le=512,
+        description="HTTP connections that one address may hold open; of all clients 512.",
+    )
+    access_log: bool = Field(
+        default=False, description="Log each answer over HTTP: client, path, status, time."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least important log line that is written."
     )
@@ -99,13 +133,20 @@ class PipelineSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the layers, the strongest first; properties in mappings are merged by key."""
-        from_file = InitSettingsSource(settings_cls, init_kwargs=dict(_file_settings.get()))
-        return init_settings, env_settings, from_file
+        files = (InitSettingsSource(settings_cls, dict(held)) for held in _file_settings.get())
+        return init_settings, env_settings, *files
 
     @field_validator("bootstrap_servers")
     @classmethod
     def _check_bootstrap_servers(cls, value: str) -> str:
         return check_hosts(value)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_trusted_proxies(cls, value: str) -> str:
+        for part in filter(None, value.split(",")):
+            ip_network(part.strip(), strict=False)
+        return value
 
     @model_validator(mode="after")
     def _check_kafka_properties(self) -> Self:
@@ -128,10 +169,12 @@ def check_hosts(value: str) -> str:
 
 
 class Layers(NamedTuple):
-    """Where the settings of a part come from: options, the environment, a file."""
+    """Where the settings of a part come from: options, the environment, secrets, a file."""
 
     options: Mapping[str, Any]
     environment: Collection[str]
+    secrets: Mapping[str, Any]
+    secrets_dir: Path | None
     file: Mapping[str, Any]
     path: Path | None
 
@@ -141,6 +184,8 @@ class Layers(NamedTuple):
             return f"option --{name.replace('_', '-')}"
         if name in self.environment:
             return f"environment variable {ENV_PREFIX}{name.upper()}"
+        if name in self.secrets:
+            return f"secret {name} in {self.secrets_dir}"
         if name in self.file:
             return f"setting {name} in {self.path}"
         return "default"
@@ -162,7 +207,8 @@ def load(
     """
     layers = read_layers(settings_class, config_file, known=known, **options)
     fields = settings_class.model_fields
-    own = {name: value for name, value in layers.file.items() if name in fields}
+    held = (layers.secrets, layers.file)
+    own = tuple({name: each[name] for name in each if name in fields} for each in held)
     token = _file_settings.set(own)
     try:
         return settings_class(**layers.options)
@@ -170,7 +216,7 @@ def load(
         raise UsageError(_not_json(settings_class, error)) from None
     except ValidationError as error:
         raise UsageError(
-            "\n".join(_one_line(problem, layers) for problem in error.errors())
+            "\n".join(_one_line(problem, layers, fields) for problem in error.errors())
         ) from None
     finally:
         _file_settings.reset(token)
@@ -184,13 +230,49 @@ def read_layers(
     **options: Any,
 ) -> Layers:
     """Return what `load` would take the settings from; raises UsageError for a bad file."""
-    path = config_file or _file_from_environment()
+    given = config_file or os.environ.get(CONFIG_FILE_VARIABLE)
+    path = Path(given) if given else None
+    file = read_file(path, known) if path else {}
+    own = {name: value for name, value in options.items() if value is not None}
+    environment = os.environ.get(f"{ENV_PREFIX}{SECRETS_DIR.upper()}")
+    folder = own.get(SECRETS_DIR) or environment or file.get(SECRETS_DIR)
     return Layers(
-        options={name: value for name, value in options.items() if value is not None},
+        options=own,
         environment=_names_in_environment(settings_class),
-        file=read_file(path, known) if path else {},
+        secrets=read_secrets(Path(folder), known) if isinstance(folder, str | Path) else {},
+        secrets_dir=Path(folder) if isinstance(folder, str | Path) else None,
+        file=file,
         path=path,
     )
+
+
+def read_secrets(folder: Path, known: Collection[str] | None = None) -> dict[str, Any]:
+    """Return what a folder of secrets holds; raises UsageError when it cannot be read.
+
+    A file is a setting, or a property of one: `zk_auth`, `kafka_properties.sasl.password`. The end of
+    its last line does not count. Hidden names are those that Kubernetes keeps for itself.
+    """
+    found: dict[str, Any] = {}
+    try:
+        paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+        for path in paths:
+            name, _, key = path.name.partition(".")
+            if known is not None and (name not in known or name == SECRETS_DIR):
+                raise UsageError(
+                    f"folder of secrets {folder}: no setting is called {path.name}; "
+                    "`kcm config` lists them all"
+                )
+            text = path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+            if key:
+                found[name] = {**_mapping(found.get(name)), key: text}
+            else:
+                found[name] = text
+    except UnicodeDecodeError:
+        raise UsageError(f"folder of secrets {folder}: {path.name} is not text") from None
+    except OSError as error:
+        where = error.filename or folder
+        raise UsageError(f"folder of secrets {folder}: {where}: {error.strerror}") from None
+    return found
 
 
 def read_file(path: Path, known: Collection[str] | None = None) -> dict[str, Any]:
@@ -222,24 +304,24 @@ def given_values(settings: PipelineSettings) -> dict[str, str]:
 
 def describe(settings: PipelineSettings) -> dict[str, str]:
     """Return the settings as text, for people: without secrets."""
-    return {name: _shown(name, getattr(settings, name)) for name in type(settings).model_fields}
+    return {name: _shown(getattr(settings, name)) for name in type(settings).model_fields}
 
 
-def _shown(name: str, value: object) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, SecretStr):
-        return "(secret)" if value.get_secret_value() else ""
+        return HIDDEN if value.get_secret_value() else ""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={_shown(str(key), item)}" for key, item in value.items())
-    if value and not isinstance(value, bool | Path) and _is_secret(name):
-        return "(secret)"
+        return ", ".join(f"{key}={_shown_property(key, item)}" for key, item in value.items())
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return "" if value is None else str(value)
 
 
-def _file_from_environment() -> Path | None:
-    value = os.environ.get(CONFIG_FILE_VARIABLE)
-    return Path(value) if value else None
+def _shown_property(key: str, value: object) -> str:
+    """Return a property's value if it is a number, or if the property is known to hold no secret."""
+    if isinstance(value, str | SecretStr) and not is_harmless(key):
+        return HIDDEN
+    return _as_text(value)
 
 
 def _names_in_environment(settings_class: type[PipelineSettings]) -> set[str]:
@@ -249,7 +331,7 @@ def _names_in_environment(settings_class: type[PipelineSettings]) -> set[str]:
     }
 
 
-def _one_line(problem: Any, layers: Layers) -> str:
+def _one_line(problem: Any, layers: Layers, fields: Mapping[str, FieldInfo]) -> str:
     location = [str(step) for step in problem["loc"]]
     message = str(problem["msg"]).removeprefix("Value error, ")
     if not location:
@@ -258,8 +340,12 @@ def _one_line(problem: Any, layers: Layers) -> str:
     inside = "".join(f"[{step}]" for step in location[1:])
     if problem["type"] == "missing":
         return f"{name} is missing: give --{name.replace('_', '-')} or {ENV_PREFIX}{name.upper()}"
-    value = "" if _is_secret(*location) else f" (got {problem['input']!r})"
+    value = f" (got {problem['input']!r})" if _may_repeat(fields.get(name)) else ""
     return f"{layers.origin(name)}{inside}: {message}{value}"
+
+
+def _mapping(value: Any) -> Mapping[str, str]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _not_json(settings_class: type[PipelineSettings], error: SettingsError) -> str:
@@ -268,10 +354,11 @@ def _not_json(settings_class: type[PipelineSettings], error: SettingsError) -> s
     return f'environment variable {variables}: this is not JSON such as {{"key": "value"}}'
 
 
-def _is_secret(*names: str) -> bool:
-    return not _SECRET_SETTINGS.isdisjoint(names) or any(
-        word in name.lower() for name in names for word in _SECRET_WORDS
-    )
+def _may_repeat(field: FieldInfo | None) -> bool:
+    """Return whether an error may repeat a setting's value: never a secret's, nor a property's."""
+    if field is None or get_origin(field.annotation) is dict:
+        return False
+    return SecretStr not in (field.annotation, *get_args(field.annotation))
 
 
 def _as_text(value: Any) -> str:

@@ -21,9 +21,8 @@ from pipeline.clock import clock_ms
 from pipeline.kafka_errors import reason_of
 from pipeline.settings import PipelineSettings
 from pipeline.supervised_thread import SupervisedThread
-from pipeline.topic_reader import REQUEST_TIMEOUT_S
 from pipeline.topic_records import Place
-from pipeline.topics import EnsuredTopics, client_properties, topic_ids
+from pipeline.topics import REQUEST_TIMEOUT_S, EnsuredTopics, client_properties, topic_ids
 
 
 class TopicsAnswer(NamedTuple):

@@ -34,10 +34,8 @@ from confluent_kafka import (
 from pipeline.kafka_errors import ReadTrouble, TopicReadError, reason_of, trouble_of
 from pipeline.settings import PipelineSettings
 from pipeline.topic_records import Extent, Notice, Place, ReadBatch, Record
-from pipeline.topics import MAX_MESSAGE_BYTES, client_properties
+from pipeline.topics import MAX_MESSAGE_BYTES, REQUEST_TIMEOUT_S, client_properties
 
-REQUEST_TIMEOUT_S = 5.0
-"""A broker that takes longer to answer is as good as gone for a monitor."""
 _RETRY_S = 0.2
 _POLL_S = 0.2
 _MOST_PER_POLL = 500
@@ -176,17 +174,17 @@ class RecordReader:
         return batch
 
     def _sort(self, message: Message, batch: ReadBatch) -> None:
-        place = (message.topic() or "", _known(message.partition()))
+        place = (message.topic() or "", message.partition() or 0)
+        offset = message.offset() or 0
         error = message.error()
         if error is None:
-            offset = _known(message.offset())
             self.next_offset[place] = offset + 1
             kind, timestamp = message.timestamp()
             batch.records.append(
                 Record(*place, offset, message.key(), message.value(), timestamp if kind else 0)
             )
         elif error.code() == _PARTITION_EOF:
-            self.next_offset[place] = _known(message.offset())
+            self.next_offset[place] = offset
             batch.at_end.append(place)
         elif error.fatal():
             raise self._failed(place[0], KafkaException(error))
@@ -240,8 +238,3 @@ class RecordReader:
     def _error(self, notice: Notice) -> TopicReadError:
         topic = notice.place[0] if notice.place else ""
         return TopicReadError(notice.trouble, where=self._where, topic=topic, reason=notice.reason)
-
-
-def _known(number: int | None) -> int:
-    """Return a number that librdkafka gives with each message; -1 if it did not."""
-    return -1 if number is None else number

@@ -28,11 +28,17 @@ MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The largest record on any topic, producer, source and sink: a znode may hold 1 MiB of payload,
 JSON and base64 grow it, and an operator may have raised jute.maxbuffer."""
 
+ANSWER_TIMEOUT_MS = 10_000
+"""How long a broker may take for an answer. A connection that is half-open is given up after it: the
+clients' own limits, 60 and 30 s, would be waited for by each client that a change passes through."""
+
 FIXED_SETTINGS = ("cleanup.policy", "max.message.bytes")
 """Without these as they should be, the parts refuse to start; the rest is a matter of size."""
 
+REQUEST_TIMEOUT_S = 5.0
+"""A broker that takes longer to answer is as good as gone for a monitor."""
+
 _DAY_MS = 24 * 3600 * 1000
-_REQUEST_TIMEOUT_S = 5.0
 _METADATA_LAG_S = 0.05
 _CHANGES_KEPT_MS = 7 * _DAY_MS
 _EVENTS_KEPT_MS = 30 * _DAY_MS
@@ -87,6 +93,7 @@ def client_properties(settings: PipelineSettings) -> dict[str, str | int | float
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 2000,
         "socket.connection.setup.timeout.ms": 5000,
+        "socket.timeout.ms": ANSWER_TIMEOUT_MS,
         "allow.auto.create.topics": False,
         # librdkafka's own lines on standard error are not one clear line each.
         "log_level": 2,
@@ -140,7 +147,7 @@ def describe_topics(admin: AdminClient, names: Iterable[str]) -> dict[str, Any]:
     """
     asked = TopicCollection(list(names))
     found = {}
-    for name, future in admin.describe_topics(asked, request_timeout=_REQUEST_TIMEOUT_S).items():
+    for name, future in admin.describe_topics(asked, request_timeout=REQUEST_TIMEOUT_S).items():
         try:
             found[name] = future.result()
         except KafkaException as error:
@@ -188,7 +195,7 @@ def _ensure_once(
 
 def _describe_all(admin: AdminClient, names: TopicNames) -> dict[str, Any]:
     """Describe topics that were created just now: other brokers learn of them a moment later."""
-    deadline = time.monotonic() + _REQUEST_TIMEOUT_S
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
     while len(found := describe_topics(admin, names)) < len(names) and time.monotonic() < deadline:
         time.sleep(_METADATA_LAG_S)
     return found
@@ -196,7 +203,7 @@ def _describe_all(admin: AdminClient, names: TopicNames) -> dict[str, Any]:
 
 def _create(admin: AdminClient, topics: list[NewTopic]) -> None:
     futures = admin.create_topics(
-        topics, operation_timeout=_REQUEST_TIMEOUT_S, request_timeout=_REQUEST_TIMEOUT_S
+        topics, operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
     )
     for name, future in futures.items():
         try:
@@ -227,7 +234,7 @@ def _check(
             "delete them or choose another topic_prefix"
         )
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    futures = admin.describe_configs(resources, request_timeout=_REQUEST_TIMEOUT_S)
+    futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
     log = get_logger("topics")
     for resource, future in futures.items():
         actual = {key: entry.value for key, entry in future.result().items()}

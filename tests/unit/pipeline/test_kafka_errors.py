@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from pipeline.kafka_errors import ReadTrouble, TopicReadError, reason_of, trouble_of
 
@@ -45,3 +46,12 @@ def test_each_trouble_is_one_line_with_its_exit_code(trouble: ReadTrouble, exit_
     assert "Kafka at k:1" in str(error)
     assert "why" in str(error) or "kcm.views" in str(error)
     assert error.reason == "why"
+
+
+def test_a_refused_value_is_not_repeated() -> None:
+    """A password that stands under the wrong name is not printed with the error about the name."""
+    with pytest.raises(KafkaException) as caught:
+        AdminClient({"sasl.oauthbearer.method": 'hunter2" for "x'})
+    words = reason_of(caught.value)
+    assert "hunter2" in str(caught.value)
+    assert words == 'Invalid value for configuration property "sasl.oauthbearer.method"'

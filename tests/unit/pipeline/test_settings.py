@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.core.config import ExportSettings
+from pipeline import harmless
 from pipeline.runtime import UsageError
 from pipeline.settings import (
     PipelineSettings,
@@ -169,19 +170,102 @@ def test_settings_are_described_without_secrets() -> None:
     )
     shown = describe(settings)
     assert SECRET not in " ".join(shown.values()) + repr(settings)
-    assert shown["zk_auth"] == "(secret)"
-    assert shown["kafka_properties"] == "sasl.password=(secret)"
+    assert shown["zk_auth"] == "(hidden)"
+    assert shown["kafka_properties"] == "sasl.password=(hidden)"
     assert shown["zk_tls"] == "True"
     assert shown["zookeeper"] == "127.0.0.1:2181"
 
 
 @pytest.mark.parametrize(
-    "name", ["spark.my.ssl.key.pem", "spark.my.ssl.keystore.key", "spark.my.key.passphrase"]
+    "name",
+    [
+        "spark.my.ssl.key.pem",
+        "spark.my.ssl.keystore.key",
+        "spark.my.key.passphrase",
+        "spark.hadoop.fs.azure.account.key.acct.blob.core.windows.net",
+        "spark.executor.extraJavaOptions",
+        "spark.of.a.plugin.that.nobody.knows",
+    ],
 )
-def test_a_private_key_is_a_secret(name: str) -> None:
-    """A property that holds a key, or what opens one, is not shown either."""
+def test_a_property_that_is_not_known_is_hidden(name: str) -> None:
+    """Which names hold secrets nobody can list: only those are shown that are known to hold none."""
     shown = describe(load(StreamSettings, spark_conf={name: SECRET, "spark.ui.enabled": "false"}))
-    assert shown["spark_conf"] == f"{name}=(secret), spark.ui.enabled=false"
+    assert shown["spark_conf"] == f"{name}=(hidden), spark.ui.enabled=false"
+
+
+def test_no_setting_that_is_known_names_a_secret() -> None:
+    """The list of what is shown holds no name that a secret could have."""
+    words = ("password", "passphrase", "secret", "token", "jaas", "credential", "access.key")
+    properties = (*harmless._KAFKA, *harmless._SPARK, *harmless._SPARK_FAMILIES)
+    assert not [name for name in properties if any(word in name.lower() for word in words)]
+
+
+@pytest.fixture
+def secrets_dir(tmp_path: Path) -> Path:
+    """A folder as Kubernetes mounts it, with the name that it keeps for itself."""
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "..data").mkdir()
+    return folder
+
+
+def test_secrets_come_from_files(secrets_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is a setting or a property; its last line's end does not count, and all else does."""
+    (secrets_dir / "zk_auth").write_text(f"digest:kcm:{SECRET} \n")
+    (secrets_dir / "kafka_properties.sasl.password").write_text(f"{SECRET}\r\n")
+    (secrets_dir / "kafka_properties.ssl.key.password").write_text("a\nb")
+    monkeypatch.setenv("KCM_SECRETS_DIR", str(secrets_dir))
+    monkeypatch.setenv("KCM_KAFKA_PROPERTIES", '{"sasl.username": "kcm"}')
+    settings = load(WatchSettings)
+    assert settings.zk_auth is not None
+    assert settings.zk_auth.get_secret_value() == f"digest:kcm:{SECRET} "
+    held = {name: each.get_secret_value() for name, each in settings.kafka_properties.items()}
+    assert held == {
+        "sasl.password": SECRET,
+        "ssl.key.password": "a\nb",
+        "sasl.username": "kcm",
+    }
+    assert read_layers(WatchSettings).origin("zk_auth") == f"secret zk_auth in {secrets_dir}"
+
+
+def test_a_folder_of_secrets_is_stronger_than_the_file_and_weaker_than_variables(
+    secrets_dir: Path, toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order of the layers; the file may name the folder, and an option wins over it."""
+    path = toml(f'secrets_dir = "{secrets_dir}"\nhost = "file"\nport = 1\nevents_kept = 1\n')
+    (secrets_dir / "host").write_text("secrets")
+    (secrets_dir / "port").write_text("2")
+    monkeypatch.setenv("KCM_PORT", "3")
+    settings = load(ExportSettings, path)
+    assert (settings.host, settings.port, settings.events_kept) == ("secrets", 3, 1)
+    assert load(ExportSettings, path, secrets_dir=str(secrets_dir / "..data")).host == "file"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("zk_auht", SECRET.encode(), "no setting is called zk_auht"),
+        ("secrets_dir", b"/x", "no setting is called secrets_dir"),
+        ("zk_auth", b"\xff" + SECRET.encode(), "zk_auth is not text"),
+        ("zk_auth", SECRET.encode(), "secret zk_auth in "),
+        ("kafka_properties", SECRET.encode(), "secret kafka_properties in "),
+    ],
+)
+def test_a_bad_file_of_secrets_is_named_and_not_repeated(
+    secrets_dir: Path, name: str, content: bytes, words: str
+) -> None:
+    """A slip in a name is refused, and no error shows what the file holds."""
+    (secrets_dir / name).write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        load(WatchSettings, secrets_dir=str(secrets_dir), known=set(WatchSettings.model_fields))
+    assert words in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_missing_folder_of_secrets_is_named(tmp_path: Path) -> None:
+    """A folder that is not mounted is refused, and is not taken for an empty one."""
+    with pytest.raises(UsageError, match="No such file or directory"):
+        load(WatchSettings, secrets_dir=str(tmp_path / "none"))
 
 
 def test_given_values_load_again_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:

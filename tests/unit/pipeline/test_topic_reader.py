@@ -156,7 +156,7 @@ def test_records_that_are_cut_away_under_a_read_are_remembered(open_reader: Open
     assert (client.closed, client.assigned[-1]) == (1, {PLACE: -2})
 
 
-def test_a_follower_is_told_of_everything(open_reader: Open) -> None:
+def test_a_follower_hears_of_everything(open_reader: Open) -> None:
     """Records, ends, troubles of a partition and of a broker are one value."""
     client = Client(
         [Message(PLACE, 3), Message(OTHER, 8, EOF_CODE), Message(PLACE, 4, CUT_CODE)],

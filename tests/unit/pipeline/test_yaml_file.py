@@ -1,0 +1,50 @@
+"""A configuration file in YAML: what it says, or one line that says what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pipeline.runtime import UsageError
+from pipeline.yaml_file import read_yaml
+from tests.support.hostile import DEEP
+
+
+class _Config(msgspec.Struct, forbid_unknown_fields=True):
+    user: str = "nobody"
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    """Every field has its default then."""
+    path = tmp_path / "empty"
+    path.touch()
+    assert read_yaml(path, _Config, "here") == _Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("user: [secret", "here is not YAML"),
+        ("users: a", "here: Object contains unknown field `users`"),
+        ("user: 7", "here: Expected `str`, got `int` - at `$.user`"),
+        ("[" * DEEP, "here"),
+    ],
+)
+def test_a_bad_file_is_one_line_that_repeats_nothing_of_it(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    """What stands in it may be a password."""
+    path = tmp_path / "bad"
+    path.write_text(text)
+    with pytest.raises(UsageError) as found:
+        read_yaml(path, _Config, "here")
+    assert str(found.value).startswith(said)
+    assert "secret" not in str(found.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """With the system's own reason."""
+    with pytest.raises(UsageError, match="here: No such file"):
+        read_yaml(tmp_path / "none", _Config, "here")
