@@ -1,8 +1,8 @@
-"""How a part runs: exit codes, one-line errors, stop signals, logs, its own /metrics.
+"""How a part runs: exit codes, one-line errors, stop signals, logs.
 
 The rule: what a user must hear is a `KcmError` with one line that names what, where and what to
-do, and an exit code that tells a script which kind of trouble it is. Every command loads this, so
-what only a running part needs (logs, metrics) is loaded when it is used.
+do, and an exit code by which a script knows the kind of trouble. Every command loads this, so
+what only a running part needs (logs) is loaded when it is used.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import logging
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from prometheus_client import CollectorRegistry
     from structlog.typing import FilteringBoundLogger
 
     from pipeline.settings import SettingsT
@@ -56,29 +56,6 @@ class EnvironmentProblemError(KcmError):
     """The machine lacks something: Java, jars, space on a disk, a permission."""
 
     exit_code = 5
-
-
-class MetricsServer:
-    """Serves a registry as text and OpenMetrics; port 0 takes a free one (see `port`)."""
-
-    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
-        """Listen; raises ConflictError, naming the port, when it cannot be had."""
-        from prometheus_client import start_http_server  # noqa: PLC0415  # see above
-
-        try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
-        except OSError as error:
-            raise ConflictError(
-                f"cannot serve metrics on {host}:{port}: {error.strerror or error}; "
-                "choose another port, or 0 for a free one"
-            ) from error
-        self.port: int = self._server.server_port
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 class Backoff:
@@ -136,8 +113,25 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _LossyFile(sys.stderr))),
     )
+
+
+class _LossyFile:
+    """A file for logs: a full disk or a closed file costs a line, never the work that it is about."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """Write, if that is possible."""
+        with suppress(OSError, ValueError):  # ValueError: the file is closed
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Flush, if that is possible."""
+        with suppress(OSError, ValueError):
+            self._file.flush()
 
 
 def get_logger(part: str) -> FilteringBoundLogger:

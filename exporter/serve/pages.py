@@ -8,48 +8,52 @@ cluster.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+import itertools
+from collections.abc import Callable
 
-import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from exporter.api.endpoints import ApiPages, Facts, Handler
+from exporter.api.endpoints import ApiPages, Handler
 from exporter.api.responses import json_response
 from exporter.api.worker import Worker
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.render import EOF_LINE, Format, choose_format
-from exporter.core.status import reasons_not_ready
+from exporter.core.render import choose_format
+from exporter.core.status import ReadingState, reasons_not_ready
 from exporter.intake.event_store import EventStore
 from exporter.live.page import LivePage
+from exporter.scrape.collector import Collector
 from exporter.scrape.partition_series import PartitionCollector
 
 
 class Pages:
-    """The handlers, over what the reader holds."""
+    """The handlers, over what the reading thread shows; `alive` says whether it runs."""
 
     def __init__(
         self,
-        reader: Facts,
+        collector: Collector,
         events: EventStore,
         metrics: ExporterMetrics,
         *,
+        state: ReadingState,
+        alive: Callable[[], bool],
         clock: Callable[[], int],
         kafka_gone_s: float,
         partition_metrics: bool,
     ) -> None:
-        self._reader = reader
-        self._events = events
+        self._collector = collector
+        self._state = state
+        self._alive = alive
         self._metrics = metrics
         self._clock = clock
         self._kafka_gone_ms = kafka_gone_s * 1000
         self._worker = Worker()
-        self._api = ApiPages(reader, events, self._worker, clock=clock)
-        self._partitions = PartitionCollector() if partition_metrics else None
+        self._api = ApiPages(collector, events, self._worker, clock=clock)
+        self._partitions = PartitionCollector()
+        self._serves_partitions = partition_metrics
         self._rendering = asyncio.Lock()
         self.live = LivePage(
-            reader,
+            collector,
             events,
             clock=clock,
             reasons=self._reasons,
@@ -58,75 +62,52 @@ class Pages:
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""
-        always: dict[str, Handler] = {
-            "/metrics": self.metrics,
-            "/healthz": self.health,
-            "/readyz": self.readiness,
-        }
-        return (
-            self.live.routes()
-            | always
-            | self._api.routes()
-            | ({"/metrics/partitions": self.partitions} if self._partitions else {})
-        )
+        own = {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.readiness}
+        if self._serves_partitions:
+            own["/metrics/partitions"] = self.partitions
+        return self.live.routes() | own | self._api.routes()
 
     async def metrics(self, request: Request) -> Response:
         """Serve all figures."""
         with self._metrics.scrape.time():
             format_ = choose_format(request.headers.get("accept"))
             self._metrics.ready.set(not self._reasons())
-            body = self._reader.collector.scrape(format_, self._clock())
+            body = self._collector.scrape(format_, self._clock())
             own = self._metrics.exposition(format_)
-        end = _end(format_)
-        return Response(body + own + end, headers={"content-type": format_.value})
+        content = body + own + format_.end
+        return Response(content, headers={"content-type": format_.value})
 
     async def partitions(self, request: Request) -> Response:
         """Serve every partition, where that was asked for in the settings."""
-        if self._partitions is None:
-            raise HTTPException(404)
         format_ = choose_format(request.headers.get("accept"))
         async with self._rendering:
-            steps = self._partitions.render(self._reader.collector.snapshots())
+            steps = self._partitions.render(self._collector.snapshots())
             # Between two steps others have their turn.
             while await self._worker.run(lambda: next(steps, None)) is not None:
                 continue
             lines = self._partitions.lines(format_)
-        return StreamingResponse(
-            _stream(lines, _end(format_)), headers={"content-type": format_.value}
-        )
+        pieces = itertools.chain(lines, [format_.end])
+        return StreamingResponse(pieces, headers={"content-type": format_.value})
 
     async def health(self, _request: Request) -> Response:
         """Answer 200 while the reading thread runs."""
-        alive = self._reader.alive
+        alive = self._alive()
         return json_response({"alive": alive}, 200 if alive else 503)
 
     async def readiness(self, _request: Request) -> Response:
         """Answer 200 once both topics were read to their ends, and while Kafka answers."""
-        reasons = self._reasons()
-        now = self._clock()
-        collector = self._reader.collector
+        reasons, now = self._reasons(), self._clock()
+        snapshots = self._collector.snapshots()
         body = {
             "ready": not reasons,
             "reasons": reasons,
-            "reading": msgspec.to_builtins(self._reader.status, str_keys=True),
-            "clusters": {
-                name: collector.completeness(held.snapshot, now)
-                for name, held in collector.clusters.items()
-            },
+            "reading": self._state.status,
+            "clusters": {n: self._collector.completeness(s, now) for n, s in snapshots.items()},
         }
         return json_response(body, 503 if reasons else 200)
 
     def _reasons(self) -> list[str]:
-        return reasons_not_ready(
-            self._reader.status, self._clock(), kafka_gone_ms=self._kafka_gone_ms
-        )
-
-
-async def _stream(lines: Iterable[bytes], end: bytes) -> AsyncIterator[bytes]:
-    for piece in lines:
-        yield piece
-    yield end
-
-
-def _end(format_: Format) -> bytes:
-    return EOF_LINE if format_ is Format.OPENMETRICS else b""
+        state = self._state
+        reasons = reasons_not_ready(state.status, state.steady(), kafka_gone_ms=self._kafka_gone_ms)
+        awaited = state.awaited(self._collector.snapshots())
+        return reasons + [f"no sign of life of cluster {name} yet" for name in awaited]

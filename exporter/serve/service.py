@@ -12,9 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.status import ReadingState
+from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
-from exporter.intake.view_store import ViewStore
 from exporter.partitions.worst_topics import WorstTopicsThread
 from exporter.scrape.collector import Collector
 from exporter.scrape.reading_thread import ReadingThread
@@ -22,6 +21,7 @@ from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, get_logger
+from pipeline.web import WebOptions
 
 _CHECK_EVERY_S = 0.2
 """How soon a dead thread is noticed."""
@@ -32,27 +32,24 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
     log = get_logger("exporter")
     metrics = ExporterMetrics(CollectorRegistry())
     events = EventStore(kept=settings.events_kept)
-    state = ReadingState(settings.bootstrap_servers)
+    state = ReadingState(ReadingStatus(bootstrap_servers=settings.bootstrap_servers))
     collector = Collector(state.of_cluster)
     reader = ReadingThread(
-        settings,
-        views=ViewStore(),
-        events=events,
-        collector=collector,
-        state=state,
-        metrics=metrics,
-        clock=clock_ms,
+        settings, events=events, collector=collector, state=state, metrics=metrics, clock=clock_ms
     )
     pages = Pages(
-        reader,
+        collector,
         events,
         metrics,
+        state=state,
+        alive=lambda: reader.alive,
         clock=clock_ms,
         kafka_gone_s=settings.kafka_gone_s,
         partition_metrics=settings.partition_metrics,
     )
     worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, clock_ms)
-    with HttpServer(make_app(pages, metrics), settings.host, settings.port) as server, worst:
+    app, web = make_app(pages, metrics), WebOptions.of(settings)
+    with HttpServer(app, settings.host, settings.port, web) as server, worst:
         log.info("serving", url=server.url, kafka=settings.bootstrap_servers)
         reader.start()
         try:

@@ -80,7 +80,7 @@ class Server(NamedTuple):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server of a cluster in which everything is told that can be."""
+    """A server of a cluster in which everything is set that can be."""
     served = Served()
     served.write(
         broker_view(0, rack="a", coordinated={"group": 3}, features={"f": {"min_version": 1}}),
@@ -96,7 +96,7 @@ def server() -> Iterator[Server]:
             leader_elections={"preferred": 3},
         ),
     )
-    served.tell(elected(1))
+    served.publish(elected(1))
     with HttpServer(served.app, "127.0.0.1", 0) as http:
         yield Server(http.url, served)
 
@@ -114,13 +114,13 @@ def asked() -> Iterator[tuple[Operation, str]]:
 def test_an_answer_is_what_the_served_document_says(
     server: Server, operation: Operation, query: str
 ) -> None:
-    """No field is missing, none is of another type, and none is not told."""
-    told = server.get("/api/v1/openapi.json").body
+    """No field is missing, none is of another type, and none is undocumented."""
+    described = server.get("/api/v1/openapi.json").body
     answer = server.get(f"{operation.path.replace('{name}', 'prod')}?{query}")
     assert answer.status == 200, answer.body
-    of_path = told["paths"][operation.path]["get"]
+    of_path = described["paths"][operation.path]["get"]
     schema = of_path["responses"]["200"]["content"]["application/json"]["schema"]
-    assert list(errors(answer.body, schema, told)) == []
+    assert list(errors(answer.body, schema, described)) == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_what_a_client_has_is_not_sent_again(
         "/api/v2",
     ],
 )
-def test_a_refusal_is_the_problem_that_the_document_tells(server: Server, path: str) -> None:
+def test_a_refusal_is_the_problem_in_the_document(server: Server, path: str) -> None:
     """Whatever is wrong, the answer is problem+json with the status in it."""
     answer = server.get(path)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -191,27 +191,27 @@ def test_every_kind_of_event_is_as_documented(kind: str, data: st.DataObject) ->
     """Any event of any kind fits its schema, and as an event exactly one of them."""
     record = data.draw(events(kind))
     body = json.loads(json.dumps(cluster_answers.event(record)))
-    told = document()
-    assert list(errors(body, {"$ref": f"#/components/schemas/{kind}"}, told)) == []
-    assert list(errors(body, {"$ref": "#/components/schemas/Event"}, told)) == []
+    described = document()
+    assert list(errors(body, {"$ref": f"#/components/schemas/{kind}"}, described)) == []
+    assert list(errors(body, {"$ref": "#/components/schemas/Event"}, described)) == []
 
 
 def test_nothing_in_the_document_is_unused_or_missing() -> None:
     """Every schema is needed by an answer, and every reference leads to one."""
-    told = document()
-    text = json.dumps(told)
-    for name in told["components"]["schemas"]:
+    described = document()
+    text = json.dumps(described)
+    for name in described["components"]["schemas"]:
         assert f'"#/components/schemas/{name}"' in text, name
     missing = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
-    assert missing <= set(told["components"]["schemas"])
+    assert missing <= set(described["components"]["schemas"])
 
 
-def test_a_pair_is_told_over_http_as_the_commands_read_it(server: Server) -> None:
+def test_a_pair_comes_over_http_as_the_commands_read_it(server: Server) -> None:
     """Both brokers that hold a topic break it together; the API says how much more that is."""
-    told = server.get("/api/v1/clusters/prod/what-if?each=pair").body
-    (pair,) = told["losses"]
+    answer = server.get("/api/v1/clusters/prod/what-if?each=pair").body
+    (pair,) = answer["losses"]
     asked = server.get("/api/v1/clusters/prod/what-if?lose_broker=0&lose_broker=1").body
-    assert told["pair_count"] == 1
+    assert answer["pair_count"] == 1
     assert pair["brokers"] == [0, 1]
     assert pair | {"beyond_members": None} == asked["losses"][0]
     alone = server.get("/api/v1/clusters/prod/what-if?each=broker").body["losses"]

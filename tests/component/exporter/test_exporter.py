@@ -188,7 +188,7 @@ def test_a_batch_becomes_visible_at_its_cluster_view(shared: Exporter) -> None:
     assert 'kafka_topic_partition_leader{cluster="a",topic="t",partition="1"} 1\n' in partitions
 
 
-def test_the_api_tells_a_cluster_with_text_for_64_bit_numbers(shared: Exporter) -> None:
+def test_the_api_shows_a_cluster_with_text_for_64_bit_numbers(shared: Exporter) -> None:
     """The API shows brokers, events and completeness, and no JSON reader can round an id."""
     event = elected(5, cluster="b")
     shared.produce("events", b"b", encode_event(event))
@@ -208,7 +208,7 @@ def test_the_api_tells_a_cluster_with_text_for_64_bit_numbers(shared: Exporter) 
 
 
 def test_errors_are_problem_json_and_only_get_and_head_are_served(shared: Exporter) -> None:
-    """Unknown clusters, unknown paths and other methods are told as RFC 9457 wants it."""
+    """Unknown clusters, unknown paths and other methods are answered as RFC 9457 wants it."""
     unknown = shared.get("/api/v1/clusters/nobody")
     assert unknown.status == 404
     assert unknown.headers["content-type"] == "application/problem+json"
@@ -330,7 +330,7 @@ def test_figures_stay_served_and_flagged_while_kafka_is_away(
 
 
 def test_not_ready_before_kafka_is_there_and_a_port_in_use_is_one_line() -> None:
-    """Without Kafka /readyz says why; a second exporter on the port is told which one it is."""
+    """Without Kafka /readyz says why; a second exporter's error names the port."""
     settings = make_settings(f"127.0.0.1:{free_port()}")
     with running(settings) as exporter:
         answer = wait_until(lambda: answer_of(exporter), lambda seen: seen is not None)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
-import structlog
 
 from pipeline.runtime import (
     Backoff,
@@ -32,12 +35,6 @@ def _signals_as_before() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
-
-
-@pytest.fixture
-def _logging_as_before() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 def test_each_kind_of_trouble_has_its_exit_code() -> None:
@@ -67,7 +64,6 @@ def test_a_signal_asks_to_stop_and_a_second_one_ends_at_once(number: int) -> Non
     assert caught.value.code == 128 + number
 
 
-@pytest.mark.usefixtures("_logging_as_before")
 def test_logs_are_json_lines_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
     """A log line in a file is one JSON object that names the part, the level and the time."""
     configure_logging("info", "auto")
@@ -82,7 +78,6 @@ def test_logs_are_json_lines_where_no_terminal_is(capsys: pytest.CaptureFixture[
     assert entry["timestamp"].endswith("Z")
 
 
-@pytest.mark.usefixtures("_logging_as_before")
 def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
     """The log level is the least important line that is written."""
     configure_logging("warning", "console")
@@ -93,7 +88,7 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
     assert "a detail" not in written
 
 
-@pytest.mark.usefixtures("_signals_as_before", "_logging_as_before", "no_settings_of_the_machine")
+@pytest.mark.usefixtures("_signals_as_before", "no_settings_of_the_machine")
 def test_a_part_alone_runs_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes its settings from the environment, and hands over the event that a signal sets."""
     monkeypatch.setenv("KCM_TOPIC_PREFIX", "other")
@@ -108,7 +103,7 @@ def test_a_part_alone_runs_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == ["other"]
 
 
-@pytest.mark.usefixtures("_signals_as_before", "_logging_as_before", "no_settings_of_the_machine")
+@pytest.mark.usefixtures("_signals_as_before", "no_settings_of_the_machine")
 def test_a_part_alone_says_its_trouble_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """The line begins with the verb, and the exit code is that of the trouble."""
 
@@ -117,3 +112,25 @@ def test_a_part_alone_says_its_trouble_in_one_line(capsys: pytest.CaptureFixture
 
     assert main_of_part("export", PipelineSettings, run) == 4
     assert capsys.readouterr().err == "kcm export: somebody else has it\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is played by Linux")
+def test_a_log_on_a_full_disk_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is lost, and whoever wrote it goes on."""
+    full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115  # closing it would flush, and fail
+    with pytest.raises(OSError, match="No space left"):
+        full.write("what anybody else may not do\n")
+    monkeypatch.setattr(sys, "stderr", full)
+    configure_logging("info", "json")
+    get_logger("stream").error("the disk is full")
+    with suppress(OSError):
+        full.close()
+
+
+def test_a_log_whose_file_is_closed_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that lost its standard error loses lines, and goes on."""
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    configure_logging("info", "json")
+    get_logger("stream").error("nobody reads this")

@@ -44,7 +44,9 @@ def large(*, topics: int = 20, partitions: int = 1_000) -> Served:
     [(large, "/metrics/partitions"), (wide_events, PROD)],
     ids=["every partition", "wide events"],
 )
-def test_health_is_told_while_much_is_put_together(make: Callable[[], Served], path: str) -> None:
+def test_health_is_answered_while_much_is_put_together(
+    make: Callable[[], Served], path: str
+) -> None:
     """Whoever asks for much does not hold up who asks for little."""
     app = make().app
 
@@ -52,13 +54,13 @@ def test_health_is_told_while_much_is_put_together(make: Callable[[], Served], p
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://kcm") as client:
             long = asyncio.create_task(client.get(path))
-            told = 0
+            answered = 0
             while not long.done():
                 assert (await client.get("/healthz")).status_code == 200
-                told += not long.done()
+                answered += not long.done()
                 await asyncio.sleep(0.001)
             assert (await long).status_code == 200
-            return told
+            return answered
 
     # Done in the server's own thread it is two at most; beside it some ten, and fewer on a busy machine.
     assert asyncio.run(story()) >= 3

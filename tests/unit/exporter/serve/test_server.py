@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urljoin
 
+from exporter.serve.server import HttpServer
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view
+from tests.support.web import exchange, request, status
 
 PROD = "/api/v1/clusters/prod"
 
@@ -14,7 +16,7 @@ def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
     """A refusal and a cluster that is not known belong to their route; what is not served, to none."""
     served = Served()
     served.write(broker_view(0), cluster_view())
-    for path, status in (
+    for path, wanted in (
         (f"{PROD}/topics", 200),
         (f"{PROD}/topics?limit=0", 400),
         ("/api/v1/clusters/nobody/topics", 404),
@@ -22,7 +24,7 @@ def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
         ("/nowhere", 404),
     ):
         answer = served.get(path)
-        assert answer.status_code == status
+        assert answer.status_code == wanted
         assert "location" not in answer.headers, "nobody is sent to the Host that was asked for"
     lines = [
         line
@@ -36,6 +38,15 @@ def test_a_request_is_counted_by_its_route_whatever_became_of_it() -> None:
         f'kcm_exporter_http_requests_total{{code="404",route="{topics}"}} 1.0',
         'kcm_exporter_http_requests_total{code="404",route="none"} 2.0',
     ]
+
+
+def test_who_is_refused_before_any_page_is_counted_as_well() -> None:
+    """A Host that is not ours belongs to no route."""
+    served = Served()
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        assert status(exchange(server, request("Host: evil.com"))) == 421
+        shown = exchange(server, request(path="/metrics"))
+    assert b'kcm_exporter_http_requests_total{code="421",route="none"} 1.0' in shown
 
 
 def test_addresses_in_answers_hold_behind_a_prefix() -> None:

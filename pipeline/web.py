@@ -1,0 +1,178 @@
+"""The HTTP server of every part: uvicorn in a thread, with one set of limits.
+
+The rule: the socket is taken before anything runs, so that a port in use is one clear line; a bad
+web configuration is one as well.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import uvicorn
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from pipeline.settings import PipelineSettings
+from pipeline.web_config import WebSecurity
+from pipeline.web_connections import listen, mapped, protocol_class
+from pipeline.web_guard import RequestGuard
+
+_MOST_HEAD = 32 * 1024
+_IDLE_S = 5
+_CHECK_FILES_EVERY_S = 5
+_STARTUP_TIMEOUT_S = 5.0
+_SHUTDOWN_TIMEOUT_S = 2
+
+
+class WebOptions(NamedTuple):
+    """How a part's port is guarded."""
+
+    config_file: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    connections_per_client: int = 100
+    access_log: bool = False
+
+    @classmethod
+    def of(cls, settings: PipelineSettings) -> Self:
+        """Return what the settings say."""
+        return cls(
+            settings.web_config_file,
+            _listed(settings.allowed_hosts),
+            _listed(settings.trusted_proxies),
+            settings.connections_per_client,
+            settings.access_log,
+        )
+
+
+UNGUARDED = WebOptions()
+"""What suits a port of this machine alone."""
+
+
+class WebServer:
+    """uvicorn on a socket of ours, in a thread; a context manager.
+
+    Raises ConflictError, naming the port, when it cannot be had, and UsageError for a bad file.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        options: WebOptions = UNGUARDED,
+        *,
+        refused: Callable[[int], None] = lambda _status: None,
+    ) -> None:
+        """Listen; `refused` is called with the status of each request that reaches no page."""
+        security = WebSecurity(options.config_file)
+        self._socket = listen(host, port, options.connections_per_client, options.trusted_proxies)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        self.scheme = "http" if security.context is None else "https"
+
+        async def refresh() -> None:
+            security.refresh()
+
+        config = uvicorn.Config(
+            RequestGuard(
+                app,
+                security,
+                (host, *options.allowed_hosts),
+                access_log=options.access_log,
+                refused=refused,
+            ),
+            http=protocol_class(security),
+            loop="asyncio",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            proxy_headers=bool(options.trusted_proxies),
+            forwarded_allow_ips=[*options.trusted_proxies, *mapped(options.trusted_proxies)],
+            timeout_keep_alive=_IDLE_S,
+            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+            timeout_notify=_CHECK_FILES_EVERY_S,
+            callback_notify=refresh,
+            h11_max_incomplete_event_size=_MOST_HEAD,
+        )
+        config.load()
+        config.ssl = security.context
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server's thread runs."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(_SHUTDOWN_TIMEOUT_S + _STARTUP_TIMEOUT_S)
+        self._socket.close()
+
+
+class MetricsServer:
+    """Serves a registry as text and OpenMetrics; port 0 takes a free one (see `port`)."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        host: str,
+        port: int,
+        options: WebOptions = UNGUARDED,
+    ) -> None:
+        """Listen; raises as WebServer does."""
+        self._server = WebServer(_metrics_app(registry), host, port, options)
+        self.port = self._server.port
+        self.url = self._server.url
+        self._server.__enter__()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.__exit__()
+
+
+def _metrics_app(registry: CollectorRegistry) -> ASGIApp:
+    """Return an application that serves the registry, and at /healthz that it runs."""
+
+    async def metrics(request: Request) -> Response:
+        names = request.query_params.getlist("name[]")
+        encode, media_type = choose_encoder(request.headers.get("accept", ""))
+        shown = registry.restricted_registry(names) if names else registry
+        return Response(encode(shown), headers={"content-type": media_type})
+
+    async def health(_request: Request) -> Response:
+        return JSONResponse({"alive": True})
+
+    # As prometheus_client's own server does, every path that is not another's serves the metrics.
+    routes = [Route("/healthz", health), Route("/{path:path}", metrics)]
+    return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware)])
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())

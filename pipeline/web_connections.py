@@ -1,0 +1,204 @@
+"""Connections of HTTP clients: how many there may be, and how long a request may take to come.
+
+The rule: a client costs little until it has asked. Connections are counted where they are
+accepted, before TLS, until they are closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import ssl
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pipeline.runtime import ConflictError, get_logger
+from pipeline.web_config import WebSecurity
+
+MOST_CONNECTIONS = 512
+"""Of all clients; a process may open 1024 files where nobody allowed it more."""
+REQUEST_WITHIN_S = 10.0
+"""How long a request may take to come, its head and its body."""
+_UNACKNOWLEDGED_MS = 30_000
+"""How long what was sent may wait for the other side: a phone that is in a tunnel."""
+_WARN_EVERY_S = 60.0
+
+
+def client_network(host: str) -> str:
+    """Return by what a client is counted: its address, or of IPv6 the network that is given to one.
+
+    >>> client_network("10.0.0.7"), client_network("2001:db8::7"), client_network("::ffff:10.0.0.7")
+    ('10.0.0.7', '2001:db8::/64', '10.0.0.7')
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
+def is_in(host: str, networks: Iterable[str]) -> bool:
+    """Return whether an address is one of these, or in one of these networks.
+
+    >>> is_in("10.0.0.7", ["10.0.0.0/8"]), is_in("10.0.0.7", ["::1"])
+    (True, False)
+    """
+    address = ipaddress.ip_address(host.partition("%")[0])
+    listed = tuple(networks)
+    known = (ipaddress.ip_network(each, strict=False) for each in (*listed, *mapped(listed)))
+    return any(address in each for each in known)
+
+
+def mapped(networks: Iterable[str]) -> list[str]:
+    """Return networks of IPv4 as a socket sees them that listens on IPv6 as well.
+
+    >>> mapped(["10.0.0.0/8", "10.1.2.3", "2001:db8::/32"])
+    ['::ffff:10.0.0.0/104', '::ffff:10.1.2.3/128']
+    """
+    found = (ipaddress.ip_network(each, strict=False) for each in networks)
+    return [
+        f"::ffff:{each.network_address}/{96 + each.prefixlen}"
+        for each in found
+        if each.version == 4  # noqa: PLR2004  # IPv4
+    ]
+
+
+class _Connection(socket.socket):
+    """A client's socket, counted from its acceptance until it is closed."""
+
+    on_close: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None:
+            on_close()
+        super().close()
+
+
+class _Listener(socket.socket):
+    """A listening socket that closes at once what is too many."""
+
+    most = 0
+    proxies: tuple[str, ...] = ()
+    clients: Counter[str]
+    warned_at_s = -_WARN_EVERY_S
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return the next connection; ConnectionAbortedError: it was one too many, and is closed."""
+        accepted, address = super().accept()
+        client = client_network(address[0])
+        is_over_its_own = self.clients[client] >= self.most and not is_in(address[0], self.proxies)
+        if is_over_its_own or self.clients.total() >= MOST_CONNECTIONS:
+            accepted.close()
+            self._warn(client)
+            raise ConnectionAbortedError
+        connection = _Connection(fileno=accepted.detach())
+        self.clients[client] += 1
+        connection.on_close = lambda: self._forget(client)
+        return connection, address
+
+    def _forget(self, client: str) -> None:
+        self.clients[client] -= 1
+        if not self.clients[client]:
+            del self.clients[client]
+
+    def _warn(self, client: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self.warned_at_s >= _WARN_EVERY_S:
+            self.warned_at_s = now_s
+            get_logger("web").warning(
+                "a connection was refused: too many are open",
+                client=client,
+                of_client=self.clients[client],
+                of_all=self.clients.total(),
+            )
+
+
+def listen(host: str, port: int, most: int, proxies: tuple[str, ...]) -> socket.socket:
+    """Return a listening socket; raises ConflictError, naming the port, when it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named because asyncio sets TCP_NODELAY only then; without it each answer on a
+    # connection that is kept open waits 40 ms for the scraper's delayed acknowledgement.
+    listening = _Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.most, listening.proxies, listening.clients = most, proxies, Counter()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform == "linux":
+        # A viewer whose machine has vanished is noticed by this, not after a quarter of an hour.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise ConflictError(
+            f"cannot serve on {host}:{port}: {error.strerror or error}; "
+            "choose another port, or 0 for a free one"
+        ) from error
+    return listening
+
+
+_PROTOCOL_LOG = logging.getLogger("kcm.http")
+"""Takes what uvicorn says of a connection: mistakes of ours, and not each bad request of others."""
+_PROTOCOL_LOG.setLevel(logging.ERROR)
+_PROTOCOL_LOG.addFilter(lambda entry: "without completing" not in entry.getMessage())
+
+
+def protocol_class(security: WebSecurity) -> type[H11Protocol]:
+    """Return the protocol of a connection."""
+
+    class Protocol(H11Protocol):
+        """HTTP/1.1 whose requests come in time, from clients with a certificate that is allowed."""
+
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+            self.logger = _PROTOCOL_LOG
+            super().connection_made(transport)
+            if not _has_name(transport.get_extra_info("ssl_object"), security.allowed_names):
+                transport.abort()
+                return
+            self._watch()
+
+        def handle_events(self) -> None:
+            super().handle_events()
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._end_watch()
+            super().connection_lost(exc)
+
+        def _watch(self) -> None:
+            """Have a deadline while the client owes us a part of its request."""
+            if self.conn.their_state not in {h11.IDLE, h11.SEND_BODY}:
+                self._end_watch()
+            elif self._deadline is None:
+                self._deadline = self.loop.call_later(REQUEST_WITHIN_S, self.transport.abort)
+
+        def _end_watch(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+    return Protocol
+
+
+def _has_name(tls: ssl.SSLObject | None, allowed: Iterable[str]) -> bool:
+    """Return whether a client's certificate holds an allowed name; without a list: yes."""
+    allowed = set(allowed)
+    if not allowed:
+        return True
+    certificate = None if tls is None else tls.getpeercert()
+    names: Any = (certificate or {}).get("subjectAltName", ())
+    return any(name in allowed for _kind, name in names)

@@ -1,0 +1,259 @@
+"""Who may ask a part over HTTP, and how an answer is sent: names, passwords, deadlines.
+
+The rule: a request is refused before any page is asked. Who asks by a name that is not ours is not
+answered, so that no foreign page in a browser reads ours (DNS rebinding); what a client does not
+take in time is not kept for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pipeline.runtime import get_logger
+from pipeline.web_config import WebSecurity
+
+TAKEN_WITHIN_S = 30.0
+"""How long a client may take to read each piece of an answer."""
+PIECE = 256 * 1024
+"""Bytes of an answer that wait for a client at once."""
+_MOST_PASSWORDS_WAITING = 8
+_MOST_PASSWORDS_KNOWN = 100
+OPEN_PATHS = {"/healthz", "/readyz"}
+"""What probes ask, who know no password: they get the status, and nothing else."""
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?")
+_NOBODY = "$2b$10$DUbBkQhRBGwxddf2IJdym.YCvPvhXbnuIpY1MGUHF.8d/TK9.gX1m"
+"""A hash: for a user who does not exist a comparison takes as long as for one who does."""
+
+
+class SlowClientError(TimeoutError):
+    """A client does not take its answer."""
+
+
+class RequestGuard:
+    """Answers itself who asks by a foreign name, or without a password."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        security: WebSecurity,
+        names: Iterable[str],
+        *,
+        access_log: bool = False,
+        refused: Callable[[int], None] = lambda _status: None,
+    ) -> None:
+        """Take the names by which the server may be asked, beside its own and any address.
+
+        `refused` is called with the status of each refusal.
+        """
+        self._app = app
+        self._security = security
+        own = ("localhost", socket.gethostname(), *names)
+        self._names = [name.lower().strip("[]") for name in own]
+        self._refused = refused
+        self._passwords = _Passwords()
+        self._log = get_logger("web") if access_log else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        began_s = time.monotonic()
+        headers = Headers(scope=scope)
+        status = 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                # The page's own win.
+                answered = MutableHeaders(scope=message)
+                for name, text in self._security.headers.items():
+                    if text:
+                        answered.setdefault(name, text)
+            await _send_pieces(send, message)
+
+        try:
+            refusal = await self._refusal(headers)
+            if refusal is None:
+                await self._app(scope, receive, send_on)
+            elif refusal == HTTPStatus.UNAUTHORIZED and scope["path"] in OPEN_PATHS:
+                await self._app(scope, receive, _status_alone(send_on))
+            else:
+                self._refused(refusal)
+                await _refusal_of(refusal)(scope, receive, send_on)
+        except SlowClientError:
+            return  # the client takes nothing: uvicorn closes the connection
+        finally:
+            if self._log is not None:
+                self._log.info(
+                    "access",
+                    client=(scope.get("client") or ("",))[0],
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=status,
+                    took_ms=round((time.monotonic() - began_s) * 1000),
+                )
+
+    async def _refusal(self, headers: Headers) -> HTTPStatus | None:
+        """Return the status of a refusal; None: the request may be answered."""
+        if not is_own_host(headers.get("host"), self._names):
+            return HTTPStatus.MISDIRECTED_REQUEST
+        users = self._security.users
+        if users and not await self._passwords.match(users, headers.get("authorization")):
+            return HTTPStatus.UNAUTHORIZED
+        return None
+
+
+def is_own_host(header: str | None, names: Iterable[str]) -> bool:
+    """Return whether a Host is ours: an address, or one of the names; `*.` stands for any labels.
+
+    An address cannot be the name of a foreign page, and who sends no Host is no browser.
+
+    >>> [is_own_host(host, ["localhost", "*.lan"]) for host in ("[::1]:80", "a.lan", "evil.com", "")]
+    [True, True, False, False]
+    """
+    if header is None:
+        return True
+    match = _HOST.fullmatch(header)
+    if match is None:
+        return False
+    host = match[1].strip("[]").lower().rstrip(".")
+    return _is_address(host) or any(
+        name in {host, "*"} or (name.startswith("*.") and host.endswith(name[1:])) for name in names
+    )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class _Passwords:
+    """Compares passwords in a thread, one at a time, and knows those that were right.
+
+    bcrypt takes as long as its cost says, on purpose: who tries passwords must not hold up others.
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._known: set[bytes] = set()
+        self._waiting = 0
+        self._one = asyncio.Lock()
+
+    async def match(self, users: Mapping[str, str], header: str | None) -> bool:
+        """Return whether an Authorization header names a user and its password."""
+        given = _credentials(header)
+        if given is None:
+            return False
+        user, password = given
+        hashed = users.get(user, _NOBODY)
+        seal = b"\0".join((user.encode(), hashed.encode(), password))
+        known = hmac.digest(self._key, seal, hashlib.sha256)
+        if known in self._known:
+            return True
+        if self._waiting >= _MOST_PASSWORDS_WAITING:
+            return False
+        self._waiting += 1
+        try:
+            async with self._one:
+                right = await asyncio.to_thread(_is_password, password, hashed)
+        finally:
+            self._waiting -= 1
+        if right and user in users:
+            if len(self._known) >= _MOST_PASSWORDS_KNOWN:
+                self._known.clear()
+            self._known.add(known)
+            return True
+        return False
+
+
+def _is_password(password: bytes, hashed: str) -> bool:
+    import bcrypt  # noqa: PLC0415  # only where passwords are asked for
+
+    try:
+        is_right: bool = bcrypt.checkpw(password, hashed.encode())
+    except ValueError:  # too long for bcrypt
+        return False
+    return is_right
+
+
+def _credentials(header: str | None) -> tuple[str, bytes] | None:
+    scheme, _, coded = (header or "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(coded, validate=True).partition(b":")
+        return (user.decode(), password) if colon else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+# --- answers -----------------------------------------------------------------------------------
+
+_REFUSALS = {
+    HTTPStatus.UNAUTHORIZED: (
+        "a user and its password are asked for",
+        {"www-authenticate": 'Basic realm="kcm", charset="UTF-8"'},
+    ),
+    HTTPStatus.MISDIRECTED_REQUEST: (
+        "the Host is no name of this server; the setting allowed_hosts names more",
+        {},
+    ),
+}
+
+
+def _refusal_of(status: HTTPStatus) -> Response:
+    detail, headers = _REFUSALS[status]
+    body = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
+    # Of who is refused nothing more is read.
+    return JSONResponse(
+        body, status, {**headers, "connection": "close"}, media_type="application/problem+json"
+    )
+
+
+async def _send_pieces(send: Send, message: Message) -> None:
+    """Send a message in pieces that a client must take in time; raises SlowClientError."""
+    body, more = message.get("body", b""), message.get("more_body", False)
+    try:
+        await asyncio.wait_for(
+            send(
+                {**message, "body": body[:PIECE], "more_body": more or len(body) > PIECE}
+                if body
+                else message
+            ),
+            TAKEN_WITHIN_S,
+        )
+        for at in range(PIECE, len(body), PIECE):
+            is_last = at + PIECE >= len(body)
+            piece = {**message, "body": body[at : at + PIECE], "more_body": more or not is_last}
+            await asyncio.wait_for(send(piece), TAKEN_WITHIN_S)
+    except TimeoutError as error:
+        raise SlowClientError from error
+
+
+def _status_alone(send: Send) -> Send:
+    """Return a sender that keeps what an answer says to itself: its status alone goes out."""
+
+    async def send_status(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send({**message, "headers": [(b"content-length", b"0")]})
+        elif not message.get("more_body", False):
+            await send({"type": "http.response.body", "body": b""})
+
+    return send_status

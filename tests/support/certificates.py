@@ -1,0 +1,53 @@
+"""Certificates that a test makes with openssl."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+OPENSSL = shutil.which("openssl")
+NEEDS_OPENSSL = pytest.mark.skipif(
+    OPENSSL is None, reason="openssl is not installed (Debian: apt-get install openssl)"
+)
+
+
+def openssl(folder: Path, *arguments: str) -> None:
+    """Run openssl in a folder."""
+    assert OPENSSL is not None
+    done = subprocess.run(
+        [OPENSSL, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def make_authority(folder: Path) -> None:
+    """Write ca.key and ca.pem, which sign the folder's certificates."""
+    openssl(
+        folder,
+        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem"),
+        *("-days", "1", "-subj", "/CN=ca", "-addext", "basicConstraints=critical,CA:TRUE"),
+    )
+
+
+def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> None:
+    """Write NAME.key and NAME.pem, signed by the folder's CA, for a host."""
+    subject = ("-subj", f"/CN={name}")
+    openssl(
+        folder,
+        *("req", "-newkey", "rsa:2048", "-keyout", f"{name}.key", "-out", f"{name}.csr"),
+        *(*subject, *(key_options or ("-nodes",))),
+    )
+    (folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host}\n")
+    openssl(
+        folder,
+        *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
+        *("-CAcreateserial", "-out", f"{name}.pem", "-days", "1", "-extfile", f"{name}.ext"),
+    )

@@ -1,0 +1,79 @@
+"""The exporter as a part: what ends its threads ends it, with a reason."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from exporter.core.config import ExportSettings
+from exporter.core.metrics import ExporterMetrics
+from exporter.core.status import ReadingState, ReadingStatus
+from exporter.intake.event_store import EventStore
+from exporter.scrape.collector import Collector
+from exporter.scrape.reading_thread import ReadingThread
+from exporter.serve import service
+from exporter.serve.server import HttpServer
+from pipeline.runtime import KcmError, UnreachableError
+from pipeline.settings import load
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+
+class Server:
+    """An HTTP server whose thread may have ended."""
+
+    def __init__(self, *, alive: bool) -> None:
+        self.alive = alive
+
+
+class Reader(ReadingThread):
+    """A reading thread that is said to run."""
+
+    def __init__(self, *, alive: bool) -> None:
+        state = ReadingState(ReadingStatus())
+        super().__init__(
+            load(ExportSettings),
+            events=EventStore(kept=1),
+            collector=Collector(state.of_cluster),
+            state=state,
+            metrics=ExporterMetrics(CollectorRegistry()),
+            clock=lambda: 0,
+        )
+        self._runs = alive
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is said to run."""
+        return self._runs
+
+
+def check(reader: Reader, *, server_alive: bool = True) -> None:
+    """Check as the exporter does while it serves."""
+    service._check(reader, cast("HttpServer", Server(alive=server_alive)))
+
+
+def test_what_ended_the_reading_ends_the_exporter() -> None:
+    """The very error is raised, so that its exit code says what is wrong."""
+    reader = Reader(alive=False)
+    reader.failure = UnreachableError("no Kafka")
+    with pytest.raises(UnreachableError, match="no Kafka"):
+        check(reader)
+
+
+@pytest.mark.parametrize(
+    ("reader_alive", "server_alive", "named"),
+    [(False, True, "the reading thread"), (True, False, "the HTTP server")],
+)
+def test_a_thread_that_is_gone_ends_the_exporter(
+    *, reader_alive: bool, server_alive: bool, named: str
+) -> None:
+    """Without a reason of its own the line names the thread, and says to restart."""
+    with pytest.raises(KcmError, match=f"{named} has ended.*restart it"):
+        check(Reader(alive=reader_alive), server_alive=server_alive)
+
+
+def test_two_threads_that_run_are_well() -> None:
+    """Nothing is raised."""
+    check(Reader(alive=True))

@@ -1,0 +1,225 @@
+"""The web configuration file: what it asks for is done, what it asks in vain for is refused."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from pipeline.runtime import UsageError
+from pipeline.web import MetricsServer, WebOptions, WebServer
+from pipeline.web_config import WebSecurity
+from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
+from tests.support.waiting import wait_until
+from tests.support.web import connected, exchange, hashed, request, serving, status, write_config
+
+PAIR = "cert_file: server.pem, key_file: server.key"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA, and certificates of the server, of a successor, and of two clients."""
+    folder = tmp_path_factory.mktemp("web")
+    make_authority(folder)
+    for name, host in (
+        ("server", "localhost"),
+        ("next", "localhost"),
+        ("ann", "ann"),
+        ("ben", "ben"),
+    ):
+        make_certificate(folder, name, host)
+    make_certificate(folder, "locked", "localhost", "-passout", "pass:hush")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """The same, to be changed by one test."""
+    return Path(shutil.copytree(made, tmp_path, dirs_exist_ok=True))
+
+
+def client(folder: Path, name: str | None = None) -> ssl.SSLContext:
+    """Return what a client needs that believes the CA, and shows a certificate if it has one."""
+    context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    if name is not None:
+        context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
+    return context
+
+
+@contextmanager
+def secured(folder: Path, tls: str, more: str = "") -> Iterator[WebServer]:
+    """Serve with a section tls_server_config."""
+    text = f"tls_server_config: {{{PAIR}{tls}}}\n{more}"
+    with serving(WebOptions(write_config(folder, text))) as server:
+        yield server
+
+
+def answered(server: WebServer, tls: ssl.SSLContext | None) -> bool:
+    """Return whether a client is answered."""
+    try:
+        return status(exchange(server, request(), tls=tls)) == 200
+    except ssl.SSLError:
+        return False
+
+
+@NEEDS_OPENSSL
+def test_with_a_certificate_tls_is_spoken_and_nothing_else(folder: Path) -> None:
+    """A client that believes the CA is answered, over TLS 1.2 or newer; without TLS nobody is."""
+    with secured(folder, "") as server:
+        assert server.url.startswith("https://")
+        assert answered(server, client(folder))
+        assert not answered(server, None)
+        assert not answered(server, ssl.create_default_context())
+        for version, wanted in ((ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, True)):
+            only = client(folder)
+            only.minimum_version = only.maximum_version = version
+            assert answered(server, only) is wanted
+    with secured(folder, ", min_version: TLS13") as server:
+        old = client(folder)
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        assert not answered(server, old)
+        assert answered(server, client(folder))
+
+
+@NEEDS_OPENSSL
+def test_a_cipher_suite_is_meant_by_the_name_that_go_gives_it(folder: Path) -> None:
+    """Of TLS 1.2 none is spoken but those that are listed."""
+    suites = ", cipher_suites: [TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384], max_version: TLS12"
+    with (
+        secured(folder, f"{suites}, prefer_server_cipher_suites: false") as server,
+        connected(server, tls=client(folder)) as opened,
+    ):
+        assert isinstance(opened, ssl.SSLSocket)
+        assert (opened.cipher() or ("",))[0] == "ECDHE-RSA-AES256-GCM-SHA384"
+
+
+@NEEDS_OPENSSL
+def test_a_client_shows_its_certificate_where_one_is_asked_for(folder: Path) -> None:
+    """And one of the names that are allowed, where there is a list."""
+    asked = ", client_ca_file: ca.pem, client_auth_type: "
+    with secured(folder, f"{asked}RequireAndVerifyClientCert") as server:
+        assert answered(server, client(folder, "ann"))
+        assert not answered(server, client(folder))
+    with secured(folder, f"{asked}VerifyClientCertIfGiven") as server:
+        assert answered(server, client(folder, "ann"))
+        assert answered(server, client(folder))
+    allowed = f"{asked}RequireAndVerifyClientCert, client_allowed_sans: [ann]"
+    with secured(folder, allowed) as server:
+        assert answered(server, client(folder, "ann"))
+        assert not answered(server, client(folder, "ben"))
+
+
+def _served_certificate(server: WebServer, folder: Path) -> bytes | None:
+    with connected(server, tls=client(folder)) as opened:
+        assert isinstance(opened, ssl.SSLSocket)
+        return opened.getpeercert(binary_form=True)
+
+
+@NEEDS_OPENSSL
+def test_a_renewed_certificate_is_served_without_a_restart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate whose key is not there yet is not served, and the old one is until then."""
+    monkeypatch.setattr("pipeline.web._CHECK_FILES_EVERY_S", 0)
+    renewed = ssl.PEM_cert_to_DER_cert(
+        (folder / "next.pem").read_text()[(folder / "next.pem").read_text().index("-----BEGIN") :]
+    )
+    with secured(folder, "") as server:
+        before = _served_certificate(server, folder)
+        with structlog.testing.capture_logs() as logs:
+            shutil.copy(folder / "next.pem", folder / "server.pem")
+            wait_until(lambda: list(logs))
+        assert logs[0]["event"] == "the web configuration stays as it was"
+        assert _served_certificate(server, folder) == before
+        shutil.copy(folder / "next.key", folder / "server.key")
+        wait_until(lambda: _served_certificate(server, folder) == renewed)
+
+
+@NEEDS_OPENSSL
+def test_what_needs_a_restart_is_said_and_leaves_all_as_it_was(folder: Path) -> None:
+    """TLS that is taken out of the file stays on."""
+    path = write_config(folder, f"tls_server_config: {{{PAIR}}}")
+    security = WebSecurity(path)
+    for text in ("{}", "not yaml: [", f"tls_server_config: {{{PAIR}, min_version: TLS13}}"):
+        path.write_text(text)
+        with structlog.testing.capture_logs() as logs:
+            security.refresh()
+            security.refresh()
+        assert [each["event"] for each in logs] == ["the web configuration stays as it was"], text
+        assert security.config.tls_server_config is not None
+        assert security.config.tls_server_config.min_version == "TLS12"
+
+
+REFUSED = (
+    ("[", "is not YAML"),
+    ("- a", "Expected `object`"),
+    ("rate_limit: {burst: 1}", "rate_limit"),
+    ("tls_server_config: {cert_file: server.pem}", "key_file"),
+    (f"tls_server_config: {{{PAIR}, curve_preferences: [X25519]}}", "curve_preferences"),
+    (f"tls_server_config: {{{PAIR}, min_version: SSL30}}", "'SSL30' is not known"),
+    (f"tls_server_config: {{{PAIR}, cipher_suites: [RC4]}}", "'RC4' is not known"),
+    (f"tls_server_config: {{{PAIR}, client_auth_type: RequireAnyClientCert}}", "RequireAny"),
+    (f"tls_server_config: {{{PAIR}, client_ca_file: ca.pem}}", "need each other"),
+    (
+        f"tls_server_config: {{{PAIR}, client_auth_type: VerifyClientCertIfGiven}}",
+        "need each other",
+    ),
+    (f"tls_server_config: {{{PAIR}, client_allowed_sans: [ann]}}", "client_allowed_sans needs"),
+    ("tls_server_config: {cert_file: none.pem, key_file: server.key}", "cannot be used"),
+    ("tls_server_config: {cert_file: server.pem, key_file: next.key}", "cannot be used"),
+    ("tls_server_config: {cert_file: locked.pem, key_file: locked.key}", "has a password"),
+    ("http_server_config: {headers: {Set-Cookie: a}}", "Set-Cookie cannot be set"),
+    ("basic_auth_users: {ann: open}", "no bcrypt hash"),
+    ("basic_auth_users: {ann: $2y$10$tooshort}", "no bcrypt hash"),
+)
+
+
+@NEEDS_OPENSSL
+@pytest.mark.parametrize(("text", "why"), REFUSED)
+def test_what_cannot_be_done_is_refused_in_one_line(folder: Path, text: str, why: str) -> None:
+    """Nothing of the file is ignored, and no hash of a password is repeated."""
+    path = write_config(folder, text)
+    with pytest.raises(UsageError) as caught:
+        WebServer(lambda *_: None, "127.0.0.1", 0, WebOptions(path))  # type: ignore[arg-type]  # never asked
+    assert why in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "tooshort" not in str(caught.value)
+
+
+def test_an_empty_file_asks_for_nothing_and_a_missing_one_is_refused(tmp_path: Path) -> None:
+    """A file that is named must be there."""
+    assert not WebSecurity(write_config(tmp_path, "")).users
+    with pytest.raises(UsageError, match="No such file"):
+        WebSecurity(tmp_path / "none.yaml")
+
+
+def test_the_metrics_of_a_part_are_guarded_alike(tmp_path: Path) -> None:
+    """Text and OpenMetrics, single families, and a probe's path, behind the same password."""
+    registry = CollectorRegistry()
+    Counter("rain", "Drops.", registry=registry).inc()
+    Counter("snow", "Flakes.", registry=registry).inc()
+    config = write_config(tmp_path, f'basic_auth_users: {{alice: "{hashed()}"}}')
+    options = WebOptions(config)
+    for each in (WebOptions(), options):
+        server = MetricsServer(registry, "127.0.0.1", 0, each)
+        try:
+            answer = exchange(server._server, request(path="/metrics"))
+            assert status(answer) == (200 if each.config_file is None else 401)
+            assert (b"rain_total 1.0" in answer) is (each.config_file is None)
+            if each.config_file is None:
+                one = exchange(server._server, request(path="/metrics?name[]=snow_total"))
+                assert b"snow_total 1.0" in one
+                assert b"rain" not in one
+                asked = request("Accept: application/openmetrics-text", path="/metrics")
+                assert exchange(server._server, asked).endswith(b"# EOF\n")
+                assert status(exchange(server._server, request(method="PUT"))) == 405
+            assert status(exchange(server._server, request(path="/healthz"))) == 200
+        finally:
+            server.close()

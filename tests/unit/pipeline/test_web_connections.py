@@ -1,0 +1,185 @@
+"""Connections: how many one client may hold, what hostile ones do, and that others are answered."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import ssl
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline import web_connections
+from pipeline.web import WebOptions, WebServer
+from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
+from tests.support.web import connected, exchange, request, serving, status, write_config
+
+OTHER = "127.0.0.2"
+"""Another client."""
+MOST_GROWN = 64 * 1024 * 1024
+
+
+def _is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_one_client_takes_its_share_and_no_more() -> None:
+    """What it opens beyond it is closed at once; another is answered, and it again when it closes."""
+    with serving(WebOptions(connections_per_client=3)) as server, ExitStack() as stack:
+        held = [stack.enter_context(connected(server)) for _ in range(3)]
+        with connected(server) as one_too_many:
+            assert _is_closed(one_too_many)
+        assert status(exchange(server, request(), of=OTHER)) == 200
+        held[0].close()
+        _until_answered(server)
+
+
+def test_a_proxy_that_is_trusted_holds_as_many_as_it_needs() -> None:
+    """Its connections are of many clients."""
+    options = WebOptions(connections_per_client=2, trusted_proxies=("127.0.0.0/30",))
+    with serving(options) as server, ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(connected(server))
+        assert status(exchange(server, request())) == 200
+
+
+def _until_answered(server: WebServer) -> None:
+    for _ in range(100):
+        if status(exchange(server, request())) == 200:
+            return
+        time.sleep(0.05)
+    raise AssertionError
+
+
+@NEEDS_OPENSSL
+def test_who_never_ends_the_handshake_is_counted(tmp_path: Path) -> None:
+    """A connection costs most before anything is known of the client."""
+    make_authority(tmp_path)
+    make_certificate(tmp_path, "server", "localhost")
+    config = "tls_server_config: {cert_file: server.pem, key_file: server.key}"
+    options = WebOptions(write_config(tmp_path, config), connections_per_client=2)
+    tls = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    with serving(options) as server, ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(connected(server))
+        with connected(server) as one_too_many:
+            assert _is_closed(one_too_many)
+        assert status(exchange(server, request(), of=OTHER, tls=tls)) == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HT",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx",
+        request().replace(b"Connection: close\r\n", b"") + b"GET ",
+    ],
+)
+def test_a_request_that_does_not_come_to_its_end_is_dropped(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its head nor its body may take for ever, the second request's on a connection either."""
+    monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.3)
+    with serving() as server:
+        began = time.monotonic()
+        exchange(server, sent)
+        assert time.monotonic() - began < 4, "well before an idle connection is closed"
+
+
+def _resident() -> int:
+    """Return how many bytes of memory this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_a_thousand_connections_hold_nobody_up_and_little_memory() -> None:
+    """One client opens a thousand and trickles: others are answered, memory stays bounded."""
+    with serving() as server, ExitStack() as stack:
+        assert status(exchange(server, request(), of=OTHER)) == 200
+        before = _resident()
+        held = [stack.enter_context(connected(server)) for _ in range(1000)]
+        for client in held:
+            try:
+                client.sendall(b"GET / HTTP/1.1\r\nX: " + bytes(30_000).replace(b"\0", b"x"))
+            except (ConnectionResetError, BrokenPipeError):
+                continue
+        began = time.monotonic()
+        assert status(exchange(server, request(), of=OTHER)) == 200
+        assert time.monotonic() - began < 5
+        grown = _resident() - before
+    assert grown < MOST_GROWN
+
+
+def test_all_clients_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many addresses do not take the last file that the process may open."""
+    monkeypatch.setattr(web_connections, "MOST_CONNECTIONS", 4)
+    with serving() as server, ExitStack() as stack:
+        for number in range(4):
+            stack.enter_context(connected(server, of=f"127.0.1.{number + 1}"))
+        with connected(server, of=OTHER) as one_too_many:
+            assert _is_closed(one_too_many)
+
+
+TOO_LARGE = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 400_000 + b"\r\n\r\n",
+    b"GET /" + b"x" * 400_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 80_000 + b"\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000000\r\n\r\n" + b"x" * 4_000_000,
+)
+HOSTILE = (
+    (b"\0" * 100 + b"\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
+    (request(method="POST"), 405),
+    (request(method="BREW"), 405),
+    (request("Upgrade: websocket"), 200),
+    (request(path="/%ff%00"), 404),
+    (request(path="/?%ff=%ff&name[]="), 200),
+    (request("Accept: \xff\xfe"), 200),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 404),
+    (b"\x16\x03\x01\x02\x00\x01\x00", 400),
+)
+
+
+def test_hostile_requests_are_refused_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets its status and ends; the next client is answered as before."""
+    monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.5)
+    with serving() as server:
+        for sent, wanted in HOSTILE:
+            assert status(exchange(server, sent)) == wanted, sent[:80]
+            assert status(exchange(server, request())) == 200
+        for sent in TOO_LARGE:
+            # Who is still sending when it is refused may see the connection's end alone.
+            assert status(exchange(server, sent)) in {0, 200, 400}, sent[:80]
+            assert status(exchange(server, request())) == 200
+
+
+def test_whatever_bytes_come_the_next_client_is_answered(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing of it reaches the log, which anybody could fill otherwise."""
+    monkeypatch.setattr(web_connections, "REQUEST_WITHIN_S", 0.05)
+    heads = st.sampled_from([b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"GET /", b"POST "])
+    with serving() as server:
+
+        @settings(max_examples=60, deadline=None, database=None)
+        @given(heads, st.binary(max_size=300), st.sampled_from([b"", b"\r\n\r\n"]))
+        def check(head: bytes, middle: bytes, end: bytes) -> None:
+            exchange(server, head + middle + end)
+            assert status(exchange(server, request())) == 200
+
+        check()
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,210 @@
+"""Who is answered over HTTP: by which names, with which password; and that all others are not."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pipeline import web_guard
+from pipeline.web import WebOptions, WebServer
+from tests.support.waiting import wait_until
+from tests.support.web import (
+    PASSWORD,
+    basic,
+    connected,
+    exchange,
+    hashed,
+    page,
+    request,
+    serving,
+    status,
+    write_config,
+)
+
+LONG = 73 * "x"
+"""One byte more than bcrypt takes."""
+
+
+def test_a_page_of_another_name_reads_nothing() -> None:
+    """A foreign name that was made to point here is refused (DNS rebinding); our own names are not."""
+    options = WebOptions(allowed_hosts=("kcm.example.com", "*.svc"))
+    ours = ("localhost", "LOCALHOST:9640", "127.0.0.1", "127.0.0.1:9640", "[::1]:9640", "10.0.0.7")
+    named = (f"{socket.gethostname()}:1", "kcm.example.com", "kcm.example.com.", "a.b.svc:80")
+    foreign = ("evil.com", "evil.com:9640", "localhost.evil.com", "svc", "127.0.0.1.evil.com", "")
+    with serving(options) as server:
+        for host in ours + named:
+            assert status(exchange(server, request(f"Host: {host}"))) == 200, host
+        for host in foreign:
+            assert status(exchange(server, request(f"Host: {host}"))) == 421, host
+        assert status(exchange(server, b"GET / HTTP/1.0\r\n\r\n")) == 200, "no browser asks so"
+
+
+def test_a_star_alone_lets_everybody_ask_by_any_name() -> None:
+    """Who has a proxy before it that checks names can leave it to the proxy."""
+    with serving(WebOptions(allowed_hosts=("*",))) as server:
+        assert status(exchange(server, request("Host: whatever.example"))) == 200
+
+
+def _secured(tmp_path: Path) -> WebOptions:
+    config = f"""
+        http_server_config:
+          headers: {{X-Frame-Options: sameorigin, X-Content-Type-Options: nosniff}}
+        basic_auth_users: {{alice: "{hashed()}", bob: "{hashed("other")}"}}
+    """
+    return WebOptions(write_config(tmp_path, config))
+
+
+def test_who_knows_no_password_gets_no_page(tmp_path: Path) -> None:
+    """Only a user of the file with its own password is answered, the second time as well."""
+    refused = (
+        (),
+        (basic("alice", "wrong"),),
+        (basic("bob"),),
+        (basic("nobody"),),
+        (basic("", ""),),
+        (basic("alice", LONG),),
+        ("Authorization: Basic ????",),
+        ("Authorization: Basic /w==",),
+        ("Authorization: Basic /zo=",),
+        ("Authorization: Bearer x",),
+        ("Authorization: \xff",),
+    )
+    with serving(_secured(tmp_path)) as server:
+        for _ in range(2):
+            for headers in refused:
+                answer = exchange(server, request(*headers))
+                assert status(answer) == 401, headers
+                assert b'www-authenticate: Basic realm="kcm"' in answer
+            assert status(exchange(server, request(basic()))) == 200
+            assert status(exchange(server, request(basic("bob", "other")))) == 200
+
+
+def test_headers_of_the_file_are_on_every_answer_but_the_page_s_own_win(tmp_path: Path) -> None:
+    """A refusal has them too."""
+    with serving(_secured(tmp_path)) as server:
+        refused, answered = exchange(server, request()), exchange(server, request(basic()))
+    assert b"x-frame-options: sameorigin" in refused
+    assert b"x-content-type-options: nosniff" in answered
+    assert b"x-frame-options: deny" in answered
+    assert b"sameorigin" not in answered
+
+
+def test_a_probe_learns_the_status_and_nothing_else(tmp_path: Path) -> None:
+    """The kubelet knows no password; what the answer says is for those who do."""
+    with serving(_secured(tmp_path)) as server:
+        probed = exchange(server, request(path="/healthz"))
+        known = exchange(server, request(basic(), path="/healthz"))
+    assert status(probed) == status(known) == 200
+    assert probed.endswith(b"\r\n\r\n")
+    assert known.endswith(b"what nobody else is to know")
+
+
+def test_a_password_is_compared_once_and_a_changed_one_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scrape each second costs no bcrypt, and yet who was let in is not let in for ever."""
+    compared: list[bytes] = []
+    compare = web_guard._is_password
+
+    def counting(password: bytes, wanted: str) -> bool:
+        compared.append(password)
+        return compare(password, wanted)
+
+    monkeypatch.setattr(web_guard, "_is_password", counting)
+    monkeypatch.setattr("pipeline.web._CHECK_FILES_EVERY_S", 0)
+    options = _secured(tmp_path)
+    with serving(options) as server:
+        for _ in range(3):
+            assert status(exchange(server, request(basic()))) == 200
+        assert compared == [PASSWORD.encode()]
+        write_config(tmp_path, f'basic_auth_users: {{alice: "{hashed("new password")}"}}')
+        _until(server, 401)
+        assert status(exchange(server, request(basic("alice", "new password")))) == 200
+
+
+def _until(server: WebServer, wanted: int) -> None:
+    wait_until(lambda: status(exchange(server, request(basic()))) == wanted)
+
+
+def test_many_wrong_passwords_at_once_are_refused_without_comparing_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those that wait for bcrypt there are few: the others are refused at once."""
+    go = threading.Event()
+    compared: list[bytes] = []
+
+    def waiting(password: bytes, _wanted: str) -> bool:
+        compared.append(password)
+        return not go.wait(20)
+
+    monkeypatch.setattr(web_guard, "_is_password", waiting)
+    with serving(_secured(tmp_path)) as server, ExitStack() as stack:
+        clients = [stack.enter_context(connected(server)) for _ in range(30)]
+        for number, client in enumerate(clients):
+            client.sendall(request(basic("alice", f"wrong {number}")))
+        wait_until(lambda: len(select.select(clients, (), (), 0)[0]), lambda refused: refused == 22)
+        assert len(compared) == 1
+        go.set()
+        assert {status(client.recv(65536)) for client in clients} == {401}
+        assert len(compared) == 8
+
+
+def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does not read within the time is not kept for it, and its connection ends."""
+    big = 64 * 1024 * 1024
+    with serving(app=page(bytes(big))) as server:
+        assert len(exchange(server, request(path="/big"))) > big, "who reads gets everything"
+        monkeypatch.setattr(web_guard, "TAKEN_WITHIN_S", 0.2)
+        with connected(server) as client:
+            client.sendall(request(path="/big"))
+            _until_slow_is_dropped(client)
+
+
+def _until_slow_is_dropped(client: socket.socket) -> None:
+    """Read nothing for a second, then everything that is still to be had."""
+    client.settimeout(20)
+    time.sleep(1)
+    received = 0
+    try:
+        while piece := client.recv(1024 * 1024):
+            received += len(piece)
+    except ConnectionResetError:
+        pass
+    assert received < 32 * 1024 * 1024
+
+
+def test_clients_are_known_through_trusted_proxies_only() -> None:
+    """Anybody may write X-Forwarded-For; it counts from those that are named."""
+    forwarded = request("X-Forwarded-For: 10.1.2.3")
+    with serving(WebOptions(trusted_proxies=("127.0.0.0/24",))) as server:
+        assert exchange(server, forwarded).endswith(b"10.1.2.3")
+        assert exchange(server, forwarded, of="127.0.1.1").endswith(b"127.0.1.1")
+    with serving() as server:
+        assert exchange(server, forwarded).endswith(b"127.0.0.1")
+
+
+def test_a_proxy_of_ipv4_is_known_where_ipv6_is_listened_on() -> None:
+    """Its address is mapped there, and it is the same proxy."""
+    forwarded = request("X-Forwarded-For: 10.1.2.3")
+    options = WebOptions(trusted_proxies=("127.0.0.0/24",), connections_per_client=1)
+    with serving(options, host="::") as server, connected(server):
+        assert exchange(server, forwarded).endswith(b"10.1.2.3")
+
+
+def test_answers_are_logged_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a line each, the refused ones included, and without what is secret."""
+    with serving(WebOptions(access_log=True)) as server:
+        exchange(server, request(basic()))
+        exchange(server, request("Host: evil.com"))
+    with serving() as server:
+        exchange(server, request(path="/quiet"))
+    logged = capsys.readouterr()
+    lines = [line for line in (logged.out + logged.err).splitlines() if "access" in line]
+    assert ["200" in lines[0], "421" in lines[1], len(lines)] == [True, True, 2]
+    assert "Basic" not in "".join(lines)
