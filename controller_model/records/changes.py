@@ -10,13 +10,14 @@ import base64
 import binascii
 import enum
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position, new_tuple
+from controller_model.records.decoding import DECODING_ERRORS
 
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
@@ -97,7 +98,10 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     digest: str | None = None
     """The digest over them (`digest_text`)."""
     denied: tuple[str, ...] = ()
-    """Paths that the watcher may not read: what depends on them is unknown."""
+    """Paths that the watcher may not read: what depends on them is unknown. Where there are too many
+    to be named, one above stands for those below it."""
+    denied_more: Int64 | None = None
+    """How many denied paths are not named; None: nothing is denied, or the list may be cut."""
     dropped: Int64 | None = None
     """Changes that this watcher could not buffer and threw away, since it started."""
     session: SessionState | None = None
@@ -173,11 +177,6 @@ def join_changes(encoded: Iterable[bytes]) -> bytes:
     return b"[" + b",".join(encoded) + b"]"
 
 
-def encode_changes(changes: Sequence[ZnodeChange]) -> bytes:
-    """Return a message; the caller keeps to the limits above."""
-    return _encoder.encode(changes)
-
-
 def decode_message(message: bytes) -> Batch:
     """Return the changes of a message, skipping and counting those that cannot be read.
 
@@ -185,7 +184,7 @@ def decode_message(message: bytes) -> Batch:
     """
     try:
         changes = _changes_decoder.decode(message)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODING_ERRORS:
         return _decode_one_by_one(message)
     ours = tuple([change for change in changes if change.v == VERSION])
     return Batch(ours, len(changes) - len(ours))
@@ -194,13 +193,13 @@ def decode_message(message: bytes) -> Batch:
 def _decode_one_by_one(message: bytes) -> Batch:
     try:
         records = _raw_decoder.decode(message)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODING_ERRORS as error:
         raise UnreadableRecordError(f"not an array of changes: {error}") from None
     changes = []
     for record in records:
         try:
             change = _change_decoder.decode(record)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DECODING_ERRORS:
             continue
         if change.v == VERSION:
             changes.append(change)

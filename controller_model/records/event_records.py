@@ -6,12 +6,14 @@ is one record however the changes that show it came, up to a size that any reade
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 import msgspec
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import NOWHERE, AsOf, Position
+from controller_model.records.decoding import decode_record
 from controller_model.records.events import (
     AnyEvent,
     CoordinatorsMoved,
@@ -20,8 +22,6 @@ from controller_model.records.events import (
     LeadersElected,
     PartitionsOffline,
     PartitionsOnline,
-    ReassignmentCompleted,
-    ReassignmentStarted,
     StaleControllerWrite,
 )
 
@@ -50,6 +50,23 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     event: AnyEvent
 
 
+_EACH_ITS_OWN = frozenset({"at", "position", "zxid", "partitions"})
+"""The fields in which events of one cause may differ."""
+
+_FACTS: dict[type, Callable[[AnyEvent], object]] = {
+    kind: attrgetter(*[name for name in kind.__struct_fields__ if name not in _EACH_ITS_OWN])
+    for kind in (
+        LeadersElected,
+        PartitionsOffline,
+        PartitionsOnline,
+        IsrShrunk,
+        IsrExpanded,
+        CoordinatorsMoved,
+        StaleControllerWrite,
+    )
+}
+"""What makes one cause of events of the kinds that are joined."""
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(EventRecord)
 
@@ -68,27 +85,8 @@ def coalesce(events: Iterable[AnyEvent]) -> list[AnyEvent]:
 
 
 def _cause(event: AnyEvent, index: int) -> object:
-    if isinstance(event, ReassignmentStarted | ReassignmentCompleted):
-        return index
-    facts: tuple[object, ...]
-    match event:
-        case LeadersElected():
-            facts = (event.election, event.from_broker, event.to_broker, event.controller_epoch)
-        case PartitionsOffline():
-            facts = (event.from_broker,)
-        case PartitionsOnline():
-            facts = (event.to_broker,)
-        case IsrShrunk():
-            facts = (event.who, event.leader, event.by_controller)
-        case IsrExpanded():
-            facts = (event.who, event.leader)
-        case CoordinatorsMoved():
-            facts = (event.coordinator, event.from_broker, event.to_broker)
-        case StaleControllerWrite():
-            facts = (event.controller_epoch, event.current_epoch)
-        case _:
-            return index
-    return (type(event), facts)
+    facts = _FACTS.get(type(event))
+    return index if facts is None else (type(event), facts(event))
 
 
 def _join(group: Sequence[AnyEvent]) -> list[AnyEvent]:
@@ -134,10 +132,7 @@ def encode_event(record: EventRecord) -> bytes:
 
 def decode_event(data: bytes) -> EventRecord:
     """Return the record; raises UnreadableRecordError when it is not one of this version."""
-    try:
-        record = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableRecordError(f"not an event: {error}") from None
+    record = decode_record(_decoder, data, "an event")
     if record.v != VERSION:
         raise UnreadableRecordError(f"an event of version {record.v}; this release reads {VERSION}")
     return record

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import msgspec
 
-from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import VERSION, ChangeKind, Int64, ZnodeChange
+from controller_model.records.decoding import DECODING_ERRORS
 
 ABSENT = -(2**63)
 """A number that no log holds: the record lacks the field."""
@@ -58,14 +58,12 @@ _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _change_decoder = msgspec.json.Decoder(LooseChange)
 _encoder = msgspec.json.Encoder()
 _NULL = msgspec.Raw(b"null")
-_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_line(line: bytes) -> LooseLine:
     """Return the changes of a line: one record, or an array of them.
 
-    What cannot be read is counted and leaves the rest as it is.
-    Raises UnreadableRecordError when no part of the line can be read.
+    What cannot be read is counted and leaves the rest as it is. A line that is no JSON is one record.
 
     >>> decode_line(b'{"path": "/controller_epoch", "data": "7"}').changes[0].kind.value
     'set'
@@ -74,14 +72,10 @@ def decode_line(line: bytes) -> LooseLine:
     """
     try:
         decoded = _line_decoder.decode(line)
-    except _ERRORS:
+    except DECODING_ERRORS:
         return _decode_one_by_one(line)
     changes = decoded if isinstance(decoded, tuple) else (decoded,)
-    if all(_is_ours(change) for change in changes):
-        return LooseLine(changes)
-    ours = tuple(change for change in changes if _is_ours(change))
-    others = [change for change in changes if not _is_ours(change)]
-    return LooseLine(ours, len(others), _complaint(others[0]), others[-1] is changes[-1])
+    return _decode_one_by_one(line) if any(map(_complaint, changes)) else LooseLine(changes)
 
 
 def complete(change: LooseChange, *, after: Position, watcher: str, now: int) -> LooseChange:
@@ -109,41 +103,34 @@ def complete(change: LooseChange, *, after: Position, watcher: str, now: int) ->
     )
 
 
-def _is_ours(change: LooseChange) -> bool:
-    needs_path = change.kind in {ChangeKind.SET, ChangeKind.DELETED}
-    return change.v == VERSION and not (needs_path and not change.path)
-
-
 def _complaint(change: LooseChange) -> str:
+    """Return what is wrong with a record that can be decoded; empty: nothing."""
     if change.v != VERSION:
         return f"a record of version {change.v}; this release reads {VERSION}"
-    return f"a {change.kind} without a path"
+    if not change.path and change.kind in {ChangeKind.SET, ChangeKind.DELETED}:
+        return f"a {change.kind} without a path"
+    return ""
 
 
 def _decode_one_by_one(line: bytes) -> LooseLine:
     is_array = line.lstrip().startswith(b"[")
     try:
         records = _raw_decoder.decode(line) if is_array else (line,)
-    except _ERRORS as damage:
-        raise UnreadableRecordError(f"not an array of changes: {damage}") from None
+    except DECODING_ERRORS as damage:
+        return LooseLine((), 1, f"not an array of changes: {damage}", ends_unreadable=True)
     changes = []
-    reason = ""
-    ends_unreadable = False
+    reason = wrong = ""
     for record in records:
-        ends_unreadable = True
         try:
             change = _decode_record(record)
-        except _ERRORS as damage:
-            reason = reason or f"not a change: {damage}"
-            continue
-        if _is_ours(change):
-            changes.append(change)
-            ends_unreadable = False
+        except DECODING_ERRORS as damage:
+            wrong = f"not a change: {damage}"
         else:
-            reason = reason or _complaint(change)
-    if not (changes or is_array):
-        raise UnreadableRecordError(reason)
-    return LooseLine(tuple(changes), len(records) - len(changes), reason, ends_unreadable)
+            wrong = _complaint(change)
+            if not wrong:
+                changes.append(change)
+        reason = reason or wrong
+    return LooseLine(tuple(changes), len(records) - len(changes), reason, bool(wrong))
 
 
 def _decode_record(record: bytes | msgspec.Raw) -> LooseChange:

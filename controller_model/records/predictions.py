@@ -94,12 +94,17 @@ def is_reassignment_due(
     leader: int,
     isr: Collection[int],
     live: Collection[int],
+    leader_epoch: int,
 ) -> bool:
     """Return whether a reassignment can go on to its end (KafkaController.isReassignmentComplete).
 
     All target replicas are in the ISR. One that is not live leaves the ISR first, and a partition
-    whose leader is gone gets another one first.
+    whose leader is gone gets another one first. A reassignment that waits for its replicas begins with a new leader
+    epoch; under the first one nothing is sure, since the partition may have been reassigned before it had a state, and
+    only a change of the state makes the controller look again, not its creation.
     """
+    if not leader_epoch:
+        return False
     target = [replica for replica in replicas if replica not in removing]
     return (
         bool(adding or removing)

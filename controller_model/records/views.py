@@ -8,6 +8,7 @@ swaps. Times are milliseconds since 1970. None always means "not known", never z
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import NOWHERE, AsOf, Position
 from controller_model.records.changes import SessionState
+from controller_model.records.decoding import decode_record
 from controller_model.records.incidents import Incident, IncidentsSummary
 from controller_model.records.predictions import WritesDue
 from controller_model.records.recommendations import Grade, RebalanceSummary, Recommended
@@ -24,6 +26,9 @@ VERSION = 1
 
 PARTITIONS_PER_TOPIC_VIEW = 1_000
 """Partitions in one topic view, so that no record comes near the topics' size limit."""
+
+UNREADABLE_NAMED = 100
+"""Unreadable znodes that a cluster's view names."""
 
 
 class Failover(enum.StrEnum):
@@ -81,8 +86,9 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     without_state: int = 0
     """Partitions whose state znode does not exist yet (NewPartition)."""
     under_replicated: int = 0
-    under_min_isr: int = 0
-    at_min_isr: int = 0
+    under_min_isr: int | None = None
+    at_min_isr: int | None = None
+    """Both None while min.insync.replicas of some partition is not known."""
     preferred_imbalance: int = 0
     """The gauge rule (JMX PreferredReplicaImbalanceCount)."""
     preferred_electable: int = 0
@@ -90,8 +96,9 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     reassigning: int = 0
     deleting_topics: int = 0
     replication_factor_1: int = 0
-    min_isr_blocks: int = 0
-    """Partitions whose min.insync.replicas is not below the replication factor, RF 1 apart."""
+    min_isr_blocks: int | None = None
+    """Partitions whose min.insync.replicas is not below the replication factor, RF 1 apart; None
+    while that of some is not known."""
     replicas_on_gone_brokers: int = 0
     """Replicas that are assigned to brokers that are not registered now."""
 
@@ -140,6 +147,8 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     incomplete_since: int | None = None
     incomplete_reason: str | None = None
     denied: tuple[str, ...] = ()
+    denied_more: int = 0
+    """How many denied znodes are below those in `denied`, not named themselves."""
     resync_under_way: bool = False
     resyncs: int = 0
     audits: int = 0
@@ -204,8 +213,9 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     unclean_elections: int = 0
     isr_shrinks: int = 0
     isr_expands: int = 0
-    min_isr_assumed: int = 1
-    """min.insync.replicas where neither topic nor broker configuration in ZooKeeper says it."""
+    min_isr_assumed: int | None = None
+    """min.insync.replicas where neither topic nor broker configuration in ZooKeeper says it, by a
+    setting of the fold; None without one: it is not known."""
     broker_min_isr: dict[str, int] = {}
     """min.insync.replicas of /config/brokers, by id or "<default>"."""
     broker_unclean: dict[str, bool] = {}
@@ -222,6 +232,11 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     """Where the last whole resync began: views of topics from before it are of what is no more,
     since it touched every topic. A fold that went on from an older checkpoint, into a log that has
     lost changes, does not know what it published before and cannot take it back one by one."""
+    unreadable: tuple[str, ...] = ()
+    """Znodes that belong to no topic and whose newest value cannot be read, /controller and its epoch first: what they
+    show is their last good value, or nothing. At most `UNREADABLE_NAMED` of them."""
+    unreadable_count: int = 0
+    """How many there are."""
 
 
 class BrokerView(View, tag="broker", frozen=True, kw_only=True):
@@ -256,8 +271,9 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     in_isr: int = 0
     offline_if_lost: int = 0
     """Partitions that it alone keeps in sync."""
-    under_min_isr_if_lost: int = 0
-    """Partitions at their min.insync.replicas of which it is a member, if it is not the last."""
+    under_min_isr_if_lost: int | None = None
+    """Partitions at their min.insync.replicas of which it is a member, if it is not the last; None
+    while that of some is not known."""
     isr_leaves: int = 0
     """How often it left an ISR."""
     inferred_state: str | None = None
@@ -274,7 +290,7 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     """What it supports: min_version and max_version by feature."""
     more_if_lost: bool = False
     """More may break than the two counts show: the controller owes leaders or the removal of gone
-    members from ISRs, or brokers differ in min.insync.replicas."""
+    members from ISRs, brokers differ in min.insync.replicas, or it is not known."""
 
     @property
     def safe_to_stop(self) -> bool | None:
@@ -313,6 +329,10 @@ class TopicView(View, tag="topic", frozen=True, kw_only=True):
     partition_epoch: tuple[int | None, ...] = ()
     """The version of the state znode that the facts were read of."""
     leader_recovery_state: tuple[int | None, ...] = ()
+    unreadable: tuple[int, ...] = ()
+    """Partitions whose newest state cannot be read: the last good one is shown, or none."""
+    unreadable_znodes: tuple[str, ...] = ()
+    """The topic's own znodes (assignment, configuration) of which that is true."""
 
 
 class IncidentsView(View, tag="incidents", frozen=True, kw_only=True):
@@ -336,15 +356,41 @@ class Deleted(View, tag="deleted", frozen=True, kw_only=True):
     deleted: bool = True
 
 
-AnyView = ClusterView | BrokerView | TopicView | IncidentsView | RecommendationView | Deleted
+class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat", tag_field="view"):
+    """The watcher that leads lives, about once a second: written past the log and the fold.
+
+    It holds no figure, so it has no `as_of`; of one cluster the newest record counts.
+    """
+
+    v: int
+    cluster: str
+    watcher: str
+    generation: int
+    seq: int
+    """Of the last change of this generation that the log has acknowledged; 0 before the first."""
+    number: int
+    """Rises by one with each beat of a generation."""
+    session: SessionState | None = None
+    """Of the ZooKeeper session; None before its state is known."""
+    zookeeper_answered_ms: int | None = None
+    """How long ago ZooKeeper last answered anything, by a clock that nobody sets; None: never yet."""
+    sent_at: int
+    """When it was sent, by the watcher's clock: held against other clocks, never subtracted."""
+
+    @property
+    def position(self) -> Position:
+        """How far the log was written when the beat was sent."""
+        return Position(self.generation, self.seq)
+
+
+FoldView = ClusterView | BrokerView | TopicView | IncidentsView | RecommendationView
+AnyView = FoldView | Deleted | WatcherBeat
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(AnyView)
 
 
-def view_key(
-    view: ClusterView | BrokerView | TopicView | IncidentsView | RecommendationView,
-) -> str:
+def view_key(view: FoldView | WatcherBeat) -> str:
     """Return the key of a view: `cluster/kind/id`.
 
     >>> view_key(BrokerView(v=1, cluster="prod", as_of=AsOf("l", 1, 1), id=3, live=True))
@@ -358,6 +404,8 @@ def view_key(
         return f"{view.cluster}/incidents"
     if isinstance(view, RecommendationView):
         return f"{view.cluster}/recommendation"
+    if isinstance(view, WatcherBeat):
+        return f"{view.cluster}/watcher"
     return topic_key(view.cluster, view.name, view.chunk)
 
 
@@ -366,17 +414,22 @@ def topic_key(cluster: str, topic: str, chunk: int) -> str:
     return f"{cluster}/topic/{topic}/{chunk}"
 
 
+_NOT_KNOWN = re.compile(
+    rb'"(?:under_min_isr|at_min_isr|min_isr_blocks|min_isr_assumed|under_min_isr_if_lost)":null,'
+)
+"""What readers of releases before it could be not known take no null for: they have a default. Inside
+of a text the quotation marks would be escaped."""
+
+
 def encode_view(view: AnyView) -> bytes:
     """Return a view as JSON."""
-    return _encoder.encode(view)
+    value = _encoder.encode(view)
+    return _NOT_KNOWN.sub(b"", value) if isinstance(view, ClusterView | BrokerView) else value
 
 
 def decode_view(data: bytes) -> AnyView:
     """Return the view; raises UnreadableRecordError when it is not one of this version."""
-    try:
-        view = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableRecordError(f"not a view: {error}") from None
+    view = decode_record(_decoder, data, "a view")
     if view.v != VERSION:
         raise UnreadableRecordError(f"a view of version {view.v}; this release reads {VERSION}")
     return view

@@ -2,9 +2,8 @@
 
 The rule: ids rise per cluster, so a record that is not above the highest seen is a repetition and
 dropped. Events are kept as bytes, bounded in number and size per cluster and in size over all of
-them, and shown only once the views have come as far. A
-lineage that folds the log again emits again what an older one has emitted: then only its own events
-are shown. One thread applies records, any thread may read.
+them, and shown only once the views have come as far. A lineage that folds the log again emits again
+what an older one has emitted: then only its own events are shown. One thread applies records, any thread may read.
 """
 
 from __future__ import annotations
@@ -15,9 +14,6 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-import msgspec
-
-from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import AsOf
 from controller_model.records.event_records import EventId, EventRecord, as_of, decode_event
 from pipeline.topic_records import Record
@@ -33,6 +29,7 @@ _OBJECTS_BYTES = 400
 
 class _Kept(NamedTuple):
     id: EventId
+    kind: str
     at: int
     value: bytes
 
@@ -50,25 +47,6 @@ class EventPage(NamedTuple):
     """Before which to go on for older ones; None: there are none that are kept."""
     newer: EventId | None
     """After which to go on for newer ones; None: there has been none yet."""
-
-    @property
-    def events(self) -> list[EventRecord]:
-        """The events, all of them read."""
-        return [decode_event(value) for value in self.values]
-
-
-class _Fact(msgspec.Struct, frozen=True):
-    kind: str
-    at: int
-
-
-class _Glance(msgspec.Struct, frozen=True):
-    """Of an event only what a search needs: many are searched, few are shown."""
-
-    event: _Fact
-
-
-_glance = msgspec.json.Decoder(_Glance)
 
 
 class _Ring:
@@ -92,26 +70,20 @@ class EventStore:
         self._lock = threading.Lock()
         self._rings: dict[str, _Ring] = {}
         self._size_bytes = 0
-        self.unreadable = 0
-        self.repeated = 0
 
     def apply(self, record: Record) -> EventRecord | None:
-        """Take a record in; return its event, or None if it is a repetition or unreadable."""
-        if record.value is None:
-            self.unreadable += 1
-            return None
-        try:
-            event = decode_event(record.value)
-        except UnreadableRecordError:
-            self.unreadable += 1
-            return None
+        """Take a record in; return its event, or None if it is a repetition.
+
+        Raises UnreadableRecordError for a record that cannot be read; it changes nothing.
+        """
+        value = record.value or b""
+        event = decode_event(value)
         with self._lock:
             ring = self._rings.setdefault(event.cluster, _Ring())
             if ring.highest is not None and event.id <= ring.highest:
-                self.repeated += 1
                 return None
             ring.highest = event.id
-            kept = _Kept(event.id, event.event.at, record.value)
+            kept = _Kept(event.id, type(event.event).__name__, event.event.at, value)
             ring.events.append(kept)
             ring.size_bytes += kept.size_bytes
             self._size_bytes += kept.size_bytes
@@ -161,8 +133,7 @@ class EventStore:
             if len(found) == most:
                 break
             searched_to = event.id
-            glance = _glance.decode(event.value).event
-            if (not kinds or glance.kind in kinds) and (since is None or glance.at >= since):
+            if (not kinds or event.kind in kinds) and (since is None or event.at >= since):
                 found.append(event.value)
         if after is not None:
             return EventPage(found, None, searched_to or after)
@@ -194,7 +165,7 @@ class EventStore:
 def _each_once(kept: list[_Kept]) -> list[_Kept]:
     """Leave out what the newest lineage has emitted again: all from its first event on.
 
-    Its time counts as well as its place: in a log that was made anew places begin at the bottom again.
+    Its time counts as well as its place: in a log that was recreated places begin at the bottom again.
     """
     if not kept or kept[0].id.lineage == kept[-1].id.lineage:
         return kept

@@ -3,9 +3,9 @@
 The rule: of two views of one key the newer `as_of` wins, in whatever order they arrive. Views wait
 for their batch's cluster view (the commit marker); then all of them are swapped at once. Another
 lineage replaces an older one only when it has come as far: a fold that reads the whole log again
-passes states of days ago, which nobody must take for the present. A record that cannot be read is
-counted and skipped. No clock, no I/O, no lock: one thread applies records, any thread may read
-`clusters`.
+passes states of days ago, which nobody must take for the present. Only a `Deleted` deletes, by its
+as_of: the null that lets compaction forget a key has none, and may stand before a newer view of it.
+No clock, no I/O, no lock: one thread applies records, any thread may read `clusters`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from controller_model.records.views import (
     IncidentsView,
     RecommendationView,
     TopicView,
+    WatcherBeat,
     decode_view,
     view_key,
 )
@@ -39,19 +40,10 @@ a resync that is asked for takes seconds, minutes where ZooKeeper is sick. Beyon
 say that they are incomplete are better than those of before."""
 
 
-class StoreCounts(NamedTuple):
-    """Records that changed nothing, by reason."""
-
-    unreadable: int = 0
-    not_newer: int = 0
-    """Records older than what was held: a batch written twice, or a reading from the beginning."""
-
-
 class _Pending(NamedTuple):
     """A view that waits for its commit marker; an entry of None is a delete."""
 
-    as_of: AsOf | None
-    """None for a bare null, which stands after the delete that it lets compaction forget."""
+    as_of: AsOf
     entry: Entry | None
 
 
@@ -60,51 +52,49 @@ class ViewStore:
 
     def __init__(self) -> None:
         self.clusters: Mapping[str, ClusterSnapshot] = MappingProxyType({})
-        self.counts = StoreCounts()
         self._pending: dict[str, dict[str, _Pending]] = {}
         self._held_back: dict[str, ClusterSnapshot] = {}
         """Of lineages that have not come as far yet as the one that is shown."""
         self._unconfirmed: set[str] = set()
+        self._last_offset: dict[str, int] = {}
+        """Of the newest cluster view of each cluster."""
         self._versions = itertools.count(1)
+        self._beats: list[WatcherBeat] = []
 
     def apply(self, record: Record) -> str | None:
         """Take a record in; return the cluster whose snapshot it replaced or removed, if any.
 
-        A record that cannot be read is counted and changes nothing.
+        Raises UnreadableRecordError for a record that cannot be read; it changes nothing.
         """
-        try:
-            key = (record.key or b"").decode()
-            cluster, kind = _split(key)
-            if record.value is None:
-                return self._delete(cluster, key, kind, None)
-            view = _decode(record.value, cluster, key)
-        except (UnreadableRecordError, UnicodeDecodeError):
-            self.counts = self.counts._replace(unreadable=self.counts.unreadable + 1)
-            return None
+        key, cluster, kind = _split(record.key or b"")
+        if record.value is None:
+            return self._forget(cluster, record.offset) if kind == "cluster" else None
+        view = _decode(record.value, cluster, key)
         match view:
             case ClusterView():
-                return self._commit(view, record.partition)
+                return self._commit(view, record)
+            case WatcherBeat():
+                self._beats.append(view)
             case Deleted():
                 return self._delete(cluster, key, kind, view.as_of)
             case BrokerView() | IncidentsView() | RecommendationView():
                 self._wait(cluster, key, _Pending(view.as_of, view))
             case TopicView():
-                entry = TopicEntry(
-                    as_of=view.as_of,
-                    name=view.name,
-                    chunk=view.chunk,
-                    chunks=view.chunks,
-                    value=record.value,
-                )
-                self._wait(cluster, key, _Pending(view.as_of, entry))
+                self._wait(cluster, key, _Pending(view.as_of, TopicEntry.of(view, record.value)))
         return None
 
+    def take_beats(self) -> list[WatcherBeat]:
+        """Return the beats that came since the last call, in their order."""
+        taken, self._beats = self._beats, []
+        return taken
+
     def begin_reread(self) -> None:
-        """Note that the topic was made anew: clusters count as unconfirmed until seen in it."""
+        """Note that the topic was recreated: clusters count as unconfirmed until seen in it."""
         self._unconfirmed = set(self.clusters)
+        self._last_offset.clear()
 
     def forget_unconfirmed(self) -> list[str]:
-        """Drop the clusters that the topic made anew does not hold; return their names."""
+        """Drop the clusters that the recreated topic does not hold; return their names."""
         gone = sorted(self._unconfirmed & set(self.clusters))
         self._unconfirmed = set()
         for cluster in gone:
@@ -116,18 +106,23 @@ class ViewStore:
         old = waiting.get(key)
         snapshot = self._newest(cluster)
         # A view at or before the last commit is held already, or has been deleted since.
-        is_old = snapshot is not None and new.as_of is not None and new.as_of < snapshot.view.as_of
-        if is_old or (old and old.as_of and new.as_of and new.as_of < old.as_of):
-            self._count_not_newer()
-            return
-        waiting[key] = new
+        is_old = snapshot is not None and new.as_of < snapshot.view.as_of
+        if not (is_old or (old is not None and new.as_of < old.as_of)):
+            waiting[key] = new
 
-    def _delete(self, cluster: str, key: str, kind: str, as_of: AsOf | None) -> str | None:
+    def _forget(self, cluster: str, offset: int) -> str | None:
+        """Drop a cluster whose views somebody has deleted by hand, after all that was read of it."""
+        if cluster not in self.clusters or offset < self._last_offset.get(cluster, -1):
+            return None
+        self._drop_cluster(cluster)
+        return cluster
+
+    def _delete(self, cluster: str, key: str, kind: str, as_of: AsOf) -> str | None:
         if kind != "cluster":
             self._wait(cluster, key, _Pending(as_of, None))
             return None
         held = self._newest(cluster)
-        if held is None or (as_of is not None and as_of < held.view.as_of):
+        if held is None or as_of < held.view.as_of:
             return None
         self._drop_cluster(cluster)
         return cluster
@@ -143,16 +138,16 @@ class ViewStore:
         """Return the newest snapshot of a cluster, shown or coming; None: there is none."""
         return self._held_back.get(cluster) or self.clusters.get(cluster)
 
-    def _commit(self, view: ClusterView, partition: int) -> str | None:
+    def _commit(self, view: ClusterView, record: Record) -> str | None:
         """Complete a batch; return the cluster if it is shown, None if it is old or held back."""
         held = self._newest(view.cluster)
         if held is not None and view.as_of < held.view.as_of:
-            self._count_not_newer()
             return None
         self._unconfirmed.discard(view.cluster)
+        self._last_offset[view.cluster] = record.offset
         batch = self._take_ready(view)
         version = next(self._versions)
-        snapshot = next_snapshot(held, view, batch, partition=partition, version=version)
+        snapshot = next_snapshot(held, view, batch, partition=record.partition, version=version)
         return self._show(snapshot)
 
     def _show(self, snapshot: ClusterSnapshot) -> str | None:
@@ -166,31 +161,23 @@ class ViewStore:
         self.clusters = MappingProxyType({**self.clusters, cluster: snapshot})
         return cluster
 
-    def _count_not_newer(self) -> None:
-        self.counts = self.counts._replace(not_newer=self.counts.not_newer + 1)
-
     def _take_ready(self, view: ClusterView) -> Batch:
         """Return what this commit marker completes; drop older lineages, keep later batches."""
         waiting = self._pending.pop(view.cluster, {})
-        later = {
-            key: pending
-            for key, pending in waiting.items()
-            if pending.as_of is not None and pending.as_of > view.as_of
-        }
+        later = {key: pending for key, pending in waiting.items() if pending.as_of > view.as_of}
         if later:
             self._pending[view.cluster] = later
         return {
             key: pending.entry
             for key, pending in waiting.items()
-            if key not in later
-            and (pending.as_of is None or pending.as_of.lineage == view.as_of.lineage)
+            if key not in later and pending.as_of.lineage == view.as_of.lineage
         }
 
 
 def _has_come_as_far(new: ClusterView, shown: ClusterView) -> bool:
     """Return whether what is shown may be replaced: always within a lineage.
 
-    Another lineage must have come as far in the log, or, where the log was made anew, as far by the
+    Another lineage must have come as far in the log, or, where the log was recreated, as far by the
     log's clock; and it must have been proven where what is shown was.
     """
     if new.as_of.lineage == shown.as_of.lineage:
@@ -214,13 +201,17 @@ def _decode(value: bytes, cluster: str, key: str) -> AnyView:
     return view
 
 
-_KINDS = frozenset({"cluster", "broker", "topic", "incidents", "recommendation"})
+_KINDS = frozenset({"cluster", "broker", "topic", "incidents", "recommendation", "watcher"})
 
 
-def _split(key: str) -> tuple[str, str]:
-    """Return the cluster and the kind in a key; raise UnreadableRecordError if it is not ours."""
-    cluster, slash, rest = key.partition("/")
+def _split(key: bytes) -> tuple[str, str, str]:
+    """Return a key as text, and the cluster and the kind in it; raises UnreadableRecordError."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        raise UnreadableRecordError(f"{key!r} is not text") from None
+    cluster, slash, rest = text.partition("/")
     kind = rest.partition("/")[0]
     if not (cluster and slash and kind in _KINDS):
-        raise UnreadableRecordError(f"{key!r} is not the key of a view")
-    return cluster, kind
+        raise UnreadableRecordError(f"{text!r} is not the key of a view")
+    return text, cluster, kind

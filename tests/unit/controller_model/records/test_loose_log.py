@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import ChangeKind, encode_change, encode_changes
+from controller_model.records.changes import ChangeKind, encode_change
 from controller_model.records.loose_log import ABSENT, LooseChange, complete, decode_line
-from tests.support.histories import small_cluster
+from tests.support.histories import encode_changes, small_cluster
 
 
 def line(*records: Any) -> bytes:
@@ -150,12 +149,12 @@ def test_large_numbers_are_read_as_they_are_beside_a_null() -> None:
         ((), False),
     ],
 )
-def test_a_line_tells_whether_it_ends_with_damage(records: tuple[Any, ...], ends: bool) -> None:
-    """What is readable after damage can tell what is missing; at the end nothing can."""
+def test_a_line_says_whether_it_ends_with_damage(records: tuple[Any, ...], ends: bool) -> None:
+    """What is readable after damage shows what is missing; at the end nothing can."""
     assert decode_line(line(*records)).ends_unreadable is ends
 
 
-def test_a_record_has_a_place_of_its_own_if_it_tells_both_numbers() -> None:
+def test_a_record_has_a_place_of_its_own_if_it_has_both_numbers() -> None:
     """One of them alone is filled in from what came before, and proves nothing."""
     records: list[dict[str, int]] = [{"generation": 1, "seq": 2}, {"generation": 1}, {"seq": 2}, {}]
     read = decode_line(line(*({"path": "/a", **record} for record in records)))
@@ -192,7 +191,7 @@ def test_the_first_reason_of_several_is_reported() -> None:
 
 
 @pytest.mark.parametrize("kind", ["resync_started", "resync_finished", "reconciled", "heartbeat"])
-def test_marks_need_no_path(kind: str) -> None:
+def test_control_records_need_no_path(kind: str) -> None:
     """Only a set and a deleted are about a znode."""
     assert len(decode_line(line({"kind": kind})).changes) == 1
 
@@ -211,10 +210,11 @@ def test_marks_need_no_path(kind: str) -> None:
         b"[" * 100_000,
     ],
 )
-def test_a_line_of_which_nothing_can_be_reported_apart_is_an_error(damaged: bytes) -> None:
-    """It is one unreadable record, and never anything but our own error."""
-    with pytest.raises(UnreadableRecordError, match=r"^not a"):
-        decode_line(damaged)
+def test_a_line_of_which_nothing_can_be_read_is_one_unreadable_record(damaged: bytes) -> None:
+    """With the reason, and never an error."""
+    read = decode_line(damaged)
+    assert (read.changes, read.unreadable, read.ends_unreadable) == ((), 1, True)
+    assert read.reason.startswith("not a")
 
 
 def test_what_a_newer_release_adds_is_no_damage() -> None:
@@ -223,5 +223,5 @@ def test_what_a_newer_release_adds_is_no_damage() -> None:
 
 
 def test_absent_is_no_number_of_a_log() -> None:
-    """The mark of an absent number is below all that a log holds."""
+    """The value of an absent number is below all that a log holds."""
     assert ABSENT < -(2**62)

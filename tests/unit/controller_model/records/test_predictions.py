@@ -84,7 +84,14 @@ def test_the_health_by_the_evidence(
 
 def test_a_reassignment_needs_a_target() -> None:
     """Nothing is due where every replica is to go, nor where none moves."""
-    halves = {"leader": 1, "isr": (1, 2), "live": {1, 2}}
+    halves = {"leader": 1, "isr": (1, 2), "live": {1, 2}, "leader_epoch": 1}
     assert not is_reassignment_due((1, 2), adding=(), removing=(1, 2), **halves)  # type: ignore[arg-type]  # three fields of a table
     assert not is_reassignment_due((1, 2), adding=(), removing=(), **halves)  # type: ignore[arg-type]  # three fields of a table
     assert is_reassignment_due((1, 2), adding=(2,), removing=(), **halves)  # type: ignore[arg-type]  # three fields of a table
+
+
+def test_a_reassignment_under_the_first_leader_epoch_may_have_come_before_the_state() -> None:
+    """Kafka does not look at it again until the state changes: nothing that is sure is due."""
+    ends = {"adding": (2,), "removing": (), "leader": 1, "isr": (1, 2), "live": {1, 2}}
+    assert not is_reassignment_due((1, 2), leader_epoch=0, **ends)  # type: ignore[arg-type]  # fields of a table
+    assert is_reassignment_due((1, 2), leader_epoch=1, **ends)  # type: ignore[arg-type]  # fields of a table

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import Position
 from controller_model.records.views import (
+    Counts,
     LogView,
     decode_view,
     encode_view,
@@ -15,6 +17,7 @@ from controller_model.records.views import (
     view_key,
 )
 from tests.support.samples import (
+    beat,
     broker_view,
     cluster_view,
     incidents_view,
@@ -31,6 +34,7 @@ def test_each_view_has_a_key_of_its_own() -> None:
         topic_view("t"),
         incidents_view(),
         recommendation_view(),
+        beat(1),
     )
     assert [view_key(view) for view in views] == [
         "prod/cluster",
@@ -38,6 +42,7 @@ def test_each_view_has_a_key_of_its_own() -> None:
         "prod/topic/t/0",
         "prod/incidents",
         "prod/recommendation",
+        "prod/watcher",
     ]
     assert topic_key("prod", "t", 7) == "prod/topic/t/7"
 
@@ -78,6 +83,13 @@ def test_a_broker_may_stop_when_nothing_is_known_to_break_and_nothing_is_open() 
     assert broker_view(0, live=False, offline_if_lost=1).safe_to_stop is None
 
 
+def test_a_beat_says_how_far_the_log_was_written() -> None:
+    """It is read as it was written, and says where the log stood."""
+    sent = beat(7, seq=12, generation=3)
+    assert decode_view(encode_view(sent)) == sent
+    assert sent.position == Position(3, 12)
+
+
 def test_what_is_no_view_of_this_version_raises() -> None:
     """A newer version, an unknown kind, and bytes that are no JSON."""
     view = cluster_view()
@@ -86,3 +98,20 @@ def test_what_is_no_view_of_this_version_raises() -> None:
     for data in (encode_view(newer), b'{"view":"x"}', b"{", b"\xff", b"null"):
         with pytest.raises(UnreadableRecordError):
             decode_view(data)
+
+
+def test_what_is_not_known_is_left_out_for_readers_of_before() -> None:
+    """They take no null for these numbers, and have a default; whatever a name or text holds."""
+    odd = '"min_isr_assumed":null,'
+    view = cluster_view(
+        counts=Counts(topics=1), min_isr_assumed=None, cluster_id=odd, kraft_controller=None
+    )
+    value = encode_view(view)
+    body = msgspec.json.decode(value)
+    assert {"under_min_isr", "at_min_isr", "min_isr_blocks"}.isdisjoint(body["counts"])
+    assert "min_isr_assumed" not in body
+    assert (body["cluster_id"], body["kraft_controller"]) == (odd, None)
+    assert decode_view(value) == view
+    broker = broker_view(0, under_min_isr_if_lost=None)
+    assert "under_min_isr_if_lost" not in msgspec.json.decode(encode_view(broker))
+    assert decode_view(encode_view(broker)) == broker

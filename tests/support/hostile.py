@@ -1,0 +1,48 @@
+"""Bytes that somebody may write where a record or a payload is read, to do harm.
+
+Each is made of a good one: what a decoder skips, in fields that it does not know, can harm as well.
+"""
+
+from __future__ import annotations
+
+DEEP = 2_000
+"""Levels of nesting, in 4 kB: more than Python's stack has, whoever calls."""
+
+_NESTED = {
+    "arrays": b"[" * DEEP + b"]" * DEEP,
+    "objects": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+    "both": b'[{"a":' * DEEP + b"1" + b"}]" * DEEP,
+}
+
+NO_JSON = {
+    "nothing": b"",
+    "a NUL": b"\x00",
+    "no UTF-8": b"\xff\xfe\x00{",
+    "half a surrogate": b'"\\ud800"',
+    "brackets that never close": b"[" * (2 * DEEP),
+    "objects that never close": b'{"a":' * (2 * DEEP),
+    "not a number": b"NaN",
+    "a number without end": b"9" * 5_000,
+    "an exponent": b"1e999999",
+    "a megabyte of spaces": b" " * 2**20,
+}
+
+
+def spoiled(record: bytes) -> dict[str, bytes]:
+    """Return a good JSON object with something harmful in it or in its place, by what that is."""
+    opened = record.rstrip()[:-1] + (b"," if record.strip() != b"{}" else b"")
+    harmful = {
+        **{f"nested {name}": nested for name, nested in _NESTED.items()},
+        "a long integer": b"9" * 5_000,
+        "a large exponent": b"1e999999",
+        "not a number": b"NaN",
+        "a lone surrogate": b'"\\ud800"',
+        "no UTF-8": b'"\xff"',
+        "a megabyte of text": b'"' + b"x" * 2**20 + b'"',
+    }
+    inside = {
+        f"{name} in an unknown field": opened + b'"unknown":' + harm + b"}"
+        for name, harm in harmful.items()
+    }
+    twice = {"a key without end": opened + b'"' + b"k" * 2**16 + b'":1}'}
+    return {**inside, **twice, **NO_JSON, "cut in the middle": record[: len(record) // 2]}

@@ -1,0 +1,63 @@
+"""Whatever bytes a record is made of: it is read, or it is that record that cannot be read."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.kafka.errors import UnreadableRecordError
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import decode_message
+from controller_model.records.decoding import MOST_NESTING, decode_record, is_nested_deeply
+from controller_model.records.event_records import decode_event, encode_event, number
+from controller_model.records.loose_log import decode_line
+from controller_model.records.views import decode_view, encode_view
+from tests.support.histories import Fold, small_cluster
+from tests.support.hostile import spoiled
+from tests.support.samples import cluster_view
+
+VIEW = encode_view(cluster_view("prod", AsOf("l", 1, 1)))
+EVENT = encode_event(number("prod", "l", Fold().follow(small_cluster())[:1], after=None)[0])
+CHANGE = msgspec.json.encode(small_cluster().changes[0])
+anything = msgspec.json.Decoder()
+
+
+@pytest.mark.parametrize("harm", spoiled(b"{}"))
+def test_no_record_raises_anything_but_that_it_cannot_be_read(harm: str) -> None:
+    """A view, an event, a message of the log, a line of a recording."""
+    decoders = [(decode_view, VIEW), (decode_event, EVENT)]
+    for decode, good in decoders:
+        decode(good)
+        try:
+            decode(spoiled(good)[harm])
+        except UnreadableRecordError as error:
+            assert "not a" in str(error)  # noqa: PT017  # what is not refused is read
+    alone = decode_line(spoiled(CHANGE)[harm])
+    assert len(alone.changes) + alone.unreadable == 1
+    try:
+        batch = decode_message(b"[" + CHANGE + b"," + spoiled(CHANGE)[harm] + b"]")
+    except UnreadableRecordError:
+        return
+    assert len(batch.changes) + batch.unreadable == 2
+
+
+def test_a_record_that_is_taken_in_can_be_read_on_any_stack() -> None:
+    """Nested less deeply than Python's stack, more deeply than what a request leaves of it."""
+    nested = b'{"a":' + b"[" * (MOST_NESTING + 40) + b"]" * (MOST_NESTING + 40) + b"}"
+    assert anything.decode(nested)
+    with pytest.raises(UnreadableRecordError, match="not a test: nested more than 64 levels"):
+        decode_record(anything, nested, "a test")
+
+
+def test_width_is_not_depth() -> None:
+    """A topic of a thousand partitions has thousands of brackets, four levels deep."""
+    wide = b'{"isr":[' + b",".join([b"[1,2,3]"] * 10_000) + b"]}"
+    assert not is_nested_deeply(wide)
+    assert decode_record(anything, wide, "a test")
+
+
+@pytest.mark.parametrize("text", ["[" * 500, '\\"[' * 200, "]}" * 300])
+def test_brackets_in_texts_are_no_levels(text: str) -> None:
+    """A reason may cite a payload that was cut."""
+    cited = msgspec.json.encode({"reason": text, "others": ["]", '{"', "\\"]})
+    assert decode_record(anything, cited, "a test") == anything.decode(cited)
