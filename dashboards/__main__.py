@@ -28,32 +28,20 @@ def generated() -> dict[str, str]:
     }
 
 
-def write(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write the files that differ and return them."""
-    written = []
+def out_of_step(folder: Path, files: Mapping[str, str]) -> dict[Path, str]:
+    """Return what is wrong with each file that is missing, differs, or is made by nothing any more."""
+    problems = {}
     for name, text in files.items():
         path = folder / name
-        if _held(path) == text.encode():
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
-        written.append(path)
-    return written
-
-
-def out_of_step(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Return one line for each file that is missing, differs, or is made by nothing any more."""
-    problems = []
-    for name, text in files.items():
-        held = _held(folder / name)
-        if held is None:
-            problems.append(f"{folder / name}: missing; run `{_COMMAND}`")
-        elif held != text.encode():
-            problems.append(f"{folder / name}: out of step with dashboards/; run `{_COMMAND}`")
+        if not path.is_file():
+            problems[path] = f"missing; run `{_COMMAND}`"
+        elif path.read_bytes() != text.encode():
+            problems[path] = f"out of step with dashboards/; run `{_COMMAND}`"
     kinds = {(Path(name).parent, Path(name).suffix) for name in files}
     present = {path for parent, suffix in kinds for path in (folder / parent).glob(f"*{suffix}")}
-    left = sorted(present - {folder / name for name in files})
-    return [*problems, *(f"{path}: nothing in dashboards/ makes it; remove it" for path in left)]
+    for path in sorted(present - {folder / name for name in files}):
+        problems[path] = "nothing in dashboards/ makes it; remove it"
+    return problems
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,18 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="default: the chart's files/")
     chosen = parser.parse_args(arguments)
     files = generated()
-    if not chosen.check:
-        for path in write(chosen.folder, files):
-            sys.stdout.write(f"{path}: written\n")
-        return 0
     problems = out_of_step(chosen.folder, files)
-    for line in problems:
-        sys.stderr.write(f"{_COMMAND} --check: {line}\n")
-    return 1 if problems else 0
-
-
-def _held(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
+    if chosen.check:
+        for path, problem in problems.items():
+            sys.stderr.write(f"{_COMMAND} --check: {path}: {problem}\n")
+        return 1 if problems else 0
+    for name, text in files.items():
+        path = chosen.folder / name
+        if path in problems:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+            sys.stdout.write(f"{path}: written\n")
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,22 +10,22 @@ from __future__ import annotations
 from typing import Any
 
 from controller_model.metrics import brokers, cluster, incidents, pipeline, topics
-from controller_model.metrics.metric import Metric, Moment
+from controller_model.metrics.metric import Metric, Moment, metrics, where_readable
 from controller_model.records.views import BrokerView, ClusterView
 
 CLUSTER_METRICS: tuple[Metric[ClusterView], ...] = (
-    *cluster.CONTROLLER,
-    *cluster.CLUSTER,
-    *incidents.INCIDENTS,
-    *incidents.BALANCE,
-    *pipeline.LOG,
+    *metrics(where_readable("/controller", cluster.CONTROLLER)),
+    *metrics(where_readable("/brokers", cluster.CLUSTER)),
+    *metrics(incidents.INCIDENTS),
+    *metrics(incidents.BALANCE),
+    *metrics(pipeline.LOG),
 )
 """Read from a cluster view; rendered once per change."""
 
-BROKER_METRICS: tuple[Metric[BrokerView], ...] = brokers.BROKER
+BROKER_METRICS: tuple[Metric[BrokerView], ...] = metrics(brokers.BROKER, of=("cluster", "broker"))
 """Read from a broker view; rendered once per change."""
 
-NOW_METRICS: tuple[Metric[Moment], ...] = (*pipeline.NOW, *topics.WORST)
+NOW_METRICS: tuple[Metric[Moment], ...] = (*metrics(pipeline.NOW), *metrics(topics.WORST))
 """Read at each scrape."""
 
 CATALOGUE: tuple[Metric[Any], ...] = (*NOW_METRICS, *CLUSTER_METRICS, *BROKER_METRICS)

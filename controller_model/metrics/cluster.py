@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.metrics.metric import (
-    Metric,
     Sample,
-    counter,
+    Samples,
+    Table,
     each_of,
-    gauge,
-    labelled,
+    figure,
     seconds,
     state_of,
-    where_readable,
 )
 from controller_model.records.events import LeaderElectionKind
 from controller_model.records.predictions import ControllerHealth, Due
@@ -33,306 +31,246 @@ def _cluster_info(view: ClusterView) -> list[Sample]:
     return [((view.cluster_id,), 1)] if view.cluster_id is not None else []
 
 
-_CONTROLLER: tuple[Metric[ClusterView], ...] = (
-    gauge(
-        "kafka_controller_id",
+CONTROLLER: Table[ClusterView] = {
+    "kafka_controller_id": figure(
         "Id of the broker that holds /controller; -1 while nobody does.",
         lambda view: view.controller.id,
     ),
-    labelled(
-        "kafka_controller_active",
+    "kafka_controller_active": Samples(
         "Whether the broker is the active controller (1) or not (0), as ZooKeeper shows it (JMX "
         "ActiveControllerCount).",
         ("broker",),
         _active,
     ),
-    gauge(
-        "kafka_controller_epoch",
+    "kafka_controller_epoch": figure(
         "Controller epoch in /controller_epoch, which grows by one with each election; absent "
         "before it was read.",
         lambda view: view.controller.epoch,
     ),
-    counter(
-        "kafka_controller_elections_total",
+    "kafka_controller_elections_total": figure(
         "Controller elections, counted by the controller epoch so that those between two scrapes "
         "are included.",
         lambda view: view.controller.elections,
     ),
-    counter(
-        "kafka_controller_id_changes_total",
+    "kafka_controller_id_changes_total": figure(
         "Controller elections won by another broker than the controller before.",
         lambda view: view.controller.id_changes,
     ),
-    counter(
-        "kafka_controller_missed_elections_total",
+    "kafka_controller_missed_elections_total": figure(
         "Controller elections that only the jump of the controller epoch shows, because they were"
         " not seen live.",
         lambda view: view.controller.missed_elections,
     ),
-    gauge(
-        "kafka_controller_elected_timestamp_seconds",
+    "kafka_controller_elected_timestamp_seconds": figure(
         "Unix time in seconds when the controller was elected, by ZooKeeper's clock; absent while"
         " there is none.",
         lambda view: seconds(view.controller.elected_at),
     ),
-    gauge(
-        "kafka_controller_vacant_since_timestamp_seconds",
+    "kafka_controller_vacant_since_timestamp_seconds": figure(
         "Unix time in seconds since when nobody has held /controller, by the watcher's clock; "
         "absent while it is held.",
         lambda view: seconds(view.controller.vacant_since),
     ),
-    counter(
-        "kafka_controller_vacancy_seconds_total",
+    "kafka_controller_vacancy_seconds_total": figure(
         "Least number of seconds in which nobody held /controller, over ended vacancies; one that"
         " was not seen live counts as 0.",
         lambda view: seconds(view.controller.vacancy_total_min_ms),
     ),
-    counter(
-        "kafka_controller_vacancy_at_most_seconds_total",
+    "kafka_controller_vacancy_at_most_seconds_total": figure(
         "Greatest number of seconds in which nobody can have held /controller, over ended "
         "vacancies.",
         lambda view: seconds(view.controller.vacancy_total_max_ms),
     ),
-    gauge(
-        "kafka_controller_last_vacancy_seconds",
+    "kafka_controller_last_vacancy_seconds": figure(
         "Least number of seconds that the last ended vacancy of /controller lasted; absent before"
         " the first.",
         lambda view: seconds(view.controller.vacancy_last_min_ms),
     ),
-    gauge(
-        "kafka_controller_last_vacancy_at_most_seconds",
+    "kafka_controller_last_vacancy_at_most_seconds": figure(
         "Greatest number of seconds that the last ended vacancy of /controller can have lasted; "
         "absent before the first, and if its start was not seen.",
         lambda view: seconds(view.controller.vacancy_last_max_ms),
     ),
-    labelled(
-        "kafka_controller_failover",
+    "kafka_controller_failover": Samples(
         "State of the controller's failover work, as leader writes show it: 1 for the current "
         "state, 0 for the others.",
         ("state",),
         lambda view: state_of(Failover, view.controller.failover),
     ),
-    gauge(
-        "kafka_controller_failover_since_timestamp_seconds",
+    "kafka_controller_failover_since_timestamp_seconds": figure(
         "Unix time in seconds when the failover work that is under way, or was done last, became "
         "due; absent before the first.",
         lambda view: seconds(view.controller.failover_since),
     ),
-    gauge(
-        "kafka_controller_last_failover_seconds",
+    "kafka_controller_last_failover_seconds": figure(
         "Seconds that the last finished failover work took; absent before the first.",
         lambda view: seconds(view.controller.failover_last_ms),
     ),
-    gauge(
-        "kafka_controller_leader_writes_due",
+    "kafka_controller_leader_writes_due": figure(
         "Number of partitions whose written leader is gone, so that the controller must write a "
         "new one; 0 in a healthy cluster.",
         lambda view: view.counts.leader_writes_due,
     ),
-    labelled(
-        "kafka_controller_writes_due",
+    "kafka_controller_writes_due": Samples(
         "Number of writes that the controller must make, by kind; 0 in a healthy cluster, but for"
         " seconds after a failure or a request.",
         ("kind",),
         lambda view: each_of(Due, view.writes_due.counts),
     ),
-    gauge(
-        "kafka_controller_oldest_write_due_timestamp_seconds",
+    "kafka_controller_oldest_write_due_timestamp_seconds": figure(
         "Unix time in seconds when the end of a broker was seen to which the controller has not "
         "reacted yet, the oldest one; absent when there is none.",
         lambda view: seconds(view.writes_due.oldest_at),
     ),
-    gauge(
-        "kafka_controller_writes_due_since_timestamp_seconds",
+    "kafka_controller_writes_due_since_timestamp_seconds": figure(
         "Unix time in seconds since when some write has been due without a pause; absent when "
         "none is due or that cannot be known.",
         lambda view: seconds(view.writes_due.owed_since),
     ),
-    labelled(
-        "kafka_controller_verdict",
+    "kafka_controller_verdict": Samples(
         "Health of the controller as of the last heartbeat: 1 for the current state, 0 for the "
         "others; ghost is a zombie controller, which must write and has not written for 45 s and "
         "1 ms per partition.",
         ("verdict",),
         lambda view: state_of(ControllerHealth, view.writes_due.verdict),
     ),
-    counter(
-        "kafka_controller_stale_writes_total",
+    "kafka_controller_stale_writes_total": figure(
         "Partition states written under an older controller epoch than the current one; 0 with "
         "Kafka 2.1 and newer.",
         lambda view: view.controller.stale_writes,
     ),
-    labelled(
-        "kafka_controller_leader_elections_total",
+    "kafka_controller_leader_elections_total": Samples(
         "Partitions that got a leader, by the kind of election, which is inferred from the znodes.",
         ("election",),
         lambda view: each_of(LeaderElectionKind, view.leader_elections),
     ),
-    counter(
-        "kafka_controller_unclean_leader_elections_total",
+    "kafka_controller_unclean_leader_elections_total": figure(
         "Leaders elected from outside the ISR, each of which may have lost records (JMX "
         "UncleanLeaderElectionsPerSec).",
         lambda view: view.unclean_elections,
     ),
-    gauge(
-        "kafka_controller_migrating_to_kraft",
+    "kafka_controller_migrating_to_kraft": figure(
         "Whether the cluster is migrating to KRaft (1), so that vacancy and failover work are "
         "unknown, or not (0).",
         lambda view: int(view.controller.migrating_to_kraft),
     ),
-)
+}
+"""Of /controller and /controller_epoch."""
 
-_CLUSTER: tuple[Metric[ClusterView], ...] = (
-    labelled(
-        "kafka_cluster_info",
-        "Id of the cluster in /cluster/id; absent while it is not known.",
-        ("id",),
-        _cluster_info,
+CLUSTER: Table[ClusterView] = {
+    "kafka_cluster_info": Samples(
+        "Id of the cluster in /cluster/id; absent while it is not known.", ("id",), _cluster_info
     ),
-    gauge(
-        "kafka_cluster_brokers",
-        "Number of brokers that are registered now.",
-        lambda view: len(view.brokers_live),
+    "kafka_cluster_brokers": figure(
+        "Number of brokers that are registered now.", lambda view: len(view.brokers_live)
     ),
-    gauge(
-        "kafka_cluster_brokers_known",
+    "kafka_cluster_brokers_known": figure(
         "Number of broker ids that were ever registered or that replicas are assigned to.",
         lambda view: len(view.brokers_known),
     ),
-    gauge(
-        "kafka_cluster_topics",
-        "Number of topics (JMX GlobalTopicCount).",
-        lambda view: view.counts.topics,
+    "kafka_cluster_topics": figure(
+        "Number of topics (JMX GlobalTopicCount).", lambda view: view.counts.topics
     ),
-    gauge(
-        "kafka_cluster_partitions",
-        "Number of partitions (JMX GlobalPartitionCount).",
-        lambda view: view.counts.partitions,
+    "kafka_cluster_partitions": figure(
+        "Number of partitions (JMX GlobalPartitionCount).", lambda view: view.counts.partitions
     ),
-    gauge(
-        "kafka_cluster_offline_partitions",
+    "kafka_cluster_offline_partitions": figure(
         "Number of partitions without a live leader (JMX OfflinePartitionsCount), which nobody "
         "can read or write; 0 in a healthy cluster.",
         lambda view: view.counts.offline,
     ),
-    gauge(
-        "kafka_cluster_leaderless_partitions",
+    "kafka_cluster_leaderless_partitions": figure(
         "Number of offline partitions for which the controller wrote that they have no leader; 0 "
         "in a healthy cluster.",
         lambda view: view.counts.leaderless,
     ),
-    gauge(
-        "kafka_cluster_partitions_without_state",
+    "kafka_cluster_partitions_without_state": figure(
         "Number of partitions that the controller has not brought online yet; above 0 only for "
         "moments after a topic is created.",
         lambda view: view.counts.without_state,
     ),
-    gauge(
-        "kafka_cluster_under_replicated_partitions",
+    "kafka_cluster_under_replicated_partitions": figure(
         "Number of partitions with fewer in-sync replicas than replicas (JMX "
         "UnderReplicatedPartitions, summed over brokers); 0 in a healthy cluster.",
         lambda view: view.counts.under_replicated,
     ),
-    gauge(
-        "kafka_cluster_under_min_isr_partitions",
+    "kafka_cluster_under_min_isr_partitions": figure(
         "Number of partitions below min.insync.replicas (JMX UnderMinIsrPartitionCount), to which"
-        " producers with acks=all cannot write; 0 in a healthy cluster.",
+        " acks=all cannot write; 0 in a healthy cluster, absent while that setting is not known.",
         lambda view: view.counts.under_min_isr,
     ),
-    gauge(
-        "kafka_cluster_at_min_isr_partitions",
+    "kafka_cluster_at_min_isr_partitions": figure(
         "Number of partitions with exactly min.insync.replicas in-sync replicas (JMX "
-        "AtMinIsrPartitionCount).",
+        "AtMinIsrPartitionCount); absent while that setting is not known.",
         lambda view: view.counts.at_min_isr,
     ),
-    gauge(
-        "kafka_cluster_preferred_replica_imbalance",
+    "kafka_cluster_preferred_replica_imbalance": figure(
         "Number of partitions that are not led by their preferred replica (JMX "
         "PreferredReplicaImbalanceCount).",
         lambda view: view.counts.preferred_imbalance,
     ),
-    gauge(
-        "kafka_cluster_preferred_replica_electable",
+    "kafka_cluster_preferred_replica_electable": figure(
         "Number of partitions that a preferred election would give back to their preferred "
         "replica now.",
         lambda view: view.counts.preferred_electable,
     ),
-    gauge(
-        "kafka_cluster_reassigning_partitions",
-        "Number of partitions that are being reassigned.",
-        lambda view: view.counts.reassigning,
+    "kafka_cluster_reassigning_partitions": figure(
+        "Number of partitions that are being reassigned.", lambda view: view.counts.reassigning
     ),
-    gauge(
-        "kafka_cluster_oldest_reassignment_timestamp_seconds",
+    "kafka_cluster_oldest_reassignment_timestamp_seconds": figure(
         "Unix time in seconds when the oldest reassignment under way was started; absent when "
         "there is none.",
         lambda view: seconds(view.pending.oldest_reassignment_at),
     ),
-    gauge(
-        "kafka_cluster_deleting_topics",
+    "kafka_cluster_deleting_topics": figure(
         "Number of topics that wait for their deletion (JMX TopicsToDeleteCount).",
         lambda view: view.counts.deleting_topics,
     ),
-    gauge(
-        "kafka_cluster_oldest_deletion_timestamp_seconds",
+    "kafka_cluster_oldest_deletion_timestamp_seconds": figure(
         "Unix time in seconds when the oldest pending deletion of a topic was requested; absent "
         "when there is none.",
         lambda view: seconds(view.pending.oldest_deletion_at),
     ),
-    gauge(
-        "kafka_cluster_preferred_election_pending",
+    "kafka_cluster_preferred_election_pending": figure(
         "Whether /admin/preferred_replica_election exists (1) or not (0); the controller deletes "
         "it within seconds.",
         lambda view: int(view.pending.preferred_election),
     ),
-    gauge(
-        "kafka_cluster_reassignment_request_pending",
+    "kafka_cluster_reassignment_request_pending": figure(
         "Whether /admin/reassign_partitions, which legacy tools write, exists (1) or not (0).",
         lambda view: int(view.pending.reassign_partitions),
     ),
-    gauge(
-        "kafka_cluster_pending_notifications",
+    "kafka_cluster_pending_notifications": figure(
         "Number of notification znodes that the controller has not taken yet; it grows while the "
         "controller is slow or gone.",
         lambda view: view.pending.notifications,
     ),
-    gauge(
-        "kafka_cluster_replication_factor_1_partitions",
+    "kafka_cluster_replication_factor_1_partitions": figure(
         "Number of partitions with a single replica, which go offline with its broker.",
         lambda view: view.counts.replication_factor_1,
     ),
-    gauge(
-        "kafka_cluster_min_isr_blocking_partitions",
+    "kafka_cluster_min_isr_blocking_partitions": figure(
         "Number of partitions whose min.insync.replicas is not below their replication factor, so"
-        " that producers with acks=all are refused while any of their brokers is down.",
+        " that acks=all is refused while any broker of theirs is down; absent while it is not known.",
         lambda view: view.counts.min_isr_blocks,
     ),
-    gauge(
-        "kafka_cluster_replicas_on_gone_brokers",
+    "kafka_cluster_replicas_on_gone_brokers": figure(
         "Number of replicas assigned to brokers that are not registered; 0 while every broker is "
         "up.",
         lambda view: view.counts.replicas_on_gone_brokers,
     ),
-    gauge(
-        "kafka_cluster_assumed_min_insync_replicas",
-        "Value of min.insync.replicas that is assumed, by an option of the monitor, where "
-        "ZooKeeper holds none.",
+    "kafka_cluster_assumed_min_insync_replicas": figure(
+        "Value of min.insync.replicas in the brokers' own files, by a setting of the monitor, which"
+        " counts where ZooKeeper holds none; absent without one: it is not known.",
         lambda view: view.min_isr_assumed,
     ),
-    counter(
-        "kafka_cluster_isr_shrinks_total",
+    "kafka_cluster_isr_shrinks_total": figure(
         "Replicas that left an ISR (JMX IsrShrinksPerSec); flat in a healthy cluster.",
         lambda view: view.isr_shrinks,
     ),
-    counter(
-        "kafka_cluster_isr_expands_total",
+    "kafka_cluster_isr_expands_total": figure(
         "Replicas that joined an ISR (JMX IsrExpandsPerSec); flat in a healthy cluster.",
         lambda view: view.isr_expands,
     ),
-)
-
-CONTROLLER = where_readable("/controller", _CONTROLLER)
-"""Of /controller and /controller_epoch."""
-
-CLUSTER = where_readable("/brokers", _CLUSTER)
+}
 """Of registrations, assignments and states."""

@@ -9,15 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller_model.insights.wording import duration
-from controller_model.metrics.metric import (
-    Metric,
-    Sample,
-    counter,
-    each_of,
-    gauge,
-    labelled,
-    seconds,
-)
+from controller_model.metrics.metric import Sample, Samples, Table, each_of, figure, seconds
 from controller_model.records.recommendations import Outcome
 from controller_model.records.views import ClusterView
 
@@ -46,47 +38,39 @@ def _last_closed(view: ClusterView) -> Iterable[Sample]:
     return [(labels, last.last_abnormal_at / 1000)]
 
 
-INCIDENTS: tuple[Metric[ClusterView], ...] = (
-    gauge(
-        "kafka_cluster_incident_open",
+INCIDENTS: Table[ClusterView] = {
+    "kafka_cluster_incident_open": figure(
         "Whether an incident is open (1), from the first abnormal event until all has been well "
         "for a minute, or not (0).",
         lambda view: int(view.incidents.open is not None),
     ),
-    labelled(
-        "kafka_cluster_incident_info",
+    "kafka_cluster_incident_info": Samples(
         "Number of the open incident and the event that opened it; absent while none is open.",
         ("number", "opened_by"),
         _open_incident,
     ),
-    counter(
-        "kafka_cluster_incidents_total",
+    "kafka_cluster_incidents_total": figure(
         "Incidents opened; flat in a healthy cluster, while each restart of a broker opens one.",
         lambda view: view.incidents.total,
     ),
-    counter(
-        "kafka_cluster_incident_seconds_total",
+    "kafka_cluster_incident_seconds_total": figure(
         "Seconds that the closed incidents lasted, from their first abnormal event to their last.",
         lambda view: seconds(view.incidents.total_ms),
     ),
-    gauge(
-        "kafka_cluster_incident_started_timestamp_seconds",
+    "kafka_cluster_incident_started_timestamp_seconds": figure(
         "Unix time in seconds when the newest incident began; absent before the first.",
         lambda view: seconds(view.incidents.last_started_at),
     ),
-    gauge(
-        "kafka_cluster_incident_abnormal_timestamp_seconds",
+    "kafka_cluster_incident_abnormal_timestamp_seconds": figure(
         "Unix time in seconds when something was last abnormal in the newest incident; absent "
         "before the first.",
         lambda view: seconds(view.incidents.last_abnormal_at),
     ),
-    gauge(
-        "kafka_cluster_incident_closed_timestamp_seconds",
+    "kafka_cluster_incident_closed_timestamp_seconds": figure(
         "Unix time in seconds when an incident was closed last; absent before the first.",
         lambda view: seconds(view.incidents.last_closed_at),
     ),
-    labelled(
-        "kafka_cluster_incident_last_timestamp_seconds",
+    "kafka_cluster_incident_last_timestamp_seconds": Samples(
         "Unix time in seconds when something was last abnormal in the incident that was closed "
         "last, with its figures as labels; absent before the first.",
         (
@@ -101,65 +85,55 @@ INCIDENTS: tuple[Metric[ClusterView], ...] = (
         ),
         _last_closed,
     ),
-)
+}
 
-BALANCE: tuple[Metric[ClusterView], ...] = (
-    gauge(
-        "kafka_cluster_imbalance_threshold_ratio",
+BALANCE: Table[ClusterView] = {
+    "kafka_cluster_imbalance_threshold_ratio": figure(
         "Imbalance ratio above which the controller rebalances a broker: "
         "leader.imbalance.per.broker.percentage, which ZooKeeper does not hold, as assumed.",
         lambda view: view.rebalance.threshold_percentage / 100,
     ),
-    gauge(
-        "kafka_cluster_imbalanced_brokers",
+    "kafka_cluster_imbalanced_brokers": figure(
         "Number of brokers whose imbalance ratio is above the threshold; 0 in a balanced cluster.",
         lambda view: len(view.rebalance.exceeding),
     ),
-    gauge(
-        "kafka_cluster_imbalanced_brokers_mendable",
+    "kafka_cluster_imbalanced_brokers_mendable": figure(
         "Number of brokers above the threshold to which a preferred election would give "
         "partitions back now.",
         lambda view: len(view.rebalance.mendable),
     ),
-    gauge(
-        "kafka_cluster_rebalance_electable_partitions",
+    "kafka_cluster_rebalance_electable_partitions": figure(
         "Number of partitions that the controller's next check would elect back to brokers above "
         "the threshold, if auto.leader.rebalance.enable is on.",
         lambda view: view.rebalance.electable,
     ),
-    labelled(
-        "kafka_cluster_rebalance_blocked_partitions",
+    "kafka_cluster_rebalance_blocked_partitions": Samples(
         "Number of partitions that no election can give back to brokers above the threshold now, "
         "because their preferred replica is not_live or not_in_isr.",
         ("reason",),
         lambda view: each_of(("not_live", "not_in_isr"), view.rebalance.blocked),
     ),
-    gauge(
-        "kafka_cluster_recommendation_standing",
+    "kafka_cluster_recommendation_standing": figure(
         "Whether the monitor recommends preferred elections now (1), which `kcm recommend` lists,"
         " or not (0).",
         lambda view: int(view.rebalance.recommendation is not None),
     ),
-    gauge(
-        "kafka_cluster_recommended_partitions",
+    "kafka_cluster_recommended_partitions": figure(
         "Number of partitions in the current recommendation; 0 without one.",
         lambda view: view.rebalance.recommended,
     ),
-    gauge(
-        "kafka_cluster_recommendation_made_timestamp_seconds",
+    "kafka_cluster_recommendation_made_timestamp_seconds": figure(
         "Unix time in seconds when the current recommendation was made; absent without one.",
         lambda view: seconds(view.rebalance.recommended_at),
     ),
-    counter(
-        "kafka_cluster_recommendations_total",
+    "kafka_cluster_recommendations_total": figure(
         "Recommendations made; flat while leaders stay in balance.",
         lambda view: view.rebalance.made,
     ),
-    labelled(
-        "kafka_cluster_recommendations_graded_total",
+    "kafka_cluster_recommendations_graded_total": Samples(
         "Finished recommendations, by outcome: mended, partly, relapsed (leaders lost again "
         "within 5 minutes) or withdrawn (no election was run).",
         ("outcome",),
         lambda view: each_of(Outcome, view.rebalance.graded),
     ),
-)
+}

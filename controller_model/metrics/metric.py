@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from controller_model.records.completeness import Completeness, Stage
@@ -19,6 +20,8 @@ Sample: TypeAlias = tuple[tuple[str, ...], float]
 """The values of the labels after `cluster` (and `broker`), and the figure."""
 
 V = TypeVar("V", contravariant=True)  # noqa: PLC0105  # one letter is what the generic needs
+
+Reader: TypeAlias = Callable[[V], Iterable[Sample]]
 
 _MS_PER_S = 1000
 """Views count milliseconds, Prometheus seconds."""
@@ -33,28 +36,50 @@ class MetricType(enum.StrEnum):
     """A gauge of 1 whose labels are the value; a type of its own in OpenMetrics."""
 
 
-_SUFFIXES = {MetricType.COUNTER: "_total", MetricType.GAUGE: "", MetricType.INFO: "_info"}
+_SUFFIXES = {MetricType.COUNTER: "_total", MetricType.INFO: "_info"}
+_UNITS = ("seconds", "ratio")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Metric(Generic[V]):
-    """One metric, read from a V: a ClusterView, a BrokerView, or a Moment."""
+    """One metric, read from a V: a ClusterView, a BrokerView, a Moment; its name says type and unit."""
 
     name: str
     """As it stands in samples, suffix included."""
-    type: MetricType
     help: str
     """What an operator should expect to see."""
     labels: tuple[str, ...]
     """All labels of a sample, `cluster` first."""
-    unit: str
-    """seconds, ratio, or empty."""
-    read: Callable[[V], Iterable[Sample]]
+    read: Reader[V]
 
-    @property
+    @cached_property
+    def type(self) -> MetricType:
+        """The type that the name's suffix implies."""
+        found = (kind for kind, suffix in _SUFFIXES.items() if self.name.endswith(suffix))
+        return next(found, MetricType.GAUGE)
+
+    @cached_property
     def family(self) -> str:
         """The name without its type's suffix, as OpenMetrics declares it."""
-        return self.name.removesuffix(_SUFFIXES[self.type])
+        return self.name.removesuffix(_SUFFIXES.get(self.type, ""))
+
+    @cached_property
+    def unit(self) -> str:
+        """The unit that the family's name ends with; empty for a plain number."""
+        return next((unit for unit in _UNITS if self.family.endswith(f"_{unit}")), "")
+
+
+class Samples(NamedTuple, Generic[V]):
+    """What a metric shows, and how it is read."""
+
+    help: str
+    labels: tuple[str, ...]
+    """Those after `cluster` (and `broker`)."""
+    read: Reader[V]
+
+
+Table: TypeAlias = Mapping[str, Samples[V]]
+"""Metrics by name, in the order in which they are served."""
 
 
 class TopicTrouble(NamedTuple):
@@ -62,7 +87,8 @@ class TopicTrouble(NamedTuple):
 
     topic: str
     offline: int
-    under_min_isr: int
+    under_min_isr: int | None
+    """None: of some partitions it is not known."""
     under_replicated: int
 
 
@@ -83,6 +109,7 @@ class Moment:
 
     completeness: Completeness
     behind_ms: Mapping[Stage, int]
+    clock_skew_ms: Mapping[Stage, int] = dataclasses.field(default_factory=dict)
     vacant_ms: int | None
     """For how long nobody has held /controller, 0 when somebody holds it; None: it is not known."""
     worst: WorstTopics = dataclasses.field(default_factory=WorstTopics)
@@ -90,32 +117,31 @@ class Moment:
     """When the controller checks the balance next, at the earliest; None where it is not known."""
 
 
-def one(figure: Callable[[V], float | None]) -> Callable[[V], Iterable[Sample]]:
-    """Return a reader of a single sample without labels of its own; no sample for None."""
+def figure(text: str, read: Callable[[V], float | None]) -> Samples[V]:
+    """Return a metric of one figure; no sample for None."""
 
-    def read(view: V) -> Iterable[Sample]:
-        value = figure(view)
+    def sample(view: V) -> Iterable[Sample]:
+        value = read(view)
         return () if value is None else (((), value),)
 
-    return read
+    return Samples(text, (), sample)
 
 
-def where_readable(
-    path: str, metrics: Iterable[Metric[ClusterView]]
-) -> tuple[Metric[ClusterView], ...]:
-    """Return the metrics without samples while the watcher may not read what they are made of."""
+def metrics(table: Table[V], *, of: tuple[str, ...] = ("cluster",)) -> tuple[Metric[V], ...]:
+    """Return the metrics of a table; `of` are the labels that say whose they are."""
     return tuple(
-        dataclasses.replace(metric, read=_where_readable(path, metric.read)) for metric in metrics
+        Metric(name=name, help=samples.help, labels=(*of, *samples.labels), read=samples.read)
+        for name, samples in table.items()
     )
 
 
-def _where_readable(
-    path: str, read: Callable[[ClusterView], Iterable[Sample]]
-) -> Callable[[ClusterView], Iterable[Sample]]:
-    def samples(view: ClusterView) -> Iterable[Sample]:
-        return () if view.log.is_denied(path) else read(view)
+def where_readable(path: str, table: Table[ClusterView]) -> Table[ClusterView]:
+    """Return metrics without samples while the watcher may not read what they are made of."""
 
-    return samples
+    def guarded(read: Reader[ClusterView]) -> Reader[ClusterView]:
+        return lambda view: () if view.log.is_denied(path) else read(view)
+
+    return {name: samples._replace(read=guarded(samples.read)) for name, samples in table.items()}
 
 
 def seconds(milliseconds: float | None) -> float | None:
@@ -147,57 +173,3 @@ def state_of(states: Iterable[str], current: str) -> list[Sample]:
     [(('on',), 0), (('off',), 1)]
     """
     return [((str(state),), int(state == current)) for state in states]
-
-
-def unit_of(family: str) -> str:
-    """Return the unit that the name of a family ends with; empty for a plain number.
-
-    >>> unit_of("kafka_broker_imbalance_ratio")
-    'ratio'
-    """
-    return next((unit for unit in ("seconds", "ratio") if family.endswith(f"_{unit}")), "")
-
-
-def gauge(name: str, text: str, figure: Callable[[V], float | None]) -> Metric[V]:
-    """Return a gauge of a cluster, read from its view or from the moment of the scrape."""
-    return Metric(
-        name=name,
-        type=MetricType.GAUGE,
-        help=text,
-        labels=("cluster",),
-        unit=unit_of(name),
-        read=one(figure),
-    )
-
-
-def counter(
-    name: str, text: str, figure: Callable[[ClusterView], float | None]
-) -> Metric[ClusterView]:
-    """Return a counter of a cluster."""
-    return Metric(
-        name=name,
-        type=MetricType.COUNTER,
-        help=text,
-        labels=("cluster",),
-        unit=unit_of(name.removesuffix("_total")),
-        read=one(figure),
-    )
-
-
-def labelled(
-    name: str,
-    text: str,
-    labels: tuple[str, ...],
-    read: Callable[[ClusterView], Iterable[Sample]],
-) -> Metric[ClusterView]:
-    """Return a metric of a cluster with labels of its own; its name implies its type."""
-    return Metric(
-        name=name, type=type_of(name), help=text, labels=("cluster", *labels), unit="", read=read
-    )
-
-
-def type_of(name: str) -> MetricType:
-    """Return the type that the suffix of a name implies."""
-    if name.endswith("_total"):
-        return MetricType.COUNTER
-    return MetricType.INFO if name.endswith("_info") else MetricType.GAUGE

@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller_model.metrics.metric import (
-    Metric,
-    MetricType,
     Moment,
     Sample,
-    counter,
-    gauge,
-    labelled,
+    Samples,
+    Table,
+    figure,
     seconds,
     state_of,
 )
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import LATE_MS, Status
+from controller_model.records.completeness import LATE_BEATS_MS, LATE_MS, Status
 from controller_model.records.views import ClusterView
 
 _LATE_S = LATE_MS // 1000
+_LATE_BEATS_S = LATE_BEATS_MS // 1000
 
 
 def _watcher_info(view: ClusterView) -> list[Sample]:
@@ -36,203 +35,174 @@ def _connected(view: ClusterView) -> int | None:
     return None if session is None else int(session is SessionState.CONNECTED)
 
 
-LOG: tuple[Metric[ClusterView], ...] = (
-    labelled(
-        "kcm_cluster_watcher_info",
+LOG: Table[ClusterView] = {
+    "kcm_cluster_watcher_info": Samples(
         "Name of the cluster's watcher and the ZooKeeper server that its session is on; absent "
         "before its first change.",
         ("watcher", "zookeeper"),
         _watcher_info,
     ),
-    gauge(
-        "kcm_cluster_watcher_connected",
+    "kcm_cluster_watcher_connected": figure(
         "Whether the watcher's ZooKeeper session is CONNECTED (1) or not (0), while the figures "
         "stand still; absent before its state is known.",
         _connected,
     ),
-    gauge(
-        "kcm_cluster_watcher_session_since_timestamp_seconds",
+    "kcm_cluster_watcher_session_since_timestamp_seconds": figure(
         "Unix time in seconds since when the watcher's ZooKeeper session has been in its state; "
         "absent before that is known.",
         lambda view: seconds(view.log.session_since),
     ),
-    gauge(
-        "kcm_cluster_watcher_heartbeat_timestamp_seconds",
+    "kcm_cluster_watcher_heartbeat_timestamp_seconds": figure(
         "Unix time in seconds of the watcher's last heartbeat that reached the figures, one every"
         " 10 s; absent before the first.",
         lambda view: seconds(view.log.heartbeat_at),
     ),
-    gauge(
-        "kcm_cluster_folded_timestamp_seconds",
+    "kcm_cluster_folded_timestamp_seconds": figure(
         "Unix time in seconds when the fold last wrote the cluster's figures; it writes every 10 "
         "s at least.",
         lambda view: seconds(view.folded_at),
     ),
-    gauge(
-        "kcm_cluster_last_change_timestamp_seconds",
+    "kcm_cluster_last_change_timestamp_seconds": figure(
         "Unix time in seconds when the watcher saw the last change of a znode; absent before the "
         "first.",
         lambda view: seconds(view.log.last_change_at),
     ),
-    gauge(
-        "kcm_cluster_last_change_mtime_timestamp_seconds",
+    "kcm_cluster_last_change_mtime_timestamp_seconds": figure(
         "Unix time in seconds when ZooKeeper committed the last change of a znode that was seen; "
         "absent before the first.",
         lambda view: seconds(view.log.last_change_mtime),
     ),
-    gauge(
-        "kcm_cluster_counters_since_timestamp_seconds",
+    "kcm_cluster_counters_since_timestamp_seconds": figure(
         "Unix time in seconds when this cluster's counters started at 0.",
         lambda view: seconds(view.counters_since),
     ),
-    gauge(
-        "kcm_cluster_znodes",
-        "Number of znodes that the figures are made of.",
-        lambda view: view.log.znodes,
+    "kcm_cluster_znodes": figure(
+        "Number of znodes that the figures are made of.", lambda view: view.log.znodes
     ),
-    gauge(
-        "kcm_cluster_verified_timestamp_seconds",
+    "kcm_cluster_verified_timestamp_seconds": figure(
         "Unix time in seconds when a resync or a reconciliation last proved the figures equal to "
         "ZooKeeper; absent before the first proof.",
         lambda view: seconds(view.log.verified_at),
     ),
-    gauge(
-        "kcm_cluster_divergent",
+    "kcm_cluster_divergent": figure(
         "Whether a reconciliation has proved that the figures differ from ZooKeeper (1) or not "
         "(0).",
         lambda view: int(view.log.divergent_since is not None),
     ),
-    gauge(
-        "kcm_cluster_divergent_since_timestamp_seconds",
+    "kcm_cluster_divergent_since_timestamp_seconds": figure(
         "Unix time in seconds since when the figures are known to differ from ZooKeeper; absent "
         "while they are not.",
         lambda view: seconds(view.log.divergent_since),
     ),
-    gauge(
-        "kcm_cluster_incomplete",
+    "kcm_cluster_incomplete": figure(
         "Whether the figures may lack changes, or paths that the watcher may not read (1), or not"
         " (0).",
         lambda view: int(view.log.incomplete),
     ),
-    gauge(
-        "kcm_cluster_incomplete_since_timestamp_seconds",
+    "kcm_cluster_incomplete_since_timestamp_seconds": figure(
         "Unix time in seconds since when the figures may lack changes; absent while they do not.",
         lambda view: seconds(view.log.incomplete_since),
     ),
-    gauge(
-        "kcm_cluster_denied_paths",
+    "kcm_cluster_denied_paths": figure(
         "Number of ZooKeeper paths that the watcher may not read; figures that need them are "
         "absent.",
-        lambda view: len(view.log.denied),
+        lambda view: len(view.log.denied) + view.log.denied_more,
     ),
-    gauge(
-        "kcm_cluster_resync_under_way",
+    "kcm_cluster_resync_under_way": figure(
         "Whether the watcher is reading the whole tree (1) or not (0), as it does for seconds "
         "after a start or a reconnect.",
         lambda view: int(view.log.resync_under_way),
     ),
-    gauge(
-        "kcm_cluster_resync_wanted",
+    "kcm_cluster_resync_wanted": figure(
         "Whether the fold is asking the watcher for a resync (1) or not (0).",
         lambda view: int(view.resync_wanted is not None),
     ),
-    counter(
-        "kcm_cluster_resyncs_total",
-        "Finished resyncs, each of which reads the whole tree.",
-        lambda view: view.log.resyncs,
+    "kcm_cluster_resyncs_total": figure(
+        "Finished resyncs, each of which reads the whole tree.", lambda view: view.log.resyncs
     ),
-    counter(
-        "kcm_cluster_audits_total",
+    "kcm_cluster_audits_total": figure(
         "Finished reconciliations, each of which compares the figures with ZooKeeper; one every "
         "few minutes.",
         lambda view: view.log.audits,
     ),
-    counter(
-        "kcm_cluster_log_holes_total",
+    "kcm_cluster_log_holes_total": figure(
         "Holes found in the log of changes, each of which starts a resync.",
         lambda view: view.log.holes,
     ),
-    counter(
-        "kcm_cluster_dropped_changes_total",
+    "kcm_cluster_dropped_changes_total": figure(
         "Changes that the watcher dropped because its buffer was full.",
         lambda view: view.log.dropped_by_watcher,
     ),
-    counter(
-        "kcm_cluster_repeated_changes_total",
+    "kcm_cluster_repeated_changes_total": figure(
         "Changes that were read again and skipped, which is harmless.",
         lambda view: view.log.not_newer,
     ),
-    counter(
-        "kcm_cluster_stale_changes_total",
+    "kcm_cluster_stale_changes_total": figure(
         "Changes that were skipped because their value was older than the one held, which is "
         "harmless.",
         lambda view: view.log.stale,
     ),
-    counter(
-        "kcm_cluster_missed_updates_total",
+    "kcm_cluster_missed_updates_total": figure(
         "Updates of a znode that were overwritten before they could be read.",
         lambda view: view.log.missed_updates,
     ),
-    counter(
-        "kcm_cluster_unreadable_records_total",
+    "kcm_cluster_unreadable_records_total": figure(
         "Payloads of znodes and records of the log that could not be read.",
         lambda view: view.log.unreadable,
     ),
-    counter(
-        "kcm_cluster_anomalies_total",
+    "kcm_cluster_anomalies_total": figure(
         "Anomalies: changes that Kafka does not write or that cannot be, as the events describe "
         "them.",
         lambda view: view.log.anomalies,
     ),
-    counter(
-        "kcm_cluster_errors_total",
+    "kcm_cluster_errors_total": figure(
         "Changes that were skipped because of an error in the monitor, which is a bug to report.",
         lambda view: view.log.errors,
     ),
-)
+}
+
+
+def _skew(moment: Moment) -> Iterable[Sample]:
+    return [((str(stage),), skew / 1000) for stage, skew in moment.clock_skew_ms.items()]
 
 
 def _behind(moment: Moment) -> Iterable[Sample]:
     return [((str(stage),), age / 1000) for stage, age in moment.behind_ms.items()]
 
 
-NOW: tuple[Metric[Moment], ...] = (
-    gauge(
-        "kcm_cluster_up",
-        "Whether the figures follow ZooKeeper (1): the watcher's session is not SUSPENDED or "
-        f"LOST, its last sign of life is at most {_LATE_S} s old, and the exporter reads Kafka to "
-        "its end; else 0.",
+NOW: Table[Moment] = {
+    "kcm_cluster_up": figure(
+        "Whether the figures follow ZooKeeper (1): it answers the watcher, and each stage has shown a "
+        f"sign of life within {_LATE_BEATS_S} s ({_LATE_S} s where the watcher sends no beats); else 0.",
         lambda moment: int(moment.completeness.up),
     ),
-    Metric(
-        name="kcm_cluster_status",
-        type=MetricType.GAUGE,
-        help="State of the figures: 1 for the current one, 0 for the others; behind: a stage is "
-        "late, incomplete: changes may lack, divergent: proved wrong, blind: no ZooKeeper "
-        "session.",
-        labels=("cluster", "status"),
-        unit="",
-        read=lambda moment: state_of(Status, moment.completeness.status),
+    "kcm_cluster_status": Samples(
+        "State of the figures: 1 for the current one, else 0; clocks_disagree: live but for times, "
+        "behind: a stage is late, incomplete: changes may lack, divergent: proved wrong, blind: no "
+        "ZooKeeper.",
+        ("status",),
+        lambda moment: state_of(Status, moment.completeness.status),
     ),
-    Metric(
-        name="kcm_cluster_behind_seconds",
-        type=MetricType.GAUGE,
-        help="Seconds since the newest sign of life of each stage (watcher, fold, exporter), by "
-        "the clocks of their machines; up to about 10 in a quiet cluster.",
-        labels=("cluster", "stage"),
-        unit="seconds",
-        read=_behind,
+    "kcm_cluster_behind_seconds": Samples(
+        "Seconds since each stage (watcher, fold, exporter) was last known to be in time, by the "
+        "exporter's own clock; about 1 in good order.",
+        ("stage",),
+        _behind,
     ),
-    gauge(
-        "kafka_controller_vacant_seconds",
+    "kcm_clock_skew_seconds": Samples(
+        "Seconds by which the clock of a stage (watcher, fold) is ahead of the exporter's, below 0 "
+        "behind it; absent before it is known.",
+        ("stage",),
+        _skew,
+    ),
+    "kafka_controller_vacant_seconds": figure(
         "Seconds for which nobody has held /controller now; 0 while somebody holds it, absent "
         "while the watcher may not read it.",
         lambda moment: seconds(moment.vacant_ms),
     ),
-    gauge(
-        "kafka_cluster_next_rebalance_timestamp_seconds",
+    "kafka_cluster_next_rebalance_timestamp_seconds": figure(
         "Unix time in seconds when the controller next checks the balance at the earliest, if its"
         " settings are Kafka's defaults; absent without a controller.",
         lambda moment: seconds(moment.next_rebalance_at),
     ),
-)
+}

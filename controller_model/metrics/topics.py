@@ -9,67 +9,53 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from controller_model.metrics.metric import (
-    Metric,
-    MetricType,
     Moment,
     Sample,
+    Samples,
+    Table,
     TopicTrouble,
-    gauge,
+    figure,
     seconds,
 )
 
 
-def _worst(name: str, text: str, figure: Callable[[TopicTrouble], int]) -> Metric[Moment]:
+def _each_topic(text: str, of: Callable[[TopicTrouble], int | None]) -> Samples[Moment]:
     def read(moment: Moment) -> Iterable[Sample]:
-        return [((each.topic,), figure(each)) for each in moment.worst.topics]
+        figures = ((each.topic, of(each)) for each in moment.worst.topics)
+        return [((topic,), value) for topic, value in figures if value is not None]
 
-    return Metric(
-        name=name,
-        type=MetricType.GAUGE,
-        help=text,
-        labels=("cluster", "topic"),
-        unit="",
-        read=read,
-    )
+    return Samples(text, ("topic",), read)
 
 
-WORST: tuple[Metric[Moment], ...] = (
-    _worst(
-        "kafka_topic_offline_partitions",
+WORST: Table[Moment] = {
+    "kafka_topic_offline_partitions": _each_topic(
         "Number of offline partitions of a topic; present for the 20 topics that are worst off.",
         lambda topic: topic.offline,
     ),
-    _worst(
-        "kafka_topic_under_min_isr_partitions",
+    "kafka_topic_under_min_isr_partitions": _each_topic(
         "Number of partitions of a topic below min.insync.replicas; present for the 20 topics "
-        "that are worst off.",
+        "that are worst off, and absent where that is not known.",
         lambda topic: topic.under_min_isr,
     ),
-    _worst(
-        "kafka_topic_under_replicated_partitions",
+    "kafka_topic_under_replicated_partitions": _each_topic(
         "Number of under-replicated partitions of a topic; present for the 20 topics that are "
         "worst off.",
         lambda topic: topic.under_replicated,
     ),
-    Metric(
-        name="kafka_broker_under_replicated_led_partitions",
-        type=MetricType.GAUGE,
-        help="Number of under-replicated partitions that the broker leads (JMX "
+    "kafka_broker_under_replicated_led_partitions": Samples(
+        "Number of under-replicated partitions that the broker leads (JMX "
         "UnderReplicatedPartitions); absent for a broker that is gone.",
-        labels=("cluster", "broker"),
-        unit="",
-        read=lambda moment: [((str(broker),), led) for broker, led in moment.worst.led_short],
+        ("broker",),
+        lambda moment: [((str(broker),), led) for broker, led in moment.worst.led_short],
     ),
-    gauge(
-        "kafka_cluster_one_rack_partitions",
+    "kafka_cluster_one_rack_partitions": figure(
         "Number of partitions with all their replicas in one rack while live brokers are in "
         "others; absent while that cannot be counted.",
         lambda moment: moment.worst.one_rack,
     ),
-    gauge(
-        "kafka_cluster_worst_topics_timestamp_seconds",
+    "kafka_cluster_worst_topics_timestamp_seconds": figure(
         "Unix time in seconds as of which the figures of the worst topics, of led partitions and "
         "of racks hold; absent before the first.",
         lambda moment: seconds(moment.worst.at),
     ),
-)
+}

@@ -29,17 +29,25 @@ class Severity(enum.StrEnum):
     WARNING = "warning"
 
 
+CLUSTER = "Kafka cluster {{ $labels.cluster }}"
+BROKER = "{{ $labels.broker }} of " + CLUSTER
+VALUE = "{{ $value }}"
+PERCENT = "{{ $value | humanizePercentage }}"
+DURATION = "{{ $value | humanizeDuration }}"
+"""What Prometheus writes into the texts of an alert."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
     """One alert rule."""
 
     name: str
     signal: Signal
-    condition: str
+    condition: str = ""
     """What is compared with the signal; empty: a series means the alert."""
-    hold: str
+    hold: str = "0s"
     """For how long it must be so (`for`)."""
-    severity: Severity
+    severity: Severity = Severity.WARNING
     summary: str
     meaning: str
     cause: str

@@ -6,7 +6,7 @@ Alertmanager can silence one broker for the time of its restart.
 
 from __future__ import annotations
 
-from dashboards.alerts.alert import Alert, Severity
+from dashboards.alerts.alert import BROKER, CLUSTER, PERCENT, VALUE, Alert, Severity
 from dashboards.signals import brokers as signals
 from dashboards.signals.thresholds import BOUNCES, RESTLESS_MINUTES, SKEW_RATIO
 
@@ -15,10 +15,7 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaBrokerBouncing",
         signal=signals.BROKER_REGISTRATIONS_HOUR,
         condition=f">= {BOUNCES}",
-        hold="0s",
-        severity=Severity.WARNING,
-        summary="Broker {{ $labels.broker }} of Kafka cluster {{ $labels.cluster }} registered {{ "
-        f"$value }}}} times within {signals.BOUNCE_WINDOW}.",
+        summary=f"Broker {BROKER} registered {VALUE} times within {signals.BOUNCE_WINDOW}.",
         meaning="The broker comes and goes. Each time its partitions change leaders twice, and "
         "clients reconnect.",
         cause="It crashes and is restarted (out of memory, a full disk), or it loses its "
@@ -32,10 +29,8 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaIsrFlapping",
         signal=signals.BROKER_ISR_RESTLESS,
         condition=f">= {RESTLESS_MINUTES}",
-        hold="0s",
-        severity=Severity.WARNING,
-        summary="Replicas of broker {{ $labels.broker }} of Kafka cluster {{ $labels.cluster }} "
-        f"left ISRs in {{{{ $value }}}} minutes of {signals.RESTLESS_WINDOW}.",
+        summary=f"Replicas of broker {BROKER} left ISRs in {VALUE} minutes of "
+        f"{signals.RESTLESS_WINDOW}.",
         meaning="Followers on this broker fall behind, catch up and fall behind again. Each time "
         "its partitions are one failure nearer to being refused or offline.",
         cause="A slow disk or network of this broker, too few num.replica.fetchers, GC pauses, or "
@@ -48,10 +43,8 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaLogDirFailed",
         signal=signals.BROKER_LOG_DIRS,
         condition="> 0",
-        hold="0s",
         severity=Severity.CRITICAL,
-        summary="Broker {{ $labels.broker }} of Kafka cluster {{ $labels.cluster }} lost {{ $value "
-        "}} log directories within an hour.",
+        summary=f"Broker {BROKER} lost {VALUE} log directories within an hour.",
         meaning="The broker is live, but the replicas in that directory are gone from it until the "
         "disk is mended and the broker restarted.",
         cause="A disk failed, filled up or went read-only.",
@@ -62,11 +55,8 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaLeadersImbalanced",
         signal=signals.BROKER_MENDABLE,
-        condition="",
         hold="10m",
-        severity=Severity.WARNING,
-        summary="Others lead {{ $value | humanizePercentage }} of the partitions that broker {{ "
-        "$labels.broker }} of Kafka cluster {{ $labels.cluster }} should lead.",
+        summary=f"Others lead {PERCENT} of the partitions that broker {BROKER} should lead.",
         meaning="The broker is up and in sync, but does not lead what it is preferred for: others "
         "carry its load. A preferred election mends that now, without moving data.",
         cause="The broker was restarted, and auto.leader.rebalance.enable is off, or the "
@@ -80,12 +70,9 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaLeadersCannotReturn",
         signal=signals.BROKER_UNMENDABLE,
-        condition="",
         hold="30m",
-        severity=Severity.WARNING,
-        summary="Others lead {{ $value | humanizePercentage }} of the partitions that broker {{ "
-        "$labels.broker }} of Kafka cluster {{ $labels.cluster }} should lead, and no "
-        "election can mend it.",
+        summary=f"Others lead {PERCENT} of the partitions that broker {BROKER} should lead, "
+        "and no election can mend it.",
         meaning="The preferred replicas of this broker are not live or not in the ISR, so a "
         "preferred election would change nothing.",
         cause="The broker is down, its replicas do not catch up, a log directory failed, or the "
@@ -100,9 +87,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.BROKER_SKEW_LARGE,
         condition=f"> {SKEW_RATIO}",
         hold="1h",
-        severity=Severity.WARNING,
-        summary="The assignment of Kafka cluster {{ $labels.cluster }} gives broker {{ "
-        "$labels.broker }} {{ $value | humanizePercentage }} more or less than an even "
+        summary=f"The assignment of {CLUSTER} gives broker {{{{ $labels.broker }}}} {PERCENT} more or less than an even "
         "share of leaders.",
         meaning="Even when every preferred replica leads, this broker leads far more or far fewer "
         "than the others. No election mends that: the first replicas stand on the wrong "

@@ -5,7 +5,7 @@ The rule: what ends by itself within moments wakes nobody; what will not is aler
 
 from __future__ import annotations
 
-from dashboards.alerts.alert import Alert, Severity
+from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert, Severity
 from dashboards.signals import controller as signals
 from dashboards.signals.thresholds import (
     FLAPPING_ELECTIONS,
@@ -20,7 +20,7 @@ ALERTS: tuple[Alert, ...] = (
         condition="== -1",
         hold="30s",
         severity=Severity.CRITICAL,
-        summary="Kafka cluster {{ $labels.cluster }} has no controller.",
+        summary=f"{CLUSTER} has no controller.",
         meaning="Nobody holds /controller. Partitions keep the leaders that they have, but no new "
         "leader is elected, and topics are neither created nor deleted.",
         cause="No broker can take the office: all are down or have lost ZooKeeper, writes to "
@@ -35,11 +35,8 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaControllerFlapping",
         signal=signals.ELECTIONS_RECENT,
         condition=f">= {FLAPPING_ELECTIONS}",
-        hold="0s",
-        severity=Severity.WARNING,
-        summary="Kafka cluster {{ $labels.cluster }} elected its controller {{ $value }} times "
-        f"within {signals.FLAPPING_WINDOW}.",
-        meaning="The controller does not stay in office. Each election starts its work anew, and "
+        summary=f"{CLUSTER} elected its controller {VALUE} times within {signals.FLAPPING_WINDOW}.",
+        meaning="The controller does not stay in office. Each election starts its work again, and "
         "partitions whose leader is gone wait for it meanwhile.",
         cause="The controllers' ZooKeeper sessions expire (long GC pauses, full disks or CPUs, "
         "zookeeper.session.timeout.ms too short), ZooKeeper is slow, or brokers are being "
@@ -52,9 +49,7 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaControllerFlappingSlowly",
         signal=signals.ELECTIONS_LONG,
         condition=f">= {FLAPPING_LONG_ELECTIONS}",
-        hold="0s",
-        severity=Severity.WARNING,
-        summary="Kafka cluster {{ $labels.cluster }} elected its controller {{ $value }} times "
+        summary=f"{CLUSTER} elected its controller {VALUE} times "
         f"within {signals.FLAPPING_LONG_WINDOW}.",
         meaning="The controller is lost again and again, with long pauses between: no single "
         "change looks bad, all together do.",
@@ -69,9 +64,8 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaControllerGhost",
         signal=signals.GHOST,
         condition="== 1",
-        hold="0s",
         severity=Severity.CRITICAL,
-        summary="Kafka cluster {{ $labels.cluster }} has a controller that does not work.",
+        summary=f"{CLUSTER} has a controller that does not work.",
         meaning="A broker holds /controller, but owes writes (new leaders, states of new "
         "partitions) and has written nothing under its epoch for 45 s and 1 ms per "
         "partition. Its own metrics look healthy.",
@@ -85,10 +79,7 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaControllerFailoverSlow",
         signal=signals.FAILOVER_AGE,
         condition=f"> {SLOW_FAILOVER_SECONDS}",
-        hold="0s",
-        severity=Severity.WARNING,
-        summary="Kafka cluster {{ $labels.cluster }} has been in failover for {{ $value | "
-        "humanizeDuration }}.",
+        summary=f"{CLUSTER} has been in failover for {DURATION}.",
         meaning="A controller was elected while partitions had lost their leader, and it has not yet "
         "given each a new one: those are offline until it does.",
         cause="Very many partitions, a slow ZooKeeper (each leader is a write), a controller that "

@@ -5,7 +5,7 @@ The rule: what clients feel is critical, what only takes too long is a warning.
 
 from __future__ import annotations
 
-from dashboards.alerts.alert import Alert, Severity
+from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert, Severity
 from dashboards.signals import partitions as signals
 
 REASSIGNMENT_SECONDS = 3600
@@ -21,7 +21,7 @@ ALERTS: tuple[Alert, ...] = (
         condition="> 0",
         hold="1m",
         severity=Severity.CRITICAL,
-        summary="Kafka cluster {{ $labels.cluster }} has {{ $value }} partitions offline.",
+        summary=f"{CLUSTER} has {VALUE} partitions offline.",
         meaning="These partitions have no live leader: nobody can write to them or read from them.",
         cause="All brokers with an in-sync replica are down, or a leader could be elected but the "
         "controller does not do it (leader writes due stay above 0, or there is no "
@@ -36,12 +36,12 @@ ALERTS: tuple[Alert, ...] = (
         condition="> 0",
         hold="2m",
         severity=Severity.CRITICAL,
-        summary="Kafka cluster {{ $labels.cluster }} has {{ $value }} partitions below "
-        "min.insync.replicas.",
+        summary=f"{CLUSTER} has {VALUE} partitions below min.insync.replicas.",
         meaning="Producers with acks=all are refused on these partitions (NotEnoughReplicas); "
         "reading goes on.",
         cause="Brokers with their replicas are down or fall behind. Where ZooKeeper holds no "
-        "min.insync.replicas, the value that the monitor is configured to assume counts.",
+        "min.insync.replicas, the monitor's setting min_insync_replicas counts; without it this "
+        "alert cannot fire.",
         action="Start the brokers that are down. If all are live, see on the board Partitions and "
         "ISR whose replicas left, and check the disks and the network of that broker.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --under-min-isr-partitions",
@@ -50,10 +50,9 @@ ALERTS: tuple[Alert, ...] = (
         name="KafkaUncleanLeaderElection",
         signal=signals.UNCLEAN_HOUR,
         condition="> 0",
-        hold="0s",
         severity=Severity.CRITICAL,
-        summary="Kafka cluster {{ $labels.cluster }} elected {{ $value }} leaders from outside the "
-        f"ISR within {signals.UNCLEAN_WINDOW}.",
+        summary=f"{CLUSTER} elected {VALUE} leaders from outside the ISR within "
+        f"{signals.UNCLEAN_WINDOW}.",
         meaning="The new leaders may lack records that were acknowledged to producers: those are "
         "lost, and consumers may see offsets go back.",
         cause="unclean.leader.election.enable is on and no in-sync replica was live, or somebody "
@@ -67,9 +66,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.REASSIGNMENT_STALLED,
         condition=f"> {REASSIGNMENT_SECONDS}",
         hold="15m",
-        severity=Severity.WARNING,
-        summary="Kafka cluster {{ $labels.cluster }}: a reassignment does not end, the oldest for {{ "
-        "$value | humanizeDuration }}.",
+        summary=f"{CLUSTER}: a reassignment does not end, the oldest for {DURATION}.",
         meaning="Replicas are being moved, and not one partition has arrived for an hour; or the "
         f"oldest has been waiting for more than {signals.LONG_WINDOW}, and those under way do not "
         "become fewer. The cluster carries additional replicas meanwhile.",
@@ -84,9 +81,7 @@ ALERTS: tuple[Alert, ...] = (
         signal=signals.DELETION_AGE,
         condition=f"> {DELETION_SECONDS}",
         hold="5m",
-        severity=Severity.WARNING,
-        summary="Kafka cluster {{ $labels.cluster }}: a topic has been waiting for deletion for {{ "
-        "$value | humanizeDuration }}.",
+        summary=f"{CLUSTER}: a topic has been waiting for deletion for {DURATION}.",
         meaning="A topic that was deleted is still there: it serves nobody and keeps its disk, and "
         "a topic of that name cannot be created.",
         cause="A broker that has a replica of it is down (the controller waits for it), a "

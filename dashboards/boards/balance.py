@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dashboards.boards.panels import (
+    BLUE,
     STAT_HEIGHT,
+    YES_IS_GOOD,
     ZERO_IS_BEST,
     ZERO_IS_GOOD,
     Column,
@@ -13,49 +15,33 @@ from dashboards.boards.panels import (
     heat,
     table_of,
 )
-from dashboards.boards.rows import YES_IS_GOOD, Row, row, trust
+from dashboards.boards.rows import TRUST, Row
 from dashboards.signals import brokers as signals
 from dashboards.signals import incidents
 from dashboards.signals.partitions import BROKERS_DOWN, IMBALANCE, PARTITIONS
 from dashboards.signals.thresholds import ABOVE_THRESHOLD, SKEW_RATIO
 
-_BLUE = ((None, "blue"),)
-"""No limit: where trouble begins is drawn beside it, or has no fixed place."""
-
-
-def rows() -> tuple[Row, ...]:
-    """Return the rows, from who leads what to whether that can be trusted."""
-    return (_leaders(), _over_time(), _mending(), _next(), _skew(), _stopping(), trust())
-
-
-def _leaders() -> Row:
-    return row(
+ROWS: tuple[Row, ...] = (
+    Row(
         "Who leads what?",
         figure("Not led by the preferred replica", IMBALANCE, span=8, steps=ZERO_IS_BEST),
         figure("Partitions", PARTITIONS, span=8),
         figure("Brokers down", BROKERS_DOWN, span=8, steps=ZERO_IS_BEST),
-        bars("Leaders", signals.BROKER_LEADERS, span=12, steps=_BLUE),
-        bars("Imbalance ratio", signals.BROKER_IMBALANCE, span=12, steps=_BLUE, most=1),
-    )
-
-
-def _over_time() -> Row:
-    return row(
+        bars("Leaders", signals.BROKER_LEADERS, steps=BLUE),
+        bars("Imbalance ratio", signals.BROKER_IMBALANCE, steps=BLUE, most=1),
+    ),
+    Row(
         "Since when?",
-        counts("Leaders over time", signals.BROKER_LEADERS, span=12),
+        counts("Leaders over time", signals.BROKER_LEADERS),
         heat(
             "Imbalance ratio of the threshold, over time",
             signals.BROKER_IMBALANCE_OF_THRESHOLD,
-            span=12,
             steps=((None, "green"), (0.5, "yellow"), (ABOVE_THRESHOLD, "red")),
         ),
-    )
-
-
-def _mending() -> Row:
-    return row(
+    ),
+    Row(
         "What would a preferred election mend?",
-        bars("It would give back", signals.BROKER_ELECTABLE, span=8, steps=_BLUE),
+        bars("It would give back", signals.BROKER_ELECTABLE, span=8, steps=BLUE),
         bars("It could not give back", signals.BROKER_NOT_ELECTABLE, span=8, steps=ZERO_IS_BEST),
         bars(
             "Ratio that it cannot mend",
@@ -64,47 +50,34 @@ def _mending() -> Row:
             steps=((None, "red"),),
             most=1,
         ),
-        figure("Recommended now", incidents.RECOMMENDED, span=6, steps=ZERO_IS_BEST),
+        figure("Recommended now", incidents.RECOMMENDED, steps=ZERO_IS_BEST),
         figure(
             "Brokers above the threshold",
             incidents.IMBALANCED_BROKERS,
             incidents.MENDABLE_BROKERS,
-            span=6,
             steps=ZERO_IS_BEST,
         ),
         figure("Threshold, assumed", incidents.IMBALANCE_THRESHOLD, span=4),
         figure("What became of recommendations, last day", incidents.GRADED_DAY, span=8),
-    )
-
-
-def _next() -> Row:
-    return row(
+    ),
+    Row(
         "What will the controller do by itself?",
-        figure("Next automatic rebalance check", incidents.NEXT_REBALANCE, span=6, no_value="-"),
-        figure("Would elect then", incidents.NEXT_ELECTED, span=6),
-        counts(
-            "Would elect, over time", incidents.NEXT_ELECTED, incidents.NEXT_BLOCKED, span=12
-        ).height(STAT_HEIGHT),
-    )
-
-
-def _skew() -> Row:
-    return row(
+        figure("Next automatic rebalance check", incidents.NEXT_REBALANCE, no_value="-"),
+        figure("Would elect then", incidents.NEXT_ELECTED),
+        counts("Would elect, over time", incidents.NEXT_ELECTED, incidents.NEXT_BLOCKED).height(
+            STAT_HEIGHT
+        ),
+    ),
+    Row(
         "What only a reassignment mends",
         bars(
             "From an even share, all preferred replicas leading",
             signals.BROKER_SKEW,
-            span=12,
             steps=((None, "red"), (-SKEW_RATIO, "blue"), (SKEW_RATIO, "red")),
         ).min(-1),
-        bars(
-            "Coordinates groups and transactions", signals.BROKER_COORDINATES, span=12, steps=_BLUE
-        ),
-    )
-
-
-def _stopping() -> Row:
-    return row(
+        bars("Coordinates groups and transactions", signals.BROKER_COORDINATES, steps=BLUE),
+    ),
+    Row(
         "Which broker can be stopped?",
         table_of(
             "Brokers",
@@ -116,7 +89,9 @@ def _stopping() -> Row:
             Column("Replicas", signals.BROKER_REPLICAS),
             Column("In sync", signals.BROKER_IN_SYNC),
             Column("Imbalance ratio", signals.BROKER_IMBALANCE),
-            span=24,
             key="broker",
         ),
-    )
+    ),
+    TRUST,
+)
+"""The rows, from who leads what to whether that can be trusted."""

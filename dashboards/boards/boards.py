@@ -7,9 +7,9 @@ bytes.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
-from collections.abc import Callable
 
 from grafana_foundation_sdk.builders import dashboard as board
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -33,7 +33,7 @@ class Board:
     name: str
     title: str
     description: str
-    rows: Callable[[], tuple[Row, ...]]
+    rows: tuple[Row, ...]
     of_all: bool = False
     """Whether several clusters are chosen at once."""
 
@@ -43,32 +43,32 @@ BOARDS: tuple[Board, ...] = (
         name="fleet",
         title="Fleet",
         description="All clusters, the worst first.",
-        rows=fleet.rows,
+        rows=fleet.ROWS,
         of_all=True,
     ),
     Board(
         name="controller",
         title="Controller",
         description="Who the controller is, how steady it is, and what its changes cost.",
-        rows=controller.rows,
+        rows=controller.ROWS,
     ),
     Board(
         name="partitions",
         title="Partitions and ISR",
         description="Which partitions are lost or at risk, and which broker is to blame.",
-        rows=partitions.rows,
+        rows=partitions.ROWS,
     ),
     Board(
         name="balance",
         title="Balance",
         description="Who leads what, what a preferred election would mend, who can be stopped.",
-        rows=balance.rows,
+        rows=balance.ROWS,
     ),
     Board(
         name="pipeline",
         title="Pipeline",
         description="Whether the monitor follows, how late it is, and what it has proved.",
-        rows=pipeline.rows,
+        rows=pipeline.ROWS,
     ),
 )
 """All boards, in the order in which an operator goes from one to the next."""
@@ -93,10 +93,10 @@ def render(made_of: Board) -> str:
     )
     if not made_of.of_all:
         made = made.with_variable(_broker())
-    for row in made_of.rows():
+    for row in made_of.rows:
         made = made.with_row(board.Row(row.title))
         for panel in row.panels:
-            made = made.with_panel(panel)
+            made = made.with_panel(copy.deepcopy(panel))  # it notes its place on the board
     built = made.build()
     for number, placed in enumerate(built.panels or [], start=1):
         placed.id_val = number
@@ -118,37 +118,37 @@ def _other_boards() -> board.DashboardLink:
 
 
 def _cluster(*, of_all: bool) -> board.QueryVariable:
-    variable = (
-        board.QueryVariable("cluster")
-        .label("Cluster")
-        .datasource(panels.DATASOURCE)
-        .query("label_values(kcm_cluster_up, cluster)")
-        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(model.VariableSort.ALPHABETICAL_ASC)
-    )
-    if not of_all:
-        return variable
-    return variable.multi(True).include_all(True).all_value(".+").current(_ALL)
+    variable = _choice("cluster", "Cluster", "label_values(kcm_cluster_up, cluster)")
+    variable = variable.sort(model.VariableSort.ALPHABETICAL_ASC)
+    return _of_several(variable) if of_all else variable
 
 
 def _broker() -> board.QueryVariable:
     """Return the choice of brokers: shown by id, host and rack, asked for by id."""
-    return (
-        board.QueryVariable("broker")
-        .label("Broker")
-        .datasource(panels.DATASOURCE)
-        .query(
-            "query_result(max by (broker, name) (label_join("
-            'kafka_broker_info{cluster="$cluster"}, "name", " ", "broker", "host", "rack")))'
-        )
-        .regex('/broker="(?<value>[^"]+)".*name="(?<text>[^"]+)"/')
-        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(model.VariableSort.NUMERICAL_ASC)
-        .multi(True)
-        .include_all(True)
-        .all_value(".+")
-        .current(_ALL)
+    query = (
+        "query_result(max by (broker, name) (label_join("
+        'kafka_broker_info{cluster="$cluster"}, "name", " ", "broker", "host", "rack")))'
     )
+    variable = (
+        _choice("broker", "Broker", query)
+        .regex('/broker="(?<value>[^"]+)".*name="(?<text>[^"]+)"/')
+        .sort(model.VariableSort.NUMERICAL_ASC)
+    )
+    return _of_several(variable)
+
+
+def _choice(name: str, label: str, query: str) -> board.QueryVariable:
+    return (
+        board.QueryVariable(name)
+        .label(label)
+        .datasource(panels.DATASOURCE)
+        .query(query)
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+    )
+
+
+def _of_several(variable: board.QueryVariable) -> board.QueryVariable:
+    return variable.multi(True).include_all(True).all_value(".+").current(_ALL)
 
 
 _ALL = model.VariableOption(selected=True, text=["All"], value=["$__all"])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dashboards.boards.panels import (
+    NOBODY,
+    YES_IS_GOOD,
     ZERO_IS_BEST,
     ZERO_IS_GOOD,
     Column,
+    Texts,
     counts,
     figure,
     lines,
     table_of,
 )
-from dashboards.boards.rows import YES_IS_GOOD, Row, row
+from dashboards.boards.rows import Row
 from dashboards.signals import fleet as signals
 from dashboards.signals.controller import CONTROLLER_ID, ELECTIONS_HOUR
 from dashboards.signals.incidents import INCIDENT_OPEN
@@ -28,40 +31,29 @@ from dashboards.signals.pipeline import FOLLOWED, VERIFIED_AGE
 _CLUSTERS_BOARD = "/d/kcm-controller?${datasource:queryparam}&var-cluster=${__value.raw}"
 
 
-def rows() -> tuple[Row, ...]:
-    """Return the rows: how many are in trouble, which, and since when."""
-    return (_how_many(), _which(), _since_when())
+_INCIDENT: Texts = {"0": ("none", "text"), "1": ("open", "red")}
 
-
-def _how_many() -> Row:
-    return row(
+ROWS: tuple[Row, ...] = (
+    Row(
         "How many are in trouble?",
-        figure("Clusters", signals.CLUSTERS.for_fleet(), span=6, no_value="none"),
-        figure("In trouble", signals.CLUSTERS_IN_TROUBLE.for_fleet(), span=6, steps=ZERO_IS_GOOD),
+        figure("Clusters", signals.CLUSTERS, no_value="none"),
+        figure("In trouble", signals.CLUSTERS_IN_TROUBLE, steps=ZERO_IS_GOOD),
         figure(
             "Without a controller",
-            signals.CLUSTERS_WITHOUT_CONTROLLER.for_fleet(),
-            span=6,
+            signals.CLUSTERS_WITHOUT_CONTROLLER,
             steps=ZERO_IS_GOOD,
             no_value="not known",
         ),
-        figure(
-            "Not followed", signals.CLUSTERS_NOT_FOLLOWED.for_fleet(), span=6, steps=ZERO_IS_GOOD
-        ),
-    )
-
-
-def _which() -> Row:
-    incident = {"0": ("none", "text"), "1": ("open", "red")}
-    nobody = {"-1": ("nobody", "red")}
-    return row(
+        figure("Not followed", signals.CLUSTERS_NOT_FOLLOWED, steps=ZERO_IS_GOOD),
+    ),
+    Row(
         "Which ones?",
         table_of(
             "Clusters, the worst first",
-            Column("Trouble", signals.TROUBLE.for_fleet(), steps=ZERO_IS_GOOD),
+            Column("Trouble", signals.TROUBLE, steps=ZERO_IS_GOOD),
             Column("Followed", FOLLOWED.for_fleet(), texts=YES_IS_GOOD),
-            Column("Controller", CONTROLLER_ID.for_fleet(), texts=nobody),
-            Column("Incident", INCIDENT_OPEN.for_fleet(), texts=incident),
+            Column("Controller", CONTROLLER_ID.for_fleet(), texts=NOBODY),
+            Column("Incident", INCIDENT_OPEN.for_fleet(), texts=_INCIDENT),
             Column("Elections, 1 h", ELECTIONS_HOUR.for_fleet(), steps=ZERO_IS_BEST),
             Column("Brokers down", BROKERS_DOWN.for_fleet(), steps=ZERO_IS_BEST),
             Column("Offline", OFFLINE.for_fleet(), steps=ZERO_IS_GOOD),
@@ -70,19 +62,17 @@ def _which() -> Row:
             Column("Imbalance", IMBALANCE.for_fleet(), steps=ZERO_IS_BEST),
             Column("Partitions", PARTITIONS.for_fleet()),
             Column("Proven, ago", VERIFIED_AGE.for_fleet()),
-            span=24,
             key="cluster",
             worst_by="Trouble",
             link=_CLUSTERS_BOARD,
         ),
-    )
-
-
-def _since_when() -> Row:
-    return row(
+    ),
+    Row(
         "Since when?",
-        counts("Trouble over time", signals.TROUBLE.for_fleet(), span=12),
-        counts("Offline partitions", OFFLINE.for_fleet(), span=12),
-        lines("Controller elections within an hour", ELECTIONS_HOUR.for_fleet(), span=12),
-        counts("Under-replicated", UNDER_REPLICATED.for_fleet(), span=12),
-    )
+        counts("Trouble over time", signals.TROUBLE),
+        counts("Offline partitions", OFFLINE.for_fleet()),
+        lines("Controller elections within an hour", ELECTIONS_HOUR.for_fleet()),
+        counts("Under-replicated", UNDER_REPLICATED.for_fleet()),
+    ),
+)
+"""The rows: how many are in trouble, which, and since when."""

@@ -22,6 +22,7 @@ from grafana_foundation_sdk.builders import (
 )
 from grafana_foundation_sdk.builders import dashboard as board
 from grafana_foundation_sdk.builders import timeseries as series
+from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common as options
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
@@ -34,14 +35,7 @@ Steps: TypeAlias = tuple[tuple[float | None, str], ...]
 Texts: TypeAlias = Mapping[str, tuple[str, str]]
 """Value -> text and colour."""
 
-Panel: TypeAlias = (
-    stat.Panel
-    | series.Panel
-    | statetimeline.Panel
-    | bargauge.Panel
-    | statushistory.Panel
-    | table.Panel
-)
+Panel: TypeAlias = Builder[model.Panel]
 P = TypeVar(
     "P",
     stat.Panel,
@@ -58,6 +52,15 @@ DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 PLAIN: Steps = ((None, "text"),)
 ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
 ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
+BLUE: Steps = ((None, "blue"),)
+"""No limit: where trouble begins is drawn beside it, or has no fixed place."""
+
+NOT_KNOWN = "not known"
+"""For a figure without a sample while the cluster is served."""
+
+YES_IS_GOOD: Texts = {"0": ("no", "red"), "1": ("yes", "green")}
+NOBODY: Texts = {"-1": ("nobody", "red")}
+ONLY_COLOUR: Texts = {"1": ("so", "blue")}
 
 _LETTERS = "ABCDEFGHIJKL"
 """Names of a panel's queries."""
@@ -71,10 +74,15 @@ GRAPH_HEIGHT = 8
 """Grid rows: Grafana's usual height of a graph."""
 
 
+def limit(value: float) -> Steps:
+    """Return the steps of a graph on which red begins at a value."""
+    return ((None, "transparent"), (value, "red"))
+
+
 def figure(
     title: str,
     *signals: Signal,
-    span: int,
+    span: int = 6,
     steps: Steps = PLAIN,
     texts: Texts | None = None,
     no_value: str = "-",
@@ -82,9 +90,7 @@ def figure(
     """Return a panel that shows the signals' values of now in large letters."""
     several = len(signals) > 1 or "{{" in signals[0].legend
     return (
-        _common(stat.Panel(), title, signals, instant=True)
-        .height(STAT_HEIGHT)
-        .span(span)
+        _common(stat.Panel(), title, signals, span=span, height=STAT_HEIGHT, instant=True)
         .no_value(no_value)
         .thresholds(_thresholds(steps))
         .mappings(_mappings(texts))
@@ -97,19 +103,17 @@ def figure(
     )
 
 
-def word(title: str, signal: Signal, *, span: int, no_value: str = "-") -> stat.Panel:
+def word(title: str, signal: Signal, *, span: int = 6, no_value: str = "-") -> stat.Panel:
     """Return a panel that shows the name of the one series that there is now."""
     return figure(title, signal, span=span, no_value=no_value).text_mode(
         options.BigValueTextMode.NAME
     )
 
 
-def lines(title: str, *signals: Signal, span: int, steps: Steps = ()) -> series.Panel:
+def lines(title: str, *signals: Signal, span: int = 12, steps: Steps = ()) -> series.Panel:
     """Return a graph over time; steps are drawn as dashed lines, 0 is always on it."""
     panel = (
-        _common(series.Panel(), title, signals, instant=False)
-        .height(GRAPH_HEIGHT)
-        .span(span)
+        _common(series.Panel(), title, signals, span=span, instant=False)
         .axis_soft_min(0)
         .fill_opacity(8)
         .show_points(options.VisibilityMode.NEVER)
@@ -123,20 +127,18 @@ def lines(title: str, *signals: Signal, span: int, steps: Steps = ()) -> series.
     return panel
 
 
-def counts(title: str, *signals: Signal, span: int, steps: Steps = ()) -> series.Panel:
+def counts(title: str, *signals: Signal, span: int = 12, steps: Steps = ()) -> series.Panel:
     """Return a graph over time of what is counted: whole numbers only."""
     return lines(title, *signals, span=span, steps=steps).decimals(0)
 
 
 def timeline(
-    title: str, signal: Signal, *, span: int, texts: Texts | None = None
+    title: str, signal: Signal, *, span: int = 12, texts: Texts | None = None
 ) -> statetimeline.Panel:
     """Return bars over time, one colour per value, joined while the value stays the same."""
     colours = board.FieldColor().mode(model.FieldColorModeId.CONTINUOUS_BL_PU)
     return (
-        _common(statetimeline.Panel(), title, (signal,), instant=False)
-        .height(GRAPH_HEIGHT)
-        .span(span)
+        _common(statetimeline.Panel(), title, (signal,), span=span, instant=False)
         .color_scheme(colours)
         .mappings(_mappings(texts))
         .merge_values(True)
@@ -146,13 +148,11 @@ def timeline(
 
 
 def bars(
-    title: str, signal: Signal, *, span: int, steps: Steps = PLAIN, most: float | None = None
+    title: str, signal: Signal, *, span: int = 12, steps: Steps = PLAIN, most: float | None = None
 ) -> bargauge.Panel:
     """Return a bar of now for each series; most is the length of a full bar, None the longest."""
     panel = (
-        _common(bargauge.Panel(), title, (signal,), instant=True)
-        .height(GRAPH_HEIGHT)
-        .span(span)
+        _common(bargauge.Panel(), title, (signal,), span=span, instant=True)
         .min(0)
         .thresholds(_thresholds(steps))
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
@@ -162,12 +162,10 @@ def bars(
     return panel if most is None else panel.max(most)
 
 
-def heat(title: str, signal: Signal, *, span: int, steps: Steps) -> statushistory.Panel:
+def heat(title: str, signal: Signal, *, span: int = 12, steps: Steps) -> statushistory.Panel:
     """Return a row of coloured cells over time for each series."""
     return (
-        _common(statushistory.Panel(), title, (signal,), instant=False)
-        .height(GRAPH_HEIGHT)
-        .span(span)
+        _common(statushistory.Panel(), title, (signal,), span=span, instant=False)
         .min(0)
         .max_data_points(_CELLS)
         .color_scheme(board.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
@@ -190,7 +188,7 @@ class Column:
 def table_of(
     title: str,
     *columns: Column,
-    span: int,
+    span: int = 24,
     key: str,
     worst_by: str | None = None,
     link: str | None = None,
@@ -201,13 +199,14 @@ def table_of(
     where a click on the key leads; None: nowhere.
     """
     signals = tuple(column.signal for column in columns)
-    names = {f"Value #{letter}": column.title for letter, column in _lettered(columns)}
-    order = {key: 0, **{name: place for place, name in enumerate(names, start=1)}}
+    heading = key.capitalize()
+    sorting = common.TableSortByFieldState()
+    lettered = zip(_LETTERS, columns, strict=False)
+    names = {f"Value #{letter}": column.title for letter, column in lettered}
+    order = {name: place for place, name in enumerate((key, *names))}
     hidden = {"Time": True} if key == "cluster" else {"Time": True, "cluster": True}
     panel = (
-        _common(table.Panel(), title, signals, instant=True, as_table=True)
-        .height(GRAPH_HEIGHT)
-        .span(span)
+        _common(table.Panel(), title, signals, span=span, instant=True, as_table=True)
         .with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
         .with_transformation(
             model.DataTransformerConfig(
@@ -215,21 +214,18 @@ def table_of(
                 options={
                     "excludeByName": hidden,
                     "indexByName": order,
-                    "renameByName": {**names, key: key.capitalize()},
+                    "renameByName": {**names, key: heading},
                 },
             )
         )
-        .sort_by([_sorted_by(worst_by or key.capitalize(), descending=worst_by is not None)])
+        .sort_by([sorting.display_name(worst_by or heading).desc(worst_by is not None)])
     )
     for column in columns:
         panel = panel.override_by_name(column.title, _look(column))
     if link is not None:
-        panel = panel.override_by_name(key.capitalize(), [_link(link)])
+        links = [{"title": "Open the board", "url": link}]
+        panel = panel.override_by_name(heading, [model.DynamicConfigValue("links", links)])
     return panel
-
-
-def _sorted_by(column: str, *, descending: bool) -> common.TableSortByFieldState:
-    return common.TableSortByFieldState().display_name(column).desc(descending)
 
 
 def _look(column: Column) -> list[model.DynamicConfigValue]:
@@ -241,14 +237,6 @@ def _look(column: Column) -> list[model.DynamicConfigValue]:
         properties.append(model.DynamicConfigValue("thresholds", steps))
         properties.append(model.DynamicConfigValue("custom.cellOptions", {"type": "color-text"}))
     return properties
-
-
-def _link(url: str) -> model.DynamicConfigValue:
-    return model.DynamicConfigValue("links", [{"title": "Open the board", "url": url}])
-
-
-def _lettered(columns: tuple[Column, ...]) -> list[tuple[str, Column]]:
-    return list(zip(_LETTERS, columns, strict=False))
 
 
 def _described(signals: tuple[Signal, ...]) -> str:
@@ -265,10 +253,19 @@ def _described(signals: tuple[Signal, ...]) -> str:
 
 
 def _common(
-    panel: P, title: str, signals: tuple[Signal, ...], *, instant: bool, as_table: bool = False
+    panel: P,
+    title: str,
+    signals: tuple[Signal, ...],
+    *,
+    span: int,
+    height: int = GRAPH_HEIGHT,
+    instant: bool,
+    as_table: bool = False,
 ) -> P:
     described = (
         panel.title(title)
+        .span(span)
+        .height(height)
         .description(_described(signals))
         .datasource(DATASOURCE)
         .unit(signals[0].unit)

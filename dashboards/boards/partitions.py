@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dashboards.boards.panels import (
     GRAPH_HEIGHT,
+    NOT_KNOWN,
     ZERO_IS_BEST,
     ZERO_IS_GOOD,
     Column,
@@ -13,50 +14,34 @@ from dashboards.boards.panels import (
     heat,
     table_of,
 )
-from dashboards.boards.rows import Row, row, trust
+from dashboards.boards.rows import TRUST, Row
 from dashboards.signals import brokers, topics
 from dashboards.signals import partitions as signals
 from dashboards.signals.thresholds import BOUNCES, RESTLESS_MINUTES
 
+_BOUNCING = ((None, "blue"), (BOUNCES, "red"))
 
-def rows() -> tuple[Row, ...]:
-    """Return the rows, from what is lost to whether that can be trusted."""
-    return (
-        _lost(),
-        _worst(),
-        _shrinking(),
-        _blame(),
-        _elections(),
-        _risks(),
-        _under_way(),
-        trust(),
-    )
-
-
-def _lost() -> Row:
-    return row(
+ROWS: tuple[Row, ...] = (
+    Row(
         "Which partitions are not as they should be?",
         figure("Offline", signals.OFFLINE, span=4, steps=ZERO_IS_GOOD),
         figure("Leaderless", signals.LEADERLESS, span=4, steps=ZERO_IS_GOOD),
-        figure("Under min ISR", signals.UNDER_MIN_ISR, span=4, steps=ZERO_IS_GOOD),
-        figure("At min ISR", signals.AT_MIN_ISR, span=4, steps=ZERO_IS_BEST),
+        figure(
+            "Under min ISR",
+            signals.UNDER_MIN_ISR,
+            span=4,
+            steps=ZERO_IS_GOOD,
+            no_value=NOT_KNOWN,
+        ),
+        figure("At min ISR", signals.AT_MIN_ISR, span=4, steps=ZERO_IS_BEST, no_value=NOT_KNOWN),
         figure("Under-replicated", signals.UNDER_REPLICATED, span=4, steps=ZERO_IS_BEST),
         figure("Without a state", signals.WITHOUT_STATE, span=4, steps=ZERO_IS_BEST),
         counts(
-            "Offline and under min ISR",
-            signals.OFFLINE,
-            signals.LEADERLESS,
-            signals.UNDER_MIN_ISR,
-            span=12,
+            "Offline and under min ISR", signals.OFFLINE, signals.LEADERLESS, signals.UNDER_MIN_ISR
         ),
-        counts(
-            "Under-replicated and at min ISR", signals.UNDER_REPLICATED, signals.AT_MIN_ISR, span=12
-        ),
-    )
-
-
-def _worst() -> Row:
-    return row(
+        counts("Under-replicated and at min ISR", signals.UNDER_REPLICATED, signals.AT_MIN_ISR),
+    ),
+    Row(
         "Which topics?",
         table_of(
             "The topics that are worst off",
@@ -70,85 +55,69 @@ def _worst() -> Row:
         figure("List made, ago", topics.WORST_TOPICS_AGE, span=4, no_value="not yet").height(
             GRAPH_HEIGHT
         ),
-    )
-
-
-def _shrinking() -> Row:
-    return row(
+    ),
+    Row(
         "Do ISRs shrink?",
         counts(
             "Replicas that left and joined an ISR within an hour",
             signals.ISR_SHRINKS_HOUR,
             signals.ISR_EXPANDS_HOUR,
-            span=12,
         ),
         heat(
             "Minutes in which replicas of a broker left an ISR",
             brokers.BROKER_ISR_RESTLESS,
-            span=12,
             steps=((None, "green"), (2, "yellow"), (RESTLESS_MINUTES, "red")),
         ),
-    )
-
-
-def _blame() -> Row:
-    crashed = ((None, "blue"), (BOUNCES, "red"))
-    return row(
+    ),
+    Row(
         "Which broker is to blame?",
-        bars("Absent from ISRs now", brokers.BROKER_ABSENT, span=12, steps=ZERO_IS_BEST),
-        bars(
-            "Leads ISRs that are not whole", brokers.BROKER_LED_SHORT, span=12, steps=ZERO_IS_BEST
-        ),
+        bars("Absent from ISRs now", brokers.BROKER_ABSENT, steps=ZERO_IS_BEST),
+        bars("Leads ISRs that are not whole", brokers.BROKER_LED_SHORT, steps=ZERO_IS_BEST),
         bars("Left an ISR, last hour", brokers.BROKER_ISR_LEAVES_HOUR, span=6, steps=ZERO_IS_BEST),
-        bars("Registrations, last hour", brokers.BROKER_REGISTRATIONS_HOUR, span=6, steps=crashed),
-        bars("How it ended, last hour", brokers.BROKER_ENDS_HOUR, span=6, steps=crashed),
+        bars(
+            "Registrations, last hour", brokers.BROKER_REGISTRATIONS_HOUR, span=6, steps=_BOUNCING
+        ),
+        bars("How it ended, last hour", brokers.BROKER_ENDS_HOUR, span=6, steps=_BOUNCING),
         bars(
             "Failed log directories, last hour", brokers.BROKER_LOG_DIRS, span=6, steps=ZERO_IS_GOOD
         ),
-    )
-
-
-def _elections() -> Row:
-    return row(
+    ),
+    Row(
         "Which leaders were elected?",
         counts(
             "Partitions that got a leader within an hour, by kind",
             signals.LEADER_ELECTIONS_HOUR,
             span=18,
         ),
-        figure(
-            "Unclean elections, last hour", signals.UNCLEAN_HOUR, span=6, steps=ZERO_IS_GOOD
-        ).height(GRAPH_HEIGHT),
-    )
-
-
-def _risks() -> Row:
-    return row(
-        "What would the next failure cost?",
-        figure("With a single replica", signals.REPLICATION_FACTOR_1, span=6, steps=ZERO_IS_BEST),
-        figure("Block each restart", signals.MIN_ISR_BLOCKING, span=6, steps=ZERO_IS_BEST),
-        figure("All replicas in one rack", signals.ONE_RACK, span=6, steps=ZERO_IS_BEST),
-        figure("Replicas on gone brokers", signals.ON_GONE_BROKERS, span=6, steps=ZERO_IS_BEST),
-        bars(
-            "Offline if the broker dies now",
-            brokers.BROKER_OFFLINE_IF_LOST,
-            span=12,
-            steps=ZERO_IS_GOOD,
+        figure("Unclean elections, last hour", signals.UNCLEAN_HOUR, steps=ZERO_IS_GOOD).height(
+            GRAPH_HEIGHT
         ),
+    ),
+    Row(
+        "What would the next failure cost?",
+        figure("With a single replica", signals.REPLICATION_FACTOR_1, steps=ZERO_IS_BEST),
+        figure(
+            "Block each restart",
+            signals.MIN_ISR_BLOCKING,
+            steps=ZERO_IS_BEST,
+            no_value=NOT_KNOWN,
+        ),
+        figure("All replicas in one rack", signals.ONE_RACK, steps=ZERO_IS_BEST),
+        figure("Replicas on gone brokers", signals.ON_GONE_BROKERS, steps=ZERO_IS_BEST),
+        bars("Offline if the broker dies now", brokers.BROKER_OFFLINE_IF_LOST, steps=ZERO_IS_GOOD),
         bars(
             "Under min ISR if the broker dies now",
             brokers.BROKER_UNDER_MIN_IF_LOST,
-            span=12,
             steps=ZERO_IS_BEST,
         ),
-    )
-
-
-def _under_way() -> Row:
-    return row(
+    ),
+    Row(
         "What is under way?",
-        figure("Reassigning", signals.REASSIGNING, span=6),
-        figure("Reassignment stands still", signals.REASSIGNMENT_STALLED, span=6, no_value="no"),
-        figure("Topics being deleted", signals.DELETING, span=6),
-        figure("Oldest deletion", signals.DELETION_AGE, span=6, no_value="none"),
-    )
+        figure("Reassigning", signals.REASSIGNING),
+        figure("Reassignment stands still", signals.REASSIGNMENT_STALLED, no_value="no"),
+        figure("Topics being deleted", signals.DELETING),
+        figure("Oldest deletion", signals.DELETION_AGE, no_value="none"),
+    ),
+    TRUST,
+)
+"""The rows, from what is lost to whether that can be trusted."""

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from dashboards.boards.panels import ZERO_IS_GOOD, Steps, counts, figure, lines, timeline
-from dashboards.boards.rows import YES_IS_GOOD, Row, row, trust
+from dashboards.boards.panels import (
+    ONLY_COLOUR,
+    YES_IS_GOOD,
+    ZERO_IS_GOOD,
+    counts,
+    figure,
+    limit,
+    lines,
+    timeline,
+)
+from dashboards.boards.rows import TRUST, Row
 from dashboards.signals import delay
 from dashboards.signals import pipeline as signals
+from dashboards.signals.thresholds import CLOCKS_DISAGREE_SECONDS
 
-
-def rows() -> tuple[Row, ...]:
-    """Return the rows; the first is what other boards end with."""
-    return (_followed(), _delay(), _proof(), _damage(), trust())
-
-
-def _followed() -> Row:
-    colours = {"1": ("so", "blue")}
-    return row(
+ROWS: tuple[Row, ...] = (
+    Row(
         "Does it follow?",
-        figure("Watcher's session", signals.WATCHER_CONNECTED, span=6, texts=YES_IS_GOOD),
-        figure("Blind", signals.BLIND, span=6, texts={"1": ("yes", "red")}, no_value="no"),
-        figure("Last change", signals.LAST_CHANGE_AGE, span=6),
-        figure("Znodes", signals.ZNODES, span=6),
-        timeline("Status over time", signals.STATUS, span=24, texts=colours),
-    )
-
-
-def _delay() -> Row:
-    late: Steps = ((None, "transparent"), (1, "red"))
-    return row(
+        figure("Watcher's session", signals.WATCHER_CONNECTED, texts=YES_IS_GOOD),
+        figure("Blind", signals.BLIND, texts={"1": ("yes", "red")}, no_value="no"),
+        figure("Last change", signals.LAST_CHANGE_AGE),
+        figure("Znodes", signals.ZNODES),
+        timeline("Status over time", signals.STATUS, span=24, texts=ONLY_COLOUR),
+    ),
+    Row(
         "How late is it, and where?",
         lines(
             "99 of 100 took at most",
@@ -35,32 +34,21 @@ def _delay() -> Row:
             delay.FOLD_DELAY,
             delay.EXPORTER_DELAY,
             delay.WHOLE_DELAY,
-            span=12,
-            steps=late,
+            steps=limit(1),
         ),
-        counts("Waits for its turn", delay.BUFFERED, delay.FOLD_LAG, delay.EXPORTER_LAG, span=12),
-    )
-
-
-def _proof() -> Row:
-    return row(
+        counts("Waits for its turn", delay.BUFFERED, delay.FOLD_LAG, delay.EXPORTER_LAG),
+        lines("Clocks apart", signals.CLOCK_SKEW, span=24, steps=limit(CLOCKS_DISAGREE_SECONDS)),
+    ),
+    Row(
         "What is proved?",
         counts(
-            "Reconciliations and resyncs within an hour",
-            signals.AUDITS_HOUR,
-            signals.RESYNCS_HOUR,
-            span=12,
+            "Reconciliations and resyncs within an hour", signals.AUDITS_HOUR, signals.RESYNCS_HOUR
         ),
-        lines("Since the last proof", signals.VERIFIED_AGE, span=12),
-        counts(
-            "Resyncs wanted and under way", signals.RESYNC_WANTED, signals.RESYNC_UNDER_WAY, span=12
-        ),
-        counts("Incomplete or divergent", signals.DOUBTFUL, span=12),
-    )
-
-
-def _damage() -> Row:
-    return row(
+        lines("Since the last proof", signals.VERIFIED_AGE),
+        counts("Resyncs wanted and under way", signals.RESYNC_WANTED, signals.RESYNC_UNDER_WAY),
+        counts("Incomplete or divergent", signals.DOUBTFUL),
+    ),
+    Row(
         "What was lost or not understood?",
         counts(
             "Lost on the way within an hour", signals.LOG_HOLES_HOUR, signals.DROPPED_HOUR, span=8
@@ -74,4 +62,7 @@ def _damage() -> Row:
         ),
         counts("Merged updates within an hour", signals.MISSED_UPDATES_HOUR, span=8),
         figure("Paths that may not be read", signals.DENIED_PATHS, span=24, steps=ZERO_IS_GOOD),
-    )
+    ),
+    TRUST,
+)
+"""The rows; the first is what other boards end with."""

@@ -18,21 +18,19 @@ RESTLESS_WINDOW = "30m"
 SKEW_PARTITIONS = 10
 """A broker: with fewer, one partition more or less is a skew of 10 %."""
 
-of_brokers = functools.partial(Signal, legend="broker {{broker}}")
-"""Makes a signal with one series for each broker."""
+of_brokers = functools.partial(Signal, legend="broker {{broker}}", moved_by=DemoStep.KILL_FOLLOWER)
+"""Makes a signal with one series for each broker, which most often moves when one is killed."""
 
 BROKER_LEADERS = of_brokers(
     expr=highest("kafka_broker_leaders", "broker"),
     description="Partitions that each broker leads; about equal over brokers. 0 on one that is "
     "live: it came back and leaders were not elected back yet.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_IMBALANCE = of_brokers(
     expr=highest("kafka_broker_imbalance_ratio", "broker"),
     unit="percentunit",
     description="Share of each broker's preferred partitions that others lead; above the threshold "
     "the controller rebalances within 5 minutes, if it may.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_IMBALANCE_OF_THRESHOLD = of_brokers(
     expr=f"{BROKER_IMBALANCE.expr} / on (cluster) group_left () "
@@ -40,12 +38,10 @@ BROKER_IMBALANCE_OF_THRESHOLD = of_brokers(
     unit="percentunit",
     description="The same as a share of the threshold, an option of the monitor (Kafka's default: "
     "10 %): above 100 % the controller rebalances, if it may, and an alert fires.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_LIVE = of_brokers(
     expr=highest("kafka_broker_live", "broker"),
     description="1 while the broker is registered; 0 for one that is known but gone.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_REPLICAS = of_brokers(
     expr=highest("kafka_broker_replicas", "broker"),
@@ -56,7 +52,6 @@ BROKER_IN_SYNC = of_brokers(
     expr=highest("kafka_broker_in_sync_replicas", "broker"),
     description="Replicas of each broker that are in the ISR; equal to its replicas when all is "
     "well.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_ELECTABLE = of_brokers(
     expr=highest("kafka_broker_preferred_electable", "broker"),
@@ -69,7 +64,6 @@ BROKER_NOT_ELECTABLE = of_brokers(
     f"{highest('kafka_broker_preferred_electable', 'broker')}",
     description="Partitions that each broker should lead and cannot be given back now: it is "
     "down, or its replica is not in the ISR. 0 in a healthy cluster.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 _ABOVE = (
     f"({BROKER_IMBALANCE.expr} > on (cluster) group_left () "
@@ -83,22 +77,18 @@ BROKER_MENDABLE = of_brokers(
     description="The imbalance ratio of brokers above the threshold for which a preferred election "
     "would mend something now; nothing in a balanced cluster.",
     moved_by=DemoStep.BRING_BACK,
-    appears=True,  # There is none before a broker is above the threshold.
 )
 BROKER_UNMENDABLE = of_brokers(
     expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} == 0)",
     unit="percentunit",
     description="The imbalance ratio of brokers above the threshold for which no preferred election "
     "would mend anything now: they are down or not in sync; nothing in a balanced cluster.",
-    moved_by=DemoStep.KILL_FOLLOWER,
-    appears=True,  # There is none before a broker is above the threshold.
 )
 BROKER_SKEW = of_brokers(
     expr=highest("kafka_broker_leader_skew_ratio", "broker"),
     unit="percentunit",
     description="How far each broker is from an even share of leaders when every preferred "
     "replica leads; near 0 %, and only a reassignment changes it.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_SKEW_LARGE = of_brokers(
     expr=(
@@ -111,7 +101,6 @@ BROKER_SKEW_LARGE = of_brokers(
     "broker at least: fewer cannot be spread evenly. Empty while a broker with replicas is down: "
     "what it was given is missing from the share of the others.",
     moved_by=DrillStep.INVITE,
-    appears=True,  # There is none while the cluster has few partitions.
 )
 BROKER_COORDINATES = Signal(
     expr=highest("kafka_broker_coordinated_partitions", "broker", "coordinator"),
@@ -125,7 +114,6 @@ BROKER_ISR_LEAVES_HOUR = of_brokers(
     expr=grown("kafka_broker_isr_leaves_total", "1h", "broker"),
     description="How often replicas of each broker left an ISR within an hour: who is to blame; "
     "0 in a healthy cluster without restarts.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_ISR_RESTLESS = of_brokers(
     expr=f"changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])",
@@ -138,7 +126,6 @@ BROKER_ABSENT = of_brokers(
     f"{highest('kafka_broker_in_sync_replicas', 'broker')}",
     description="Replicas of each broker that are not in their ISR now. One broker far above the "
     "others: it is down, slow, or catching up.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_LED_SHORT = of_brokers(
     expr=highest("kafka_broker_under_replicated_led_partitions", "broker"),
@@ -169,7 +156,6 @@ BROKER_OFFLINE_IF_LOST = of_brokers(
     expr=highest("kafka_broker_offline_if_lost_partitions", "broker"),
     description="Partitions that each broker alone keeps in sync: offline if it dies now; 0 in a "
     "healthy cluster without single replicas.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_UNDER_MIN_IF_LOST = of_brokers(
     expr=highest("kafka_broker_under_min_isr_if_lost_partitions", "broker"),
@@ -179,13 +165,10 @@ BROKER_UNDER_MIN_IF_LOST = of_brokers(
 BROKER_SAFE_TO_STOP = of_brokers(
     expr=newest("kafka_broker_safe_to_stop", "broker"),
     description="1 if stopping the broker now takes no partition offline or below "
-    "min.insync.replicas; empty for one that is gone.",
-    moved_by=DemoStep.KILL_FOLLOWER,
-    appears=True,  # A broker that is gone has none.
+    "min.insync.replicas; empty for one that is gone, and while that is not known.",
 )
 BROKER_SINCE = of_brokers(
     expr=f"1000 * {highest('kafka_broker_since_timestamp_seconds', 'broker')}",
     unit="dateTimeAsIso",
     description="When each broker registered or, if it is gone, when its end was seen.",
-    moved_by=DemoStep.KILL_FOLLOWER,
 )

@@ -88,7 +88,6 @@ LAST_VACANCY = Signal(
     description="How long the last ended vacancy lasted, at least; empty before the first.",
     legend="at least",
     moved_by=DemoStep.KILL_CONTROLLER,
-    appears=True,  # There is none before the first.
 )
 LAST_VACANCY_AT_MOST = Signal(
     expr=highest("kafka_controller_last_vacancy_at_most_seconds"),
@@ -96,7 +95,6 @@ LAST_VACANCY_AT_MOST = Signal(
     description="The same, at most.",
     legend="at most",
     moved_by=DemoStep.KILL_CONTROLLER,
-    appears=True,  # There is none before the first.
 )
 FAILOVER = Signal(
     expr=f"{highest('kafka_controller_failover', 'state')} == 1",
@@ -105,7 +103,6 @@ FAILOVER = Signal(
     "was lost.",
     legend="{{state}}",
     moved_by=DemoStep.KILL_CONTROLLER,
-    appears=True,  # Each state has a series of its own.
 )
 LAST_FAILOVER = Signal(
     expr=highest("kafka_controller_last_failover_seconds"),
@@ -114,7 +111,6 @@ LAST_FAILOVER = Signal(
     "a leader although a controller was elected. Seconds; grows with the partitions of a broker.",
     legend="took",
     moved_by=DemoStep.KILL_CONTROLLER,
-    appears=True,  # There is none before the first.
 )
 LEADER_WRITES_DUE = Signal(
     expr=highest("kafka_controller_leader_writes_due"),
@@ -144,7 +140,6 @@ VERDICT = Signal(
     "for seconds after a failure; ghost, a zombie controller: it owes writes and nobody writes under its epoch.",
     legend="{{verdict}}",
     moved_by=DrillStep.GHOST,
-    appears=True,  # Each health has a series of its own.
 )
 GHOST = Signal(
     expr=highest("kafka_controller_verdict", only='verdict="ghost"'),
@@ -166,7 +161,6 @@ OLDEST_WRITE_DUE = Signal(
     description="For how long the oldest write has been due; empty when nothing is due.",
     legend="oldest due",
     moved_by=DrillStep.GHOST,
-    appears=True,  # There is none before something is due.
 )
 FAILOVER_AGE = Signal(
     expr=f"({age('kafka_controller_failover_since_timestamp_seconds')}) and on (cluster) "
@@ -176,7 +170,6 @@ FAILOVER_AGE = Signal(
     "Seconds; up to about 15 with 10,000 partitions.",
     legend="under way",
     moved_by=DrillStep.IDLE,
-    appears=True,  # There is none before the work begins.
 )
 STALE_WRITES_HOUR = Signal(
     expr=grown("kafka_controller_stale_writes_total", "1h"),

@@ -7,6 +7,8 @@ served any more stays in every figure for as long as the alert misses it, as the
 
 from __future__ import annotations
 
+import functools
+
 from dashboards.signals.controller import CONTROLLER_ID
 from dashboards.signals.partitions import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
 from dashboards.signals.pipeline import FOLLOWED, KNOWN, SEEN_WINDOW
@@ -25,42 +27,41 @@ _WEIGHTS = (
 """Worst first: not served, not followed, no controller, offline, under min ISR, under-replicated."""
 
 
+of_fleet = functools.partial(Signal, legend="{{cluster}}", of_all=True)
+"""Makes a signal over the clusters that are chosen."""
+
+
 def _weighed(weight: int, trouble: str) -> str:
     """Return the weight where there is the trouble, 0 where not or where nobody knows."""
     return f"({weight} * ({trouble}) or 0 * {KNOWN})"
 
 
-TROUBLE = Signal(
+TROUBLE = of_fleet(
     expr=" + ".join(_weighed(weight, trouble) for weight, trouble in _WEIGHTS),
     description=f"How bad it is: the sum of 32 (served within {SEEN_WINDOW} and not now: nobody "
     "knows how it is), 16 (figures do not follow), 8 (no controller), 4 (partitions offline), 2 "
     "(under min ISR), 1 (under-replicated); 0 in a healthy cluster.",
-    legend="{{cluster}}",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-CLUSTERS = Signal(
+CLUSTERS = of_fleet(
     expr=f"count({FOLLOWED.expr}) or 0 * count({KNOWN})",
     description="Clusters that are served by the exporters that are scraped.",
-    legend="clusters",
     moved_by=DrillStep.UNSERVED,
 )
-CLUSTERS_IN_TROUBLE = Signal(
+CLUSTERS_IN_TROUBLE = of_fleet(
     expr=f"count(({TROUBLE.expr}) > 0) or vector(0)",
     description="Clusters with any trouble above 0 in the table below; 0 in a healthy fleet.",
-    legend="in trouble",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
-CLUSTERS_NOT_FOLLOWED = Signal(
+CLUSTERS_NOT_FOLLOWED = of_fleet(
     expr=f"count({KNOWN} unless on (cluster) ({FOLLOWED.expr} == 1)) or vector(0)",
     description="Clusters whose figures do not follow ZooKeeper now, or that were served within "
     f"{SEEN_WINDOW} and are not now; 0 in good order.",
-    legend="not followed",
     moved_by=DrillStep.BLIND,
 )
-CLUSTERS_WITHOUT_CONTROLLER = Signal(
+CLUSTERS_WITHOUT_CONTROLLER = of_fleet(
     expr=f"count(({CONTROLLER_ID.expr}) == -1) or 0 * count({FOLLOWED.expr})",
     description="Clusters, of those that are served, in which nobody holds /controller; 0 in a "
     "healthy fleet, empty while none is served.",
-    legend="no controller",
     moved_by=DrillStep.VACATE,
 )

@@ -21,7 +21,6 @@ INCIDENT = Signal(
     "`/api/v1/clusters/CLUSTER/incidents` has all of it.",
     legend="{{number}}: {{opened_by}}",
     moved_by=DemoStep.KILL_FOLLOWER,
-    appears=True,  # Each incident has a series of its own.
 )
 INCIDENT_ABNORMAL = Signal(
     expr=f"{INCIDENT.expr} and on (cluster) "
@@ -30,7 +29,6 @@ INCIDENT_ABNORMAL = Signal(
     "quiet after which it is over. Two heartbeats and a scrape may pass until that shows.",
     legend="{{number}}: {{opened_by}}",
     moved_by=DemoStep.KILL_FOLLOWER,
-    appears=True,  # Each incident has a series of its own.
 )
 INCIDENT_LAST = Signal(
     expr="max by (cluster, number, opened_by, end, lasted, brokers_lost, controller_elections, "
@@ -58,7 +56,6 @@ INCIDENT_AGE = Signal(
     description="How long ago the newest incident began; empty before the first.",
     legend="ago",
     moved_by=DemoStep.KILL_FOLLOWER,
-    appears=True,  # There is none before the first.
 )
 IMBALANCE_THRESHOLD = Signal(
     expr=highest("kafka_cluster_imbalance_threshold_ratio"),

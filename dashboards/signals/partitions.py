@@ -47,7 +47,7 @@ UNDER_REPLICATED = Signal(
 UNDER_MIN_ISR = Signal(
     expr=highest("kafka_cluster_under_min_isr_partitions"),
     description="Partitions below min.insync.replicas; 0 in a healthy cluster: producers with "
-    "acks=all are refused.",
+    "acks=all are refused. Empty: the setting min_insync_replicas is missing.",
     legend="under min ISR",
     moved_by=DrillStep.RESTLESS,
 )
@@ -171,7 +171,6 @@ REASSIGNMENT_STALLED = Signal(
     "empty while they proceed.",
     legend="stalled",
     moved_by=DrillStep.HOLD_UP,
-    appears=True,  # There is none before they stand still.
 )
 DELETING = Signal(
     expr=highest("kafka_cluster_deleting_topics"),
@@ -187,7 +186,6 @@ DELETION_AGE = Signal(
     "healthy cluster, empty when none is.",
     legend="oldest deletion",
     moved_by=DrillStep.HOLD_UP,
-    appears=True,  # There is none before a deletion waits.
 )
 UNCLEAN_MINUTE = Signal(
     expr=grown("kafka_controller_unclean_leader_elections_total", "1m"),

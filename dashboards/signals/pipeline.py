@@ -5,7 +5,7 @@ The rule: silence is shown. A cluster that is not served any more is missed, not
 
 from __future__ import annotations
 
-from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
+from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, by, grown, highest, selected
 
 SEEN_WINDOW = "6h"
 """For how long a cluster that is served no more is missed: a night shift notices, and one taken
@@ -18,11 +18,10 @@ _BLIND = 'status="blind"'
 
 STATUS = Signal(
     expr=f"{highest('kcm_cluster_status', 'status')} == 1",
-    description="What the figures are worth: live; behind (a stage is late), incomplete (changes "
-    "may lack), divergent (proven wrong), blind (no ZooKeeper session): what was true then.",
+    description="What the figures are worth: live; clocks_disagree (live but for times), behind (a "
+    "stage is late), incomplete (changes may lack), divergent (proven wrong), blind (no ZooKeeper).",
     legend="{{status}}",
     moved_by=DrillStep.BLIND,
-    appears=True,  # Each status has a series of its own.
 )
 FOLLOWED = Signal(
     expr=highest("kcm_cluster_up"),
@@ -49,10 +48,19 @@ VERIFIED_AGE = Signal(
 BEHIND = Signal(
     expr=highest("kcm_cluster_behind_seconds", "stage"),
     unit="s",
-    description="Time since the newest sign of life of each stage; up to about 10 s in a quiet "
-    "cluster, late above 25 s. Compares clocks of several machines.",
+    description="Time since each stage was last known to be in time, by the exporter's own clock; "
+    "about 1 s in good order, behind above 3 s.",
     legend="{{stage}}",
     moved_by=DemoStep.CREATE,
+)
+CLOCK_SKEW = Signal(
+    expr=f"max {by('stage')} (abs({selected('kcm_clock_skew_seconds')}))",
+    unit="s",
+    description="By how much the clocks of a stage and of the exporter disagree; below 1 s with NTP, a "
+    "status of its own above 5 s.",
+    legend="{{stage}}",
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill sets a machine's clock.",
 )
 BLIND = Signal(
     expr=(
@@ -63,7 +71,6 @@ BLIND = Signal(
     "good order.",
     legend="blind",
     moved_by=DrillStep.BLIND,
-    appears=True,  # There is none while the cluster is seen.
 )
 WATCHER_CONNECTED = Signal(
     expr=highest("kcm_cluster_watcher_connected"),

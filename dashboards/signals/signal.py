@@ -20,7 +20,6 @@ CLUSTER_PLACEHOLDER = "<cluster>"
 BROKER_PLACEHOLDER = "<broker>"
 """Stands in each selector of a metric of brokers where they are chosen."""
 
-
 COUNTERS_SINCE = "kcm_cluster_counters_since_timestamp_seconds"
 """Differs between exporters while they change from one lineage to the next, one after the other."""
 
@@ -79,8 +78,6 @@ class Signal:
     """Grafana's name of the unit; "none" is a plain number."""
     unmoved: str = ""
     """Why no step can move it; empty where one does."""
-    appears: bool = False
-    """Whether it moves by series that come or go: each value is all that its series ever has."""
     of_all: bool = False
     """Whether a board shows it for all clusters that its variable chooses."""
 
@@ -142,33 +139,24 @@ def newest(metric: str, *labels: str) -> str:
     return f"max {by(*labels)} ({selected(metric, *labels)} and{apart} ({furthest}))"
 
 
-def lowest(metric: str, window: str, *labels: str) -> str:
-    """Return the lowest that any exporter served within a window."""
-    return f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
-
-
-def of_one_start(metric: str, growth: str) -> str:
-    """Return the growth of the metric, but while exporters count it from different starts.
-
-    Their difference is no growth then. The epoch is ZooKeeper's own count, the same from every exporter.
-    """
-    if not metric.endswith("_total"):
-        return growth
-    since = selected(COUNTERS_SINCE)
-    return f"{growth} unless on (cluster) ({highest(COUNTERS_SINCE)} > min by (cluster) ({since}))"
-
-
 def grown(metric: str, window: str, *labels: str) -> str:
     """Return by how much a figure that only grows has grown within a window.
 
     `increase()` stretches what it saw to the edges of the window (3 elections become 3.08) and
     loses the window when the exporter moves; the difference to the lowest is exact in both cases.
-    After a reset it counts from the reset on, never below 0.
+    After a reset it counts from the reset on, never below 0. While exporters count from different
+    starts, their difference is no growth: then there is none. The epoch is ZooKeeper's own count, the
+    same from every exporter.
 
     >>> grown("epoch", "1h")
     'max by (cluster) (epoch{<cluster>}) - min by (cluster) (min_over_time(epoch{<cluster>}[1h]))'
     """
-    return of_one_start(metric, f"{highest(metric, *labels)} - {lowest(metric, window, *labels)}")
+    lowest = f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
+    growth = f"{highest(metric, *labels)} - {lowest}"
+    if not metric.endswith("_total"):
+        return growth
+    since = selected(COUNTERS_SINCE)
+    return f"{growth} unless on (cluster) ({highest(COUNTERS_SINCE)} > min by (cluster) ({since}))"
 
 
 def age(metric: str, *labels: str) -> str:

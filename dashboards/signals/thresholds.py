@@ -5,7 +5,7 @@ The rule: a limit that a board draws and an alert compares with is one constant.
 
 from __future__ import annotations
 
-from controller_model.records.completeness import LATE_MS
+from controller_model.records.completeness import CLOCKS_DISAGREE_MS, LATE_MS
 
 FLAPPING_ELECTIONS = 3
 """So many elections within the short window are flapping: the restart of one broker makes one at
@@ -23,6 +23,9 @@ SKEW_RATIO = 0.5
 
 LATE_SECONDS = LATE_MS // 1000
 """A stage without a sign of life for so long is called late by the cluster's status."""
+
+CLOCKS_DISAGREE_SECONDS = CLOCKS_DISAGREE_MS // 1000
+"""Clocks that are further apart are a status of their own."""
 
 SLOW_FAILOVER_SECONDS = 60
 """With 10,000 partitions a new controller needs up to 15 s until its first write."""

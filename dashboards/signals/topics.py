@@ -5,29 +5,24 @@ The rule: a topic has a series only while it is among the worst of its cluster.
 
 from __future__ import annotations
 
+import functools
+
 from dashboards.signals.signal import DrillStep, Signal, age, highest
 
-TOPIC_OFFLINE = Signal(
+_of_worst_topics = functools.partial(Signal, legend="{{topic}}", moved_by=DrillStep.GHOST)
+
+TOPIC_OFFLINE = _of_worst_topics(
     expr=highest("kafka_topic_offline_partitions", "topic"),
     description="Offline partitions of each of the 20 topics that are worst off; empty in a healthy "
     "cluster.",
-    legend="{{topic}}",
-    moved_by=DrillStep.GHOST,
-    appears=True,  # A topic is among the worst, or has no series.
 )
-TOPIC_UNDER_MIN_ISR = Signal(
+TOPIC_UNDER_MIN_ISR = _of_worst_topics(
     expr=highest("kafka_topic_under_min_isr_partitions", "topic"),
     description="Their partitions below min.insync.replicas.",
-    legend="{{topic}}",
-    moved_by=DrillStep.GHOST,
-    appears=True,  # A topic is among the worst, or has no series.
 )
-TOPIC_UNDER_REPLICATED = Signal(
+TOPIC_UNDER_REPLICATED = _of_worst_topics(
     expr=highest("kafka_topic_under_replicated_partitions", "topic"),
     description="Their under-replicated partitions.",
-    legend="{{topic}}",
-    moved_by=DrillStep.GHOST,
-    appears=True,  # A topic is among the worst, or has no series.
 )
 WORST_TOPICS_AGE = Signal(
     expr=age("kafka_cluster_worst_topics_timestamp_seconds"),

@@ -17,7 +17,6 @@ SERVER = Signal(
     "server goes, and is empty while there is no session.",
     legend="{{zookeeper}}",
     moved_by=DrillStep.BLIND,
-    appears=True,  # There is none without a session.
 )
 SESSION_AGE = Signal(
     expr=age("kcm_cluster_watcher_session_since_timestamp_seconds"),
@@ -33,7 +32,6 @@ ROLE = Signal(
     f"mntr nor srvr. {_SCRAPED}",
     legend="{{role}} {{version}}",
     moved_by=DrillStep.BLIND,
-    appears=True,  # There is none while it does not answer.
 )
 ANSWER = Signal(
     expr=highest("kcm_watcher_zookeeper_answer_seconds"),
@@ -57,7 +55,6 @@ LATENCY_MOST = Signal(
     "timeout, sessions expire.",
     legend="highest, as reported",
     moved_by=DrillStep.BLIND,
-    appears=True,  # A server that is down reports none, and the next one may report the same.
 )
 SESSIONS = Signal(
     expr=highest("kcm_watcher_zookeeper_sessions"),

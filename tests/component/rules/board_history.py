@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import ReaderProgress
+from controller_model.records.completeness import ReaderProgress, Stage
 from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.predictions import ControllerHealth, Due, WritesDue
 from controller_model.records.recommendations import RebalanceSummary
@@ -219,7 +219,12 @@ def _snapshot(
 def samples(clusters: dict[str, ClusterSnapshot]) -> list[str]:
     """Return the lines that the exporter serves about these clusters, and the parts about us."""
     is_ill = "other" in clusters
-    collector = Collector(lambda _snapshot: ReaderProgress(read_at=T0 + 5000))
+    progress = ReaderProgress(
+        read_ms=0,
+        watcher_ms=2_100 if is_ill else 100,
+        clock_skew_ms={Stage.WATCHER: 700 if is_ill else 7, Stage.FOLD: -3},
+    )
+    collector = Collector(lambda _snapshot: progress)
     collector.update(clusters, clusters)
     collector.worst_topics.update(collector.snapshots(), T0 + 4000 if is_ill else T0)
     text = collector.scrape(Format.TEXT, T0 + 5000).decode()
@@ -231,7 +236,7 @@ def _own_samples(*, is_ill: bool) -> list[str]:
     """Return what the parts serve about themselves: the same kinds of series in both states."""
     registry = CollectorRegistry()
     watcher = WatcherMetrics(registry, "prod")
-    watcher.gauge("buffer_changes", "h", 90 if is_ill else 0)
+    watcher.show({"buffer_changes": 90 if is_ill else 0})
     watcher.zookeeper.show(_ILL_SERVER if is_ill else _WELL_SERVER)
     fold, exporter = FoldMetrics(registry), ExporterMetrics(registry)
     fold.observe(BatchReport(batch=0, took_ms=300))
@@ -244,23 +249,23 @@ _WELL_SERVER = ServerFigures(
     server="zk1:2181",
     role="follower",
     version="3.8.4",
-    latency_avg_ms=0.5,
-    latency_max_ms=20,
+    latency_average_seconds=0.0005,
+    latency_highest_seconds=0.02,
     connections=6,
     sessions=5,
-    outstanding=0,
-    answered_s=0.001,
+    outstanding_requests=0,
+    answer_seconds=0.001,
 )
 _ILL_SERVER = ServerFigures(
     server="zk2:2181",
     role="leader",
     version="3.8.4",
-    latency_avg_ms=90,
-    latency_max_ms=4000,
+    latency_average_seconds=0.09,
+    latency_highest_seconds=4,
     connections=7,
     sessions=9,
-    outstanding=40,
-    answered_s=0.4,
+    outstanding_requests=40,
+    answer_seconds=0.4,
 )
 
 

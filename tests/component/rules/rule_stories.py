@@ -16,7 +16,7 @@ class Proves(enum.Enum):
     """What a story is for."""
 
     FIRES = enum.auto()
-    """It fires, and resolves when what it tells is over."""
+    """It fires, and resolves when what it reports is over."""
     SILENT = enum.auto()
     """It does not fire just below, or on what only looks alike."""
     GAP = enum.auto()
@@ -34,7 +34,7 @@ class Story:
     """What was scraped, and whether one alert fires at each of some moments."""
 
     alert: str
-    told: str
+    claim: str
     proves: Proves
     series: dict[str, str]
     moments: dict[int, float | None]

@@ -18,7 +18,7 @@ _BROKER_2 = {"broker": "2"}
 BOUNCING = (
     Story(
         alert="KafkaBrokerBouncing",
-        told="fires at the third registration within an hour, resolves when the first is past",
+        claim="fires at the third registration within an hour, resolves when the first is past",
         proves=Proves.FIRES,
         series=one(
             "kafka_broker_registrations_total", (1, 4), (2, 4), (3, 4), (4, 300), broker="2"
@@ -28,7 +28,7 @@ BOUNCING = (
     ),
     Story(
         alert="KafkaBrokerBouncing",
-        told="is silent about two",
+        claim="is silent about two",
         proves=Proves.SILENT,
         series=one("kafka_broker_registrations_total", (1, 4), (2, 4), (3, 60), broker="2"),
         moments={120: None, 600: None},
@@ -36,7 +36,7 @@ BOUNCING = (
     ),
     Story(
         alert="KafkaBrokerBouncing",
-        told="counts registrations in a gap of the scrapes",
+        claim="counts registrations in a gap of the scrapes",
         proves=Proves.GAP,
         series=one("kafka_broker_registrations_total", (1, 4), (2, 4), *GAP, (4, 20), broker="2"),
         moments={120: None, 180: 3, 300: 3},
@@ -44,7 +44,7 @@ BOUNCING = (
     ),
     Story(
         alert="KafkaBrokerBouncing",
-        told="is silent when the counter starts again",
+        claim="is silent when the counter starts again",
         proves=Proves.RESET,
         series=one("kafka_broker_registrations_total", (9, 8), (1, 60), broker="2"),
         moments={105: None, 120: None, 600: None},
@@ -52,7 +52,7 @@ BOUNCING = (
     ),
     Story(
         alert="KafkaBrokerBouncing",
-        told="is silent while two exporters change the lineage one after the other",
+        claim="is silent while two exporters change the lineage one after the other",
         proves=Proves.SWAP,
         series=swapped("kafka_broker_registrations_total", 9, 1, broker="2"),
         moments=SWAP_MOMENTS,
@@ -63,7 +63,7 @@ BOUNCING = (
 ISR_FLAPPING = (
     Story(
         alert="KafkaIsrFlapping",
-        told="fires when replicas left in 5 of 30 min, resolves when the first is past",
+        claim="fires when replicas left in 5 of 30 min, resolves when the first is past",
         proves=Proves.FIRES,
         series=one(
             "kafka_broker_isr_leaves_total", *((n, 4) for n in range(5)), (5, 140), broker="2"
@@ -73,7 +73,7 @@ ISR_FLAPPING = (
     ),
     Story(
         alert="KafkaIsrFlapping",
-        told="is silent about 4 of 30 min",
+        claim="is silent about 4 of 30 min",
         proves=Proves.SILENT,
         series=one(
             "kafka_broker_isr_leaves_total", *((n, 4) for n in range(4)), (4, 140), broker="2"
@@ -83,7 +83,7 @@ ISR_FLAPPING = (
     ),
     Story(
         alert="KafkaIsrFlapping",
-        told="is silent about a broker that dies with 1,000 replicas",
+        claim="is silent about a broker that dies with 1,000 replicas",
         proves=Proves.SILENT,
         series=one("kafka_broker_isr_leaves_total", (0, 8), (1000, 100), broker="2"),
         moments={120: None, 600: None},
@@ -91,7 +91,7 @@ ISR_FLAPPING = (
     ),
     Story(
         alert="KafkaIsrFlapping",
-        told="goes on counting over a gap in the scrapes",
+        claim="goes on counting over a gap in the scrapes",
         proves=Proves.GAP,
         series=one(
             "kafka_broker_isr_leaves_total",
@@ -109,7 +109,7 @@ ISR_FLAPPING = (
     ),
     Story(
         alert="KafkaIsrFlapping",
-        told="is silent when the counter starts again",
+        claim="is silent when the counter starts again",
         proves=Proves.RESET,
         series=one("kafka_broker_isr_leaves_total", (90, 8), (91, 8), (0, 60), broker="2"),
         moments={240: None, 900: None},
@@ -117,7 +117,7 @@ ISR_FLAPPING = (
     ),
     Story(
         alert="KafkaIsrFlapping",
-        told="is silent while two exporters change the lineage one after the other",
+        claim="is silent while two exporters change the lineage one after the other",
         proves=Proves.SWAP,
         series=swapped("kafka_broker_isr_leaves_total", 9, 1, broker="2"),
         moments=SWAP_MOMENTS,
@@ -128,7 +128,7 @@ ISR_FLAPPING = (
 LOG_DIRS = (
     Story(
         alert="KafkaLogDirFailed",
-        told="fires at once, resolves when the hour is past",
+        claim="fires at once, resolves when the hour is past",
         proves=Proves.FIRES,
         series=one("kafka_broker_log_dir_failures_total", (0, 4), (1, 300), broker="2"),
         moments={45: None, 60: 1, 3765: 1, 3795: None},
@@ -136,7 +136,7 @@ LOG_DIRS = (
     ),
     Story(
         alert="KafkaLogDirFailed",
-        told="is silent about one of long ago",
+        claim="is silent about one of long ago",
         proves=Proves.SILENT,
         series=one("kafka_broker_log_dir_failures_total", (1, 300), broker="2"),
         moments={0: None, 4400: None},
@@ -144,7 +144,7 @@ LOG_DIRS = (
     ),
     Story(
         alert="KafkaLogDirFailed",
-        told="counts one in a gap of the scrapes",
+        claim="counts one in a gap of the scrapes",
         proves=Proves.GAP,
         series=one("kafka_broker_log_dir_failures_total", (0, 4), *GAP, (1, 10), broker="2"),
         moments={45: None, 120: 1, 240: 1},
@@ -152,7 +152,7 @@ LOG_DIRS = (
     ),
     Story(
         alert="KafkaLogDirFailed",
-        told="is silent when the counter starts again",
+        claim="is silent when the counter starts again",
         proves=Proves.RESET,
         series=one("kafka_broker_log_dir_failures_total", (3, 8), (0, 30), broker="2"),
         moments={105: None, 120: None, 500: None},
@@ -160,7 +160,7 @@ LOG_DIRS = (
     ),
     Story(
         alert="KafkaLogDirFailed",
-        told="is silent while two exporters change the lineage one after the other",
+        claim="is silent while two exporters change the lineage one after the other",
         proves=Proves.SWAP,
         series=swapped("kafka_broker_log_dir_failures_total", 1, 0, broker="2"),
         moments=SWAP_MOMENTS,
@@ -184,7 +184,7 @@ def _balance(ratio: str, electable: str) -> dict[str, str]:
 IMBALANCED = (
     Story(
         alert="KafkaLeadersImbalanced",
-        told="fires after 10 min above the threshold, resolves after the election",
+        claim="fires after 10 min above the threshold, resolves after the election",
         proves=Proves.FIRES,
         series=_balance(times((0, 4), (0.25, 50), (0, 20)), times((0, 4), (3, 50), (0, 20))),
         moments={645: None, 660: 0.25, 795: 0.25, 915: 0.25, 930: None},
@@ -192,7 +192,7 @@ IMBALANCED = (
     ),
     Story(
         alert="KafkaLeadersImbalanced",
-        told="is silent at the threshold",
+        claim="is silent at the threshold",
         proves=Proves.SILENT,
         series=_balance(times((0.1, 80)), times((1, 80))),
         moments={600: None, 1185: None},
@@ -200,7 +200,7 @@ IMBALANCED = (
     ),
     Story(
         alert="KafkaLeadersImbalanced",
-        told="is silent when the controller mends it within 10 min",
+        claim="is silent when the controller mends it within 10 min",
         proves=Proves.SILENT,
         series=_balance(times((0.25, 40), (0, 20)), times((3, 40), (0, 20))),
         moments={585: None, 600: None, 800: None},
@@ -208,7 +208,7 @@ IMBALANCED = (
     ),
     Story(
         alert="KafkaLeadersImbalanced",
-        told="is silent when no election would mend anything",
+        claim="is silent when no election would mend anything",
         proves=Proves.SILENT,
         series=_balance(times((0.25, 80)), times((0, 80))),
         moments={600: None, 1185: None},
@@ -216,7 +216,7 @@ IMBALANCED = (
     ),
     Story(
         alert="KafkaLeadersImbalanced",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=_balance(times((0.25, 45), *GAP, (0.25, 10)), times((3, 45), *GAP, (3, 10))),
         moments={585: None, 600: 0.25, 675: 0.25, 720: 0.25, 735: 0.25},
@@ -227,7 +227,7 @@ IMBALANCED = (
 CANNOT_RETURN = (
     Story(
         alert="KafkaLeadersCannotReturn",
-        told="fires after 30 min, resolves when the replicas are in sync again",
+        claim="fires after 30 min, resolves when the replicas are in sync again",
         proves=Proves.FIRES,
         series=_balance(times((0.5, 160)), times((0, 124), (7, 36))),
         moments={1785: None, 1800: 0.5, 1845: 0.5, 1965: 0.5, 1980: None},
@@ -235,7 +235,7 @@ CANNOT_RETURN = (
     ),
     Story(
         alert="KafkaLeadersCannotReturn",
-        told="is silent at the threshold",
+        claim="is silent at the threshold",
         proves=Proves.SILENT,
         series=_balance(times((0.1, 160)), times((0, 160))),
         moments={1800: None, 2385: None},
@@ -243,7 +243,7 @@ CANNOT_RETURN = (
     ),
     Story(
         alert="KafkaLeadersCannotReturn",
-        told="is silent when an election would mend something",
+        claim="is silent when an election would mend something",
         proves=Proves.SILENT,
         series=_balance(times((0.5, 160)), times((1, 160))),
         moments={1800: None, 2385: None},
@@ -251,7 +251,7 @@ CANNOT_RETURN = (
     ),
     Story(
         alert="KafkaLeadersCannotReturn",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=_balance(times((0.5, 125), *GAP, (0.5, 10)), times((0, 125), *GAP, (0, 10))),
         moments={1800: 0.5, 1875: 0.5, 1920: 0.5, 1935: 0.5},
@@ -272,7 +272,7 @@ def _skew(ratio: str, *, partitions: int, gone: str = "0x300") -> dict[str, str]
 SKEWED = (
     Story(
         alert="KafkaLeadersSkewed",
-        told="fires after an hour, resolves after the reassignment",
+        claim="fires after an hour, resolves after the reassignment",
         proves=Proves.FIRES,
         series=_skew(times((0.75, 244), (0.2, 40)), partitions=30),
         moments={3585: None, 3600: 0.75, 3645: 0.75, 3765: 0.75, 3780: None},
@@ -280,7 +280,7 @@ SKEWED = (
     ),
     Story(
         alert="KafkaLeadersSkewed",
-        told="fires about a broker that leads far too little",
+        claim="fires about a broker that leads far too little",
         proves=Proves.FIRES,
         series=_skew(times((-0.75, 244), (0, 40)), partitions=30),
         moments={3600: 0.75, 3795: None},
@@ -288,7 +288,7 @@ SKEWED = (
     ),
     Story(
         alert="KafkaLeadersSkewed",
-        told="is silent about half as many again",
+        claim="is silent about half as many again",
         proves=Proves.SILENT,
         series=_skew(times((0.5, 280)), partitions=30),
         moments={3600: None, 4185: None},
@@ -296,7 +296,7 @@ SKEWED = (
     ),
     Story(
         alert="KafkaLeadersSkewed",
-        told="is silent in a cluster with too few partitions to spread",
+        claim="is silent in a cluster with too few partitions to spread",
         proves=Proves.SILENT,
         series=_skew(times((0.75, 280)), partitions=29),
         moments={3600: None, 4185: None},
@@ -304,7 +304,7 @@ SKEWED = (
     ),
     Story(
         alert="KafkaLeadersSkewed",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=_skew(times((0.75, 245), *GAP, (0.75, 10)), partitions=30),
         moments={3600: 0.75, 3675: 0.75, 3720: 0.75, 3735: 0.75},
@@ -312,7 +312,7 @@ SKEWED = (
     ),
     Story(
         alert="KafkaLeadersSkewed",
-        told="is silent while brokers are down: their share is missing, not wrong",
+        claim="is silent while brokers are down: their share is missing, not wrong",
         proves=Proves.SILENT,
         series=_skew(times((-0.6, 280)), partitions=30, gone=times((18, 280))),
         moments={3600: None, 4185: None},

@@ -39,35 +39,35 @@ def _stuck(holder: int, scrapes: int) -> dict[str, str]:
 MISSING = (
     Story(
         alert="KafkaControllerMissing",
-        told="fires after 30 s without a controller, resolves 2 min after there is one",
+        claim="fires after 30 s without a controller, resolves 2 min after there is one",
         proves=Proves.FIRES,
         series=_held((2, 5), (-1, 8), (3, 20)),
         moments={60: None, 90: None, 105: -1, 180: -1, 300: -1, 315: None},
     ),
     Story(
         alert="KafkaControllerMissing",
-        told="is silent when a controller is elected within 30 s",
+        claim="is silent when a controller is elected within 30 s",
         proves=Proves.SILENT,
         series=_held((2, 5), (-1, 2), (3, 20)),
         moments={75: None, 90: None, 105: None, 120: None, 240: None},
     ),
     Story(
         alert="KafkaControllerMissing",
-        told="is silent about broker 0, an id like any other",
+        claim="is silent about broker 0, an id like any other",
         proves=Proves.SILENT,
         series=_held((0, 20)),
         moments={120: None, 285: None},
     ),
     Story(
         alert="KafkaControllerMissing",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=_held((2, 5), (-1, 4), *GAP, (-1, 8)),
         moments={105: -1, 135: -1, 165: -1, 180: -1, 195: -1, 210: -1, 270: -1},
     ),
     Story(
         alert="KafkaControllerMissing",
-        told="is one alert that goes on while the exporter moves to another address",
+        claim="is one alert that goes on while the exporter moves to another address",
         proves=Proves.MOVE,
         series={
             **_held((-1, 6), ("stale", 1)),
@@ -77,14 +77,14 @@ MISSING = (
     ),
     Story(
         alert="KafkaControllerMissing",
-        told="fires although another exporter stands still at the controller of before",
+        claim="fires although another exporter stands still at the controller of before",
         proves=Proves.FIRES,
         series={**_held((2, 5), (-1, 8), (3, 20)), **_stuck(2, 33)},
         moments={60: None, 90: None, 105: -1, 180: -1, 300: -1, 315: None},
     ),
     Story(
         alert="KafkaControllerMissing",
-        told="is silent although another exporter stands still at a vacancy that is over",
+        claim="is silent although another exporter stands still at a vacancy that is over",
         proves=Proves.SILENT,
         series={**_held((3, 33)), **_stuck(-1, 33)},
         moments={60: None, 105: None, 300: None},
@@ -95,49 +95,49 @@ MISSING = (
 FLAPPING = (
     Story(
         alert="KafkaControllerFlapping",
-        told="fires at the third election within 10 min, resolves when they are past",
+        claim="fires at the third election within 10 min, resolves when they are past",
         proves=Proves.FIRES,
         series=one("kafka_controller_epoch", (7, 4), (8, 4), (9, 4), (10, 60)),
         moments={60: None, 165: None, 180: 3, 630: 3, 750: 3, 795: None},
     ),
     Story(
         alert="KafkaControllerFlapping",
-        told="is silent about two elections",
+        claim="is silent about two elections",
         proves=Proves.SILENT,
         series=one("kafka_controller_epoch", (7, 4), (8, 1), (9, 60)),
         moments={60: None, 75: None, 300: None, 630: None},
     ),
     Story(
         alert="KafkaControllerFlapping",
-        told="is silent about three elections over more than 10 min",
+        claim="is silent about three elections over more than 10 min",
         proves=Proves.SILENT,
         series=one("kafka_controller_epoch", (7, 4), (8, 24), (9, 24), (10, 40)),
         moments={60: None, 420: None, 780: None, 900: None, 1200: None},
     ),
     Story(
         alert="KafkaControllerFlapping",
-        told="counts elections between two scrapes and in a gap of them",
+        claim="counts elections between two scrapes and in a gap of them",
         proves=Proves.GAP,
         series=one("kafka_controller_epoch", (7, 4), *GAP, (10, 10)),
         moments={45: None, 120: 3, 240: 3},
     ),
     Story(
         alert="KafkaControllerFlapping",
-        told="is silent when an ensemble is built anew and the epoch starts again",
+        claim="is silent when an ensemble is built anew and the epoch starts again",
         proves=Proves.RESET,
         series=one("kafka_controller_epoch", (50, 8), (1, 60)),
         moments={105: None, 120: None, 600: None, 900: None},
     ),
     Story(
         alert="KafkaControllerFlapping",
-        told="is silent when a cluster is scraped for the first time",
+        claim="is silent when a cluster is scraped for the first time",
         proves=Proves.SILENT,
         series=one("kafka_controller_epoch", ("_", 4), (4711, 20)),
         moments={60: None, 285: None},
     ),
     Story(
         alert="KafkaControllerFlapping",
-        told="counts on when the exporter moves to another address",
+        claim="counts on when the exporter moves to another address",
         proves=Proves.MOVE,
         series={
             f"kafka_controller_epoch{{{EXPORTER}}}": times((7, 4), (8, 1), (9, 3), ("stale", 1)),
@@ -150,28 +150,28 @@ FLAPPING = (
 FLAPPING_SLOWLY = (
     Story(
         alert="KafkaControllerFlappingSlowly",
-        told="fires at the sixth election within 6 h, resolves when the first is past",
+        claim="fires at the sixth election within 6 h, resolves when the first is past",
         proves=Proves.FIRES,
         series=one("kafka_controller_epoch", *((7 + n, 120) for n in range(6)), (13, 1600)),
         moments={9000: None, 10785: None, 10800: 6, 23385: 6, 23535: None},
     ),
     Story(
         alert="KafkaControllerFlappingSlowly",
-        told="is silent about five",
+        claim="is silent about five",
         proves=Proves.SILENT,
         series=one("kafka_controller_epoch", *((7 + n, 120) for n in range(5)), (12, 400)),
         moments={7200: None, 9000: None, 14000: None},
     ),
     Story(
         alert="KafkaControllerFlappingSlowly",
-        told="counts elections in a gap of the scrapes",
+        claim="counts elections in a gap of the scrapes",
         proves=Proves.GAP,
         series=one("kafka_controller_epoch", (7, 40), *GAP, (13, 20)),
         moments={585: None, 660: 6, 900: 6},
     ),
     Story(
         alert="KafkaControllerFlappingSlowly",
-        told="is silent when an ensemble is built anew",
+        claim="is silent when an ensemble is built anew",
         proves=Proves.RESET,
         series=one("kafka_controller_epoch", (50, 40), (1, 40)),
         moments={600: None, 1000: None},
@@ -181,14 +181,14 @@ FLAPPING_SLOWLY = (
 GHOST = (
     Story(
         alert="KafkaControllerGhost",
-        told="fires when the verdict is ghost, resolves 2 min after it is not",
+        claim="fires when the verdict is ghost, resolves 2 min after it is not",
         proves=Proves.FIRES,
         series=one("kafka_controller_verdict", (0, 4), (1, 8), (0, 20), verdict="ghost"),
         moments={45: None, 60: 1, 165: 1, 285: 1, 300: None},
     ),
     Story(
         alert="KafkaControllerGhost",
-        told="is silent about a controller that works",
+        claim="is silent about a controller that works",
         proves=Proves.SILENT,
         series={
             **one("kafka_controller_verdict", (0, 20), verdict="ghost"),
@@ -198,7 +198,7 @@ GHOST = (
     ),
     Story(
         alert="KafkaControllerGhost",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=one("kafka_controller_verdict", (1, 4), *GAP, (1, 10), verdict="ghost"),
         moments={45: 1, 60: 1, 105: 1, 120: 1, 200: 1},
@@ -216,21 +216,21 @@ def _failover(since: str, under_way: str) -> dict[str, str]:
 SLOW_FAILOVER = (
     Story(
         alert="KafkaControllerFailoverSlow",
-        told="fires after more than a minute of failover, resolves 2 min after its end",
+        claim="fires after more than a minute of failover, resolves 2 min after its end",
         proves=Proves.FIRES,
         series=_failover(times(("_", 2), (30, 40)), times((0, 2), (1, 8), (0, 30))),
         moments={90: None, 105: 75, 135: 105, 150: 105, 255: 105, 270: None},
     ),
     Story(
         alert="KafkaControllerFailoverSlow",
-        told="is silent about a minute",
+        claim="is silent about a minute",
         proves=Proves.SILENT,
         series=_failover(times(("_", 2), (30, 40)), times((0, 2), (1, 5), (0, 30))),
         moments={90: None, 105: None, 300: None},
     ),
     Story(
         alert="KafkaControllerFailoverSlow",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=_failover(times((0, 8), *GAP, (0, 10)), times((1, 8), *GAP, (1, 10))),
         moments={60: None, 75: 75, 105: 105, 120: 105, 165: 105, 180: 180},

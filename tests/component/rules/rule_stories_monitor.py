@@ -24,35 +24,35 @@ def _seen(blind: str) -> dict[str, str]:
 BLIND = (
     Story(
         alert="KcmBlind",
-        told="fires after 1 min without a session, resolves when there is one",
+        claim="fires after 1 min without a session, resolves when there is one",
         proves=Proves.FIRES,
         series=_seen(times((0, 4), (1, 8), (0, 20))),
         moments={105: None, 120: 1, 285: 1, 300: None},
     ),
     Story(
         alert="KcmBlind",
-        told="is silent about less than a minute",
+        claim="is silent about less than a minute",
         proves=Proves.SILENT,
         series=_seen(times((0, 4), (1, 4), (0, 20))),
         moments={105: None, 120: None, 300: None},
     ),
     Story(
         alert="KcmBlind",
-        told="fires when the exporter is gone, and misses the cluster for 6 h",
+        claim="fires when the exporter is gone, and misses the cluster for 6 h",
         proves=Proves.FIRES,
         series=_seen(times((0, 4), ("stale", 1), ("_", 1500))),
         moments={105: None, 120: 1, 3600: 1, 21600: 1, 21840: None},
     ),
     Story(
         alert="KcmBlind",
-        told="is silent over a short gap in the scrapes",
+        claim="is silent over a short gap in the scrapes",
         proves=Proves.GAP,
         series=_seen(times((0, 4), *GAP, (0, 20))),
         moments={60: None, 105: None, 120: None, 300: None},
     ),
     Story(
         alert="KcmBlind",
-        told="is silent while one of two exporters sees",
+        claim="is silent while one of two exporters sees",
         proves=Proves.MOVE,
         series={
             f"kcm_cluster_up{{{EXPORTER}}}": times((0, 20)),
@@ -69,7 +69,7 @@ _FOLD = {"stage": "fold"}
 BEHIND = (
     Story(
         alert="KcmBehind",
-        told="fires when a stage is late for a minute, resolves when it is not",
+        claim="fires when a stage is late for a minute, resolves when it is not",
         proves=Proves.FIRES,
         series=one("kcm_cluster_behind_seconds", (5, 4), (90, 8), (5, 20), stage="fold"),
         moments={105: None, 120: 90, 165: 90, 285: 90, 300: None},
@@ -77,7 +77,7 @@ BEHIND = (
     ),
     Story(
         alert="KcmBehind",
-        told="is silent at the limit",
+        claim="is silent at the limit",
         proves=Proves.SILENT,
         series=one("kcm_cluster_behind_seconds", (25, 30), stage="fold"),
         moments={120: None, 400: None},
@@ -85,7 +85,7 @@ BEHIND = (
     ),
     Story(
         alert="KcmBehind",
-        told="is silent about less than a minute",
+        claim="is silent about less than a minute",
         proves=Proves.SILENT,
         series=one("kcm_cluster_behind_seconds", (5, 4), (90, 4), (5, 20), stage="fold"),
         moments={105: None, 120: None, 300: None},
@@ -93,11 +93,40 @@ BEHIND = (
     ),
     Story(
         alert="KcmBehind",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=one("kcm_cluster_behind_seconds", (90, 6), *GAP, (90, 10), stage="fold"),
         moments={45: None, 60: 90, 90: 90, 135: 90, 150: 90, 200: 90},
         labels=_FOLD,
+    ),
+)
+
+_WATCHER = {"stage": "watcher"}
+
+CLOCKS = (
+    Story(
+        alert="KcmClocksDisagree",
+        claim="fires when a clock is off for five minutes, in either direction, resolves when it is not",
+        proves=Proves.FIRES,
+        series=one("kcm_clock_skew_seconds", (0, 4), (-60, 28), (0, 20), stage="watcher"),
+        moments={345: None, 375: 60, 465: 60, 1200: None},
+        labels=_WATCHER,
+    ),
+    Story(
+        alert="KcmClocksDisagree",
+        claim="is silent at the limit",
+        proves=Proves.SILENT,
+        series=one("kcm_clock_skew_seconds", (5, 60), stage="watcher"),
+        moments={360: None, 800: None},
+        labels=_WATCHER,
+    ),
+    Story(
+        alert="KcmClocksDisagree",
+        claim="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=one("kcm_clock_skew_seconds", (60, 24), *GAP, (60, 24), stage="watcher"),
+        moments={285: None, 315: 60, 375: 60, 405: 60},
+        labels=_WATCHER,
     ),
 )
 
@@ -112,32 +141,32 @@ def _doubts(incomplete: str, divergent: str) -> dict[str, str]:
 DOUBTFUL = (
     Story(
         alert="KcmIncompleteOrDivergent",
-        told="fires after 5 min incomplete, resolves after the resync",
+        claim="fires after 5 min incomplete, resolves after the resync",
         proves=Proves.FIRES,
         series=_doubts(times((0, 4), (1, 24), (0, 20)), times((0, 48))),
         moments={345: None, 360: 1, 405: 1, 525: 1, 540: None},
     ),
     Story(
         alert="KcmIncompleteOrDivergent",
-        told="is silent about a resync that ends within 5 min",
+        claim="is silent about a resync that ends within 5 min",
         proves=Proves.SILENT,
         series=_doubts(times((0, 4), (1, 20), (0, 20)), times((0, 44))),
         moments={345: None, 360: None, 600: None},
     ),
     Story(
         alert="KcmIncompleteOrDivergent",
-        told="fires when divergent, and stays one alert when it becomes incomplete as well",
+        claim="fires when divergent, and stays one alert when it becomes incomplete as well",
         proves=Proves.FIRES,
         series=_doubts(times((0, 14), (1, 20)), times((0, 4), (1, 30))),
         moments={345: None, 360: 2, 480: 2},
     ),
     Story(
         alert="KcmIncompleteOrDivergent",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=_doubts(times((0, 40)), times((1, 24), *GAP, (1, 10))),
         moments={285: None, 300: 1, 360: 1, 405: 1, 420: 1, 540: 1},
     ),
 )
 
-STORIES = (*BLIND, *BEHIND, *DOUBTFUL)
+STORIES = (*BLIND, *BEHIND, *CLOCKS, *DOUBTFUL)

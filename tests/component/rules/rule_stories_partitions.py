@@ -16,21 +16,21 @@ from tests.component.rules.rule_stories import (
 OFFLINE = (
     Story(
         alert="KafkaPartitionsOffline",
-        told="fires after 1 min with one partition offline, resolves 2 min after none is",
+        claim="fires after 1 min with one partition offline, resolves 2 min after none is",
         proves=Proves.FIRES,
         series=one("kafka_cluster_offline_partitions", (0, 4), (1, 8), (0, 20)),
         moments={105: None, 120: 1, 165: 1, 285: 1, 300: None},
     ),
     Story(
         alert="KafkaPartitionsOffline",
-        told="is silent while a failover brings them back within a minute",
+        claim="is silent while a failover brings them back within a minute",
         proves=Proves.SILENT,
         series=one("kafka_cluster_offline_partitions", (0, 4), (250, 4), (0, 20)),
         moments={60: None, 105: None, 120: None, 300: None},
     ),
     Story(
         alert="KafkaPartitionsOffline",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=one("kafka_cluster_offline_partitions", (3, 6), *GAP, (3, 10)),
         moments={45: None, 60: 3, 90: 3, 135: 3, 150: 3, 240: 3},
@@ -40,21 +40,21 @@ OFFLINE = (
 UNDER_MIN_ISR = (
     Story(
         alert="KafkaPartitionsUnderMinIsr",
-        told="fires after 2 min, resolves 2 min after its end",
+        claim="fires after 2 min, resolves 2 min after its end",
         proves=Proves.FIRES,
         series=one("kafka_cluster_under_min_isr_partitions", (0, 4), (2, 12), (0, 20)),
         moments={165: None, 180: 2, 225: 2, 345: 2, 360: None},
     ),
     Story(
         alert="KafkaPartitionsUnderMinIsr",
-        told="is silent about less than 2 min",
+        claim="is silent about less than 2 min",
         proves=Proves.SILENT,
         series=one("kafka_cluster_under_min_isr_partitions", (0, 4), (2, 8), (0, 20)),
         moments={165: None, 180: None, 300: None},
     ),
     Story(
         alert="KafkaPartitionsUnderMinIsr",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=one("kafka_cluster_under_min_isr_partitions", (3, 10), *GAP, (3, 10)),
         moments={105: None, 120: 3, 150: 3, 195: 3, 210: 3, 300: 3},
@@ -64,35 +64,35 @@ UNDER_MIN_ISR = (
 UNCLEAN = (
     Story(
         alert="KafkaUncleanLeaderElection",
-        told="fires at once, resolves when the hour is past",
+        claim="fires at once, resolves when the hour is past",
         proves=Proves.FIRES,
         series=one("kafka_controller_unclean_leader_elections_total", (5, 4), (7, 300)),
         moments={45: None, 60: 2, 3600: 2, 3765: 2, 3795: None},
     ),
     Story(
         alert="KafkaUncleanLeaderElection",
-        told="is silent about those of long ago",
+        claim="is silent about those of long ago",
         proves=Proves.SILENT,
         series=one("kafka_controller_unclean_leader_elections_total", (5, 300)),
         moments={0: None, 600: None, 4400: None},
     ),
     Story(
         alert="KafkaUncleanLeaderElection",
-        told="counts those in a gap of the scrapes",
+        claim="counts those in a gap of the scrapes",
         proves=Proves.GAP,
         series=one("kafka_controller_unclean_leader_elections_total", (5, 4), *GAP, (6, 10)),
         moments={45: None, 120: 1, 240: 1},
     ),
     Story(
         alert="KafkaUncleanLeaderElection",
-        told="is silent when the counter starts again, and counts on from there",
+        claim="is silent when the counter starts again, and counts on from there",
         proves=Proves.RESET,
         series=one("kafka_controller_unclean_leader_elections_total", (5, 4), (0, 4), (1, 8)),
         moments={45: None, 60: None, 105: None, 120: 1},
     ),
     Story(
         alert="KafkaUncleanLeaderElection",
-        told="is silent while two exporters change the lineage one after the other",
+        claim="is silent while two exporters change the lineage one after the other",
         proves=Proves.SWAP,
         series=swapped("kafka_controller_unclean_leader_elections_total", 5, 2),
         moments=SWAP_MOMENTS,
@@ -110,28 +110,28 @@ def _moving(started: str, partitions: str) -> dict[str, str]:
 REASSIGNMENT = (
     Story(
         alert="KafkaReassignmentStuck",
-        told="fires after an hour and 15 min without an end, resolves when one ended",
+        claim="fires after an hour and 15 min without an end, resolves when one ended",
         proves=Proves.FIRES,
         series=_moving(times((0, 440)), times((5, 320), (4, 120))),
         moments={3615: None, 4500: None, 4515: 4515, 4785: 4785, 4905: 4785, 4920: None},
     ),
     Story(
         alert="KafkaReassignmentStuck",
-        told="is silent while partitions arrive, however long all of them take",
+        claim="is silent while partitions arrive, however long all of them take",
         proves=Proves.SILENT,
         series=_moving(times((0, 640)), times((5, 200), (4, 220), (3, 220))),
         moments={3615: None, 5000: None, 6585: None, 8000: None},
     ),
     Story(
         alert="KafkaReassignmentStuck",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=_moving(times((0, 310), *GAP, (0, 30)), times((5, 310), *GAP, (5, 30))),
         moments={4500: None, 4515: 4515, 4650: 4635, 4695: 4635, 4710: 4710, 4995: 4995},
     ),
     Story(
         alert="KafkaReassignmentStuck",
-        told="fires when the oldest waits for 6 h while others come and go, resolves when it is gone",
+        claim="fires when the oldest waits for 6 h while others come and go, resolves when it is gone",
         proves=Proves.FIRES,
         series=_moving(
             times((0, 1520), (22_800, 40)), times(*((4 + n % 2, 40) for n in range(39)))
@@ -140,7 +140,7 @@ REASSIGNMENT = (
     ),
     Story(
         alert="KafkaReassignmentStuck",
-        told="is silent about a move of many hours that becomes smaller",
+        claim="is silent about a move of many hours that becomes smaller",
         proves=Proves.SILENT,
         series=_moving(times((0, 1700)), times(*((40 - n, 200) for n in range(9)))),
         moments={21600: None, 22515: None, 24000: None, 25485: None},
@@ -150,7 +150,7 @@ REASSIGNMENT = (
 DELETION = (
     Story(
         alert="KafkaTopicDeletionStuck",
-        told="fires after 20 min, resolves 2 min after its end",
+        claim="fires after 20 min, resolves 2 min after its end",
         proves=Proves.FIRES,
         series=one(
             "kafka_cluster_oldest_deletion_timestamp_seconds", (0, 90), ("stale", 1), ("_", 20)
@@ -159,7 +159,7 @@ DELETION = (
     ),
     Story(
         alert="KafkaTopicDeletionStuck",
-        told="is silent about one that ends before",
+        claim="is silent about one that ends before",
         proves=Proves.SILENT,
         series=one(
             "kafka_cluster_oldest_deletion_timestamp_seconds", (0, 80), ("stale", 1), ("_", 20)
@@ -168,7 +168,7 @@ DELETION = (
     ),
     Story(
         alert="KafkaTopicDeletionStuck",
-        told="goes on firing over a gap in the scrapes",
+        claim="goes on firing over a gap in the scrapes",
         proves=Proves.GAP,
         series=one("kafka_cluster_oldest_deletion_timestamp_seconds", (0, 85), *GAP, (0, 20)),
         moments={1215: 1215, 1260: 1260, 1290: 1260, 1335: 1335},

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 from dashboards.boards.boards import BOARDS, Board, render
-from dashboards.signals.catalogue import SIGNALS
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import Prometheus, find_prometheus
 from tests.component.rules.board_history import (
@@ -36,6 +35,7 @@ from tests.support.prometheus_answers import without_clock
 from tests.support.samples import (
     T0,
 )
+from tests.support.signals import SIGNALS
 
 PROMTOOL = shutil.which("promtool")
 

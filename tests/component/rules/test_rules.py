@@ -14,7 +14,6 @@ from controller_model.metrics.catalogue import CATALOGUE
 from controller_model.metrics.metric import MetricType
 from dashboards.alerts.recordings import RECORDED
 from dashboards.alerts.rules import ALERTS
-from dashboards.signals.catalogue import SIGNALS
 from tests.component.rules import (
     rule_stories_brokers,
     rule_stories_controller,
@@ -23,6 +22,7 @@ from tests.component.rules import (
 )
 from tests.component.rules.promtool import NEEDS_PROMTOOL, RULES, play, promtool
 from tests.component.rules.rule_stories import Proves, Story
+from tests.support.signals import SIGNALS
 
 pytestmark = NEEDS_PROMTOOL
 
@@ -107,11 +107,11 @@ def test_prometheus_parses_every_query_of_the_boards(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.alert} {story.told}")
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: f"{story.alert} {story.claim}")
 def test_an_alert_fires_when_it_should_and_only_then(story: Story, tmp_path: Path) -> None:
     """At each moment of the story the alert fires, with its texts filled in, or it is silent."""
     done = _played(tmp_path, story)
-    assert done.returncode == 0, f"{story.told}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{story.claim}\n{done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("name", _ALERTS)
@@ -141,10 +141,10 @@ def test_stories_say_what_they_prove() -> None:
     for story in STORIES:
         fired = [value is not None for value in story.moments.values()]
         if story.proves in {Proves.SILENT, Proves.SWAP}:
-            assert not any(fired), story.told
-        if story.proves is Proves.FIRES and story.told != STAYS_ONE:
-            assert any(fired), story.told
-            assert not fired[-1], story.told
+            assert not any(fired), story.claim
+        if story.proves is Proves.FIRES and story.claim != STAYS_ONE:
+            assert any(fired), story.claim
+            assert not fired[-1], story.claim
 
 
 STAYS_ONE = "fires when divergent, and stays one alert when it becomes incomplete as well"

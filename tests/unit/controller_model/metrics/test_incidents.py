@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from controller_model.metrics import incidents
+from controller_model.metrics.incidents import INCIDENTS
 from tests.support.failing import begun, closed, quiet
 from tests.support.metric_samples import of_cluster
 
 
 def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
-    """One at a time, so that boards can tell it; none before the first."""
+    """One at a time, so that boards can show it; none before the first."""
     history, fold = begun()
-    metrics = {metric.name: metric for metric in incidents.INCIDENTS}
-    last = metrics["kafka_cluster_incident_last_timestamp_seconds"]
-    abnormal = metrics["kafka_cluster_incident_abnormal_timestamp_seconds"]
+    last = INCIDENTS["kafka_cluster_incident_last_timestamp_seconds"]
+    abnormal = INCIDENTS["kafka_cluster_incident_abnormal_timestamp_seconds"]
     assert list(last.read(fold.cluster_view())) == list(abnormal.read(fold.cluster_view())) == []
     history.delete("/controller")
     history.elect(0)
@@ -21,7 +20,7 @@ def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
     ended_at = closed(fold).last_abnormal_at / 1000
     ((labels, value),) = last.read(fold.cluster_view())
     assert value == ended_at
-    assert dict(zip(last.labels[1:], labels, strict=True)) == {
+    assert dict(zip(last.labels, labels, strict=True)) == {
         "number": "1",
         "opened_by": "ControllerVacated",
         "end": "recovered",

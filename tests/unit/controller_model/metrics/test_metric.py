@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller_model.metrics.metric import Metric
 from tests.support.metric_samples import of_cluster
 from tests.support.samples import cluster_view, log_view
 
@@ -29,3 +30,20 @@ def test_what_the_watcher_may_not_read_has_no_sample(
     # What Kafka's own ACLs deny everybody is assumed: else no such cluster were ever complete.
     missed = bool(denied) and denied != ("/config/brokers",)
     assert of_cluster("kcm_cluster_incomplete", view) == [((), int(missed))]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "family", "unit"),
+    [
+        ("kafka_broker_info", "info", "kafka_broker", ""),
+        ("kafka_broker_leaders", "gauge", "kafka_broker_leaders", ""),
+        ("kafka_broker_ends_total", "counter", "kafka_broker_ends", ""),
+        ("kafka_x_seconds_total", "counter", "kafka_x_seconds", "seconds"),
+        ("kafka_x_timestamp_seconds", "gauge", "kafka_x_timestamp_seconds", "seconds"),
+        ("kafka_broker_imbalance_ratio", "gauge", "kafka_broker_imbalance_ratio", "ratio"),
+    ],
+)
+def test_a_name_says_type_family_and_unit(name: str, kind: str, family: str, unit: str) -> None:
+    """As OpenMetrics declares them: a unit ends the family's name, a type's suffix is not of it."""
+    metric: Metric[object] = Metric(name=name, help="", labels=(), read=lambda _: ())
+    assert (metric.type.value, metric.family, metric.unit) == (kind, family, unit)

@@ -17,7 +17,8 @@ def test_nothing_is_complete_before_the_first_proof() -> None:
 
 def test_each_stage_that_is_known_has_its_delay() -> None:
     """In seconds; a stage whose delay is not known has no sample."""
-    (behind,) = (metric for metric in NOW if metric.labels == ("cluster", "stage"))
+    behind = NOW["kcm_cluster_behind_seconds"]
+    assert behind.labels == ("stage",)
     moment = Moment(
         completeness=Completeness(status=Status.LIVE, since=None, stage=None, verified_at=None),
         behind_ms={Stage.WATCHER: 1_500, Stage.FOLD: 0},

@@ -8,21 +8,16 @@ from controller_model.metrics.metric import (
     WorstTopics,
 )
 from controller_model.metrics.topics import WORST
-from controller_model.records.completeness import (
-    ReaderProgress,
-    assess,
-)
-from tests.support.samples import T0, cluster_view
-
-FRESH = ReaderProgress(read_at=T0)
+from controller_model.records.completeness import assess
+from tests.support.samples import FRESH, T0, cluster_view
 
 
 def test_only_the_worst_topics_have_series() -> None:
-    """Each has what is wrong with it; before a look there is neither a topic nor a time."""
+    """Each has what is wrong with it; before a search there is neither a topic nor a time."""
     complete = assess(cluster_view(), FRESH, T0)
     found = WorstTopics(T0, (TopicTrouble("lost", 2, 1, 3),), ((0, 3),), one_rack=2)
-    looked = Moment(completeness=complete, behind_ms={}, vacant_ms=None, worst=found)
-    reported = {metric.name: list(metric.read(looked)) for metric in WORST}
+    searched = Moment(completeness=complete, behind_ms={}, vacant_ms=None, worst=found)
+    reported = {name: list(samples.read(searched)) for name, samples in WORST.items()}
     assert reported == {
         "kafka_topic_offline_partitions": [(("lost",), 2)],
         "kafka_topic_under_min_isr_partitions": [(("lost",), 1)],
@@ -32,4 +27,4 @@ def test_only_the_worst_topics_have_series() -> None:
         "kafka_cluster_worst_topics_timestamp_seconds": [((), T0 / 1000)],
     }
     before = Moment(completeness=complete, behind_ms={}, vacant_ms=None)
-    assert all(not list(metric.read(before)) for metric in WORST)
+    assert all(not list(samples.read(before)) for samples in WORST.values())

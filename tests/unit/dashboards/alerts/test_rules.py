@@ -1,186 +1,39 @@
-"""An alert tells a person what it means, what to do first, and where the page about it is."""
+"""The file that Prometheus loads holds every alert and every recorded figure, once."""
 
 from __future__ import annotations
 
-import re
-import shlex
-import shutil
-import subprocess
-from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from controller_model.metrics.catalogue import CATALOGUE
-from dashboards.alerts.alert import KEEP_FIRING_FOR, RUNBOOKS, Alert
 from dashboards.alerts.recordings import RECORDED
-from dashboards.alerts.rules import ALERTS, rules
-from dashboards.boards.boards import BOARDS
-from kcm.__main__ import main
-
-ROOT = Path(__file__).resolve().parents[4]
-SECTIONS = ["## Diagnose", "## Mend", "## Leave it alone when"]
-_MOST_LINES = 40
-"""A page that is read at three in the morning fits on a screen."""
-
-_each_alert = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-_METRICS = {metric.name for metric in CATALOGUE}
+from dashboards.alerts.rules import ALERTS, GROUP, rules
 
 
-@_each_alert
-def test_texts_of_an_alert_name_metrics_of_the_catalogue_only(alert: Alert) -> None:
-    """A metric that a description sends the operator to exists."""
-    text = f"{alert.meaning} {alert.cause} {alert.action} {alert.command}"
-    assert set(re.findall(r"\b(?:kafka|kcm)_[a-z0-9_]+", text)) <= _METRICS
+@pytest.fixture(scope="module")
+def groups() -> dict[str, list[dict[str, Any]]]:
+    """The rules by the names of their groups."""
+    return {group["name"]: group["rules"] for group in yaml.safe_load(rules())["groups"]}
 
 
-@_each_alert
-def test_a_board_that_an_alert_names_exists(alert: Alert) -> None:
-    """Who is sent to a board finds it."""
-    titles = [made.title for made in BOARDS]
-    for after in re.findall(r"the board ([A-Z].*)", f"{alert.cause} {alert.action}"):
-        assert any(after.startswith(title) for title in titles), after
-
-
-@_each_alert
-def test_an_alert_tells_meaning_cause_action_and_command(alert: Alert) -> None:
-    """All four stand in the description, and the summary names the cluster."""
-    annotations = alert.rule()["annotations"]
-    assert isinstance(annotations, dict)
-    told = [line.partition(": ")[0] for line in annotations["description"].splitlines()]
-    assert told == ["Meaning", "Cause", "First action", "Command"]
-    assert "{{ $labels.cluster }}" in annotations["summary"]
-    assert alert.summary.endswith(".")
-
-
-@_each_alert
-def test_an_alert_uses_labels_that_it_has(alert: Alert) -> None:
-    """A label in a text is one that the expression keeps."""
-    kept = {
-        label
-        for group in re.findall(r"by \(([a-z_, ]+)\)", alert.expr)
-        for label in group.split(", ")
-    }
-    text = f"{alert.summary} {alert.command} {alert.meaning}"
-    assert set(re.findall(r"\$labels\.(\w+)", text)) <= kept
-
-
-@_each_alert
-def test_an_alert_is_kept_firing_over_a_gap(alert: Alert) -> None:
-    """Each rule has the same time for which it is kept firing."""
-    assert alert.rule()["keep_firing_for"] == KEEP_FIRING_FOR
-
-
-@_each_alert
-def test_an_alert_has_a_page(alert: Alert) -> None:
-    """The page that runbook_url names is there, short, and has all sections."""
-    annotations = alert.rule()["annotations"]
-    assert isinstance(annotations, dict)
-    page = (ROOT / annotations["runbook_url"]).read_text()
-    lines = page.splitlines()
-    assert lines[0] == f"# {alert.name}"
-    assert [line for line in lines if line.startswith("## ")] == SECTIONS
-    assert len(lines) <= _MOST_LINES
-
-
-_PROGRAM = re.compile(
-    r"(?:kcm|kafka-[a-z-]+|zookeeper-shell|curl|echo|grep|jstack|jmap|df|dmesg|mount|iostat|ip) "
-)
-"""How what is to be pasted begins, among all that stands between backticks."""
-
-BASH = shutil.which("bash")
-
-
-def _parses(command: str) -> bool:
-    assert BASH is not None
-    given = re.sub(r"\{\{ [^}]* \}\}", "WORD", command)
-    return not subprocess.run(
-        [BASH, "-n", "-c", given], capture_output=True, check=False
-    ).returncode
-
-
-def test_what_is_no_command_is_found() -> None:
-    """Two commands that a comma of prose joins do not parse."""
-    assert not _parses("kcm status; (then jstack PID on the controller")
-
-
-@pytest.mark.skipif(BASH is None, reason="bash is not installed")
-def test_every_command_that_a_person_pastes_is_one() -> None:
-    """A shell takes each command of the alerts and of their pages, and no prose stands in one."""
-    pages = [path.read_text() for path in (ROOT / RUNBOOKS).glob("*.md")]
-    quoted = [text for page in pages for text in re.findall(r"`([^`]+)`", page)]
-    commands = [text for text in quoted if _PROGRAM.match(text)]
-    assert len(commands) > len(ALERTS)
-    for command in (*commands, *(alert.command for alert in ALERTS)):
-        assert _parses(command), command
-        assert not re.search(r";|\b(?:then|and|or|on) ", command), command
-        assert all(_PROGRAM.match(part.strip() + " ") for part in re.split(r"&&", command)), command
-
-
-def test_every_page_belongs_to_an_alert_and_is_listed() -> None:
-    """A page of an alert that is gone does not stay behind, and links lead somewhere."""
-    folder = ROOT / RUNBOOKS
-    pages = {path.stem for path in folder.glob("*.md")} - {"README"}
-    assert pages == {alert.name for alert in ALERTS}
-    for path in folder.glob("*.md"):
-        for target in re.findall(r"\]\((\w+\.md)\)", path.read_text()):
-            assert (folder / target).is_file(), f"{path.name} -> {target}"
-    listed = set(re.findall(r"\]\((\w+)\.md\)", (folder / "README.md").read_text()))
-    assert listed == pages
-
-
-def test_names_of_rules_are_unique() -> None:
+def test_names_of_rules_are_unique(groups: dict[str, list[dict[str, Any]]]) -> None:
     """Nobody has to guess which of two rules fired."""
-    groups = yaml.safe_load(rules())["groups"]
-    names = [rule.get("alert") or rule["record"] for group in groups for rule in group["rules"]]
+    names = [rule.get("alert") or rule["record"] for held in groups.values() for rule in held]
     assert len(set(names)) == len(names) == len(ALERTS) + len(RECORDED)
 
 
-def test_alerts_that_a_text_names_exist() -> None:
-    """Who is sent from one alert to another finds it."""
-    names = {alert.name for alert in ALERTS}
-    for alert in ALERTS:
-        named = re.findall(
-            r"\b(?:Kcm|Kafka)[A-Z]\w+", f"{alert.meaning} {alert.cause} {alert.action}"
-        )
-        assert set(named) <= names, alert.name
-
-
-@_each_alert
-def test_a_command_of_ours_that_an_alert_names_exists(
-    alert: Alert, capsys: pytest.CaptureFixture[str]
+def test_alerts_and_recorded_figures_are_groups_of_their_own(
+    groups: dict[str, list[dict[str, Any]]],
 ) -> None:
-    """What a person pastes at night is a verb of `kcm` with options that it takes."""
-    page = (ROOT / RUNBOOKS / f"{alert.name}.md").read_text()
-    pasted = f"{alert.command}; " + "; ".join(re.findall(r"`(kcm [^`]*)`", page))
-    for verb, rest in re.findall(r"\bkcm ([a-z-]+)([^;&`>]*)", pasted):
-        assert main([verb, "--help"]) == 0, verb
-        options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-        assert set(re.findall(r"--[a-z-]+", rest)) <= options, f"kcm {verb}{rest}"
+    """A slow alert does not hold up what is recorded; the order is that of the code."""
+    assert [rule["alert"] for rule in groups[GROUP]] == [alert.name for alert in ALERTS]
+    recorded = {rule["record"]: rule["expr"] for rule in groups[f"{GROUP}-recorded"]}
+    assert recorded == {name: signal.in_rules() for name, signal in RECORDED}
 
 
-def test_the_silences_that_the_guide_shows_match_alerts() -> None:
-    """Each matcher of an amtool line names a label that alerts have, and alerts that exist."""
-    guide = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-    lines = [line for line in guide.splitlines() if line.startswith("amtool silence add ")]
-    assert len(lines) >= 4
-    for line in lines:
-        matchers = [word for word in shlex.split(line)[3:] if not word.startswith("--")]
-        names = {matcher.partition("=")[0] for matcher in matchers}
-        assert names
-        assert names <= {"cluster", "broker", "alertname"}
-        for matcher in matchers:
-            if matcher.startswith("alertname=~"):
-                named = set(matcher.removeprefix("alertname=~").split("|"))
-                assert named <= {alert.name for alert in ALERTS}
-
-
-@_each_alert
-def test_an_alert_carries_its_cluster_and_its_broker(alert: Alert) -> None:
-    """A silence by cluster or by broker finds it: the expression groups by those labels."""
-    groups = re.findall(r"by \(([a-z_, ]+)\)", alert.expr)
-    assert groups
-    assert all("cluster" in group.split(", ") for group in groups)
-    about_a_broker = "kafka_broker_" in alert.expr.partition(" and ")[0]
-    assert about_a_broker == ("broker" in groups[0].split(", "))
-    assert about_a_broker == ("$labels.broker" in alert.summary)
+def test_a_text_of_several_lines_is_written_as_such() -> None:
+    """A person reads the file as well: no line break is an escape in it."""
+    text = rules()
+    assert text.count("description: |\n") == len(ALERTS)
+    assert "\\n" not in text

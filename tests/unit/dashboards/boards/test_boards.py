@@ -13,12 +13,10 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.boards.boards import BOARDS, TAG, Board, render
-from dashboards.boards.panels import figure
 from dashboards.signals import thresholds
-from dashboards.signals.catalogue import SIGNALS
-from dashboards.signals.controller import CONTROLLER_ID
 from dashboards.signals.signal import BROKER_PLACEHOLDER, CLUSTER_PLACEHOLDER, DemoStep, DrillStep
 from kcm.demo.steps import STORY
+from tests.support.signals import SIGNALS
 
 _GRID_COLUMNS = 24
 _FLEET = "fleet"
@@ -71,6 +69,7 @@ def test_a_panel_names_the_step_that_must_move_it(panels: list[dict[str, Any]]) 
 
 
 UNMOVED = {
+    "clock_skew",
     "errors_hour",
     "graded_day",
     "imbalance_threshold",
@@ -80,7 +79,7 @@ UNMOVED = {
 
 
 def test_a_signal_that_no_step_moves_says_why() -> None:
-    """An error of ours, a setting, a slow ensemble, and what takes minutes; all else is moved."""
+    """An error of ours, a setting, a clock, a slow ensemble, and what takes minutes; all else is moved."""
     assert {name for name, signal in SIGNALS.items() if signal.moved_by is None} == UNMOVED
     assert all(bool(signal.unmoved) == (signal.moved_by is None) for signal in SIGNALS.values())
 
@@ -88,7 +87,7 @@ def test_a_signal_that_no_step_moves_says_why() -> None:
 def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
     """A graph has one unit, so all of its signals are counted in it; columns have their own."""
     units = {s.on_board(): s.unit for each in SIGNALS.values() for s in (each, each.for_fleet())}
-    for row in made.rows():
+    for row in made.rows:
         for panel in row.panels:
             built = panel.build()
             if built.type_val == "table":
@@ -115,7 +114,7 @@ def test_every_query_asks_the_chosen_source_for_what_is_chosen(
                 assert 'cluster="$cluster"' not in target["expr"]
 
 
-def test_queries_of_a_panel_are_told_apart(panels: list[dict[str, Any]]) -> None:
+def test_queries_of_a_panel_have_letters_of_their_own(panels: list[dict[str, Any]]) -> None:
     """Each query of a panel has a letter of its own, as Grafana needs it."""
     for panel in panels:
         letters = [target["refId"] for target in panel["targets"]]
@@ -242,7 +241,7 @@ def test_elections_are_drawn_over_the_graphs(made: Board, board: dict[str, Any])
 def test_a_board_of_a_cluster_ends_with_whether_it_can_be_trusted(
     made: Board, board: dict[str, Any]
 ) -> None:
-    """Staleness is told on the same board as the figures."""
+    """Staleness is shown on the same board as the figures."""
     titles = [panel["title"] for panel in board["panels"] if panel["type"] == "row"]
     assert made.of_all or titles[-1] == "Can I trust this?"
 
@@ -278,16 +277,3 @@ def test_elections_of_an_hour_have_no_limit_of_minutes() -> None:
                 steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
                 red = [step["value"] for step in steps if step["color"] == "red"]
                 assert not red or "[1h]" not in panel["targets"][0]["expr"], panel["title"]
-
-
-def test_nobody_is_told_by_name() -> None:
-    """A vacant controller is shown as a word, not as broker -1."""
-    built = figure("c", CONTROLLER_ID, span=4, texts={"-1": ("nobody", "red")}).build()
-    shown = json.dumps(built, cls=JSONEncoder)
-    assert '"nobody"' in shown
-
-
-def test_a_panel_with_too_many_queries_is_refused() -> None:
-    """A query without a letter would be left out in silence."""
-    with pytest.raises(ValueError, match="more queries than letters"):
-        figure("c", *[CONTROLLER_ID] * 13, span=4)

@@ -18,7 +18,7 @@ def written(tmp_path: Path) -> Path:
 
 def test_the_committed_files_are_in_step() -> None:
     """The files in the chart are what the code makes."""
-    assert out_of_step(FOLDER, generated()) == []
+    assert out_of_step(FOLDER, generated()) == {}
 
 
 def test_all_files_are_written(written: Path) -> None:
@@ -54,9 +54,9 @@ def test_a_changed_file_is_named_and_left_alone(
     path.write_bytes(path.read_bytes() + b"\n")
     changed = path.read_bytes()
     assert main(["--check", "--folder", str(written)]) == 1
-    told = capsys.readouterr().err
-    assert f"{path}: out of step" in told
-    assert len(told.splitlines()) == 1
+    printed = capsys.readouterr().err
+    assert f"{path}: out of step" in printed
+    assert len(printed.splitlines()) == 1
     assert path.read_bytes() == changed
 
 

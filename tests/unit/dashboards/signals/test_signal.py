@@ -15,7 +15,6 @@ from dashboards.__main__ import generated
 from dashboards.alerts.recordings import RECORDED
 from dashboards.alerts.rules import ALERTS
 from dashboards.boards.boards import BOARDS, render
-from dashboards.signals.catalogue import SIGNALS
 from dashboards.signals.signal import (
     BROKER_PLACEHOLDER,
     CLUSTER_PLACEHOLDER,
@@ -27,6 +26,7 @@ from dashboards.signals.signal import (
     newest,
 )
 from docs.parts_metrics import exporter_metrics, fold_metrics, watcher_metrics
+from tests.support.signals import SIGNALS
 
 _METRIC = re.compile(r"\b(?:kafka|kcm)_[a-z0-9_]+|[a-zA-Z_:][a-zA-Z0-9_:]*(?=\s*\{)")
 """A name of ours, or whatever stands before a selector."""
@@ -110,7 +110,7 @@ def test_a_legend_shows_labels_that_are_kept(signal: Signal) -> None:
 
 
 @_each_signal
-def test_a_signal_tells_the_operator_something(signal: Signal) -> None:
+def test_a_signal_explains_itself_to_the_operator(signal: Signal) -> None:
     """Each signal has a unit, a legend and a sentence."""
     assert signal.unit
     assert signal.legend
@@ -167,7 +167,7 @@ def test_what_only_grows_is_compared_with_its_lowest() -> None:
     )
 
 
-def test_the_newest_is_told_by_the_exporter_that_has_come_furthest() -> None:
+def test_the_newest_is_taken_from_the_exporter_that_has_come_furthest() -> None:
     """Where the metric has labels of its own, they do not keep it from its exporter's time."""
     folded = f"{FOLDED}{{{CLUSTER_PLACEHOLDER}}}"
     assert newest("m", "broker") == (
