@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from controller_model.handlers import znode_handlers
+from controller_model.handlers import controller, znode_handlers
 from controller_model.records.changes import (
     ChangeKind,
     SessionState,
@@ -34,6 +34,9 @@ from controller_model.state.incident_state import HealthSample
 from controller_model.state.log_state import LogState, ResyncState
 from controller_model.tracking import incident_tracker, prediction_tracker
 from controller_model.znodes.znode_kinds import classify
+
+_CUT_AT = 100
+"""Where watchers that do not say `denied_more` cut their list of denied paths."""
 
 Reported = tuple[list[AnyEvent], HealthSample | None]
 """Events, and the health sample that was taken after them, if one was."""
@@ -69,8 +72,7 @@ def _start_resync(state: ClusterState, change: ZnodeChange) -> Reported:
 
 
 def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
-    control = state.control
-    log = control.log
+    log = state.control.log
     resync = log.resync
     log.resync = None
     at = change.observed_at
@@ -81,21 +83,30 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
     if not _is_proved(change, resync.znodes, resync.digest):
         return _fail(state, at=at, reason="a resync whose count or digest is not ours")
     events = _sweep(state, change, confirmed=resync.znodes)
-    log.denied = change.denied
+    _note_denied(log, change)
     log.views_from = resync.began
-    if not log.baseline:
+    was_counting = log.baseline
+    if not was_counting:
         log.baseline = True
-        events += znode_handlers.baseline(state, change)
-        events.append(
-            Baseline(
-                **where(change),
-                znodes=log.znodes,
-                controller=control.controller.id,
-                epoch=control.controller.epoch,
-            )
+        controller.baseline(state, change)
+        events.append(baseline(state, change))
+    if resync.rebase and was_counting:
+        # Here, after all that differs: among that, what the first value that differed reported is out of sight.
+        reason = (
+            "ZooKeeper's history was replaced: it was restored or built anew, and all is read again"
         )
+        events.append(anomaly(state, at=at, path="/", reason=reason))
     events += _verify(state, at)
     return events, incident_tracker.take_sample(state)
+
+
+def baseline(state: ClusterState, change: ZnodeChange) -> Baseline:
+    """Return the event that counting starts with."""
+    control = state.control
+    holder = control.controller
+    return Baseline(
+        **where(change), znodes=control.log.znodes, controller=holder.id, epoch=holder.epoch
+    )
 
 
 def _fail(state: ClusterState, *, at: int, reason: str) -> Reported:
@@ -116,11 +127,16 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, confirmed: int) -> list[
     """Delete what a whole resync did not name: it is gone, unseen; what it was denied may be there."""
     log = state.control.log
     events: list[AnyEvent] = []
+    denied = change.denied if _names_all_denied(change) else ("/",)
     log.unreadable_znodes = {}
     if log.znodes == confirmed:
         return events
-    for path, stat in znode_handlers.unconfirmed(state, log.resync_ordinal):
-        if _is_below(path, change.denied):
+    newest = 0
+    for path, stat in znode_handlers.every_stat(state):
+        if stat.resync == log.resync_ordinal:
+            newest = max(newest, stat.mzxid)
+            continue
+        if _is_below(path, denied):
             log.unreadable_znodes[path] = stat.mzxid
             continue
         gone = msgspec.structs.replace(change, path=path)
@@ -128,7 +144,6 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, confirmed: int) -> list[
         forget(log, path, stat)
     # The server of this resync had come to what it named, and did not hold these any more: a server
     # that has not come as far yet, such as one in a minority, must not bring them back.
-    newest = znode_handlers.newest_confirmed(state, log.resync_ordinal)
     log.deletes_read_zxid = max(log.deletes_read_zxid, newest)
     return events
 
@@ -165,14 +180,14 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> Reported:
     log.zookeeper = change.zookeeper
     if log.resync is None:
         # A right may be taken, or given, at any time; a resync's end says what it was denied.
-        log.denied = change.denied
+        _note_denied(log, change)
     if change.session is not None:
         log.session = change.session
         log.session_since = change.session_since
     if change.dropped is not None:
         log.dropped = change.dropped
     connected = change.session is SessionState.CONNECTED
-    events = znode_handlers.catch_up(state, change) if connected else []
+    events = controller.catch_up(state, change) if connected else []
     events += prediction_tracker.heartbeat(state, change)
     return events, incident_tracker.take_sample(state)
 
@@ -192,6 +207,16 @@ def _verify(state: ClusterState, at: int) -> list[AnyEvent]:
     log.wanted = None
     log.asked_times = 0
     return [Verified(at=at, position=log.position, znodes=log.znodes)] if trouble else []
+
+
+def _note_denied(log: LogState, change: ZnodeChange) -> None:
+    log.denied = change.denied
+    log.denied_more = change.denied_more or 0
+
+
+def _names_all_denied(change: ZnodeChange) -> bool:
+    """Return whether every denied path is named, or is below one that is."""
+    return change.denied_more is not None or len(change.denied) < _CUT_AT
 
 
 def _is_below(path: str, denied: tuple[str, ...]) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller_model.fold.control_records import Reported
-from controller_model.fold.replay import count_error, finish_failover, replay
-from controller_model.fold.replay import count_unreadable as count_unreadable_records
+from controller_model.fold.control_records import Reported, anomaly
+from controller_model.fold.replay import count_error, replay
+from controller_model.handlers import controller
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.events import Anomaly, AnyEvent
 from controller_model.state.cluster import ClusterState
@@ -52,7 +52,8 @@ class EventBatch:
 
     def count_unreadable(self, records: int, *, at: int, reason: str) -> None:
         """Count records of the log that could not be read, and report them."""
-        self.add(count_unreadable_records(self.state, records, at=at, reason=reason))
+        self.state.control.log.unreadable += records
+        self.add([anomaly(self.state, at=at, path="", reason=reason)])
 
     def add(self, events: Sequence[AnyEvent], sample: HealthSample | None = None) -> None:
         """Add what was reported, and track it where a sample was taken."""
@@ -69,13 +70,16 @@ class EventBatch:
         return events
 
     def finish(self) -> list[AnyEvent]:
-        """End the batch and return its events.
-
-        What only a batch's end shows is the end of a failover whose work went away without a write;
-        all else is reported by the change that shows it, so that no event depends on where a batch ends.
-        """
-        self.add(finish_failover(self.state))
+        """End the batch and return its events."""
+        self.finish_failover()
         return self.take()
+
+    def finish_failover(self) -> None:
+        """End a failover whose work went away without a write: only the end of a batch shows it.
+
+        All else is reported by the change that shows it, so that no event depends on where a batch ends.
+        """
+        self.add(controller.finish_failover(self.state, self.state.control.now))
 
     def _track(self, sample: HealthSample | None) -> None:
         news = self._events[self._tracked :]
@@ -89,11 +93,10 @@ class EventBatch:
         self._tracked = len(self._events)
 
     def _mistake(self, error: Exception) -> Anomaly:
-        log = self.state.control.log
-        log.errors += 1
-        log.anomalies += 1
+        control = self.state.control
+        control.log.errors += 1
         reason = f"an error of the monitor's own in its accounts: {_in_words(error)}"
-        return Anomaly(at=self.state.control.now, position=log.position, path="", reason=reason)
+        return anomaly(self.state, at=control.now, path="", reason=reason)
 
 
 def _in_words(error: Exception) -> str:

@@ -7,9 +7,10 @@ only to save the topic; forgetting it means sending again, which changes nothing
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,8 +21,10 @@ from controller_model.handlers.broker_inference import (
 )
 from controller_model.kafka.ids import NO_CONTROLLER, AsOf
 from controller_model.records.changes import digest_text
+from controller_model.records.filled import filled
 from controller_model.records.views import (
     PARTITIONS_PER_TOPIC_VIEW,
+    UNREADABLE_NAMED,
     VERSION,
     AnyView,
     BrokerView,
@@ -42,8 +45,10 @@ from controller_model.state import figures
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
+from controller_model.state.controller_state import ControllerState
+from controller_model.state.log_state import LogState
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.state.znode_stat import UNKNOWN_VERSION
+from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 from controller_model.tracking import incident_tracker, prediction_tracker, recommendation_tracker
 from controller_model.znodes.znode_kinds import ZnodeKind
 
@@ -66,27 +71,23 @@ class Projected(NamedTuple):
 
 def project(state: ClusterState, *, as_of: AsOf, folded_at: int, sent: Sent) -> Iterator[Projected]:
     """Yield everything that changed since the last projection."""
+    control = state.control
+    tombstones = control.pending_tombstones
     for changed in _changed_views(state, as_of, sent):
         if isinstance(changed.view, Deleted):
-            state.control.pending_tombstones[changed.key] = state.control.now
+            tombstones[changed.key] = control.now
         else:
-            state.control.pending_tombstones.pop(changed.key, None)
+            tombstones.pop(changed.key, None)
         yield changed
-    for key in _tombstones_due(state.control):
-        del state.control.pending_tombstones[key]
+    for key in [key for key, at in tombstones.items() if control.now - at >= FORGET_AFTER_MS]:
+        del tombstones[key]
         yield Projected(key, None, None)
-    cluster = _cluster_view(state.control, as_of, folded_at)
+    cluster = _cluster_view(control, as_of, folded_at)
     yield _encoded(view_key(cluster), cluster)
 
 
 def _encoded(key: str, view: AnyView) -> Projected:
     return Projected(key, view, encode_view(view))
-
-
-def _tombstones_due(control: ControlPlane) -> list[str]:
-    return [
-        key for key, at in control.pending_tombstones.items() if control.now - at >= FORGET_AFTER_MS
-    ]
 
 
 def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[Projected]:
@@ -115,23 +116,20 @@ def _account_views(
     control: ControlPlane, as_of: AsOf, sent: Sent, salt: int
 ) -> Iterator[Projected]:
     """Yield the incidents and the recommendation, where their accounts have moved."""
-    about: _About = {"v": VERSION, "cluster": control.cluster, "as_of": as_of}
-    incidents, advice = control.incidents, control.recommendations
-    if _is_news(sent, f"{control.cluster}/incidents", incidents.revision, salt):
+    cluster, incidents, advice = control.cluster, control.incidents, control.recommendations
+    if _is_news(sent, f"{cluster}/incidents", incidents.revision, salt):
         listed = incident_tracker.newest(control)
-        incidents_view = IncidentsView(**about, total=incidents.total, incidents=listed)
+        incidents_view = IncidentsView(
+            v=VERSION, cluster=cluster, as_of=as_of, total=incidents.total, incidents=listed
+        )
         yield _encoded(view_key(incidents_view), incidents_view)
-    if _is_news(sent, f"{control.cluster}/recommendation", advice.revision, salt):
+    if _is_news(sent, f"{cluster}/recommendation", advice.revision, salt):
         graded = recommendation_tracker.newest_grades(advice)
         standing = recommendation_tracker.standing_now(advice)
-        made = RecommendationView(**about, standing=standing, graded=graded)
+        made = RecommendationView(
+            v=VERSION, cluster=cluster, as_of=as_of, standing=standing, graded=graded
+        )
         yield _encoded(view_key(made), made)
-
-
-class _About(TypedDict):
-    v: int
-    cluster: str
-    as_of: AsOf
 
 
 def _is_news(sent: Sent, key: str, revision: int, salt: int) -> bool:
@@ -167,7 +165,8 @@ def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[T
     starts = range(0, max(1, len(assigned)), PARTITIONS_PER_TOPIC_VIEW)
     parts = [assigned[start : start + PARTITIONS_PER_TOPIC_VIEW] for start in starts]
     for chunk, partitions in enumerate(parts):
-        columns = _Columns.of([topic.partitions[partition] for partition in partitions])
+        rows = [_row(topic.partitions[partition]) for partition in partitions]
+        columns = zip(*rows, strict=True) if rows else itertools.repeat(())
         yield TopicView(
             v=VERSION,
             cluster=control.cluster,
@@ -182,29 +181,29 @@ def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[T
             partitions=tuple(partitions),
             adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
             removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
-            **columns._asdict(),
+            unreadable=tuple(p for p in partitions if _is_unreadable(topic.partitions[p].stat)),
+            unreadable_znodes=_unreadable_of(topic),
+            **dict(zip(_COLUMNS, columns, strict=False)),
         )
 
 
-class _Columns(NamedTuple):
-    """What partitions say, column by column; None where a partition has no state."""
+def _unreadable_of(topic: TopicState) -> tuple[str, ...]:
+    stats = {"/brokers/topics": topic.stat, "/config/topics": topic.config_stat}
+    return tuple(f"{path}/{topic.name}" for path, stat in stats.items() if _is_unreadable(stat))
 
-    replicas: tuple[tuple[int, ...], ...]
-    leader: tuple[int | None, ...]
-    isr: tuple[tuple[int, ...] | None, ...]
-    leader_epoch: tuple[int | None, ...]
-    controller_epoch: tuple[int | None, ...]
-    partition_epoch: tuple[int | None, ...]
-    leader_recovery_state: tuple[int | None, ...]
 
-    @classmethod
-    def of(cls, records: list[PartitionRecord]) -> _Columns:
-        """Turn rows into columns."""
-        return cls(*zip(*map(_row, records), strict=True)) if records else cls(*[()] * 7)
+def _is_unreadable(stat: ZnodeStat | None) -> bool:
+    return stat is not None and stat.is_unreadable
+
+
+_COLUMNS = (
+    *("replicas", "leader", "isr", "leader_epoch", "controller_epoch", "partition_epoch"),
+    "leader_recovery_state",
+)
 
 
 def _row(record: PartitionRecord) -> tuple[Any, ...]:
-    """Return what one partition says, in the order of `_Columns`."""
+    """Return what one partition says, in the order of _COLUMNS; None where it has no state."""
     replicas, epoch = record.replicas or (), partition_epoch(record)
     if record.leader is None:
         return replicas, None, None, None, None, epoch, None
@@ -235,19 +234,13 @@ def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
         record = control.brokers.get(broker, BrokerRecord())
         lost = lost_with.get(broker, figures.LostWith())
         electable = totals.preferred_not_led_in_isr.get(broker, 0)
-        yield BrokerView(
+        yield filled(
+            BrokerView,
+            record,
             v=VERSION,
             cluster=control.cluster,
             as_of=as_of,
             id=broker,
-            live=record.live,
-            epoch=record.epoch,
-            since=record.since,
-            registrations=record.registrations,
-            ends=record.ends,
-            host=record.host,
-            port=record.port,
-            rack=record.rack,
             leaders=totals.leaders.get(broker, 0),
             replicas=totals.replicas.get(broker, 0),
             preferred=totals.preferred.get(broker, 0),
@@ -259,64 +252,44 @@ def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
             offline_if_lost=lost.offline,
             under_min_isr_if_lost=lost.under_min_isr,
             more_if_lost=lost.unsure or bool(missed_among(control.log.denied)),
-            isr_leaves=record.isr_leaves,
             inferred_state=states[broker].kafka_name if broker in states else None,
             coordinated=coordinated(control, broker),
-            log_dir_failures=record.log_dir_failures,
-            endpoints=record.endpoints,
-            features=record.features,
         )
 
 
 def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> ClusterView:
-    return ClusterView(
+    unreadable = [path for path, stat in control.stats.items() if stat.is_unreadable]
+    unreadable.sort(key=lambda path: (not path.startswith("/controller"), path))
+    return filled(
+        ClusterView,
+        control,
         v=VERSION,
-        cluster=control.cluster,
         as_of=as_of,
-        counters_since=control.counters_since,
         folded_at=folded_at,
-        controller=_controller_view(control),
+        controller=_controller_view(control.controller),
         counts=figures.counts(control),
         pending=_pending(control),
-        log=_log_view(control),
+        log=_log_view(control.log),
         writes_due=prediction_tracker.writes_due(control),
-        cluster_id=control.cluster_id,
         brokers_live=tuple(sorted(control.live_brokers())),
         brokers_known=tuple(sorted(figures.known_brokers(control))),
-        leader_elections=control.leader_elections,
-        unclean_elections=control.unclean_elections,
-        isr_shrinks=control.isr_shrinks,
-        isr_expands=control.isr_expands,
         min_isr_assumed=control.assumed.min_insync_replicas,
-        broker_min_isr=control.broker_min_isr,
-        broker_unclean=control.broker_unclean,
         generated_broker_ids=generated_broker_ids(control),
-        kraft_controller=control.kraft_controller,
         resync_wanted=control.log.wanted,
         incidents=incident_tracker.summary(control),
         rebalance=recommendation_tracker.summary(control),
         views_from=control.log.views_from,
+        unreadable=tuple(unreadable[:UNREADABLE_NAMED]),
+        unreadable_count=len(unreadable),
     )
 
 
-def _controller_view(control: ControlPlane) -> ControllerView:
-    controller = control.controller
-    return ControllerView(
-        id=controller.id,
-        epoch=controller.epoch,
+def _controller_view(controller: ControllerState) -> ControllerView:
+    return filled(
+        ControllerView,
+        controller,
         elected_at=controller.elected_at if controller.id != NO_CONTROLLER else None,
-        elections=controller.elections,
-        id_changes=controller.id_changes,
         missed_elections=controller.missed,
-        vacant_since=controller.vacant_since,
-        vacancy_total_min_ms=controller.vacancy_total_min_ms,
-        vacancy_total_max_ms=controller.vacancy_total_max_ms,
-        vacancy_last_min_ms=controller.vacancy_last_min_ms,
-        vacancy_last_max_ms=controller.vacancy_last_max_ms,
-        failover=controller.failover,
-        failover_since=controller.failover_since,
-        failover_last_ms=controller.failover_last_ms,
-        stale_writes=controller.stale_writes,
         migrating_to_kraft=controller.migrating,
     )
 
@@ -331,33 +304,13 @@ def _pending(control: ControlPlane) -> Pending:
     )
 
 
-def _log_view(control: ControlPlane) -> LogView:
-    log = control.log
-    return LogView(
-        watcher=log.watcher,
-        session=log.session,
-        session_since=log.session_since,
-        zookeeper=log.zookeeper,
-        heartbeat_at=log.heartbeat_at,
-        last_change_at=log.last_change_at,
-        last_change_mtime=log.last_change_mtime,
-        znodes=log.znodes,
+def _log_view(log: LogState) -> LogView:
+    return filled(
+        LogView,
+        log,
         digest=digest_text(log.digest),
-        read_zxid=log.read_zxid,
-        verified_at=log.verified_at,
-        divergent_since=log.divergent_since,
-        incomplete_since=log.incomplete_since,
         incomplete_reason=log.why_incomplete(),
-        denied=log.denied,
         resync_under_way=log.resync is not None,
-        resyncs=log.resyncs,
         audits=log.reconciliations,
-        holes=log.holes,
         dropped_by_watcher=log.dropped_base + log.dropped,
-        not_newer=log.not_newer,
-        stale=log.stale,
-        missed_updates=log.missed_updates,
-        unreadable=log.unreadable,
-        anomalies=log.anomalies,
-        errors=log.errors,
     )

@@ -8,29 +8,19 @@ znode, and keeps the digest by which the whole can be proved equal to ZooKeeper.
 from __future__ import annotations
 
 from controller_model.fold.control_records import CONTROL_RECORDS, Reported, anomaly, miss
-from controller_model.handlers import controller, znode_handlers
+from controller_model.fold.log_clock import LEAP_MS, take_time
+from controller_model.handlers import znode_handlers
 from controller_model.kafka.errors import UnreadableRecordError, UnreadableZnodeError
 from controller_model.kafka.ids import Position, new_tuple
-from controller_model.records.changes import (
-    ChangeKind,
-    ZnodeChange,
-)
-from controller_model.records.events import (
-    AnyEvent,
-)
-from controller_model.state.bookkeeping import (
-    Freshness,
-    confirm,
-    forget,
-    judge,
-    keep,
-    steps_merged,
-)
+from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.events import AnyEvent
+from controller_model.state.bookkeeping import Freshness, confirm, forget, judge, keep, steps_merged
 from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import UNKNOWN_VERSION, ZnodeStat
 from controller_model.tracking import incident_tracker
-from controller_model.znodes.znode_kinds import Znode, ZnodeKind, classify, decode_cluster_id
+from controller_model.znodes.payloads import decode_cluster_id
+from controller_model.znodes.znode_kinds import Znode, ZnodeKind, classify
 
 # Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
 _SET, _DELETED = ChangeKind.SET, ChangeKind.DELETED
@@ -46,17 +36,23 @@ def replay(state: ClusterState, change: ZnodeChange) -> Reported:
     control = state.control
     log = control.log
     generation, seq = change.generation, change.seq
-    hole = None
+    hole = odd = None
     # As a whole: the fields of a NamedTuple are slow to read.
-    if log.position == (generation, seq - 1) and (change.watcher == log.watcher or not log.watcher):
+    follows = log.position == (generation, seq - 1)
+    if follows and (change.watcher == log.watcher or not log.watcher):
         log.position = new_tuple(Position, (generation, seq))
     elif is_dropped(log, change):
         log.not_newer += 1
         return [], None
     else:
+        follows = False
+    at = change.observed_at
+    if log.clock is None and 0 <= at - control.now <= LEAP_MS:
+        control.now = at
+    else:
+        change, odd = take_time(state, change)
+    if not follows:
         hole = _jump(state, change)
-    if change.observed_at > control.now:  # noqa: PLR1730  # max() costs a part of a microsecond
-        control.now = change.observed_at
     kind = change.kind
     if kind is _SET or kind is _DELETED:
         events, sample = _apply(state, change)
@@ -64,16 +60,12 @@ def replay(state: ClusterState, change: ZnodeChange) -> Reported:
         events, sample = CONTROL_RECORDS[kind](state, change)
     if hole:
         events = hole + events
+    if odd is not None:
+        events = [anomaly(state, at=control.now, path=change.path, reason=odd), *events]
     read_zxid = change.read_zxid
     if read_zxid is not None and read_zxid > log.read_zxid:
         log.read_zxid = read_zxid
     return events, sample
-
-
-def count_unreadable(state: ClusterState, records: int, *, at: int, reason: str) -> list[AnyEvent]:
-    """Count records of the log that could not be read, and report it."""
-    state.control.log.unreadable += records
-    return [anomaly(state, at=at, path="", reason=reason)]
 
 
 def count_error(state: ClusterState, change: ZnodeChange, error: str) -> list[AnyEvent]:
@@ -84,11 +76,6 @@ def count_error(state: ClusterState, change: ZnodeChange, error: str) -> list[An
         anomaly(state, at=change.observed_at, path=change.path, reason=reason),
         *miss(state, at=change.observed_at, reason="an error of the monitor's own", ask=True),
     ]
-
-
-def finish_failover(state: ClusterState) -> list[AnyEvent]:
-    """End a failover whose work went away without a write."""
-    return controller.finish_failover(state, state.control.now)
 
 
 def is_dropped(log: LogState, change: ZnodeChange) -> bool:

@@ -1,12 +1,12 @@
 """What is concluded about brokers that no znode says: their states, and whom they coordinate for.
 
-The rule: nothing is kept here. Each conclusion is drawn anew from what the state holds, and is
+The rule: nothing is kept here. Each conclusion is drawn from what the state holds, each time, and is
 called inferred where others would fit the same znodes.
 """
 
 from __future__ import annotations
 
-from controller_model.kafka.broker_states import BrokerState, generated_ids, infer_state
+from controller_model.kafka.broker_states import BrokerState, infer_state
 from controller_model.kafka.coordinators import COORDINATOR_OF, Coordinator
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import ControlPlane
@@ -28,7 +28,7 @@ def inferred_states(control: ControlPlane) -> dict[int, BrokerState]:
     return {
         broker: infer_state(
             registered=record.live, drained=is_drained(record) and broker not in in_sync
-        ).state
+        )
         for broker, record in control.brokers.items()
     }
 
@@ -48,4 +48,4 @@ def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:
 def generated_broker_ids(control: ControlPlane) -> int:
     """Return how many broker ids Kafka has generated: the data version of /brokers/seqid."""
     stat = control.stats.get(ZnodeKind.BROKER_SEQUENCE.value)
-    return 0 if stat is None else len(generated_ids(max(0, stat.version)))
+    return 0 if stat is None else max(0, stat.version)

@@ -7,8 +7,6 @@ the controller did before, and called so.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from controller_model.handlers import controller
 from controller_model.handlers.broker_inference import is_drained
 from controller_model.records.changes import ChangeKind, ZnodeChange, differ
@@ -21,14 +19,11 @@ from controller_model.records.events import (
     LogDirFailed,
     where,
 )
+from controller_model.records.filled import filled
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
-from controller_model.znodes.znode_kinds import (
-    BrokerZnode,
-    Znode,
-    decode_broker,
-    decode_log_dir_event,
-)
+from controller_model.znodes.payloads import BrokerZnode, decode_broker, decode_log_dir_event
+from controller_model.znodes.znode_kinds import Znode
 
 TO_AND_FRO_MS = 3_600_000
 """Two moves of one id within this time, back to where it was, are no move of a machine."""
@@ -41,62 +36,47 @@ def set_broker(
     registration = decode_broker(payload)
     broker = int(znode.name)
     record = state.control.brokers.setdefault(broker, BrokerRecord())
-    move = _Move(
-        before=_text(record.host, record.port),
-        after=_text(*_address(registration)),
-        former=record.former_address,
-        last_sign=record.since,
-    )
+    before, address = _text(record.host, record.port), _text(*_address(registration))
+    moved_from = None if before == address else before
+    is_to_and_fro = before != address and _is_to_and_fro(record, address, change)
     if record.live and not differ(record.epoch, change.czxid):
-        _take_registration(record, registration, move)
+        _take_registration(record, registration, moved_from)
         record.epoch = change.czxid if record.epoch is None else record.epoch
         return []
     events: list[AnyEvent] = []
     if record.live:
         events += _end(state, broker, record, change, BrokerEnd.BOUNCED)
         controller.holder_died(state, broker, change)
-    _take_registration(record, registration, move)
+    _take_registration(record, registration, moved_from)
     _begin_incarnation(record, change)
     controller.holder_registered(state, broker, record.epoch)
     if not state.control.log.baseline:
         return events
-    events += controller.recount_due(state, change)
-    events.append(_started(broker, record, move, change))
-    if move.is_to_and_fro(change):
+    events += controller.finish_failover(state, change.observed_at)
+    started = filled(BrokerStarted, record, **where(change), broker=broker, moved_from=moved_from)
+    events.append(started)
+    if is_to_and_fro:
         state.control.log.anomalies += 1
-        events.append(_to_and_fro(change, broker, move.before, move.after))
+        events.append(_to_and_fro(change, broker, before, address))
     return events
 
 
-class _Move(NamedTuple):
-    """From where to where a registration moves a broker; None: no address is known."""
-
-    before: str | None
-    after: str | None
-    former: str | None
-    """Where it was before that."""
-    last_sign: int | None
-    """When its registration began or ended last."""
-
-    @property
-    def moved_from(self) -> str | None:
-        """The address that it has left, if it has."""
-        return None if self.before == self.after else self.before
-
-    def is_to_and_fro(self, change: ZnodeChange) -> bool:
-        """Return whether the broker is back where it was, sooner than a machine is moved."""
-        soon = (change.ctime or 0) - (self.last_sign or 0) < TO_AND_FRO_MS
-        return self.before != self.after and self.former == self.after and soon
+def _is_to_and_fro(record: BrokerRecord, address: str | None, change: ZnodeChange) -> bool:
+    """Return whether a broker is back at its former address, sooner than a machine is moved."""
+    soon = (change.ctime or 0) - (record.since or 0) < TO_AND_FRO_MS
+    return record.former_address == address and soon
 
 
-def _take_registration(record: BrokerRecord, registration: BrokerZnode, move: _Move) -> None:
+def _take_registration(
+    record: BrokerRecord, registration: BrokerZnode, moved_from: str | None
+) -> None:
     """Note what a registration says."""
     record.host, record.port = _address(registration)
     record.rack = registration.rack
     record.endpoints, record.features = registration.endpoints, registration.features
     record.live = True
-    if move.moved_from is not None:
-        record.former_address = move.moved_from
+    if moved_from is not None:
+        record.former_address = moved_from
 
 
 def _begin_incarnation(record: BrokerRecord, change: ZnodeChange) -> None:
@@ -107,18 +87,6 @@ def _begin_incarnation(record: BrokerRecord, change: ZnodeChange) -> None:
     record.since = change.ctime
     record.drained = 0
     record.log_dir_failed = False
-
-
-def _started(broker: int, record: BrokerRecord, move: _Move, change: ZnodeChange) -> BrokerStarted:
-    return BrokerStarted(
-        **where(change),
-        broker=broker,
-        epoch=record.epoch,
-        host=record.host,
-        port=record.port,
-        rack=record.rack,
-        moved_from=move.moved_from,
-    )
 
 
 def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
@@ -132,7 +100,7 @@ def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[A
     record.since = change.observed_at
     events = _end(state, broker, record, change, end)
     controller.holder_died(state, broker, change)
-    return events + controller.recount_due(state, change)
+    return events + controller.finish_failover(state, change.observed_at)
 
 
 def set_log_dir_event(
@@ -173,14 +141,7 @@ def _end(
     if not state.control.log.baseline:
         return []
     record.ends[end.value] = record.ends.get(end.value, 0) + 1
-    return [
-        BrokerStopped(
-            **where(change),
-            broker=broker,
-            epoch=record.epoch,
-            end=end,
-        )
-    ]
+    return [BrokerStopped(**where(change), broker=broker, epoch=record.epoch, end=end)]
 
 
 def _to_and_fro(

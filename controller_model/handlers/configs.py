@@ -7,7 +7,7 @@ whole configuration unreadable, and the last good one stays.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -15,9 +15,9 @@ from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.events import AnyEvent
 from controller_model.state.cluster import ClusterState
-from controller_model.state.topic_state import TopicState
 from controller_model.state.znode_stat import ZnodeStat
-from controller_model.znodes.znode_kinds import Znode, decode_config
+from controller_model.znodes.config_payloads import decode_config
+from controller_model.znodes.znode_kinds import Znode
 
 _MIN_ISR = "min.insync.replicas"
 _UNCLEAN = "unclean.leader.election.enable"
@@ -31,9 +31,9 @@ def set_broker_config(
     state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes
 ) -> list[AnyEvent]:
     """Take the configuration of a broker, or of all of them (<default>)."""
-    config = _config_in(payload)
-    _put(state.control.broker_min_isr, znode.name, config.min_isr)
-    _put(state.control.broker_unclean, znode.name, config.unclean)
+    min_isr, unclean = _config_in(payload)
+    _put(state.control.broker_min_isr, znode.name, min_isr)
+    _put(state.control.broker_unclean, znode.name, unclean)
     return []
 
 
@@ -48,41 +48,32 @@ def set_topic_config(
     state: ClusterState, znode: Znode, _change: ZnodeChange, payload: bytes, stat: ZnodeStat
 ) -> list[AnyEvent]:
     """Take a topic's configuration; it may be read before the topic."""
-    config = _config_in(payload)
-    topic = state.topic(znode.name) or TopicState(znode.name)
-    new = msgspec.structs.replace(
-        topic, min_isr=config.min_isr, unclean=config.unclean, config_stat=stat
-    )
+    min_isr, unclean = _config_in(payload)
+    topic = state.topic(znode.name)
+    new = msgspec.structs.replace(topic, min_isr=min_isr, unclean=unclean, config_stat=stat)
     state.put_topic(new)
     return []
 
 
 def end_topic_config(state: ClusterState, znode: Znode, _change: ZnodeChange) -> list[AnyEvent]:
     """Forget a topic's configuration."""
-    topic = state.topic(znode.name) or TopicState(znode.name)
+    topic = state.topic(znode.name)
     new = msgspec.structs.replace(topic, min_isr=None, unclean=None, config_stat=None)
     state.put_topic(new)
     return []
 
 
-class _Config(NamedTuple):
-    """What a configuration sets; None: nothing."""
-
-    min_isr: int | None
-    unclean: bool | None
-
-
-def _config_in(payload: bytes) -> _Config:
-    """Read a configuration as org.apache.kafka.common.config.ConfigDef.parseType does: trimmed."""
+def _config_in(payload: bytes) -> tuple[int | None, bool | None]:
+    """Read both settings as org.apache.kafka.common.config.ConfigDef.parseType does: trimmed."""
     config = {key: value.strip() for key, value in decode_config(payload).items()}
     min_isr, unclean = config.get(_MIN_ISR), config.get(_UNCLEAN)
     if min_isr is not None and not (_NUMBER.fullmatch(min_isr) and 0 < int(min_isr) < 2**31):
         raise UnreadableZnodeError(f"{_MIN_ISR} is {min_isr[:40]!r}, not a number above 0")
     if unclean is not None and unclean.lower() not in _BOOLEANS:
         raise UnreadableZnodeError(f"{_UNCLEAN} is {unclean[:40]!r}, not true or false")
-    return _Config(
-        min_isr=None if min_isr is None else int(min_isr),
-        unclean=None if unclean is None else _BOOLEANS[unclean.lower()],
+    return (
+        None if min_isr is None else int(min_isr),
+        None if unclean is None else _BOOLEANS[unclean.lower()],
     )
 
 

@@ -25,12 +25,12 @@ from controller_model.records.views import Failover
 from controller_model.state.cluster import ClusterState
 from controller_model.state.controller_state import ControllerState
 from controller_model.state.figures import leader_writes_due
-from controller_model.znodes.znode_kinds import (
+from controller_model.znodes.payloads import (
     ControllerZnode,
-    Znode,
     decode_controller,
     decode_controller_epoch,
 )
+from controller_model.znodes.znode_kinds import Znode
 
 ELECTION_PENDING_AT_MOST_MS = 2_000
 """How long an election waits for its epoch to be read before it is reported without."""
@@ -122,11 +122,7 @@ def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> l
     controller.vacant_since = change.observed_at
     if change.kind is ChangeKind.DELETED and state.control.log.resync is None:
         controller.held_until = change.observed_at  # else it may have gone at any time since then
-    vacated = ControllerVacated(
-        **where(change),
-        from_broker=gone,
-        epoch=controller.epoch,
-    )
+    vacated = ControllerVacated(**where(change), from_broker=gone, epoch=controller.epoch)
     return [*events, vacated]
 
 
@@ -233,15 +229,8 @@ def move_due(state: ClusterState, change: ZnodeChange, by: int) -> list[AnyEvent
     return [] if controller.failover_due > 0 else finish_failover(state, change.observed_at)
 
 
-def recount_due(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Count the leader writes due anew, after a change that moves more than one partition."""
-    if state.control.controller.failover is not Failover.UNDER_WAY:
-        return []
-    return finish_failover(state, change.observed_at)
-
-
 def finish_failover(state: ClusterState, at: int) -> list[AnyEvent]:
-    """End the failover work if no leader write is due any more."""
+    """End the failover work if no leader write is due any more: all that are due are counted again."""
     controller = state.control.controller
     if controller.failover is not Failover.UNDER_WAY:
         return []
@@ -271,7 +260,7 @@ def _is_known(controller: ControllerState, holder: ControllerZnode, change: Znod
     """
     if holder.brokerid != controller.id:
         return False
-    # A cluster that was built anew may come to the same zxids, at another time.
+    # A cluster that was rebuilt may come to the same zxids, at another time.
     if differ(controller.czxid, change.czxid) or differ(controller.elected_at, change.ctime):
         return False
     timestamp = _timestamp(holder)
@@ -405,11 +394,8 @@ def _epoch_is_behind(controller: ControllerState) -> bool:
 
 def _report_if_epoch_is_read(controller: ControllerState) -> list[AnyEvent]:
     pending_election = controller.pending_election
-    return (
-        _report_pending(controller)
-        if pending_election is not None and _is_read(controller, pending_election)
-        else []
-    )
+    is_read = pending_election is not None and _is_read(controller, pending_election)
+    return _report_pending(controller) if is_read else []
 
 
 def _is_read(controller: ControllerState, pending_election: ControllerElected) -> bool:
@@ -420,15 +406,12 @@ def _report_pending(controller: ControllerState) -> list[AnyEvent]:
     pending_election, controller.pending_election = controller.pending_election, None
     if pending_election is None:
         return []
-    missed, controller.missed_reported = (
-        controller.missed - controller.missed_reported,
-        controller.missed,
-    )
+    missed = controller.missed - controller.missed_reported
+    controller.missed_reported = controller.missed
     # Before 2.1 the epoch is set after /controller; a wider jump holds later elections' epochs.
     exact = pending_election.zxid == controller.epoch_zxid
     after = controller.pending_election_after
     followed = after is not None and controller.epoch == after + 1
-    epoch = (
-        controller.epoch if exact or (followed and _is_read(controller, pending_election)) else None
-    )
+    is_its_own = exact or (followed and _is_read(controller, pending_election))
+    epoch = controller.epoch if is_its_own else None
     return [msgspec.structs.replace(pending_election, epoch=epoch, missed_elections=missed)]

@@ -24,7 +24,8 @@ from controller_model.records.events import (
 from controller_model.state.bookkeeping import steps_merged
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
-from controller_model.znodes.znode_kinds import PartitionStateZnode, ZnodeKind
+from controller_model.znodes.payloads import PartitionStateZnode
+from controller_model.znodes.znode_kinds import ZnodeKind
 
 # Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
 _OFFLINE = LeaderElectionKind.OFFLINE
@@ -78,10 +79,7 @@ class PartitionStep(msgspec.Struct, gc=False):
 
     def _emit_stale_write(self, events: list[AnyEvent], current: int) -> None:
         controller = self.control.controller
-        moved = (self.new.leader, self.new.leader_epoch) != (
-            self.old_leader,
-            self.old.leader_epoch,
-        )
+        moved = (self.new.leader, self.new.leader_epoch) != (self.old_leader, self.old.leader_epoch)
         newer_than_epoch = (self.change.mzxid or 0) > controller.epoch_zxid
         if not (moved and newer_than_epoch):
             return

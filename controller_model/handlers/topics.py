@@ -32,13 +32,13 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
-from controller_model.znodes.znode_kinds import (
+from controller_model.znodes.payloads import (
     PartitionStateZnode,
     TopicZnode,
-    Znode,
     decode_partition_state,
     decode_topic,
 )
+from controller_model.znodes.znode_kinds import Znode
 
 # Python 3.11 finds a member of an Enum by running Python code: here once, not with each change.
 _UNDER_WAY = Failover.UNDER_WAY
@@ -52,7 +52,7 @@ def set_topic(
 ) -> list[AnyEvent]:
     """Take a topic's assignment."""
     assignment = decode_topic(payload)
-    old = state.topic(znode.name) or TopicState(znode.name)
+    old = state.topic(znode.name)
     new = msgspec.structs.replace(
         old,
         partitions=_assigned(old, assignment, born=change.czxid or 0),
@@ -67,7 +67,7 @@ def set_topic(
         return []
     requested = znode.name in state.control.deleting
     events = _topic_events(old, new, change, requested=requested)
-    return events + controller.recount_due(state, change)
+    return events + controller.finish_failover(state, change.observed_at)
 
 
 def _topic_events(
@@ -94,7 +94,7 @@ def _assigned_count(topic: TopicState) -> int:
 
 def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
     """Take the end of a topic's znode: its states are gone, their stats go with their own znodes."""
-    old = state.topic(znode.name) or TopicState(znode.name)
+    old = state.topic(znode.name)
     left = {
         partition: PartitionRecord(stat=record.stat)
         for partition, record in old.partitions.items()
@@ -113,7 +113,7 @@ def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[An
         return []
     requested = znode.name in state.control.deleting
     deleted = TopicDeleted(**where(change), topic=znode.name, requested=requested)
-    return [deleted, *controller.recount_due(state, change)]
+    return [deleted, *controller.finish_failover(state, change.observed_at)]
 
 
 def set_partition_state(
@@ -122,7 +122,7 @@ def set_partition_state(
     """Take a partition's leader and ISR."""
     new = decode_partition_state(payload)
     control = state.control
-    topic = state.topic(znode.name) or TopicState(znode.name)
+    topic = state.topic(znode.name)
     old = topic.partitions.get(znode.partition, _NOTHING)
     # Only failover work under way counts what is due, and a state of a partition does not begin it.
     counting = control.controller.failover is _UNDER_WAY
@@ -195,7 +195,7 @@ def _note_work(control: ControlPlane, new: PartitionStateZnode, change: ZnodeCha
 
 def end_partition_state(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
     """Take the end of a partition's state."""
-    topic = state.topic(znode.name) or TopicState(znode.name)
+    topic = state.topic(znode.name)
     old = topic.partitions.get(znode.partition, _NOTHING)
     due = _is_due(state, topic, old)
     left = None if old.replicas is None else PartitionRecord(replicas=old.replicas)

@@ -25,15 +25,13 @@ from controller_model.records.events import (
 from controller_model.state.cluster import ClusterState
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
-from controller_model.znodes.znode_kinds import (
-    DECODERS,
-    Znode,
-    ZnodeKind,
+from controller_model.znodes.payloads import (
     decode_cluster_id,
     decode_migration,
     decode_partitions,
     decode_reassign_partitions,
 )
+from controller_model.znodes.znode_kinds import DECODERS, Znode, ZnodeKind
 
 SetHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes], list[AnyEvent]]
 SetInTopicHandler = Callable[[ClusterState, Znode, ZnodeChange, bytes, ZnodeStat], list[AnyEvent]]
@@ -65,25 +63,12 @@ def delete_znode(state: ClusterState, znode: Znode, change: ZnodeChange) -> list
     return events
 
 
-def baseline(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Start the counters from what the first resync held."""
-    controller.baseline(state, change)
-    return []
-
-
-def catch_up(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
-    """Report what waited for znodes that must have arrived by now."""
-    return controller.catch_up(state, change)
-
-
 def find_stat(state: ClusterState, znode: Znode, path: str) -> ZnodeStat | None:
     """Return what is remembered of a znode."""
     kind = znode.kind
     if kind not in _IN_TOPIC:
         return state.control.stats.get(path)
     topic = state.topic(znode.name)
-    if topic is None:
-        return None
     if kind is _PARTITION_STATE:
         record = topic.partitions.get(znode.partition)
         return None if record is None else record.stat
@@ -96,7 +81,7 @@ def keep_stat(state: ClusterState, znode: Znode, path: str, stat: ZnodeStat) -> 
     if kind not in _IN_TOPIC:
         state.control.stats[path] = stat
         return
-    topic = state.topic(znode.name) or TopicState(znode.name)
+    topic = state.topic(znode.name)
     if kind is _PARTITION_STATE:
         held = topic.partitions.get(znode.partition, _NOTHING)
         state.put_partition(znode.name, znode.partition, msgspec.structs.replace(held, stat=stat))
@@ -106,32 +91,22 @@ def keep_stat(state: ClusterState, znode: Znode, path: str, stat: ZnodeStat) -> 
         state.put_topic(msgspec.structs.replace(topic, config_stat=stat))
 
 
-def unconfirmed(state: ClusterState, ordinal: int) -> list[tuple[str, ZnodeStat]]:
-    """Return the znodes that the resync with this ordinal did not name.
+def every_stat(state: ClusterState) -> Iterator[tuple[str, ZnodeStat]]:
+    """Yield all that is held, topic by topic, so that a large cluster is never in memory as a whole.
 
-    In the order in which Kafka takes them away: states before topics, requests of deletion last.
+    In the order in which Kafka takes them away: states before topics, requests of deletion last. What
+    is yielded may be deleted meanwhile.
     """
-    control = [(path, stat) for path, stat in state.control.stats.items() if stat.resync != ordinal]
+    control = list(state.control.stats.items())
     last = "/admin/delete_topics/"
-    requests = [entry for entry in control if entry[0].startswith(last)]
-    gone = [entry for entry in control if not entry[0].startswith(last)]
+    yield from (entry for entry in control if not entry[0].startswith(last))
     for name in sorted(state.topics.names()):
-        gone += [(path, stat) for path, stat in _stats_of(state, name) if stat.resync != ordinal]
-    return gone + requests
-
-
-def newest_confirmed(state: ClusterState, ordinal: int) -> int:
-    """Return the largest mzxid that the resync with this ordinal has named; 0: it named nothing."""
-    confirmed = [stat for stat in state.control.stats.values() if stat.resync == ordinal]
-    for name in state.topics.names():
-        confirmed += [stat for _, stat in _stats_of(state, name) if stat.resync == ordinal]
-    return max((stat.mzxid for stat in confirmed), default=0)
+        yield from list(_stats_of(state, name))
+    yield from (entry for entry in control if entry[0].startswith(last))
 
 
 def _stats_of(state: ClusterState, name: str) -> Iterator[tuple[str, ZnodeStat]]:
-    topic = state.topic(name)
-    if topic is None:
-        return
+    topic = state.topics.peek(name) or TopicState(name)
     for partition, record in topic.partitions.items():
         if record.stat is not None:
             yield f"/brokers/topics/{name}/partitions/{partition}/state", record.stat
@@ -151,13 +126,7 @@ def _set_cluster_id(
         return []
     control.log.anomalies += 1
     reason = f"the cluster id changed from {old} to {new}: another cluster under the same name"
-    return [
-        Anomaly(
-            **where(change),
-            path=change.path,
-            reason=reason,
-        )
-    ]
+    return [Anomaly(**where(change), path=change.path, reason=reason)]
 
 
 def _set_delete_topic(
@@ -169,17 +138,16 @@ def _set_delete_topic(
     if not state.control.log.baseline:
         return []
     requested = TopicDeletionRequested(**where(change), topic=znode.name)
-    return [requested, *controller.recount_due(state, change)]
+    return [requested, *controller.finish_failover(state, change.observed_at)]
 
 
 def _end_delete_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
-    topic = state.topic(znode.name)
     requested_at = state.control.deleting.get(znode.name)
     state.set_deleting(znode.name, None)
-    due = controller.recount_due(state, change)
+    due = controller.finish_failover(state, change.observed_at)
     if requested_at is None or not state.control.log.baseline:
         return due
-    deleted = topic is None or topic.stat is None
+    deleted = state.topic(znode.name).stat is None
     completed = TopicDeletionCompleted(
         **where(change), topic=znode.name, deleted=deleted, requested_at=requested_at
     )

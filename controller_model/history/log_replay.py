@@ -14,27 +14,27 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from controller_model.fold.control_records import baseline
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.replay import finish_failover, is_dropped
-from controller_model.handlers import znode_handlers
+from controller_model.fold.log_clock import is_time
+from controller_model.fold.replay import is_dropped
+from controller_model.handlers import controller
 from controller_model.history.snapshot import Snapshot, snapshot
 from controller_model.kafka.ids import NO_CONTROLLER, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.event_records import coalesce
 from controller_model.records.events import (
     AnyEvent,
-    Baseline,
     BrokerStarted,
     ControllerElected,
     Incomplete,
     TopicCreated,
     TopicExpanded,
-    where,
 )
 from controller_model.records.loose_log import LooseChange, complete
 from controller_model.records.views import Failover
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
-from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.log_state import LogState
 
 CUT = "the log does not begin with a resync: what was there before it is not known"
@@ -77,33 +77,25 @@ class LogReplay:
         points: Sequence[Point] = (END,),
         assumed: Assumed | None = None,
     ) -> None:
+        self.cluster = cluster
+        """The cluster that is replayed; None while no record has named one."""
         self.clusters: set[str] = set()
         """Every name that the log has shown."""
         self.first: ZnodeChange | None = None
         """The first change of the cluster, applied or not."""
-        self.applied = 0
         self.snapshots: dict[Point, Snapshot | None] = {}
         """By point; None where the log begins after it."""
-        self._wanted = cluster
+        control = ControlPlane(cluster or "", assumed=assumed or Assumed(), counters_since=0)
+        control.log.position = _JUST_BEFORE
+        self.state = ClusterState(control, MemoryTopicStore())
+        self._batch = EventBatch(self.state)
         self._ahead = list(dict.fromkeys(points))
-        self._assumed = assumed or Assumed()
-        self._batch: EventBatch | None = None
         self._unreadable_before: list[tuple[int, str]] = []
         self._is_unread = False
         """Whether records could not be read since the last change: nothing shows what they held."""
         self._cut = False
         self._unfinished = 0
         """Changes applied since a failover could end by itself."""
-
-    @property
-    def state(self) -> ClusterState | None:
-        """The state so far; None before the first change of the cluster."""
-        return None if self._batch is None else self._batch.state
-
-    @property
-    def cluster(self) -> str | None:
-        """The cluster that is replayed; None while no record has named one."""
-        return self._wanted
 
     @property
     def is_done(self) -> bool:
@@ -115,137 +107,125 @@ class LogReplay:
         for change in changes:
             if self._is_ours(change) and self._ahead:
                 self._take_one(change)
-        if self._applied_in_failover() >= FINISH_AFTER_CHANGES:
-            self._finish_failover()
+        in_failover = self.state.control.controller.failover is Failover.UNDER_WAY
+        if in_failover and self._unfinished >= FINISH_AFTER_CHANGES:
+            self._unfinished = 0
+            self._batch.finish_failover()
         return self._take_events()
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
         """Count records that could not be read."""
-        if self.state is not None:  # a position that is reached already cannot lack them
-            position = self.state.control.log.position
-            self._take_snapshots([point for point in self._ahead if point.until == position])
-        if not self._ahead:
-            return []
-        if self._batch is None:
+        if self.first is None:
             self._unreadable_before.append((records, reason))
             return []
+        control = self.state.control  # a position that is reached already cannot lack them
+        reached = [point for point in self._ahead if point.until == control.log.position]
+        self._take_snapshots(reached)
+        if not self._ahead:
+            return []
         self._is_unread = True
-        self._batch.count_unreadable(records, at=self._batch.state.control.now, reason=reason)
+        self._batch.count_unreadable(records, at=control.now, reason=reason)
         return self._take_events()
 
     def drops(self, loose: LooseChange) -> bool:
         """Return whether a change of the cluster says nothing: it is not newer, or another watcher's."""
-        state = self.state
-        return state is not None and is_dropped(state.control.log, self._complete(loose))
+        return self.first is not None and is_dropped(self._log, self._complete(loose))
 
     def finish(self) -> list[AnyEvent]:
         """End the log: take the snapshots that are left; return what was reported last."""
-        if self._batch is not None and self._is_unread:
-            _miss(self._batch, UNREADABLE)
-        self._finish_failover()
+        if self._is_unread:
+            self._miss(UNREADABLE)
+        self._batch.finish_failover()
         events = self._take_events()
         self._take_snapshots(self._ahead)
         return events
 
-    def _applied_in_failover(self) -> int:
-        """Return how many changes have come since a failover could last end by itself."""
-        state = self.state
-        in_failover = state and state.control.controller.failover is Failover.UNDER_WAY
-        return self._unfinished if in_failover else 0
-
-    def _finish_failover(self) -> None:
-        self._unfinished = 0
-        if self._batch is not None:
-            self._batch.add(finish_failover(self._batch.state))
+    @property
+    def _log(self) -> LogState:
+        return self.state.control.log
 
     def _take_events(self) -> list[AnyEvent]:
         """Return what happened since the last line, one event per cause."""
-        batch = self._batch
-        if batch is None:
-            return []
         # Nobody projects views here.
-        batch.state.changed.clear()
-        batch.state.removed.clear()
-        events = batch.take()
-        return coalesce(events) if events else events
+        self.state.changed.clear()
+        self.state.removed.clear()
+        return coalesce(self._batch.take())
 
     def _is_ours(self, change: LooseChange) -> bool:
         name = change.cluster
         if not name:
             return True
         self.clusters.add(name)
-        if self._wanted is None:
-            self._wanted = name
-            if self.state is not None:
-                self.state.control.cluster = name
-        return name == self._wanted
+        if self.cluster is None:
+            self.cluster = self.state.control.cluster = name
+        return name == self.cluster
 
     def _complete(self, loose: LooseChange) -> LooseChange:
-        state = self.state
-        if state is None:
-            return complete(loose, after=_JUST_BEFORE, watcher="", now=0)
-        log = state.control.log
-        return complete(loose, after=log.position, watcher=log.watcher, now=state.control.now)
+        log = self._log
+        return complete(loose, after=log.position, watcher=log.watcher, now=self.state.control.now)
 
     def _take_one(self, loose: LooseChange) -> None:
         change = self._complete(loose)
-        if self.first is None:
-            self.first = change
-        batch = self._batch
-        if batch is not None:
-            log = batch.state.control.log
-            if is_dropped(log, change):
-                batch.apply(change)  # it counts it
+        is_first = self.first is None
+        if not is_first:
+            if is_dropped(self._log, change):
+                self._batch.apply(change)  # it counts it
                 return
-            if self._is_unread and not (loose.has_place and _is_next(log, change)):
-                _miss(batch, UNREADABLE)
+            if self._is_unread and not (loose.has_place and _is_next(self._log, change)):
+                self._miss(UNREADABLE)
             self._is_unread = False
         self._take_snapshots([point for point in self._ahead if point.is_before(change)])
-        if self._ahead:
-            self._apply(batch or self._begin(change), change)
+        self.first = self.first or change
+        if not self._ahead:
+            return
+        if is_first:
+            self._begin(change)
+        self._apply(change)
 
     def _take_snapshots(self, points: Sequence[Point]) -> None:
         for point in points:
-            self.snapshots[point] = None if self.state is None else snapshot(self.state)
+            self.snapshots[point] = None if self.first is None else snapshot(self.state)
         self._ahead = [point for point in self._ahead if point not in points]
 
-    def _begin(self, first: ZnodeChange) -> EventBatch:
+    def _begin(self, first: ZnodeChange) -> None:
         """Start at the first change: nothing before it is missed but where it is no resync."""
-        control = new_cluster(
-            self._wanted or "", assumed=self._assumed, counters_since=first.observed_at
-        )
-        state = ClusterState(control, MemoryTopicStore())
-        batch = self._batch = EventBatch(state)
-        control.now = first.observed_at
-        log = control.log
-        log.position = Position(first.generation, first.seq - 1)
-        log.watcher = first.watcher
+        control = self.state.control
+        if is_time(first.observed_at):
+            control.counters_since = control.now = first.observed_at
+        control.log.position = Position(first.generation, first.seq - 1)
+        control.log.watcher = first.watcher
         if first.kind is not ChangeKind.RESYNC_STARTED:
             self._cut = True
-            log.baseline = True
-            _miss(batch, CUT, position=first.position)
+            control.log.baseline = True
+            self._miss(CUT, position=first.position)
         for records, reason in self._unreadable_before:
-            batch.count_unreadable(records, at=first.observed_at, reason=reason)
-        return batch
+            self._batch.count_unreadable(records, at=first.observed_at, reason=reason)
 
-    def _apply(self, batch: EventBatch, change: ZnodeChange) -> None:
-        self.applied += 1
+    def _apply(self, change: ZnodeChange) -> None:
         self._unfinished += 1
-        state = batch.state
-        log = state.control.log
-        events, sample = batch.replay(change)
+        log = self._log
+        events, sample = self._batch.replay(change)
         ends_resync = change.kind is ChangeKind.RESYNC_FINISHED
         if ends_resync and not log.baseline:
             # The fold would ask for this resync to be done again; here counting starts with it.
             log.baseline = True
             log.incomplete_reason = UNPROVED
-            znode_handlers.baseline(state, change)
+            controller.baseline(self.state, change)
         if self._cut and log.resync is not None:
             events = [event for event in events if not _is_found(event)]
         elif self._cut and ends_resync and log.incomplete_since is None:
             self._cut = False
-            events = [*events, _baseline(state, change)]
-        batch.add(events, sample)
+            events = [*events, baseline(self.state, change)]
+        self._batch.add(events, sample)
+
+    def _miss(self, reason: str, position: Position | None = None) -> None:
+        """Call the figures incomplete, and report it, unless they are; nobody can be asked."""
+        log, now = self._log, self.state.control.now
+        if log.incomplete_since is not None:
+            return
+        log.incomplete_since = now
+        log.incomplete_reason = reason
+        self._batch.add([Incomplete(at=now, position=position or log.position, reason=reason)])
 
 
 _JUST_BEFORE = Position(1, 0)
@@ -256,29 +236,8 @@ def _is_next(log: LogState, change: ZnodeChange) -> bool:
     return change.position == Position(log.position.generation, log.position.seq + 1)
 
 
-def _miss(batch: EventBatch, reason: str, position: Position | None = None) -> None:
-    """Call the figures incomplete, and report it, unless they are; nobody can be asked."""
-    control = batch.state.control
-    log = control.log
-    if log.incomplete_since is not None:
-        return
-    log.incomplete_since = control.now
-    log.incomplete_reason = reason
-    batch.add([Incomplete(at=control.now, position=position or log.position, reason=reason)])
-
-
 def _is_found(event: AnyEvent) -> bool:
     """Return whether the first resync of a cut log reports this of what it only finds."""
     if isinstance(event, ControllerElected):
         return event.from_broker == NO_CONTROLLER
     return isinstance(event, BrokerStarted | TopicCreated | TopicExpanded)
-
-
-def _baseline(state: ClusterState, change: ZnodeChange) -> Baseline:
-    controller = state.control.controller
-    return Baseline(
-        **where(change),
-        znodes=state.control.log.znodes,
-        controller=controller.id,
-        epoch=controller.epoch,
-    )

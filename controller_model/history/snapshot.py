@@ -11,9 +11,10 @@ import msgspec
 
 from controller_model.fold.projection import partition_epoch
 from controller_model.handlers import controller
-from controller_model.kafka.ids import NO_CONTROLLER
+from controller_model.kafka.ids import NO_CONTROLLER, Position
 from controller_model.kafka.states import PartitionState, partition_state_of
 from controller_model.records.changes import SessionState
+from controller_model.records.filled import filled
 from controller_model.state import figures
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
@@ -95,8 +96,9 @@ class CountsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     offline: int
     under_replicated: int
-    under_min_isr: int
-    at_min_isr: int
+    under_min_isr: int | None
+    at_min_isr: int | None
+    """Both None: min.insync.replicas of some partition is not known."""
     preferred_imbalance: int
     reassigning: int
     deleting_topics: int
@@ -133,22 +135,28 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     denied: tuple[str, ...]
     """Paths that the watcher may not read: what depends on them is not known."""
 
+    @property
+    def position(self) -> Position:
+        """The last change that it holds."""
+        return Position(self.as_of.generation, self.as_of.seq)
+
 
 _encoder = msgspec.json.Encoder()
 
 
 def snapshot(state: ClusterState) -> Snapshot:
-    """Return what the state holds; settles its totals."""
+    """Return what the state holds."""
     control = state.control
-    generation, seq = control.log.position
     reason = _why_incomplete(control)
     live = control.live_brokers()
     return Snapshot(
         cluster=control.cluster or None,
-        as_of=AsOfLog(generation=generation, seq=seq),
+        as_of=filled(AsOfLog, control.log.position),
         at=control.now,
         controller=_controller(control.controller, baseline=control.log.baseline),
-        brokers={broker: _broker(control, broker) for broker in _known_brokers(control)},
+        brokers={
+            broker: _broker(control, broker) for broker in sorted(figures.known_brokers(control))
+        },
         topics={
             name: _topic(topic, deleting=name in control.deleting, live=live)
             for name in sorted(state.topics.names())
@@ -193,17 +201,12 @@ def _controller(held: ControllerState, *, baseline: bool) -> ControllerSnapshot:
     )
 
 
-def _known_brokers(control: ControlPlane) -> list[int]:
-    return sorted(figures.known_brokers(control))
-
-
 def _broker(control: ControlPlane, broker: int) -> BrokerSnapshot:
     record = control.brokers.get(broker, BrokerRecord())
     totals = control.totals
-    return BrokerSnapshot(
-        live=record.live,
-        epoch=record.epoch,
-        registrations=record.registrations,
+    return filled(
+        BrokerSnapshot,
+        record,
         leaders=totals.leaders.get(broker, 0),
         replicas=totals.replicas.get(broker, 0),
         preferred=totals.preferred.get(broker, 0),
@@ -242,18 +245,10 @@ def _partition(
 
 
 def _counts(control: ControlPlane) -> CountsSnapshot:
-    figured = figures.counts(control)
     log = control.log
-    return CountsSnapshot(
-        topics=figured.topics,
-        partitions=figured.partitions,
-        offline=figured.offline,
-        under_replicated=figured.under_replicated,
-        under_min_isr=figured.under_min_isr,
-        at_min_isr=figured.at_min_isr,
-        preferred_imbalance=figured.preferred_imbalance,
-        reassigning=figured.reassigning,
-        deleting_topics=figured.deleting_topics,
+    return filled(
+        CountsSnapshot,
+        figures.counts(control),
         missed_updates=log.missed_updates,
         unreadable=log.unreadable,
         stale=log.stale,

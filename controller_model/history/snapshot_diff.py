@@ -83,7 +83,7 @@ def _parts(value: Any) -> dict[Any, Any] | None:
     if isinstance(value, dict):
         return value
     if isinstance(value, msgspec.Struct):
-        return {name: getattr(value, name) for name in value.__struct_fields__}
+        return msgspec.structs.asdict(value)
     return None
 
 

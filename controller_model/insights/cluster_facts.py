@@ -2,7 +2,8 @@
 
 The rule: an insight is a pure function of partitions and of a `ClusterFacts`, whatever they were
 read from, so that the same code answers over the views in the exporter, over a replayed log, and
-over what-if clusters in tests. What ZooKeeper does not hold stands in a field that says "assumed".
+over what-if clusters in tests. What ZooKeeper does not hold stands in a field that says "assumed";
+where that says nothing, what depends on it is None: not known.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
-from controller_model.kafka.min_isr import min_isr_blocks, min_isr_of
+from controller_model.kafka.min_isr import effective_min_isr, min_isr_blocks, min_isr_of
 from controller_model.kafka.replica_assignment import has_preferred_leader
 from controller_model.records.views import BrokerView, ClusterView, TopicView
 
@@ -90,23 +91,24 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """min.insync.replicas of /config/brokers, by id or "<default>"."""
     broker_unclean: dict[str, bool] = {}
     """unclean.leader.election.enable of /config/brokers, by id or "<default>"."""
-    min_isr_assumed: int = 1
+    min_isr_assumed: int | None = None
+    """What the brokers' own files say, by a setting of ours; None: it is not known."""
     unclean_assumed: bool = False
     """What the brokers' own files say where ZooKeeper does not; Kafka's default."""
 
-    def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int:
-        """Return the ISR size below which acks=all is refused, were `leader` to lead.
+    def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int | None:
+        """Return the ISR size below which acks=all is refused, were `leader` to lead; None: not known.
 
         Never more than there are replicas (Partition.effectiveMinIsr).
         """
         leader = partition.leader if leader is None else leader
         least = min_isr_of(partition.min_isr, leader, self.broker_min_isr, self.min_isr_assumed)
-        return min(least, len(partition.replicas))
+        return effective_min_isr(least, len(partition.replicas))
 
-    def min_isr_blocks(self, partition: PartitionFacts) -> bool:
+    def min_isr_blocks(self, partition: PartitionFacts) -> bool | None:
         """Return whether no broker of a partition can stop without acks=all being refused.
 
-        Without a leader to ask (no state, none elected, a topic being deleted) the default holds.
+        None: not known. Without a leader to ask (no state, none elected, a topic being deleted) the default holds.
         """
         leader = partition.leader if partition.counts else None
         least = min_isr_of(partition.min_isr, leader, self.broker_min_isr, self.min_isr_assumed)
@@ -129,13 +131,23 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether a partition has a state but no live leader (offlinePartitionCount)."""
         return partition.counts and partition.leader not in self.live
 
-    def is_under_min_isr(self, partition: PartitionFacts) -> bool:
-        """Return whether a partition that is led has too small an ISR."""
-        return (
-            partition.counts
-            and partition.leader in self.live
-            and len(partition.isr) < self.min_isr_of(partition)
-        )
+    def is_under_min_isr(self, partition: PartitionFacts) -> bool | None:
+        """Return whether a partition that is led has too small an ISR; None: not known."""
+        if not self.is_led(partition):
+            return False
+        least = self.min_isr_of(partition)
+        return None if least is None else len(partition.isr) < least
+
+    def is_at_min_isr(self, partition: PartitionFacts) -> bool | None:
+        """Return whether a partition that is led can lose no more of its ISR; None: not known."""
+        if not self.is_led(partition):
+            return False
+        least = self.min_isr_of(partition)
+        return None if least is None else len(partition.isr) == least
+
+    def is_led(self, partition: PartitionFacts) -> bool:
+        """Return whether a partition that Kafka counts has a live leader."""
+        return partition.counts and partition.leader in self.live
 
     def in_rack(self, rack: str) -> frozenset[int]:
         """Return the live brokers of a rack; none when it is not known."""

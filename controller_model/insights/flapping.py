@@ -7,8 +7,8 @@ names. A blame is an inference: the ISR shows who left under which leader, not w
 from __future__ import annotations
 
 import enum
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import msgspec
@@ -45,15 +45,14 @@ class Blame(msgspec.Struct, frozen=True, kw_only=True):
         return self.as_replica + self.as_leader
 
 
-class FlappingIsr(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition whose ISR shrank again and again."""
+class FlappingPartition(msgspec.Struct, frozen=True):
+    """A partition whose ISR shrank again and again, and the brokers to blame, worst first."""
 
-    partition: TopicPartition
+    topic: str
+    partition: int
     shrinks: int
     blames: tuple[Blame, ...]
-    """The brokers to blame for them, worst first."""
-    unexplained: int
-    """How many replicas left it for an unknown reason."""
+    unexplained: Annotated[int, Meta(description="Replicas that left for an unknown reason.")]
 
 
 class IsrFlapping(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +60,7 @@ class IsrFlapping(msgspec.Struct, frozen=True, kw_only=True):
 
     since: int
     until: int
-    partitions: tuple[FlappingIsr, ...]
+    partitions: tuple[FlappingPartition, ...]
     """The one that shrank most often first."""
     blames: tuple[Blame, ...]
     """The brokers to blame over all of them, worst first."""
@@ -71,21 +70,15 @@ class IsrFlapping(msgspec.Struct, frozen=True, kw_only=True):
 class ControllerFlapping(msgspec.Struct, frozen=True, kw_only=True):
     """How often the controller was elected within a window."""
 
-    since: int
-    until: int
     elections: int
     """Those included that only the controller epoch shows."""
     id_changes: int
     flapping: bool
 
 
-class _Leave(msgspec.Struct, frozen=True):
-    """One replica that left the ISR of one partition."""
-
-    partition: TopicPartition
-    leader: int
-    replica: int
-    by_controller: bool
+_Blamed = tuple[Suspect, int]
+"""Who is to blame, and which broker that is."""
+_UNEXPLAINED = (Suspect.UNKNOWN, -1)
 
 
 def isr_flapping(
@@ -98,35 +91,33 @@ def isr_flapping(
     since = now - window_ms
     inside = [event for event in shrinks if since < event.at <= now]
     shrunk = Counter(partition for event in inside for partition in event.partitions)
-    leaves = [
-        _Leave(partition, event.leader, replica, event.by_controller)
-        for event in inside
-        for partition in event.partitions
-        for replica in event.who
-    ]
-    suspects: dict[TopicPartition, Counter[tuple[Suspect, int]]] = {
+    blamed: dict[TopicPartition, Counter[_Blamed]] = {
         partition: Counter() for partition, count in shrunk.items() if count >= times
     }
-    for leave, suspect in zip(leaves, _suspects(leaves), strict=True):
-        if leave.partition in suspects:
-            broker = leave.leader if suspect is Suspect.LEADER else leave.replica
-            suspects[leave.partition][suspect, broker] += 1
-    overall: Counter[tuple[Suspect, int]] = sum(suspects.values(), Counter())
+    blame_for = _judge(inside)
+    for event in inside:
+        leaves = [blame_for(event, replica) for replica in event.who]
+        for partition in event.partitions:
+            if partition in blamed:
+                blamed[partition].update(leaves)
+    overall: Counter[_Blamed] = sum(blamed.values(), Counter())
     flapping = [
-        FlappingIsr(
-            partition=partition,
+        FlappingPartition(
+            *partition,
             shrinks=shrunk[partition],
             blames=_blames(found),
-            unexplained=_unexplained(found),
+            unexplained=found[_UNEXPLAINED],
         )
-        for partition, found in suspects.items()
+        for partition, found in blamed.items()
     ]
     return IsrFlapping(
         since=since,
         until=now,
-        partitions=tuple(sorted(flapping, key=lambda isr: (-isr.shrinks, isr.partition))),
+        partitions=tuple(
+            sorted(flapping, key=lambda isr: (-isr.shrinks, isr.topic, isr.partition))
+        ),
         blames=_blames(overall),
-        unexplained=_unexplained(overall),
+        unexplained=overall[_UNEXPLAINED],
     )
 
 
@@ -142,39 +133,38 @@ def controller_flapping(
     inside = [event for event in elections if since < event.at <= now]
     count = sum(1 + event.missed_elections for event in inside)
     changes = sum(event.from_broker not in {NO_CONTROLLER, event.to_broker} for event in inside)
-    return ControllerFlapping(
-        since=since, until=now, elections=count, id_changes=changes, flapping=count >= times
-    )
+    return ControllerFlapping(elections=count, id_changes=changes, flapping=count >= times)
 
 
-def _suspects(leaves: Sequence[_Leave]) -> list[Suspect]:
-    """Return the suspect of each leave.
+def _judge(shrinks: Iterable[IsrShrunk]) -> Callable[[IsrShrunk, int], _Blamed]:
+    """Return a function that says who is to blame for a replica that left in a shrink.
 
     A replica that the controller took out was dead. Of the others, whoever has the more partners
     explains more with less: a replica that leaves under many leaders, or a leader that many leave.
     One follower that leaves under one leader is the usual slow replica.
     """
-    leaders_of: dict[int, set[int]] = {}
-    followers_of: dict[int, set[int]] = {}
-    for leave in leaves:
-        if not leave.by_controller:
-            leaders_of.setdefault(leave.replica, set()).add(leave.leader)
-            followers_of.setdefault(leave.leader, set()).add(leave.replica)
+    leaders_of: defaultdict[int, set[int]] = defaultdict(set)
+    followers_of: defaultdict[int, set[int]] = defaultdict(set)
+    for event in shrinks:
+        if not event.by_controller:
+            followers_of[event.leader].update(event.who)
+            for replica in event.who:
+                leaders_of[replica].add(event.leader)
 
-    def suspect(leave: _Leave) -> Suspect:
-        if leave.by_controller:
-            return Suspect.REPLICA
-        leaders, followers = len(leaders_of[leave.replica]), len(followers_of[leave.leader])
+    def blame_for(event: IsrShrunk, replica: int) -> _Blamed:
+        if event.by_controller:
+            return Suspect.REPLICA, replica
+        leaders, followers = len(leaders_of[replica]), len(followers_of[event.leader])
         if followers > leaders:
-            return Suspect.LEADER
+            return Suspect.LEADER, event.leader
         if leaders > followers or leaders == 1:
-            return Suspect.REPLICA
-        return Suspect.UNKNOWN
+            return Suspect.REPLICA, replica
+        return _UNEXPLAINED
 
-    return [suspect(leave) for leave in leaves]
+    return blame_for
 
 
-def _blames(found: Counter[tuple[Suspect, int]]) -> tuple[Blame, ...]:
+def _blames(found: Counter[_Blamed]) -> tuple[Blame, ...]:
     blames = (
         Blame(
             broker=broker,
@@ -184,7 +174,3 @@ def _blames(found: Counter[tuple[Suspect, int]]) -> tuple[Blame, ...]:
         for broker in {broker for suspect, broker in found if suspect is not Suspect.UNKNOWN}
     )
     return tuple(sorted(blames, key=lambda blame: (-blame.leaves, blame.broker)))
-
-
-def _unexplained(found: Counter[tuple[Suspect, int]]) -> int:
-    return sum(count for (suspect, _), count in found.items() if suspect is Suspect.UNKNOWN)

@@ -30,22 +30,19 @@ def sentence(incident: Incident) -> str:
     'Broker 3 crashed and came back; 42 leaders moved; 17 partitions offline at once; over after 1 min 12 s.'
     """
     parts = [part for part in (_brokers(incident), _controller(incident)) if part]
-    if incident.leaders_moved:
-        parts.append(f"{counted(incident.leaders_moved, 'leader')} moved")
-    if incident.unclean_elections:
-        parts.append(f"{counted(incident.unclean_elections, 'unclean election')}")
-    if incident.offline:
-        parts.append(f"{counted(incident.offline, 'partition')} offline at once")
-    elif incident.leaderless:
-        parts.append(f"{counted(incident.leaderless, 'partition')} left without a leader")
     # What a lost broker does not explain may be what made it last, so it is always named.
     behind = max(incident.under_replicated_peak - incident.under_replicated_before, 0)
-    if behind:
-        parts.append(f"{counted(behind, 'partition')} seen under-replicated")
-    if incident.log_dir_failures:
-        parts.append(counted(incident.log_dir_failures, "log directory failure"))
-    if incident.stale_writes:
-        parts.append(f"{counted(incident.stale_writes, 'write')} by an old controller")
+    leaderless = 0 if incident.offline else incident.leaderless
+    figures = (
+        (incident.leaders_moved, "leader", " moved"),
+        (incident.unclean_elections, "unclean election", ""),
+        (incident.offline, "partition", " offline at once"),
+        (leaderless, "partition", " left without a leader"),
+        (behind, "partition", " seen under-replicated"),
+        (incident.log_dir_failures, "log directory failure", ""),
+        (incident.stale_writes, "write", " by an old controller"),
+    )
+    parts += [counted(count, noun) + what for count, noun, what in figures if count]
     if incident.ghost:
         parts.append("the controller did not do its work")
     parts.append(_how_it_ended(incident))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -44,6 +44,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """How many partitions each broker would lead then."""
     unclean: tuple[TopicPartition, ...] = ()
     """Those that get a leader from outside the ISR, where the topic allows it: data is lost."""
+    min_isr_unknown: tuple[TopicPartition, ...] = ()
+    """Those of which members leave the ISR while their min.insync.replicas is not known."""
 
 
 class StopRisk(enum.StrEnum):
@@ -54,6 +56,23 @@ class StopRisk(enum.StrEnum):
     STRANDED = "stranded"
     UNCLEAN = "unclean"
     UNDER_MIN_ISR = "under_min_isr"
+    MIN_ISR_UNKNOWN = "min_isr_unknown"
+    """Not known to be a risk, and not known to be none."""
+
+
+HARM: Mapping[StopRisk, str] = {
+    StopRisk.OFFLINE: "would go offline: no other replica is in sync",
+    StopRisk.STRANDED: "offline now would lose the last replica that could lead again",
+    StopRisk.UNCLEAN: "would get a leader that is not in sync: data is lost",
+    StopRisk.UNDER_MIN_ISR: "would fall below min.insync.replicas: producers with acks=all are refused",
+}
+"""What a loss may do to partitions, the worst first: the fields of `Loss` that list them, in words."""
+
+NOT_KNOWN: Mapping[StopRisk, str] = {
+    StopRisk.MIN_ISR_UNKNOWN: "may fall below min.insync.replicas, which is not known: it stands in "
+    "the brokers' own files (kcm doctor says how to set min_insync_replicas)",
+}
+"""What is not known of a loss: it proves nothing, neither harm nor safety."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +87,8 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
     """Whether brokers are safe to stop now, and why."""
 
     safe: bool | None
-    """None: there is nothing to stop, since none of them is registered."""
+    """None: there is nothing to stop, since none of them is registered, or what is known shows no
+    harm and something is not known (the reasons say which)."""
     reasons: tuple[Reason, ...] = ()
     notes: tuple[str, ...] = ()
     """What will happen, safe or not."""
@@ -88,7 +108,9 @@ class _Account:
     def __init__(self, brokers: Collection[int], cluster: ClusterFacts) -> None:
         self.brokers = tuple(sorted(brokers))
         self.rest = cluster.live.difference(brokers)
-        self._found: dict[StopRisk, list[TopicPartition]] = {risk: [] for risk in StopRisk}
+        self._found: dict[StopRisk, list[TopicPartition]] = {
+            risk: [] for risk in (*HARM, *NOT_KNOWN)
+        }
         self._moved: Counter[int] = Counter()
 
     def add(self, partition: TopicPartition, effect: Effect) -> None:
@@ -103,27 +125,21 @@ class _Account:
         after = leaders + self._moved
         return Loss(
             brokers=self.brokers,
-            offline=tuple(self._found[StopRisk.OFFLINE]),
-            stranded=tuple(self._found[StopRisk.STRANDED]),
-            under_min_isr=tuple(self._found[StopRisk.UNDER_MIN_ISR]),
-            unclean=tuple(self._found[StopRisk.UNCLEAN]),
+            **{risk.value: tuple(partitions) for risk, partitions in self._found.items()},
             moved=dict(sorted(self._moved.items())),
             leaders_after={b: n for b, n in sorted(after.items()) if b not in self.brokers},
         )
 
 
-class ByKind(Generic[V]):
-    """What is the same for all partitions with the same brokers, leader and settings.
+def by_kind(compute: Callable[[PartitionFacts], V]) -> Callable[[PartitionFacts], V]:
+    """Return `compute`, called once for all partitions with the same brokers, leader and settings.
 
-    A cluster has few such kinds, since assignments repeat: each is computed once.
+    A cluster has few such kinds, since assignments repeat. `compute` may use neither a partition's
+    name nor its epochs.
     """
+    known: dict[Hashable, V] = {}
 
-    def __init__(self, compute: Callable[[PartitionFacts], V]) -> None:
-        self._compute = compute
-        self._known: dict[Hashable, V] = {}
-
-    def of(self, partition: PartitionFacts) -> V:
-        """Return what holds for a partition; it may use neither its name nor its epochs."""
+    def of(partition: PartitionFacts) -> V:
         kind = (
             partition.replicas,
             partition.isr,
@@ -134,12 +150,14 @@ class ByKind(Generic[V]):
             partition.unclean,
             partition.deleting,
         )
-        known = self._known.get(kind)
-        if known is None:
-            if len(self._known) >= KINDS_KEPT:
-                self._known.clear()
-            known = self._known[kind] = self._compute(partition)
-        return known
+        found = known.get(kind)
+        if found is None:
+            if len(known) >= KINDS_KEPT:
+                known.clear()
+            found = known[kind] = compute(partition)
+        return found
+
+    return of
 
 
 def outcome(partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[int]) -> Effect:
@@ -153,10 +171,23 @@ def outcome(partition: PartitionFacts, cluster: ClusterFacts, rest: Collection[i
         return Effect(None, (StopRisk.STRANDED,) if could else ())
     if not led_now:
         return Effect(None, ())
-    too_few = len(isr) < cluster.min_isr_of(partition, leader)
-    falls = too_few and not cluster.is_under_min_isr(partition)
-    risks = ((StopRisk.UNCLEAN,) if unclean else ()) + ((StopRisk.UNDER_MIN_ISR,) if falls else ())
+    of_election = (StopRisk.UNCLEAN,) if unclean else ()
+    risks = of_election + _of_min_isr(partition, cluster, leader, isr)
     return Effect(None if leader == partition.leader else leader, risks)
+
+
+def _of_min_isr(
+    partition: PartitionFacts, cluster: ClusterFacts, leader: int, isr: tuple[int, ...]
+) -> tuple[StopRisk, ...]:
+    """Return whether a led partition falls below its min.insync.replicas with this leader and ISR."""
+    if leader == partition.leader and len(isr) == len(partition.isr):
+        return ()
+    least, is_under = cluster.min_isr_of(partition, leader), cluster.is_under_min_isr(partition)
+    if is_under or len(isr) >= (len(partition.replicas) if least is None else least):
+        return ()
+    if least is None or is_under is None:
+        return (StopRisk.MIN_ISR_UNKNOWN,)
+    return (StopRisk.UNDER_MIN_ISR,)
 
 
 def settled(
@@ -210,14 +241,14 @@ def lose_groups(
     for account in accounts.values():
         for broker in account.brokers:
             accounts_of.setdefault(broker, []).append(account)
-    effects = ByKind(lambda partition: _effects(partition, cluster, accounts_of))
+    effects = by_kind(lambda partition: _effects(partition, cluster, accounts_of))
     leaders: Counter[int] = Counter()
     for partition in partitions:
         if not partition.counts:
             continue
         if partition.leader in cluster.live:
             leaders[partition.leader] += 1
-        for account, effect in effects.of(partition):
+        for account, effect in effects(partition):
             account.add(partition.id, effect)
     return {name: account.loss(leaders) for name, account in accounts.items()}
 
@@ -249,33 +280,14 @@ def safety(loss: Loss, cluster: ClusterFacts) -> Safety:
     if not loss.brokers:
         text = "not registered now: there is nothing to stop"
         return Safety(safe=None, reasons=(Reason(risk=StopRisk.NOT_LIVE, text=text),))
-    found = [
-        Reason(risk=risk, partitions=partitions, text=f"{_count(partitions)} {text}")
-        for risk, partitions, text in (
-            (StopRisk.OFFLINE, loss.offline, "would go offline: no other replica is in sync"),
-            (
-                StopRisk.STRANDED,
-                loss.stranded,
-                "offline now would lose the last replica that could lead again",
-            ),
-            (
-                StopRisk.UNCLEAN,
-                loss.unclean,
-                "would get a leader that is not in sync: data is lost",
-            ),
-            (
-                StopRisk.UNDER_MIN_ISR,
-                loss.under_min_isr,
-                "would fall below min.insync.replicas: producers with acks=all are refused",
-            ),
-        )
-        if partitions
-    ]
-    return Safety(safe=not found, reasons=tuple(found), notes=tuple(_notes(loss, cluster)))
-
-
-def _count(partitions: tuple[TopicPartition, ...]) -> str:
-    return f"{counted(len(partitions), 'partition')} ({named(partitions)})"
+    found: list[Reason] = []
+    for risk, harm in {**HARM, **NOT_KNOWN}.items():
+        partitions: tuple[TopicPartition, ...] = getattr(loss, risk.value)
+        if partitions:
+            text = f"{counted(len(partitions), 'partition')} ({named(partitions)}) {harm}"
+            found.append(Reason(risk=risk, partitions=partitions, text=text))
+    safe = None if found and all(reason.risk in NOT_KNOWN for reason in found) else not found
+    return Safety(safe=safe, reasons=tuple(found), notes=tuple(_notes(loss, cluster)))
 
 
 def _notes(loss: Loss, cluster: ClusterFacts) -> Iterable[str]:

@@ -15,13 +15,18 @@ from itertools import combinations
 import msgspec
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
-from controller_model.insights.loss import ByKind, Loss, StopRisk, involved, lose_groups, outcome
+from controller_model.insights.loss import (
+    HARM,
+    Loss,
+    StopRisk,
+    by_kind,
+    involved,
+    lose_groups,
+    outcome,
+)
 
 Pair = tuple[int, int]
 """Two live brokers, the lower id first."""
-
-RISKS = (StopRisk.OFFLINE, StopRisk.STRANDED, StopRisk.UNCLEAN, StopRisk.UNDER_MIN_ISR)
-"""What a pair may do, the worst first."""
 
 
 class PairLoss(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,13 +57,13 @@ def lose_pairs(
     """
     beyond = _beyond(walk(), cluster)
     worst = nsmallest(
-        most, beyond, key=lambda pair: (*(-beyond[pair][risk] for risk in RISKS), *pair)
+        most, beyond, key=lambda pair: (*(-beyond[pair][risk] for risk in HARM), *pair)
     )
     losses = lose_groups(walk(), cluster, {pair: pair for pair in worst}) if worst else {}
     return PairLosses(
         count=len(beyond),
         worst=tuple(
-            PairLoss(loss=loss, beyond={risk: beyond[pair][risk] for risk in RISKS})
+            PairLoss(loss=loss, beyond={risk: beyond[pair][risk] for risk in HARM})
             for pair, loss in losses.items()
         ),
     )
@@ -69,11 +74,11 @@ def _beyond(
 ) -> dict[Pair, Counter[StopRisk]]:
     """Return what each pair breaks that neither member breaks alone; nothing: not in it."""
     found: dict[Pair, Counter[StopRisk]] = {}
-    of_kind = ByKind(lambda partition: _of_kind(partition, cluster))
+    of_kind = by_kind(lambda partition: _of_kind(partition, cluster))
     for partition in partitions:
         if not partition.counts:
             continue
-        for pair, risks in of_kind.of(partition):
+        for pair, risks in of_kind(partition):
             found.setdefault(pair, Counter()).update(risks)
     return found
 
@@ -94,7 +99,7 @@ def _of_kind(partition: PartitionFacts, cluster: ClusterFacts) -> list[tuple[Pai
             if broker not in alone:
                 alone[broker] = outcome(partition, cluster, members - {broker}).risks
         known = alone[pair[0]] + alone[pair[1]]
-        new = [risk for risk in risks if risk not in known]
+        new = [risk for risk in risks if risk in HARM and risk not in known]
         if new:
             found.append((pair, new))
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import shlex
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -89,7 +90,19 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def json(self) -> str:
         """The file for `kafka-leader-election --election-type preferred --path-to-json-file`."""
-        return election_json(self.partitions)
+        entries = [{"topic": topic, "partition": number} for topic, number in self.partitions]
+        return msgspec.json.encode({"partitions": entries}).decode()
+
+
+class BrokerElections(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recommendation does for a broker."""
+
+    broker: int
+    preferred: int
+    not_led_before: int
+    not_led_after: int
+    ratio_before: float
+    ratio_after: float
 
 
 class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,10 +111,8 @@ class Recommendation(msgspec.Struct, frozen=True, kw_only=True):
     chunks: tuple[Chunk, ...] = ()
     imbalance_before: int = 0
     imbalance_after: int = 0
-    brokers_before: tuple[BrokerImbalance, ...] = ()
+    brokers: tuple[BrokerElections, ...] = ()
     """Worst first."""
-    brokers_after: tuple[BrokerImbalance, ...] = ()
-    """The same brokers in the same order."""
     blocked: dict[Blocked, tuple[TopicPartition, ...]] = {}
     """What is imbalanced and stays so, because no preferred election can mend it now."""
 
@@ -110,8 +121,8 @@ class _Account:
     """Partitions by their preferred replica's broker, from one walk."""
 
     def __init__(self, partitions: Iterable[PartitionFacts]) -> None:
-        self.preferred: dict[int, int] = {}
-        self.not_led: dict[int, list[PartitionFacts]] = {}
+        self.preferred: Counter[int] = Counter()
+        self.not_led: defaultdict[int, list[PartitionFacts]] = defaultdict(list)
         self.deleting: list[TopicPartition] = []
         self.reassigning = False
         self.imbalance = 0
@@ -122,7 +133,7 @@ class _Account:
                 # Most are: led as they should be, with nothing to weigh.
                 self.reassigning = self.reassigning or bool(partition.removing)
                 if not partition.deleting:
-                    preferred[replicas[0]] = preferred.get(replicas[0], 0) + 1
+                    preferred[replicas[0]] += 1
             else:
                 self._take(partition)
         for waiting in self.not_led.values():
@@ -138,10 +149,10 @@ class _Account:
             if not led:
                 self.deleting.append(partition.id)
             return
-        self.preferred[broker] = self.preferred.get(broker, 0) + 1
+        self.preferred[broker] += 1
         self.imbalance += partition.counts and not partition.has_preferred_leader
         if not led:
-            self.not_led.setdefault(broker, []).append(partition)
+            self.not_led[broker].append(partition)
 
     def brokers(self) -> tuple[BrokerImbalance, ...]:
         """Return every broker's imbalance, worst first."""
@@ -184,23 +195,20 @@ def next_rebalance(
     brokers = account.brokers()
     threshold = assumed.leader_imbalance_per_broker_percentage / 100
     exceeding = tuple(b.broker for b in brokers if b.ratio > threshold)
-    elected: list[TopicPartition] = []
-    blocked: dict[Blocked, list[TopicPartition]] = {}
+    electable, blocked = _judged(
+        account,
+        exceeding,
+        cluster,
+        reassignment=assumed.reassignments_block and account.reassigning,
+    )
     if account.deleting:
-        blocked[Blocked.TOPIC_BEING_DELETED] = account.deleting
-    stands_still = assumed.reassignments_block and account.reassigning
-    for partition in _waiting(account, exceeding):
-        reason = blocked_by(partition, cluster, reassignment=stands_still)
-        if reason is None:
-            elected.append(partition.id)
-        else:
-            blocked.setdefault(reason, []).append(partition.id)
+        blocked = {Blocked.TOPIC_BEING_DELETED: tuple(account.deleting)} | blocked
     return NextRebalance(
         assumed=assumed,
         brokers=brokers,
         exceeding=exceeding,
-        elect=tuple(elected) if assumed.auto_leader_rebalance_enable else (),
-        blocked={reason: tuple(found) for reason, found in blocked.items()},
+        elect=tuple(p.id for p in electable) if assumed.auto_leader_rebalance_enable else (),
+        blocked=blocked,
     )
 
 
@@ -238,39 +246,28 @@ def recommend(
         raise ModelError(f"a chunk of {partitions_per_chunk} partitions")
     account = _Account(partitions)
     brokers = account.brokers()
-    electable: list[PartitionFacts] = []
-    blocked: dict[Blocked, list[TopicPartition]] = {}
-    for partition in _waiting(account, [broker.broker for broker in brokers]):
-        reason = blocked_by(partition, cluster)
-        if reason is None:
-            electable.append(partition)
-        else:
-            blocked.setdefault(reason, []).append(partition.id)
+    electable, blocked = _judged(account, [broker.broker for broker in brokers], cluster)
     chunks = tuple(_chunks(electable, account.imbalance, partitions_per_chunk))
-    mended: dict[int | None, int] = {}
-    for partition in electable:
-        mended[partition.preferred] = mended.get(partition.preferred, 0) + 1
-    after = (
-        msgspec.structs.replace(b, not_led=b.not_led - mended.get(b.broker, 0)) for b in brokers
-    )
+    mended = Counter(partition.preferred for partition in electable)
     return Recommendation(
         chunks=chunks,
         imbalance_before=account.imbalance,
         imbalance_after=chunks[-1].imbalance_after if chunks else account.imbalance,
-        brokers_before=brokers,
-        brokers_after=tuple(after),
-        blocked={reason: tuple(found) for reason, found in blocked.items()},
+        brokers=tuple(_elections(broker, mended[broker.broker]) for broker in brokers),
+        blocked=blocked,
     )
 
 
-def election_json(partitions: Sequence[TopicPartition]) -> str:
-    """Return partitions in the JSON that kafka-leader-election takes.
-
-    >>> election_json([TopicPartition("t", 0)])
-    '{"partitions":[{"topic":"t","partition":0}]}'
-    """
-    entries = [{"topic": topic, "partition": partition} for topic, partition in partitions]
-    return msgspec.json.encode({"partitions": entries}).decode()
+def _elections(before: BrokerImbalance, mended: int) -> BrokerElections:
+    after = msgspec.structs.replace(before, not_led=before.not_led - mended)
+    return BrokerElections(
+        broker=before.broker,
+        preferred=before.preferred,
+        not_led_before=before.not_led,
+        not_led_after=after.not_led,
+        ratio_before=before.ratio,
+        ratio_after=after.ratio,
+    )
 
 
 def election_command(server: str | None) -> str:
@@ -289,9 +286,20 @@ def election_command(server: str | None) -> str:
     )
 
 
-def _waiting(account: _Account, brokers: Sequence[int]) -> Iterator[PartitionFacts]:
+def _judged(
+    account: _Account, brokers: Iterable[int], cluster: ClusterFacts, *, reassignment: bool = False
+) -> tuple[list[PartitionFacts], dict[Blocked, tuple[TopicPartition, ...]]]:
+    """Return what these brokers do not lead: what can be elected, and the rest by what blocks it."""
+    electable: list[PartitionFacts] = []
+    blocked: defaultdict[Blocked, list[TopicPartition]] = defaultdict(list)
     for broker in brokers:
-        yield from account.not_led.get(broker, ())
+        for partition in account.not_led.get(broker, ()):
+            reason = blocked_by(partition, cluster, reassignment=reassignment)
+            if reason is None:
+                electable.append(partition)
+            else:
+                blocked[reason].append(partition.id)
+    return electable, {reason: tuple(found) for reason, found in blocked.items()}
 
 
 def _chunks(electable: Sequence[PartitionFacts], imbalance: int, size: int) -> Iterator[Chunk]:

@@ -8,32 +8,37 @@ None where nothing in ZooKeeper shows when a write became due.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.insights.loss import settled
-from controller_model.kafka.ids import NO_LEADER, TopicPartition
+from controller_model.kafka.ids import NO_LEADER
 from controller_model.records.completeness import Status
 from controller_model.records.predictions import ControllerHealth, Due, is_reassignment_due
 from controller_model.records.views import ClusterView
 
 
-class DueWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition's write that is due."""
+class WriteDue(msgspec.Struct, frozen=True):
+    """A write that the controller owes for a partition."""
 
     kind: Due
-    partition: TopicPartition
-    since: int | None = None
-    leader: int | None = None
-    """The leader that the controller would write, -1 for none; None where it stays or goes."""
+    topic: str
+    partition: int
+    since: Annotated[int, Meta(description="When it became due; null: not known.")] | None = None
+    leader: Annotated[int, Meta(description="The leader it would write; -1: none.")] | None = None
+    """None where it stays or goes."""
     isr: tuple[int, ...] | None = None
     """The ISR that it would write; None where more than one is possible, or it stays."""
-    sure: bool = True
-    """False: a replica in a failed log directory, which ZooKeeper does not show, needs no write."""
+    sure: Annotated[
+        bool, Meta(description="False: it may not be due (a failed log directory).")
+    ] = True
+    """A replica in a failed log directory, which ZooKeeper does not show, needs no write."""
 
 
-def due_writes(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> Iterator[DueWrite]:
+def due_writes(partitions: Iterable[PartitionFacts], cluster: ClusterFacts) -> Iterator[WriteDue]:
     """Yield the writes that are due, at most one for a partition: the next one."""
     deleting: dict[str, list[PartitionFacts]] = {}
     for partition in partitions:
@@ -63,49 +68,45 @@ def _halts_deletion(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
     return partition.reassigning or not cluster.live.issuperset(partition.replicas)
 
 
-def _of_deletion(partition: PartitionFacts) -> DueWrite | None:
+def _of_deletion(partition: PartitionFacts) -> WriteDue | None:
     if partition.written_leader < 0:
         return None  # begun: the brokers have to answer before anything else is written
-    return DueWrite(kind=Due.TOPIC_DELETION, partition=partition.id, leader=NO_LEADER)
+    return WriteDue(Due.TOPIC_DELETION, *partition.id, leader=NO_LEADER)
 
 
-def _first_state(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite | None:
+def _first_state(partition: PartitionFacts, cluster: ClusterFacts) -> WriteDue | None:
     # initializeLeaderAndIsrForPartitions: the first live replica leads, the live ones are in sync.
     live = tuple(replica for replica in partition.replicas if replica in cluster.live)
     if not live:
         return None
-    return DueWrite(kind=Due.FIRST_STATE, partition=partition.id, leader=live[0], isr=live)
+    return WriteDue(Due.FIRST_STATE, *partition.id, leader=live[0], isr=live)
 
 
-def _new_leader(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite | None:
+def _new_leader(partition: PartitionFacts, cluster: ClusterFacts) -> WriteDue | None:
     leader, isr, _ = settled(partition, cluster, cluster.live)
     if partition.written_leader < 0:
         if leader == NO_LEADER:
             return None  # waits for a broker
-        return DueWrite(
-            kind=Due.LEADER_BACK, partition=partition.id, leader=leader, isr=isr, sure=False
-        )
-    return DueWrite(
-        kind=Due.NEW_LEADER,
-        partition=partition.id,
+        return WriteDue(Due.LEADER_BACK, *partition.id, leader=leader, isr=isr, sure=False)
+    return WriteDue(
+        Due.NEW_LEADER,
+        *partition.id,
         since=cluster.gone_since.get(partition.written_leader),
         leader=leader,
         isr=None if leader == NO_LEADER else isr,
     )
 
 
-def _isr_removal(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite | None:
+def _isr_removal(partition: PartitionFacts, cluster: ClusterFacts) -> WriteDue | None:
     gone = [replica for replica in partition.isr if replica not in cluster.live]
     if not gone:
         return None
     ends = [end for replica in gone if (end := cluster.gone_since.get(replica)) is not None]
     _, isr, _ = settled(partition, cluster, cluster.live)
-    return DueWrite(
-        kind=Due.ISR_REMOVAL, partition=partition.id, since=min(ends, default=None), isr=isr
-    )
+    return WriteDue(Due.ISR_REMOVAL, *partition.id, since=min(ends, default=None), isr=isr)
 
 
-def _reassignment(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite | None:
+def _reassignment(partition: PartitionFacts, cluster: ClusterFacts) -> WriteDue | None:
     leader, target = partition.written_leader, partition.target
     if not is_reassignment_due(
         partition.replicas,
@@ -114,9 +115,10 @@ def _reassignment(partition: PartitionFacts, cluster: ClusterFacts) -> DueWrite 
         leader=leader,
         isr=partition.isr,
         live=cluster.live,
+        leader_epoch=partition.leader_epoch,
     ):
         return None
     # Phase B: the leader stays if it is a target, else the first target leads.
     leader = leader if leader in target else target[0]
     isr = tuple(replica for replica in partition.isr if replica not in partition.removing)
-    return DueWrite(kind=Due.REASSIGNMENT, partition=partition.id, leader=leader, isr=isr)
+    return WriteDue(Due.REASSIGNMENT, *partition.id, leader=leader, isr=isr)

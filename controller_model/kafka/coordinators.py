@@ -4,15 +4,15 @@ The rule: a broker coordinates what is kept in the partitions of __consumer_offs
 __transaction_state that it leads, and nothing else; so coordinators move with those leaders.
 Which group lives in which partition is a hash of its name, and names are not in ZooKeeper.
 Source (Kafka 3.9): kafka.server.RequestHandlerHelper.onLeadershipChange,
-org.apache.kafka.common.internals.Topic, GroupCoordinator.partitionFor.
+org.apache.kafka.common.internals.Topic.
 """
 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from controller_model.kafka.hash_order import java_hash
 from controller_model.kafka.ids import NO_LEADER
 
 
@@ -39,22 +39,4 @@ def coordinated_by(leaders: Iterable[int | None]) -> dict[int, int]:
     >>> coordinated_by([1, 2, 1, -1, None])
     {1: 2, 2: 1}
     """
-    counts: dict[int, int] = {}
-    for leader in leaders:
-        if leader is not None and leader > NO_LEADER:
-            counts[leader] = counts.get(leader, 0) + 1
-    return counts
-
-
-def partition_for(name: str, partitions: int) -> int:
-    """Return the partition that keeps a group or a transactional id, of that many.
-
-    GroupMetadataManager.partitionFor and TransactionStateManager.partitionFor: Utils.abs of the
-    name's hash code, which maps the smallest number to 0.
-
-    >>> partition_for("payments", 50)
-    13
-    """
-    code = java_hash(name)
-    signed = code - (1 << 32) if code >> 31 else code
-    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
+    return dict(Counter(each for each in leaders if each is not None and each > NO_LEADER))

@@ -68,7 +68,7 @@ class Election(msgspec.Struct, frozen=True):
 
 
 def leader_for_offline(
-    standing: LeaderAndIsr,
+    current: LeaderAndIsr,
     replicas: Sequence[int],
     online: Collection[int],
     *,
@@ -86,49 +86,49 @@ def leader_for_offline(
     True
 
     Args:
-        standing: The state that the partition has.
+        current: The state that the partition has.
         replicas: The assignment in its order, replicas that are added or removed included.
         online: Brokers that are online for this partition.
         unclean: The topic allows an unclean election, or an administrator asked for one.
         recovery_supported: The inter-broker protocol is 3.2 or newer.
     """
-    in_sync = tuple([member for member in standing.isr if member in online])
+    in_sync = tuple([member for member in current.isr if member in online])
     leader = _first(replicas, in_sync)
     if leader is not None:
-        return Election(standing.new_leader_and_isr(leader, in_sync))
+        return Election(current.new_leader_and_isr(leader, in_sync))
     leader = _first(replicas, online)
     if in_sync or not unclean or leader is None:
         return None
-    recovery = RECOVERING if recovery_supported else standing.leader_recovery_state
-    elected = LeaderAndIsr(leader, (leader,), standing.leader_epoch + 1, recovery)
+    recovery = RECOVERING if recovery_supported else current.leader_recovery_state
+    elected = LeaderAndIsr(leader, (leader,), current.leader_epoch + 1, recovery)
     return Election(elected, unclean=True)
 
 
 def leader_for_reassign(
-    standing: LeaderAndIsr, target: Sequence[int], online: Collection[int]
+    current: LeaderAndIsr, target: Sequence[int], online: Collection[int]
 ) -> Election | None:
     """Elect among the replicas that a reassignment leads to (Election.leaderForReassign).
 
     The ISR stays as it is, dead members included.
     """
-    leader = _first(target, [member for member in standing.isr if member in online])
+    leader = _first(target, [member for member in current.isr if member in online])
     if leader is None:
         return None
-    return Election(standing.new_leader_and_isr(leader, standing.isr))
+    return Election(current.new_leader_and_isr(leader, current.isr))
 
 
 def leader_for_preferred_replica(
-    standing: LeaderAndIsr, replicas: Sequence[int], online: Collection[int]
+    current: LeaderAndIsr, replicas: Sequence[int], online: Collection[int]
 ) -> Election | None:
     """Elect the first replica or nobody (Election.leaderForPreferredReplica).
 
     The ISR stays as it is, dead members included.
     """
-    return leader_for_reassign(standing, replicas[:1], online)
+    return leader_for_reassign(current, replicas[:1], online)
 
 
 def leader_for_controlled_shutdown(
-    standing: LeaderAndIsr,
+    current: LeaderAndIsr,
     replicas: Sequence[int],
     online: Collection[int],
     shutting_down: Collection[int],
@@ -138,9 +138,9 @@ def leader_for_controlled_shutdown(
     Brokers that shut down leave the ISR, dead ones stay in it. Those that shut down may count among
     the online ones here.
     """
-    staying = tuple([member for member in standing.isr if member not in shutting_down])
+    staying = tuple([member for member in current.isr if member not in shutting_down])
     leader = _first(replicas, [member for member in staying if member in online])
-    return None if leader is None else Election(standing.new_leader_and_isr(leader, staying))
+    return None if leader is None else Election(current.new_leader_and_isr(leader, staying))
 
 
 def is_election_needed(
@@ -169,7 +169,4 @@ def is_election_needed(
 
 
 def _first(replicas: Sequence[int], others: Collection[int]) -> int | None:
-    for replica in replicas:
-        if replica in others:
-            return replica
-    return None
+    return next((replica for replica in replicas if replica in others), None)

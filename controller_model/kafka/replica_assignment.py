@@ -7,7 +7,7 @@ kafka.controller.ReplicaAssignment (ControllerContext.scala, Kafka 3.9).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -44,7 +44,7 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
         ReplicaAssignment(replicas=(2, 5, 6, 1, 3), adding=(5, 6), removing=(1, 3))
         """
         origin = self.origin_replicas
-        everybody = distinct((*target, *origin))
+        everybody = tuple(dict.fromkeys((*target, *origin)))  # scala.collection.Seq.distinct
         return ReplicaAssignment(everybody, diff(everybody, origin), diff(everybody, target))
 
     def remove_replica(self, replica: int) -> ReplicaAssignment:
@@ -92,11 +92,6 @@ def diff(replicas: Sequence[int], others: Collection[int]) -> tuple[int, ...]:
         else:
             kept.append(replica)
     return tuple(kept)
-
-
-def distinct(replicas: Iterable[int]) -> tuple[int, ...]:
-    """Return the replicas, each at its first place only (scala.collection.Seq.distinct)."""
-    return tuple(dict.fromkeys(replicas))
 
 
 def _without(replicas: tuple[int, ...], replica: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The states of partitions and replicas, and which step from one to another is legal.
 
-The rule: each table is total and maps a target to the states that it may be reached from, exactly
-as Kafka's objects name their validPreviousStates; everything else asks the tables. The states live
+The rule: the table is total and maps a target to the states that it may be reached from, exactly
+as Kafka's objects name their validPreviousStates; everything else asks it. The states live
 in the controller's memory only: what ZooKeeper shows of a partition's state is derived by
 `partition_state_of`, and of a replica's state it shows nothing that could be derived.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
+from typing import TypeAlias
 
 from controller_model.kafka.errors import ModelError
 
@@ -47,23 +48,13 @@ class ReplicaState(enum.StrEnum):
     NON_EXISTENT = "NonExistentReplica"
 
 
-VALID_PREVIOUS_PARTITION_STATES: dict[PartitionState, tuple[PartitionState, ...]] = {
-    PartitionState.NEW: (PartitionState.NON_EXISTENT,),
-    PartitionState.ONLINE: (
-        PartitionState.NEW,
-        PartitionState.ONLINE,
-        PartitionState.OFFLINE,
-    ),
-    PartitionState.OFFLINE: (
-        PartitionState.NEW,
-        PartitionState.ONLINE,
-        PartitionState.OFFLINE,
-    ),
-    PartitionState.NON_EXISTENT: (PartitionState.OFFLINE,),
-}
-"""By target, in the order of Kafka's own sets (PartitionState.validPreviousStates)."""
+_Before: TypeAlias = tuple[PartitionState, ...] | tuple[ReplicaState, ...]
 
-VALID_PREVIOUS_REPLICA_STATES: dict[ReplicaState, tuple[ReplicaState, ...]] = {
+_VALID_PREVIOUS_STATES: dict[str, _Before] = {
+    PartitionState.NEW: (PartitionState.NON_EXISTENT,),
+    PartitionState.ONLINE: (PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE),
+    PartitionState.OFFLINE: (PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE),
+    PartitionState.NON_EXISTENT: (PartitionState.OFFLINE,),
     ReplicaState.NEW: (ReplicaState.NON_EXISTENT,),
     ReplicaState.ONLINE: (
         ReplicaState.NEW,
@@ -82,13 +73,7 @@ VALID_PREVIOUS_REPLICA_STATES: dict[ReplicaState, tuple[ReplicaState, ...]] = {
     ReplicaState.DELETION_INELIGIBLE: (ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED),
     ReplicaState.NON_EXISTENT: (ReplicaState.DELETION_SUCCESSFUL,),
 }
-"""By target, in the order of Kafka's own sets (ReplicaState.validPreviousStates)."""
-
-_VALID_PREVIOUS_STATES: dict[str, tuple[PartitionState, ...] | tuple[ReplicaState, ...]] = {
-    **{str(target): before for target, before in VALID_PREVIOUS_PARTITION_STATES.items()},
-    **{str(target): before for target, before in VALID_PREVIOUS_REPLICA_STATES.items()},
-}
-"""Both tables by name: no name stands in each."""
+"""By target, in the order of Kafka's own sets (validPreviousStates); a name finds its member."""
 
 
 def is_valid(previous: str | None, target: str) -> bool:
@@ -106,24 +91,18 @@ def is_valid(previous: str | None, target: str) -> bool:
     before = valid_previous_states(target)
     if previous is None:
         return PartitionState.NON_EXISTENT in before or ReplicaState.NON_EXISTENT in before
-    _check(previous)
+    valid_previous_states(previous)  # raises for what is no state
     return previous in before
 
 
-def valid_previous_states(
-    target: str,
-) -> tuple[PartitionState, ...] | tuple[ReplicaState, ...]:
+def valid_previous_states(target: str) -> _Before:
     """Return the states from which this one may be reached, in Kafka's order.
 
     Raises ModelError for what is no state.
     """
-    _check(target)
+    if target not in _VALID_PREVIOUS_STATES:
+        raise ModelError(f"{target!r} is no state of a partition or a replica")
     return _VALID_PREVIOUS_STATES[target]
-
-
-def _check(state: str) -> None:
-    if state not in _VALID_PREVIOUS_STATES:
-        raise ModelError(f"{state!r} is no state of a partition or a replica")
 
 
 def partition_state_of(

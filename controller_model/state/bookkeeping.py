@@ -28,7 +28,7 @@ class Freshness(enum.Enum):
     STALE = enum.auto()
     """An older value: it must not win."""
     REPLACED = enum.auto()
-    """A value of another history: ZooKeeper was restored from a backup, or built anew."""
+    """A value of another history: ZooKeeper was restored from a backup, or rebuilt."""
 
 
 _NEWS = Freshness.NEWS

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.kafka.ids import new_tuple
-from controller_model.state.contribution import NO_MIN_ISR, Contribution, CountedState
+from controller_model.state.contribution import NO_MIN_ISR, CountedState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
@@ -26,6 +26,9 @@ class TopicStore(Protocol):
 
     def get(self, name: str) -> TopicState | None:
         """Return the topic, or None."""
+
+    def peek(self, name: str) -> TopicState | None:
+        """Return the topic, or None, and remember nothing of it: for a walk over all topics."""
 
     def put(self, topic: TopicState) -> None:
         """Keep the topic."""
@@ -44,6 +47,10 @@ class MemoryTopicStore:
         self._topics: dict[str, TopicState] = {}
 
     def get(self, name: str) -> TopicState | None:
+        """Return the topic, or None."""
+        return self._topics.get(name)
+
+    def peek(self, name: str) -> TopicState | None:
         """Return the topic, or None."""
         return self._topics.get(name)
 
@@ -73,9 +80,9 @@ class ClusterState:
         self.removed: dict[str, int] = {}
         """Topics that are gone since the last projection, and how many views each had."""
 
-    def topic(self, name: str) -> TopicState | None:
-        """Return a topic; None where nothing of it is held."""
-        return self.topics.get(name)
+    def topic(self, name: str) -> TopicState:
+        """Return a topic; an empty one where nothing of it is held."""
+        return self.topics.get(name) or TopicState(name)
 
     def put_topic(self, new: TopicState) -> None:
         """Put a topic in the place of the one of its name; one that holds nothing is removed.
@@ -83,7 +90,7 @@ class ClusterState:
         Figures that follow from topics move with it: totals, coordinators, topics and reassignments.
         """
         control, name = self.control, new.name
-        old = self.topics.get(name) or TopicState(name)
+        old = self.topic(name)
         if not _is_counted_alike(old, new):
             self._count_topic(old, -1)
             self._count_topic(new, 1)
@@ -96,9 +103,7 @@ class ClusterState:
 
     def put_partition(self, name: str, partition: int, new: PartitionRecord | None) -> None:
         """Put a partition in the place of the one that is held; None: nothing is held of it."""
-        topic = self.topics.get(name)
-        if topic is None:
-            topic = TopicState(name)
+        topic = self.topics.get(name) or TopicState(name)
         partitions = cast("dict[int, PartitionRecord]", topic.partitions)
         old = partitions.get(partition)
         if new is None:
@@ -121,13 +126,6 @@ class ClusterState:
             self._count_topic(topic, 1)
             self.changed.add(name)
 
-    def count(self, topic: TopicState) -> Contribution:
-        """Return a topic's numbers."""
-        counted = Contribution()
-        for partition, record in topic.partitions.items():
-            self._count_partition(counted, topic, partition, record, 1)
-        return counted
-
     def _keep(self, topic: TopicState) -> None:
         name = topic.name
         self.changed.add(name)
@@ -136,7 +134,7 @@ class ClusterState:
         if not topic.partitions and topic.stat is None and topic.config_stat is None:
             self.topics.remove(name)
             self.control.reassigning.pop(name, None)
-            # At least one: a batch that runs anew may make and end a topic that was shown before.
+            # At least one: a batch that runs again may make and end a topic that was shown before.
             self.removed[name] = max(topic.chunks, self.removed.get(name, 1))
         else:
             self.topics.put(topic)
@@ -150,9 +148,10 @@ class ClusterState:
     ) -> None:
         """Move the totals by one partition of a topic: new minus old."""
         if old is None or new is None or old.replicas != new.replicas or new.replicas is None:
-            for record, by in ((old, -1), (new, 1)):
-                if record is not None:
-                    self._count_partition(self.control.counted, topic, partition, record, by)
+            if old is not None:
+                self._count_partition(-1, topic, partition, old)
+            if new is not None:
+                self._count_partition(1, topic, partition, new)
             return
         leader, isr = new.leader, new.isr
         if leader == old.leader and isr == old.isr:
@@ -171,29 +170,21 @@ class ClusterState:
             self.control.add_up()
 
     def _count_topic(self, topic: TopicState, by: int) -> None:
-        counted = self.control.counted
         for partition, record in topic.partitions.items():
-            self._count_partition(counted, topic, partition, record, by)
+            self._count_partition(by, topic, partition, record)
 
     def _count_partition(
-        self,
-        totals: Contribution,
-        topic: TopicState,
-        partition: int,
-        record: PartitionRecord,
-        by: int,
+        self, by: int, topic: TopicState, partition: int, record: PartitionRecord
     ) -> None:
         """Count a partition in or out; one without an assignment is none."""
         if record.replicas is None:
             return
-        totals.count_partition(
-            by,
-            (record.replicas, record.leader, record.isr),
-            added=topic.adding.get(partition, ()),
-            removed=topic.removing.get(partition, ()),
-            min_isr=topic.min_isr or NO_MIN_ISR,
-            deleting=topic.name in self.control.deleting,
-        )
+        added = topic.adding.get(partition, ())
+        min_isr = topic.min_isr or NO_MIN_ISR
+        deleting = topic.name in self.control.deleting
+        state = CountedState(record.replicas, record.leader, record.isr, added, min_isr, deleting)
+        is_reassigned = bool(added or topic.removing.get(partition))
+        self.control.counted.count_partition(by, state, is_reassigned=is_reassigned)
 
     def _count_coordinators(self, topic: TopicState) -> None:
         if topic.partitions:

@@ -7,7 +7,6 @@ broker's death touches no topic, and the totals move by new minus old.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -19,9 +18,6 @@ NO_MIN_ISR = 0
 """In a key: the topic sets no min.insync.replicas of its own."""
 
 _Key = TypeVar("_Key")
-
-Partition = tuple[tuple[int, ...], int | None, tuple[int, ...]]
-"""(replicas, leader or None without a state, ISR) of one partition."""
 
 
 class CountedState(NamedTuple):
@@ -80,49 +76,17 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
     preferred_not_led_in_isr: dict[int, int] = {}
     """Those of them whose first replica is in the ISR."""
 
-    @classmethod
-    def of(
-        cls,
-        partitions: Mapping[int, Partition],
-        *,
-        adding: Mapping[int, tuple[int, ...]],
-        removing: Mapping[int, tuple[int, ...]],
-        min_isr: int | None,
-        deleting: bool,
-    ) -> Contribution:
-        """Return the numbers of one topic; one that is being deleted counts in few of them."""
-        topic = cls()
-        for number, partition in partitions.items():
-            topic.count_partition(
-                1,
-                partition,
-                added=adding.get(number, ()),
-                removed=removing.get(number, ()),
-                min_isr=min_isr or NO_MIN_ISR,
-                deleting=deleting,
-            )
-        return topic
-
-    def count_partition(
-        self,
-        by: int,
-        partition: Partition,
-        *,
-        added: tuple[int, ...],
-        removed: tuple[int, ...],
-        min_isr: int,
-        deleting: bool,
-    ) -> None:
+    def count_partition(self, by: int, state: CountedState, *, is_reassigned: bool) -> None:
         """Count a partition in (`by` 1) or out (`by` -1): its assignment and its state."""
-        replicas = partition[0]
+        replicas = state.replicas
         self.partitions += by
-        self.reassigning += by * bool(added or removed)
-        _move(self.sizes, (len(replicas), min_isr), by)
+        self.reassigning += by * is_reassigned
+        _move(self.sizes, (len(replicas), state.min_isr), by)
         for broker in replicas:
             _move(self.replicas, broker, by)
-        if replicas and not deleting:
+        if replicas and not state.deleting:
             _move(self.preferred, replicas[0], by)
-        self.count_state(by, CountedState(*partition, added, min_isr, deleting))
+        self.count_state(by, state)
 
     def count_state(self, by: int, state: CountedState) -> None:
         """Count the state of `by` partitions in, or out where it is negative; assignments stay."""
@@ -154,32 +118,6 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
             if preferred in isr:
                 _move(self.preferred_not_led_in_isr, preferred, by)
         self.preferred_imbalance += by * (not has_preferred_leader(preferred, added, leader, isr))
-
-    def add(self, other: Contribution) -> None:
-        """Add the numbers of other topics."""
-        self.partitions += other.partitions
-        self.without_state += other.without_state
-        self.reassigning += other.reassigning
-        self.preferred_imbalance += other.preferred_imbalance
-        for mine, theirs in zip(self._tables(), other._tables(), strict=True):
-            for key, count in theirs.items():
-                _move(mine, key, count)
-
-    def _tables(self) -> Iterator[dict[object, int]]:
-        for name in _TABLES:
-            yield getattr(self, name)
-
-
-_TABLES = (
-    "sizes",
-    "shapes",
-    "members",
-    "replicas",
-    "leaders",
-    "preferred",
-    "preferred_not_led",
-    "preferred_not_led_in_isr",
-)
 
 
 def _move(table: dict[_Key, int], key: _Key, by: int) -> None:

@@ -22,9 +22,10 @@ from controller_model.state.znode_stat import ZnodeStat
 
 
 class Assumed(msgspec.Struct, frozen=True, array_like=True):
-    """What ZooKeeper does not hold and our own options therefore say."""
+    """What ZooKeeper does not hold and our own settings therefore say."""
 
-    min_insync_replicas: int = 1
+    min_insync_replicas: int | None = None
+    """None: no setting says it, and what depends on it is not known."""
     leader_imbalance_per_broker_percentage: int = 10
 
 
@@ -35,7 +36,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     assumed: Assumed
     counters_since: int
     now: int = 0
-    """The fold's clock: the largest observed_at in the log."""
+    """The fold's clock: the largest observed_at in the log, corrected where clocks stepped back."""
     log: LogState = msgspec.field(default_factory=LogState)
     controller: ControllerState = msgspec.field(default_factory=ControllerState)
     brokers: dict[int, BrokerRecord] = {}
@@ -91,11 +92,9 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
         """Return the ids that are registered."""
         return {broker for broker, record in self.brokers.items() if record.live}
 
-    def min_isr_of(self, topic: int | None, leader: int) -> int:
-        """Return min.insync.replicas of a partition: by its topic's own value, and its leader."""
+    def min_isr_of(self, topic: int | None, leader: int) -> int | None:
+        """Return min.insync.replicas of a partition by its topic's own value, and its leader.
+
+        None: it is not known.
+        """
         return min_isr_of(topic, leader, self.broker_min_isr, self.assumed.min_insync_replicas)
-
-
-def new_cluster(cluster: str, *, assumed: Assumed, counters_since: int) -> ControlPlane:
-    """Return a cluster of which nothing is known yet."""
-    return ControlPlane(cluster=cluster, assumed=assumed, counters_since=counters_since)

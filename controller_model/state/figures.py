@@ -2,16 +2,18 @@
 
 The rule: definitions are Kafka's. A partition is offline when it has a state and its leader is -1
 or not registered (KafkaController.updateMetrics); under-replicated when its ISR is smaller than
-its target replicas; a topic that is being deleted counts in neither.
+its target replicas; a topic that is being deleted counts in neither. Where min.insync.replicas is
+not known of one partition, a sum over partitions that depends on it is not known: never a part of it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from controller_model.kafka.ids import NO_LEADER
-from controller_model.kafka.min_isr import min_isr_blocks
+from controller_model.kafka.min_isr import effective_min_isr, min_isr_blocks
 from controller_model.records.views import Counts
 from controller_model.state.contribution import NO_MIN_ISR
 from controller_model.state.control_plane import ControlPlane
@@ -38,14 +40,19 @@ def counts(control: ControlPlane) -> Counts:
     totals = control.totals
     live = control.live_brokers()
     offline = leaderless = under_replicated = under_min = at_min = 0
+    is_known = True
     for shape, count in totals.shapes.items():
         if shape.leader not in live:
             offline += count
             leaderless += count if shape.leader < 0 else 0
         else:
-            least = min(control.min_isr_of(shape.min_isr, shape.leader), shape.replicas)
-            under_min += count if shape.isr < least else 0
-            at_min += count if shape.isr == least else 0
+            min_isr = control.min_isr_of(shape.min_isr, shape.leader)
+            least = effective_min_isr(min_isr, shape.replicas)
+            if least is None:
+                is_known = False
+            else:
+                under_min += count if shape.isr < least else 0
+                at_min += count if shape.isr == least else 0
         under_replicated += count if shape.target > shape.isr else 0
     return Counts(
         topics=control.topics,
@@ -55,10 +62,10 @@ def counts(control: ControlPlane) -> Counts:
         leader_writes_due=offline - leaderless,
         without_state=totals.without_state,
         under_replicated=under_replicated,
-        under_min_isr=under_min,
-        at_min_isr=at_min,
+        under_min_isr=under_min if is_known else None,
+        at_min_isr=at_min if is_known else None,
         preferred_imbalance=totals.preferred_imbalance,
-        preferred_electable=sum(_of(totals.preferred_not_led_in_isr, live)),
+        preferred_electable=sum(electable(control, live).values()),
         reassigning=totals.reassigning,
         deleting_topics=len(control.deleting),
         replication_factor_1=sum(n for (factor, _), n in totals.sizes.items() if factor == 1),
@@ -136,8 +143,9 @@ class LostWith(NamedTuple):
     """ISRs that it is a member of."""
     offline: int = 0
     """Led partitions that it alone keeps in sync."""
-    under_min_isr: int = 0
-    """Led partitions at their min.insync.replicas of which it is a member, if not the last."""
+    under_min_isr: int | None = 0
+    """Led partitions at their min.insync.replicas of which it is a member, if not the last; None:
+    of some it is not known."""
     unsure: bool = False
     """More may break than is counted."""
 
@@ -158,34 +166,35 @@ def lost_with(control: ControlPlane) -> dict[int, LostWith]:
         in_isr, offline, under_min, unsure = found.get(broker, LostWith())
         if leader in live:
             behind = behind or broker not in live
-            least = min(control.min_isr_of(member.min_isr, leader), member.replicas)
+            min_isr = control.min_isr_of(member.min_isr, leader)
+            least = effective_min_isr(min_isr, member.replicas)
             if member.isr == 1:
                 offline += count
-            elif member.isr == least:
+            elif least is None:
+                under_min = None
+            elif member.isr == least and under_min is not None:
                 under_min += count
             unsure = unsure or (differing and leader == broker and not member.min_isr)
         else:
             # It can lead this partition again, and may be the only one that can.
             unsure = unsure or broker in live
         found[broker] = LostWith(in_isr + count, offline, under_min, unsure)
-    return {broker: lost._replace(unsure=behind or lost.unsure) for broker, lost in found.items()}
+    return {
+        broker: lost._replace(unsure=behind or lost.unsure or lost.under_min_isr is None)
+        for broker, lost in found.items()
+    }
 
 
-def _of(table: dict[int, int], brokers: Iterable[int]) -> Iterable[int]:
-    return (table.get(broker, 0) for broker in brokers)
-
-
-def _min_isr_blocking(control: ControlPlane) -> int:
+def _min_isr_blocking(control: ControlPlane) -> int | None:
     """Return how many partitions have a min.insync.replicas not below their replication factor.
 
-    Sizes know no leader, so the default holds at first. Then partitions are judged anew that are led
-    by a broker with a value of its own.
+    None: of some it is not known. Sizes know no leader, so the default holds at first. Then
+    partitions are judged again that are led by a broker with a value of its own.
     """
-    found = sum(
-        count
-        for (factor, min_isr), count in control.totals.sizes.items()
-        if min_isr_blocks(factor, control.min_isr_of(min_isr, NO_LEADER))
-    )
+    # By the answer (None: not known), how many partitions get it.
+    found: Counter[bool | None] = Counter()
+    for (factor, min_isr), count in control.totals.sizes.items():
+        found[min_isr_blocks(factor, control.min_isr_of(min_isr, NO_LEADER))] += count
     default = control.min_isr_of(None, NO_LEADER)
     differing = {
         leader: least
@@ -195,6 +204,6 @@ def _min_isr_blocking(control: ControlPlane) -> int:
     for shape, count in control.totals.shapes.items():
         own = differing.get(shape.leader)
         if own is not None and shape.min_isr == NO_MIN_ISR:
-            found += count * min_isr_blocks(shape.replicas, own)
-            found -= count * min_isr_blocks(shape.replicas, default)
-    return found
+            found[min_isr_blocks(shape.replicas, own)] += count
+            found[min_isr_blocks(shape.replicas, default)] -= count
+    return None if found[None] else found[True]

@@ -22,6 +22,19 @@ class ResyncState(msgspec.Struct, array_like=True):
     began: Position = NOWHERE
 
 
+class LogClock(msgspec.Struct, array_like=True):
+    """What the log's clock has to correct, while it has; see `fold/log_clock`."""
+
+    correction: int = 0
+    """What is added to the watcher's clock, so that the log's time does not step back."""
+    melted_at: int = 0
+    """When a part of the correction was given back last, by the watcher's clock."""
+    doubted: int | None = None
+    """A time far ahead that one record has said, and none after it yet."""
+    absurd: bool = False
+    """The last record's time is none; that has been reported."""
+
+
 class LogState(msgspec.Struct, array_like=True):
     """Where the fold is in the log, and how well it went."""
 
@@ -75,11 +88,16 @@ class LogState(msgspec.Struct, array_like=True):
     unreadable_znodes: dict[str, int] = {}
     """Held znodes that the last resync was denied, and their mzxids: they stay as they were read
     last, and the watcher's proofs know nothing of them."""
+    denied_more: int = 0
+    """How many denied znodes are below those in `denied`, not named themselves."""
+    clock: LogClock | None = None
+    """None: the watcher's clock is the log's."""
 
     def why_incomplete(self) -> str | None:
         """Return why the figures may lack something; None when nothing is known to be missing."""
         missed = missed_among(self.denied)
         if self.incomplete_since is not None or not missed:
             return self.incomplete_reason
-        more = f" and {len(missed) - 1} more" if len(missed) > 1 else ""
+        unnamed = len(missed) - 1 + self.denied_more
+        more = f" and {unnamed} more" if unnamed else ""
         return f"READ is denied on {missed[0]}{more}: what depends on it is not known"

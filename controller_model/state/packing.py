@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from controller_model.kafka.errors import ModelError
+from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import TopicState
 
@@ -19,7 +20,7 @@ STATE_VERSION = 3
 
 
 class UnreadableStateError(ModelError):
-    """A packed value is damaged or of another version: the fold must start anew."""
+    """A packed value is damaged or of another version: the fold must start from the log."""
 
 
 _StateT = TypeVar("_StateT")
@@ -55,5 +56,5 @@ def _unpack(decoder: msgspec.msgpack.Decoder[_StateT], data: bytes) -> _StateT:
         raise UnreadableStateError(f"a state of format {data[:1].hex()}, not {_PREFIX.hex()}")
     try:
         return decoder.decode(memoryview(data)[1:])
-    except msgspec.DecodeError as error:
+    except DECODING_ERRORS as error:
         raise UnreadableStateError(f"a damaged state: {error}") from None

@@ -24,3 +24,8 @@ class ZnodeStat(msgspec.Struct, array_like=True, gc=False):
     def value_version(self) -> int:
         """The version of the value that is held; UNKNOWN_VERSION where the log did not hold it."""
         return self.version if self.held_version is None else self.held_version
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the newest value cannot be read: the last good one stays, if there was one."""
+        return self.held_version is not None

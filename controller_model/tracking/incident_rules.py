@@ -1,8 +1,8 @@
 """What an event means for an incident: whether it opens one, and what it adds to one.
 
 The rule: each kind of event has one entry here; it adds to the incident, and says whether
-something was abnormal up to it. Nothing is read but the event, the incident and what the incidents
-remembers of the last sample, so that the same log gives the same incidents.
+something was abnormal up to it. Nothing is read but the event, the incident and what is remembered of the
+last sample, so that the same log gives the same incidents.
 """
 
 from __future__ import annotations
@@ -73,17 +73,10 @@ def _broker_started(_incidents: IncidentState, incident: Incident, event: Broker
     return True
 
 
-def _controller_vacated(
-    _incidents: IncidentState, incident: Incident, event: ControllerVacated
-) -> bool:
-    _hold(incident, event.from_broker)
-    return True
-
-
 def _controller_elected(
     incidents: IncidentState, incident: Incident, event: ControllerElected
 ) -> bool:
-    if event.from_broker != NO_CONTROLLER and not incident.controllers:
+    if event.from_broker != NO_CONTROLLER:
         _hold(incident, event.from_broker)
     incident.controllers += (event.to_broker,)
     incident.controllers = incident.controllers[-CONTROLLERS_KEPT:]
@@ -98,12 +91,6 @@ def _controller_elected(
 def _hold(incident: Incident, broker: int) -> None:
     if not incident.controllers:
         incident.controllers = (broker,)
-
-
-def _failover_work(_incidents: IncidentState, incident: Incident, event: FailoverWork) -> bool:
-    incident.failover_ms += event.took_ms
-    # Its end may show at the end of a batch only: the writes themselves show when work was done.
-    return False
 
 
 def _leaders_elected(incidents: IncidentState, incident: Incident, event: LeadersElected) -> bool:
@@ -130,70 +117,58 @@ def _partitions_offline(
     return True
 
 
-def _partitions_online(
-    _incidents: IncidentState, incident: Incident, event: PartitionsOnline
-) -> bool:
-    _move_offline(incident, -len(event.partitions))
-    return True
-
-
 def _move_offline(incident: Incident, by: int) -> None:
-    """Count on from the last sample; the next one counts anew."""
+    """Count on from the last sample; the next one counts again."""
     incident.offline_last = max(0, incident.offline_last + by)
     incident.offline_peak = max(incident.offline_peak, incident.offline_last)
 
 
-def _isr_shrunk(_incidents: IncidentState, incident: Incident, event: IsrShrunk) -> bool:
-    incident.isr_shrinks += len(event.partitions)
-    # A leader that drops a slow replica may do so for days: samples show whether it matters.
-    return event.by_controller
-
-
-def _isr_expanded(_incidents: IncidentState, incident: Incident, event: IsrExpanded) -> bool:
-    incident.isr_expands += len(event.partitions)
-    return not set(event.who).isdisjoint(incident.brokers_lost)
-
-
-def _log_dir_failed(_incidents: IncidentState, incident: Incident, _event: LogDirFailed) -> bool:
-    incident.log_dir_failures += 1
+def _counted(_incidents: IncidentState, incident: Incident, event: AnyEvent) -> bool:
+    """Add an event that is only counted or noted."""
+    match event:
+        case IsrShrunk():
+            incident.isr_shrinks += len(event.partitions)
+            # A leader that drops a slow replica may do so for days: samples show whether it matters.
+            return event.by_controller
+        case IsrExpanded():
+            incident.isr_expands += len(event.partitions)
+            return not set(event.who).isdisjoint(incident.brokers_lost)
+        case PartitionsOnline():
+            _move_offline(incident, -len(event.partitions))
+        case ControllerVacated():
+            _hold(incident, event.from_broker)
+        case LogDirFailed():
+            incident.log_dir_failures += 1
+        case PredictionFailed():
+            incident.ghost = True
+        case StaleControllerWrite():
+            incident.stale_writes += len(event.partitions)
+        case FailoverWork():
+            incident.failover_ms += event.took_ms
+            # Its end may show at the end of a batch only: the writes show when work was done.
+            return False
+        case Incomplete() | Divergent():
+            incident.complete = False
+            return False
     return True
-
-
-def _ghost(_incidents: IncidentState, incident: Incident, _event: PredictionFailed) -> bool:
-    incident.ghost = True
-    return True
-
-
-def _stale_write(
-    _incidents: IncidentState, incident: Incident, event: StaleControllerWrite
-) -> bool:
-    incident.stale_writes += len(event.partitions)
-    return True
-
-
-def _not_whole(
-    _incidents: IncidentState, incident: Incident, _event: Incomplete | Divergent
-) -> bool:
-    incident.complete = False
-    return False
 
 
 RULES: dict[type[Any], Rule] = {
     BrokerStopped: _broker_stopped,
     BrokerStarted: _broker_started,
-    ControllerVacated: _controller_vacated,
     ControllerElected: _controller_elected,
-    FailoverWork: _failover_work,
     LeadersElected: _leaders_elected,
     PartitionsOffline: _partitions_offline,
-    PartitionsOnline: _partitions_online,
-    IsrShrunk: _isr_shrunk,
-    IsrExpanded: _isr_expanded,
-    LogDirFailed: _log_dir_failed,
-    PredictionFailed: _ghost,
-    StaleControllerWrite: _stale_write,
-    Incomplete: _not_whole,
-    Divergent: _not_whole,
+    IsrShrunk: _counted,
+    IsrExpanded: _counted,
+    PartitionsOnline: _counted,
+    ControllerVacated: _counted,
+    LogDirFailed: _counted,
+    PredictionFailed: _counted,
+    StaleControllerWrite: _counted,
+    FailoverWork: _counted,
+    Incomplete: _counted,
+    Divergent: _counted,
 }
 _OPENERS = frozenset(
     {
@@ -205,4 +180,4 @@ _OPENERS = frozenset(
         StaleControllerWrite,
     }
 )
-"""What opens an incident whatever it says; of elections it depends on which (`_opens`)."""
+"""What opens an incident whatever it says; of elections it depends on which (`opens`)."""

@@ -28,6 +28,7 @@ from controller_model.records.events import (
     Incomplete,
     Verified,
 )
+from controller_model.records.filled import filled
 from controller_model.records.incidents import (
     INCIDENTS_KEPT,
     LONGEST_MS,
@@ -45,7 +46,7 @@ from controller_model.state.incident_state import HealthSample, IncidentState
 from controller_model.tracking.incident_rules import RULES, Rule, opens
 
 _TURNS = frozenset({ControllerElected, ControllerVacated, Incomplete, Divergent, Verified})
-"""What the incidents itself takes note of."""
+"""What moves the account whether or not an incident is open."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Incident)
@@ -110,7 +111,9 @@ def track(
             incident = incidents.open
             if incident is None and opens(incidents, event):
                 incident = incidents.open = _begin(incidents, event)
-                reported.append(_opened(incident, event))
+                number, opened_by = incident.number, incident.opened_by
+                opened = filled(IncidentOpened, event, number=number, opened_by=opened_by)
+                reported.append(opened)
             if incident is not None:
                 _add(incidents, incident, rule, event)
         if kind in _TURNS:
@@ -126,38 +129,23 @@ def summary(control: ControlPlane) -> IncidentsSummary:
     incident = incidents.open
     last = _decoder.decode(incidents.closed[-1]) if incidents.closed else None
     latest = incident or last
-    return IncidentsSummary(
-        total=incidents.total,
+    return filled(
+        IncidentsSummary,
+        incidents,
         open=incident.number if incident else None,
         open_since=incident.started_at if incident else None,
         opened_by=incident.opened_by if incident else None,
-        last_started_at=incidents.last_started_at,
         last_abnormal_at=latest.last_abnormal_at if latest else None,
-        last_closed_at=incidents.last_closed_at,
-        total_ms=incidents.total_ms,
         last_closed=_in_short(last) if last else None,
     )
 
 
 def _in_short(incident: Incident) -> LastIncident:
-    return LastIncident(
-        number=incident.number,
-        opened_by=incident.opened_by,
-        end=incident.end,
-        last_abnormal_at=incident.last_abnormal_at,
-        lasted_ms=incident.lasted_ms,
-        brokers_lost=len(incident.brokers_lost),
-        controller_elections=incident.controller_elections,
-        leaders_moved=incident.leaders_moved,
-        offline=incident.offline,
-    )
+    return filled(LastIncident, incident, brokers_lost=len(incident.brokers_lost))
 
 
 def newest(control: ControlPlane) -> tuple[Incident, ...]:
-    """Return the incidents that are kept, the newest first, the open one, as it is now, in front.
-
-    The totals must be settled.
-    """
+    """Return the incidents that are kept, the newest first, the open one, as it is now, in front."""
     incidents = control.incidents
     closed = [_decoder.decode(data) for data in reversed(incidents.closed)]
     if incidents.open is None:
@@ -211,16 +199,6 @@ def _begin(incidents: IncidentState, event: AnyEvent) -> Incident:
         under_replicated_before=incidents.under_replicated_before,
         under_replicated_peak=incidents.under_replicated_before,
         under_replicated_last=incidents.under_replicated_before,
-    )
-
-
-def _opened(incident: Incident, event: AnyEvent) -> IncidentOpened:
-    return IncidentOpened(
-        at=event.at,
-        position=event.position,
-        zxid=event.zxid,
-        number=incident.number,
-        opened_by=incident.opened_by,
     )
 
 

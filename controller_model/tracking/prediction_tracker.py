@@ -2,7 +2,7 @@
 
 The rule: what is due is read off the totals, so it costs nothing per change; time is the log's and
 moves at its heartbeats, so that a replay finds the same ghosts at the same places. Whatever was
-not watched (a hole, a lost session, a resync) starts the account anew: silence that nobody
+not watched (a hole, a lost session, a resync) restarts the account: silence that nobody
 listened to proves nothing.
 """
 
@@ -40,10 +40,8 @@ def heartbeat(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
     predictions = control.predictions
     _move(state)
     due = writes_due(control)
-    reported, predictions.ghost_reported = (
-        predictions.ghost_reported,
-        due.verdict is ControllerHealth.GHOST,
-    )
+    reported = predictions.ghost_reported
+    predictions.ghost_reported = due.verdict is ControllerHealth.GHOST
     if reported or not predictions.ghost_reported:
         return []
     return [
@@ -84,7 +82,7 @@ def _move(state: ClusterState) -> None:
 
 
 def writes_due(control: ControlPlane) -> WritesDue:
-    """Return what is due now with the controller's health; the totals must be settled."""
+    """Return what is due now with the controller's health."""
     predictions = control.predictions
     counts = counts_due(control)
     due = WritesDue(
@@ -171,9 +169,9 @@ def _reassignments(state: ClusterState) -> int:
     live = control.live_brokers()
     due = 0
     for name in itertools.islice(control.reassigning, REASSIGNING_TOPICS_LOOKED_AT):
-        topic = state.topic(name)
-        if topic is None or name in control.deleting:
+        if name in control.deleting:
             continue
+        topic = state.topic(name)
         due += sum(
             is_reassignment_due(
                 record.replicas or (),
@@ -182,6 +180,7 @@ def _reassignments(state: ClusterState) -> int:
                 leader=NO_LEADER if record.leader is None else record.leader,
                 isr=record.isr,
                 live=live,
+                leader_epoch=record.leader_epoch,
             )
             for partition, record in topic.partitions.items()
         )

@@ -25,6 +25,7 @@ from controller_model.records.events import (
     RecommendationMade,
     TopicDeleted,
 )
+from controller_model.records.filled import filled
 from controller_model.records.recommendations import (
     CLEAR_MS,
     GRADES_KEPT,
@@ -44,7 +45,6 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.recommendation_state import BrokerMemory, RecommendationState, Watched
-from controller_model.state.topic_state import TopicState
 
 EXAMPLES = 20
 """Partitions that a grade names; the number of all stands beside."""
@@ -117,16 +117,13 @@ def _take_move(
     recommendations: RecommendationState, partitions: Iterable[TopicPartition], leader: int, at: int
 ) -> None:
     for topic, partition in partitions:
-        watched = recommendations.watched.get(topic, _NONE).get(partition)
+        watched = recommendations.watched.get(topic, {}).get(partition)
         if watched is None:
             continue
         if leader == watched.broker:
             watched.regained_at = watched.regained_at or at
         elif watched.regained_at is not None:
             watched.lost_at = watched.lost_at or at
-
-
-_NONE: Mapping[int, Watched] = {}
 
 
 def _take_in(state: ClusterState, seen: HealthSample) -> list[AnyEvent]:
@@ -200,7 +197,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
     recommendations.gone = 0
     for (topic, partition), broker in found:
         recommendations.watched.setdefault(topic, {})[partition] = Watched(broker)
-    recommendations.standing = Recommended(
+    made = recommendations.standing = Recommended(
         number=recommendations.made,
         made_at=now,
         brokers=brokers,
@@ -214,16 +211,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
         ),
     )
     recommendations.revision += 1
-    return RecommendationMade(
-        at=now,
-        position=control.log.position,
-        number=recommendations.made,
-        brokers=brokers,
-        threshold_percentage=recommendations.standing.threshold_percentage,
-        partition_count=recommendations.standing.partition_count,
-        partitions=recommendations.standing.partitions,
-        command=recommendations.standing.command,
-    )
+    return filled(RecommendationMade, made, at=now, position=control.log.position, zxid=None)
 
 
 def _electable(
@@ -232,19 +220,13 @@ def _electable(
     """Yield partitions that an election gives back to these live brokers, and to which of them."""
     for name in sorted(state.topics.names())[:TOPICS_LOOKED_AT]:
         topic = state.topic(name)
-        if topic is None or topic.stat is None or name in state.control.deleting:
+        if topic.stat is None or name in state.control.deleting:
             continue
-        for partition, broker in _of_topic(topic, brokers):
-            yield TopicPartition(name, partition), broker
-
-
-def _of_topic(topic: TopicState, brokers: Collection[int]) -> Iterator[tuple[int, int]]:
-    for partition, record in sorted(topic.partitions.items()):
-        if not record.replicas or record.leader is None:
-            continue
-        preferred = record.replicas[0]
-        if preferred in brokers and record.leader != preferred and preferred in record.isr:
-            yield partition, preferred
+        for partition, record in sorted(topic.partitions.items()):
+            preferred = record.replicas[0] if record.replicas else None
+            is_elsewhere = record.leader is not None and record.leader != preferred
+            if is_elsewhere and preferred in brokers and preferred in record.isr:
+                yield TopicPartition(name, partition), preferred
 
 
 def _command(control: ControlPlane, brokers: Sequence[int]) -> str:
@@ -261,9 +243,27 @@ def _command(control: ControlPlane, brokers: Sequence[int]) -> str:
 
 
 def _grade(state: ClusterState, standing: Recommended, now: int) -> RecommendationGraded:
-    control = state.control
-    recommendations = control.recommendations
+    """End a recommendation, and report what became of it."""
+    recommendations = state.control.recommendations
     _drop_others(state)
+    grade = _graded(state.control, standing, now)
+    for broker in standing.brokers:
+        if broker in recommendations.brokers:
+            recommendations.brokers[broker].recommended_at = now
+    recommendations.standing = None
+    recommendations.watched = {}
+    recommendations.grades.append(_encoder.encode(grade))
+    del recommendations.grades[:-GRADES_KEPT]
+    outcome = grade.outcome.value
+    recommendations.graded[outcome] = recommendations.graded.get(outcome, 0) + 1
+    recommendations.revision += 1
+    return RecommendationGraded(at=now, position=state.control.log.position, grade=grade)
+
+
+def _graded(control: ControlPlane, standing: Recommended, now: int) -> Grade:
+    """Return the grade of a recommendation, by the partitions that were watched for it."""
+    recommendations = control.recommendations
+    elected_at = recommendations.elected_at
     each = [
         (TopicPartition(topic, partition), watched)
         for topic, partitions in recommendations.watched.items()
@@ -272,8 +272,7 @@ def _grade(state: ClusterState, standing: Recommended, now: int) -> Recommendati
     regained = [watched.regained_at for _, watched in each if watched.regained_at is not None]
     lost = [name for name, watched in each if watched.lost_at is not None]
     never = [name for name, watched in each if watched.regained_at is None]
-    elected_at = recommendations.elected_at
-    grade = Grade(
+    return Grade(
         number=standing.number,
         made_at=standing.made_at,
         elected_at=elected_at,
@@ -296,26 +295,13 @@ def _grade(state: ClusterState, standing: Recommended, now: int) -> Recommendati
             for ratio in standing.ratios
         ),
     )
-    for broker in standing.brokers:
-        if broker in recommendations.brokers:
-            recommendations.brokers[broker].recommended_at = now
-    recommendations.standing = None
-    recommendations.watched = {}
-    recommendations.grades.append(_encoder.encode(grade))
-    del recommendations.grades[:-GRADES_KEPT]
-    recommendations.graded[grade.outcome.value] = (
-        recommendations.graded.get(grade.outcome.value, 0) + 1
-    )
-    recommendations.revision += 1
-    return RecommendationGraded(at=now, position=control.log.position, grade=grade)
 
 
 def _drop_others(state: ClusterState) -> None:
     """Leave out partitions that are not to be led by their broker any more."""
     recommendations = state.control.recommendations
     for name, watched in recommendations.watched.items():
-        topic = None if name in state.control.deleting else state.topic(name)
-        held = {} if topic is None else topic.partitions
+        held = {} if name in state.control.deleting else state.topic(name).partitions
         for partition in list(watched):
             replicas = held[partition].replicas if partition in held else None
             if not replicas or replicas[0] != watched[partition].broker:

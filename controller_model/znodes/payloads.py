@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
 
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import LEADER_DURING_DELETE, TopicPartition
+from controller_model.records.decoding import DECODING_ERRORS
 
 MAX_INT32 = 2**31 - 1
 """The largest id, epoch or version that Kafka can write: a Java int."""
@@ -39,18 +39,14 @@ _INT32_DIGITS = 10
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,5})")
 """kafka.cluster.EndPoint and org.apache.kafka.network.SocketServerConfigs: URI_PARSE_REGEXP."""
 
-_SECURITY_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-"""org.apache.kafka.common.security.auth.SecurityProtocol."""
-
 _ENDPOINTS_SINCE, _FEATURE_MIN_UNTIL = 2, 1
 """Versions: of registrations with endpoints, of /feature with min_version_level."""
 
 
 class Endpoint(NamedTuple):
-    """One address of a broker (kafka.cluster.EndPoint); None: the protocol is unknown."""
+    """One address of a broker (kafka.cluster.EndPoint)."""
 
     listener: str
-    security_protocol: str | None
     host: str
     port: int
 
@@ -91,19 +87,12 @@ class BrokerZnode(msgspec.Struct, frozen=True):
         What is no endpoint is left out: the broker is registered all the same.
         """
         if self.version < _ENDPOINTS_SINCE:
-            return (Endpoint("PLAINTEXT", "PLAINTEXT", self.host or "", self.port or 0),)
+            return (Endpoint("PLAINTEXT", self.host or "", self.port or 0),)
         return tuple(
-            self._address(found)
+            Endpoint(found[1].upper(), found[2], int(found[3]))
             for found in map(_ENDPOINT.fullmatch, self.endpoints)
             if found is not None
         )
-
-    def _address(self, found: re.Match[str]) -> Endpoint:
-        listener = found[1].upper()
-        protocols = self.listener_security_protocol_map
-        protocol = listener if protocols is None else protocols.get(listener)
-        known = protocol if protocol in _SECURITY_PROTOCOLS else None
-        return Endpoint(listener, known, found[2], int(found[3]))
 
 
 class TopicZnode(msgspec.Struct, frozen=True):
@@ -225,10 +214,7 @@ def decode_controller(payload: bytes) -> ControllerZnode:
 
 def decode_controller_epoch(payload: bytes) -> int:
     """Return the controller epoch: a bare decimal number (kafka.zk.ControllerEpochZNode)."""
-    try:
-        text = payload.decode("ascii")
-    except UnicodeDecodeError:
-        raise UnreadableZnodeError("not a decimal number") from None
+    text = payload.decode("ascii", "replace")
     if not is_int32(text):
         raise UnreadableZnodeError(shorten(f"not a decimal number: {text!r}"))
     return int(text)
@@ -282,12 +268,9 @@ def decode_reassign_partitions(payload: bytes) -> Mapping[TopicPartition, Sequen
     The bean that ReassignPartitionsZNode.decode reads it into has a version, but may lack it.
     """
     layout = read_layout(_reassignments, payload)
-    return MappingProxyType(
-        {
-            TopicPartition(entry.topic, entry.partition): entry.replicas
-            for entry in layout.partitions
-        }
-    )
+    return {
+        TopicPartition(entry.topic, entry.partition): entry.replicas for entry in layout.partitions
+    }
 
 
 def decode_nothing(_payload: bytes) -> None:
@@ -358,7 +341,5 @@ def read_layout(decoder: msgspec.json.Decoder[_LayoutT], payload: bytes) -> _Lay
         if not payload.isascii():
             payload.decode()  # keys that are skipped are not checked
         return decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODING_ERRORS as error:
         raise UnreadableZnodeError(shorten(str(error))) from None
-    except RecursionError:
-        raise UnreadableZnodeError("nested too deeply") from None

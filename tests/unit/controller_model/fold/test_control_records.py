@@ -1,8 +1,9 @@
-"""What the log's rules tell and count, to the last word: events, reasons, counters, clocks."""
+"""What the log's rules report and count, to the last word: events, reasons, counters, clocks."""
 
 from __future__ import annotations
 
-from controller_model.fold.replay import count_error, count_unreadable
+from controller_model.fold.event_batch import EventBatch
+from controller_model.fold.replay import count_error
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, digest_text
 from controller_model.records.events import (
@@ -25,7 +26,7 @@ BEGAN = Position(1, 10)
 
 
 def begun() -> tuple[History, Fold, LogState]:
-    """Return a small cluster, a fold that has read it, and the fold's ledger of the log."""
+    """Return a small cluster, a fold that has read it, and what the fold holds of the log."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
     return history, fold, fold.state.control.log
@@ -136,9 +137,10 @@ def test_an_unreadable_payload_is_reported_with_its_time_and_path() -> None:
 def test_records_that_cannot_be_read_belong_to_no_path() -> None:
     """They add up, and the anomaly has no path."""
     _, fold, log = begun()
-    expected = Anomaly(at=7, position=BEGAN, path="", reason="damaged")
-    assert count_unreadable(fold.state, 2, at=7, reason="damaged") == [expected]
-    count_unreadable(fold.state, 3, at=7, reason="damaged")
+    batch = EventBatch(fold.state)
+    batch.count_unreadable(2, at=7, reason="damaged")
+    batch.count_unreadable(3, at=7, reason="damaged")
+    assert batch.take() == [Anomaly(at=7, position=BEGAN, path="", reason="damaged")] * 2
     assert log.unreadable == 5
 
 
@@ -363,7 +365,7 @@ def test_zxids_that_a_record_does_not_carry_count_as_none() -> None:
 
 
 def test_a_znode_changed_outside_of_a_resync_is_not_confirmed_by_the_next() -> None:
-    """Its stat names no resync: what the next one does not tell is gone, with its own path."""
+    """Its stat names no resync: what the next one does not name is gone, with its own path."""
     history, fold, _ = begun()
     history.broker(7)
     fold.follow(history)

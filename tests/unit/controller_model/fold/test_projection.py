@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 from controller_model.fold.projection import FORGET_AFTER_MS
-from controller_model.records.views import Deleted, TopicView
+from controller_model.records.events import Anomaly, Verified
+from controller_model.records.views import UNREADABLE_NAMED, ClusterView, Deleted, TopicView
 from tests.support.histories import begun
 
 
@@ -94,3 +97,83 @@ def test_compaction_may_forget_what_was_reported_as_deleted_an_hour_ago() -> Non
     fold.follow(history)
     fold.views()
     assert fold.forgotten == []
+
+
+def test_what_is_the_last_good_value_is_named_where_it_is_shown() -> None:
+    """A partition in its topic's view, a topic's own znodes there, all else in the cluster's view."""
+    history, fold = begun(t={0: (0, 1), 1: (1, 0)})
+    assert fold.cluster_view().unreadable_count == 0
+    paths = ("/brokers/ids/1", "/controller_epoch", "/controller")
+    states = ("/brokers/topics/t/partitions/1/state", "/brokers/topics/t", "/config/topics/t")
+    good = {path: history.znodes[path].data for path in (*paths, *states[:2])}
+    for path in (*paths, *states):
+        history.set(path, "damaged")
+    fold.follow(history)
+    views = fold.views()
+    view, topic = views["prod/cluster"], views["prod/topic/t/0"]
+    assert isinstance(view, ClusterView)
+    assert isinstance(topic, TopicView)
+    assert view.unreadable == ("/controller", "/controller_epoch", "/brokers/ids/1")
+    assert view.unreadable_count == 3
+    assert topic.unreadable == (1,)
+    assert topic.unreadable_znodes == ("/brokers/topics/t", "/config/topics/t")
+    assert topic.leader == (0, 1)
+    for path, data in good.items():
+        history.set(path, data)
+    history.delete("/config/topics/t")
+    fold.follow(history)
+    views = fold.views()
+    view, topic = views["prod/cluster"], views["prod/topic/t/0"]
+    assert isinstance(view, ClusterView)
+    assert isinstance(topic, TopicView)
+    assert (topic.unreadable, topic.unreadable_znodes) == ((), ())
+    assert view.unreadable == ()
+
+
+def test_a_view_names_so_many_unreadable_znodes_and_counts_all() -> None:
+    """However many there are, the view fits into a record, with the controller's own in front."""
+    history, fold = begun()
+    for number in range(UNREADABLE_NAMED + 5):
+        history.set(f"/brokers/ids/{number + 10}", "damaged")
+    history.set("/controller", "damaged")
+    fold.follow(history)
+    view = fold.cluster_view()
+    assert view.unreadable_count == UNREADABLE_NAMED + 6
+    assert len(view.unreadable) == UNREADABLE_NAMED
+    assert view.unreadable[0] == "/controller"
+
+
+def test_a_rebase_is_reported_after_all_that_differs() -> None:
+    """A hundred states that changed with the history do not push it out of sight."""
+    history, fold = begun(t=dict.fromkeys(range(150), (0, 1)))
+    for number in range(150):
+        history.state("t", number, leader=0, isr=(0,), leader_epoch=1, seen=False)
+    history.resync(rebase=True)
+    last = [event for event in fold.follow(history) if not isinstance(event, Verified)][-1]
+    assert isinstance(last, Anomaly)
+    assert last.reason.startswith("ZooKeeper's history was replaced: it was restored or built anew")
+
+
+def test_no_null_is_written_for_a_view_that_is_held() -> None:
+    """Over any story of topics that come, go, and come again while hours pass, worker by worker."""
+    draws = random.Random(5)  # noqa: S311  # a play, not a secret
+    nulls = 0
+    for _ in range(30):
+        history, fold = begun()
+        held: set[str] = set()
+        for _ in range(25):
+            name = draws.choice("abc")
+            if f"/brokers/topics/{name}" in history.znodes:
+                history.topic_gone(name)
+            else:
+                history.topic(name, dict.fromkeys(range(draws.choice((1, 1_001))), (0, 1, 9)))
+            if draws.random() < 0.5:
+                history.heartbeat(after_ms=draws.choice((10_000, FORGET_AFTER_MS)))
+            if draws.random() < 0.3:
+                fold.sent.clear()  # another worker
+            fold.follow(history)
+            for key, view in fold.views().items():
+                (held.discard if isinstance(view, Deleted) else held.add)(key)
+            assert held.isdisjoint(fold.forgotten)
+            nulls += len(fold.forgotten)
+    assert nulls > 0

@@ -12,10 +12,10 @@ from controller_model.records.events import (
     StaleControllerWrite,
 )
 from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.zookeeper.log import ZnodeLog
 from tests.support.agreement import Agreement, Reason, agree, agree_from_each_point
 from tests.support.histories import Fold
 from tests.support.recordings import Recording, load_recording
+from tests.support.znode_log import ZnodeLog
 
 HEARTBEAT_MS = 10_000
 
@@ -50,7 +50,7 @@ def test_the_simulator_writes_what_kafka_wrote(agreement: Agreement) -> None:
 
 def test_what_was_reported_is_little(agreement: Agreement) -> None:
     """Of all writes more than 93 % were predicted with nothing reported; each other has its reason."""
-    assert set(agreement.told) <= set(Reason)
+    assert set(agreement.given) <= set(Reason)
     assert agreement.predicted_share > 0.93
 
 

@@ -23,7 +23,7 @@ def test_min_isr_comes_from_topic_broker_default_or_us() -> None:
     fold.follow(history)
     assert (fold.counts().under_min_isr, fold.counts().at_min_isr) == (0, 1)
 
-    def figures(path: str, least: int) -> tuple[int, int]:
+    def figures(path: str, least: int) -> tuple[int | None, int | None]:
         config = {"min.insync.replicas": str(least)}
         history.set(path, {"version": 1, "config": config})
         fold.follow(history)

@@ -55,15 +55,15 @@ def test_elections_in_a_row_that_one_read_shows_are_missed_ones() -> None:
     history.delete("/controller", seen=False)
     history.elect(0)
     reported = only(fold.follow(history), ControllerElected)
-    ledger = fold.state.control.controller
-    assert (ledger.elections, ledger.missed, reported.missed_elections, reported.epoch) == (
+    controller = fold.state.control.controller
+    assert (controller.elections, controller.missed, reported.missed_elections, reported.epoch) == (
         4,
         2,
         2,
         4,
     )
-    assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) != (None, 0)
-    assert ledger.vacancy_last_min_ms == 0
+    assert (controller.vacancy_last_min_ms, controller.vacancy_last_max_ms) != (None, 0)
+    assert controller.vacancy_last_min_ms == 0
 
 
 def test_an_election_is_not_reported_with_a_later_ones_epoch() -> None:
@@ -158,8 +158,8 @@ def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
             history.tell(path)
         history.heartbeat()
         fold.follow(history)
-        ledger = fold.state.control.controller
-        assert (ledger.elections, ledger.missed, ledger.migrating) == (2, 0, True)
+        controller = fold.state.control.controller
+        assert (controller.elections, controller.missed, controller.migrating) == (2, 0, True)
 
 
 def test_an_election_found_by_a_resync_has_no_certain_cause_or_vacancy() -> None:
@@ -190,15 +190,15 @@ def test_a_vacancy_found_by_a_resync_is_an_interval() -> None:
     history.elect(1)
     fold = Fold()
     fold.follow(history)
-    ledger = fold.state.control.controller
+    controller = fold.state.control.controller
     reported = only(fold.events, ControllerElected)
     assert (reported.vacancy_min_ms, reported.vacancy_max_ms) == (
         history.now - found_at,
         history.now - held_at,
     )
     assert reported.vacancy_ms is None
-    assert ledger.vacancy_last_min_ms == history.now - found_at
-    assert ledger.vacancy_last_max_ms == history.now - held_at
+    assert controller.vacancy_last_min_ms == history.now - found_at
+    assert controller.vacancy_last_max_ms == history.now - held_at
 
 
 def test_an_unreadable_end_keeps_the_last_holder() -> None:
@@ -282,9 +282,9 @@ def test_an_end_before_the_baseline_is_no_vacancy_of_ours() -> None:
     history.finish_resync()
     fold = Fold()
     assert "ControllerVacated" not in kinds(fold.follow(history))
-    ledger = fold.state.control.controller
-    assert (ledger.id, ledger.elections, ledger.vacancy_total_max_ms) == (-1, 0, 0)
-    assert ledger.vacant_since == history.changes[-1].observed_at
+    controller = fold.state.control.controller
+    assert (controller.id, controller.elections, controller.vacancy_total_max_ms) == (-1, 0, 0)
+    assert controller.vacant_since == history.changes[-1].observed_at
 
 
 def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
@@ -302,12 +302,12 @@ def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
     history.finish_resync()
     fold = Fold()
     fold.follow(history)
-    ledger = fold.state.control.controller
-    assert (ledger.id, ledger.epoch, ledger.elections) == (1, 1, 1)
+    controller = fold.state.control.controller
+    assert (controller.id, controller.epoch, controller.elections) == (1, 1, 1)
     history.tell("/controller_epoch")
     history.heartbeat()
     fold.follow(history)
-    assert (ledger.epoch, ledger.elections, ledger.missed) == (2, 1, 0)
+    assert (controller.epoch, controller.elections, controller.missed) == (2, 1, 0)
 
 
 def test_a_registration_after_the_election_is_not_the_one_that_was_elected() -> None:
@@ -335,12 +335,12 @@ def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
     history.elect(2, seen=False)
     history.tell("/controller")
     fold.follow(history)
-    ledger = fold.state.control.controller
-    since, partitions = ledger.failover_since, ledger.failover_partitions
-    assert (ledger.failover, partitions) == (Failover.UNDER_WAY, 1)
+    controller = fold.state.control.controller
+    since, partitions = controller.failover_since, controller.failover_partitions
+    assert (controller.failover, partitions) == (Failover.UNDER_WAY, 1)
     history.tell("/brokers/ids/0")
     fold.follow(history)
-    assert (ledger.failover_since, ledger.failover_partitions) == (since, partitions)
+    assert (controller.failover_since, controller.failover_partitions) == (since, partitions)
 
 
 def test_a_write_that_makes_more_work_is_no_work() -> None:
@@ -352,12 +352,12 @@ def test_a_write_that_makes_more_work_is_no_work() -> None:
     history.elect(1)
     history.state("t", 1, leader=0, isr=[0], leader_epoch=1)
     fold.follow(history)
-    ledger = fold.state.control.controller
-    assert (ledger.failover_due, ledger.failover_last_write_at) == (2, None)
+    controller = fold.state.control.controller
+    assert (controller.failover_due, controller.failover_last_write_at) == (2, None)
     history.state("t", 0, leader=1, isr=[1], leader_epoch=1)
     history.state("t", 1, leader=1, isr=[1], leader_epoch=2)
     assert only(fold.follow(history), FailoverWork).partitions == 1
-    assert ledger.failover_last_write_at == history.now + 1
+    assert controller.failover_last_write_at == history.now + 1
 
 
 def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
@@ -372,8 +372,8 @@ def test_kraft_takes_over_where_no_epoch_was_ever_read() -> None:
     taken = history.set("/controller", controller_payload(3000, kraft_epoch=1))
     assert taken is not None
     fold.feed([replaced(taken, czxid=0)])
-    ledger = fold.state.control.controller
-    assert (ledger.epoch, ledger.elections, ledger.migrating) == (None, 2, True)
+    controller = fold.state.control.controller
+    assert (controller.epoch, controller.elections, controller.migrating) == (None, 2, True)
 
 
 @pytest.mark.parametrize(
@@ -388,11 +388,11 @@ def test_a_log_that_ends_with_an_epoch_has_missed_the_elections_it_tells_of(
     for epoch in epochs:
         history.set("/controller_epoch", str(epoch))
     fold.follow(history)
-    ledger = fold.state.control.controller
-    assert account(ledger) == (elections, missed)
+    controller = fold.state.control.controller
+    assert account(controller) == (elections, missed)
     history.heartbeat()
     fold.follow(history)
-    assert (ledger.elections, ledger.missed) == account(ledger) == (elections, missed)
+    assert (controller.elections, controller.missed) == account(controller) == (elections, missed)
 
 
 def test_before_2_1_no_missed_election_is_forgotten_at_the_next_one() -> None:
@@ -441,9 +441,9 @@ def test_a_vacancy_that_began_before_anybody_looked_has_no_most() -> None:
         None,
     )
     assert (reported.from_broker, reported.cause) == (-1, ElectionCause.UNKNOWN)
-    ledger = fold.state.control.controller
-    assert (ledger.vacancy_last_min_ms, ledger.vacancy_last_max_ms) == (51_000, None)
-    assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (51_000, 51_000)
+    controller = fold.state.control.controller
+    assert (controller.vacancy_last_min_ms, controller.vacancy_last_max_ms) == (51_000, None)
+    assert (controller.vacancy_total_min_ms, controller.vacancy_total_max_ms) == (51_000, 51_000)
 
 
 def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
@@ -459,8 +459,8 @@ def test_a_resync_that_ends_a_vacancy_of_before_counts_it_at_most() -> None:
         0,
         None,
     )
-    ledger = fold.state.control.controller
-    assert (ledger.vacancy_total_min_ms, ledger.vacancy_total_max_ms) == (0, 7_010)
+    controller = fold.state.control.controller
+    assert (controller.vacancy_total_min_ms, controller.vacancy_total_max_ms) == (0, 7_010)
 
 
 @pytest.mark.parametrize(
@@ -491,3 +491,32 @@ def test_a_log_that_begins_with_an_election_does_not_call_it_the_first() -> None
     fold.state.control.log.baseline = True
     history.elect(1)
     assert only(fold.follow(history), ControllerElected).cause is ElectionCause.UNKNOWN
+
+
+@pytest.mark.parametrize("is_swept", [True, False])
+def test_the_most_of_a_vacancy_reaches_over_a_resync(is_swept: bool) -> None:
+    """Whether the resync sweeps /controller or its end is read inside: it may have gone since it was held last."""
+    history = small_cluster()
+    history.heartbeat(session=SessionState.CONNECTED)
+    held_at = history.now
+    history.now += 7_000
+    history.start_resync()
+    if is_swept:
+        history.delete("/controller", seen=False)
+        for path in history.znodes:
+            history.tell(path)
+    else:
+        for path in history.znodes:
+            history.tell(path)
+        history.delete("/controller")
+    history.now += 3_000
+    history.finish_resync()
+    found_at = history.now if is_swept else history.now - 3_000
+    history.now += 2_000
+    history.elect(1)
+    fold = Fold()
+    fold.follow(history)
+    controller = fold.state.control.controller
+    assert controller.vacancy_last_min_ms == history.now - found_at
+    assert controller.vacancy_last_max_ms == history.now - held_at > history.now - found_at
+    assert only(fold.events, ControllerElected).vacancy_ms is None

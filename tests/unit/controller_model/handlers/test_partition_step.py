@@ -28,9 +28,9 @@ from controller_model.records.events import (
 from controller_simulator.cluster import operations as did
 from controller_simulator.cluster.operations import Operation
 from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.zookeeper.log import ZnodeLog
 from tests.support.histories import Fold
 from tests.support.recordings import RECORDED, load_recording
+from tests.support.znode_log import ZnodeLog
 
 Kind = LeaderElectionKind
 RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
@@ -211,7 +211,9 @@ def test_a_failed_log_directory_is_no_controlled_shutdown() -> None:
     cluster, log, fold = Simulator(), ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     partitions = (TopicPartition("t", 0), TopicPartition("t", 1))
-    cluster.play([*map(did.StartBroker, range(3)), did.CreateTopic("t", ((0, 1, 2), (1, 2, 0)))])
+    for broker in range(3):
+        cluster.perform(did.StartBroker(broker))
+    cluster.perform(did.CreateTopic("t", ((0, 1, 2), (1, 2, 0))))
     fold.feed(log.follow(cluster.commits))
     before = len(cluster.commits)
     cluster.perform(did.FailLogDir(1, partitions))

@@ -416,3 +416,31 @@ def test_a_broker_that_was_never_registered_may_leave_an_isr() -> None:
     event = only(fold.follow(history), IsrShrunk)
     assert event.who == (9,)
     assert 9 not in fold.state.control.brokers
+
+
+def test_a_reassignment_is_as_old_as_zookeeper_says() -> None:
+    """By the time of the write that began it, whenever the watcher read that and whatever came after."""
+    history, fold = begun(t={0: (0, 1)})
+    history.topic("t", {0: (0, 1, 2)}, adding={0: (2,)}, seen=False)
+    began = history.now
+    history.now += 90_000
+    read = history.tell("/brokers/topics/t")
+    assert read.observed_at > began == read.mtime
+    fold.follow(history)
+    assert fold.cluster_view().pending.oldest_reassignment_at == began
+    history.topic("t", {0: (0, 1, 2), 1: (0, 1)}, adding={0: (2,)})
+    fold.follow(history)
+    assert fold.cluster_view().pending.oldest_reassignment_at == began
+    history.topic("t", {0: (0, 1, 2), 1: (0, 1)})
+    fold.follow(history)
+    assert fold.cluster_view().pending.oldest_reassignment_at is None
+
+
+def test_a_reassignment_without_a_time_of_zookeepers_is_as_old_as_its_record() -> None:
+    """A log that does not hold mtime says when the watcher read it."""
+    history, fold = begun(t={0: (0, 1)})
+    history.topic("t", {0: (0, 1, 2)}, adding={0: (2,)})
+    history.changes[-1] = replaced(history.changes[-1], mtime=None)
+    fold.follow(history)
+    began = history.changes[-1].observed_at
+    assert fold.cluster_view().pending.oldest_reassignment_at == began

@@ -10,7 +10,7 @@ from controller_model.handlers.znode_handlers import (
     _SET,
     _SET_IN_TOPIC,
     ONLY_REMEMBERED,
-    unconfirmed,
+    every_stat,
 )
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import TopicPartition
@@ -34,7 +34,6 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_broker,
     encode_config,
     encode_log_dir_event,
-    encode_migration,
     encode_partitions,
     encode_reassign_partitions,
 )
@@ -48,6 +47,7 @@ from tests.support.histories import (
     replaced,
     small_cluster,
 )
+from tests.support.payloads import encode_migration
 
 OFFSETS = "__consumer_offsets"
 LOG_DIR_EVENT = "/log_dir_event_notification/log_dir_event_0000000001"
@@ -351,11 +351,29 @@ def test_a_store_may_name_a_topic_that_is_gone() -> None:
     store = fold.state.topics
     names = [*store.names(), "gone"]
     store.names = lambda: names  # type: ignore[method-assign]  # a store that lags behind itself
-    assert [path for path, _ in unconfirmed(fold.state, ordinal=0)][-3:] == [
+    assert [path for path, _ in every_stat(fold.state)][-3:] == [
         "/brokers/topics/t/partitions/0/state",
         "/brokers/topics/t/partitions/1/state",
         "/brokers/topics/t",
     ]
+
+
+def test_a_sweep_keeps_only_the_topics_that_it_deletes() -> None:
+    """The others are looked at one by one, however many there are."""
+    topics: dict[str, dict[int, tuple[int, ...]]] = {f"t{n}": {0: (0, 1)} for n in range(5)}
+    history = small_cluster(**topics)
+    fold = Fold()
+    fold.follow(history)
+    history.topic_gone("t3", seen=False)
+    history.resync()
+    *told, end = history.changes
+    fold.feed(told)
+    store, kept = fold.state.topics, []
+    get = store.get
+    store.get = lambda name: kept.append(name) or get(name)  # type: ignore[method-assign, func-returns-value]  # a spy
+    fold.feed([end])
+    assert set(kept) == {"t3"}
+    assert "t3" not in store.names()
 
 
 def test_what_a_broker_registered_is_shown() -> None:

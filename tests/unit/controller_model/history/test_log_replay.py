@@ -10,12 +10,13 @@ import msgspec
 import pytest
 
 from controller_model.fold import event_batch
+from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.replay import replay
 from controller_model.history import log_replay
 from controller_model.history.log_replay import CUT, END, UNPROVED, UNREADABLE, LogReplay, Point
 from controller_model.history.snapshot import Snapshot, encode_snapshot, snapshot
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import ChangeKind, ZnodeChange, encode_changes
+from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.events import (
     AnyEvent,
     Baseline,
@@ -24,13 +25,13 @@ from controller_model.records.events import (
     LeadersElected,
 )
 from controller_model.records.loose_log import LooseChange, decode_line
-from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed
 from tests.support.histories import (
     OF_ACCOUNTS,
     Fold,
     History,
     controller_payload,
+    encode_changes,
     kinds,
     only,
     small_cluster,
@@ -68,7 +69,7 @@ def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
     history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
     fold = Fold()
     folded = fold.follow(history)
-    reported, events = at_end(loose(history.changes))
+    reported, events = at_end(loose(history.changes), assumed=fold.state.control.assumed)
     assert encode_snapshot(reported) == encode_snapshot(snapshot(fold.state))
     assert kinds(events) == kinds(folded)
 
@@ -224,7 +225,8 @@ def test_the_first_cluster_is_taken_and_the_others_are_named() -> None:
     recording.finish()
     reported = recording.snapshots[END]
     assert reported is not None
-    assert (reported.cluster, reported.as_of.seq, recording.applied) == ("prod", prod.seq, prod.seq)
+    assert (reported.cluster, reported.as_of.seq) == ("prod", prod.seq)
+    assert (recording.state.control.log.not_newer, reported.complete) == (0, True)
     assert recording.clusters == {"prod", "test"}
     assert recording.cluster == "prod"
 
@@ -237,7 +239,8 @@ def test_a_cluster_that_was_chosen_is_taken() -> None:
     recording.take(loose([*test.changes, *prod.changes]))
     recording.finish()
     assert recording.first is not None
-    assert (recording.first.cluster, recording.applied) == ("prod", prod.seq)
+    log = recording.state.control.log
+    assert (recording.first.cluster, log.position.seq, log.not_newer) == ("prod", prod.seq, 0)
 
 
 def test_records_without_a_name_belong_to_the_cluster() -> None:
@@ -250,14 +253,14 @@ def test_records_without_a_name_belong_to_the_cluster() -> None:
 
 
 def test_nothing_of_the_cluster_is_no_snapshot() -> None:
-    """An empty log, and one of others, have no state and a snapshot of None."""
+    """An empty log, and one of others, have a snapshot of None, and nothing is applied."""
     test = History(cluster="test")
     test.resync()
     recording = LogReplay("prod")
     assert recording.take(loose(test.changes)) == []
     assert recording.finish() == []
-    assert (recording.snapshots, recording.state, recording.first) == ({END: None}, None, None)
-    assert recording.applied == 0
+    assert (recording.snapshots, recording.first) == ({END: None}, None)
+    assert (recording.state.control.now, recording.state.control.stats) == (0, {})
 
 
 def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
@@ -268,11 +271,10 @@ def test_a_replay_is_done_when_its_last_point_is_behind_it() -> None:
     recording.take(changes[:3])
     assert not recording.is_done
     assert recording.take(changes[3:]) == []
-    assert (recording.is_done, recording.applied) == (True, 3)
     assert recording.count_unreadable(1, "late") == []
     assert recording.finish() == []
-    assert recording.state is not None
-    assert recording.state.control.log.unreadable == 0
+    log = recording.state.control.log
+    assert (recording.is_done, log.position.seq, log.unreadable) == (True, 3, 0)
 
 
 def test_what_cannot_be_read_is_counted_wherever_it_stands() -> None:
@@ -397,14 +399,13 @@ def test_what_a_replay_drops_changes_nothing_but_its_count() -> None:
         *(True, True, True, False)
     ]
     recording.take((foreign,))
-    assert recording.state is not None
     assert recording.state.control.log.baseline is False
     assert recording.state.control.log.not_newer == 1
     recording.take(changes[4:])
     recording.finish()
     taken = recording.snapshots[END]
     assert taken is not None
-    assert (taken.complete, recording.applied) == (True, history.seq)
+    assert (taken.complete, taken.as_of.seq) == (True, history.seq)
 
 
 def test_events_of_one_line_and_one_cause_are_one() -> None:
@@ -424,7 +425,7 @@ def test_the_assumed_options_are_used() -> None:
     """min.insync.replicas is ours where ZooKeeper says nothing."""
     history = small_cluster(t={0: (0, 1)})
     changes = loose(history.changes)
-    assert at_end(changes)[0].counts.at_min_isr == 0
+    assert at_end(changes)[0].counts.at_min_isr is None
     assumed = Assumed(min_insync_replicas=2)
     assert at_end(changes, assumed=assumed)[0].counts.at_min_isr == 1
 
@@ -437,7 +438,6 @@ def test_what_a_projection_would_need_is_let_go() -> None:
     before = len(history.changes)
     history.topic_gone("t")
     recording.take(loose(history.changes[before:]))
-    assert recording.state is not None
     assert list(recording.state.topics.names()) == []
     assert (recording.state.changed, recording.state.removed) == (set(), {})
 
@@ -464,12 +464,11 @@ def test_a_failover_ends_by_itself_after_so_many_changes(monkeypatch: pytest.Mon
     """At the first line with which 3 changes have come in one, and at the end of the log."""
     ended_at = []
 
-    def finish(state: ClusterState) -> list[AnyEvent]:
-        ended_at.append(state.control.log.position.seq)
-        return []
+    def finish(batch: EventBatch) -> None:
+        ended_at.append(batch.state.control.log.position.seq)
 
     monkeypatch.setattr(log_replay, "FINISH_AFTER_CHANGES", 3)
-    monkeypatch.setattr(log_replay, "finish_failover", finish)
+    monkeypatch.setattr(EventBatch, "finish_failover", finish)
     history = small_cluster(t={0: (0, 1), 1: (0, 1)})
     start = history.seq
     recording = LogReplay()

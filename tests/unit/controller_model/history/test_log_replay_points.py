@@ -11,9 +11,9 @@ import msgspec
 from controller_model.history.log_replay import END, LogReplay, Point
 from controller_model.history.snapshot import Snapshot
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import ZnodeChange, encode_changes
+from controller_model.records.changes import ZnodeChange
 from controller_model.records.loose_log import LooseChange, decode_line
-from tests.support.histories import History, small_cluster
+from tests.support.histories import History, encode_changes, small_cluster
 
 
 def loose(changes: Iterable[ZnodeChange]) -> tuple[LooseChange, ...]:

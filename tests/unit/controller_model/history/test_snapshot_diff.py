@@ -8,9 +8,8 @@ from typing import Any
 from controller_model.history.log_replay import END, LogReplay, Point
 from controller_model.history.snapshot_diff import diff, encode_diff
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import encode_changes
 from controller_model.records.loose_log import decode_line
-from tests.support.histories import History, small_cluster
+from tests.support.histories import History, encode_changes, small_cluster
 
 
 def reported(history: History, seq: int) -> dict[str, Any]:

@@ -187,6 +187,23 @@ def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
     assert [brokers[str(broker)]["live"] for broker in range(3)] == [False, True, False]
 
 
+@pytest.mark.parametrize(
+    ("named", "more", "kept"), [(100, None, True), (100, 0, False), (99, None, False)]
+)
+def test_nothing_is_gone_below_a_list_that_may_be_cut(
+    named: int, more: int | None, kept: bool
+) -> None:
+    """An older watcher names the first hundred; one that says how many it does not name covers all."""
+    history = small_cluster()
+    del history.znodes["/brokers/ids/2"]
+    history.start_resync()
+    for path in history.znodes:
+        history.tell(path)
+    history.finish_resync(denied=[f"/brokers/topics/{i}" for i in range(named)], denied_more=more)
+    history.heartbeat()
+    assert reported(history)["brokers"]["2"]["live"] is kept
+
+
 def test_a_tree_that_is_denied_from_its_root_stays_as_it_was_read_last() -> None:
     """Nothing of it is below another path."""
     history = small_cluster()

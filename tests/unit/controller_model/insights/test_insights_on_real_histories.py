@@ -12,15 +12,15 @@ from controller_model.records.completeness import Status
 from controller_model.records.events import PredictionFailed
 from controller_model.records.predictions import ControllerHealth
 from controller_simulator.cluster.operations import FailLogDir, KillBroker, StopBroker
-from controller_simulator.zookeeper.log import ZnodeLog
 from tests.support.histories import Fold
 from tests.support.recordings import RECORDED, load_recording
 from tests.support.watched import facts
+from tests.support.znode_log import ZnodeLog
 
 RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
 HEARTBEAT_MS = 10_000
 QUIET_HEARTBEATS = 12
-"""Two minutes: longer than the patience with a cluster of this size."""
+"""Two minutes: longer than the write timeout of a cluster of this size."""
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

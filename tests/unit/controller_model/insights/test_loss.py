@@ -52,11 +52,11 @@ def test_what_a_loss_does_is_reported_partition_by_partition() -> None:
     assert lose_each(partitions, ALL)[1] == loss
 
 
-def test_each_kind_of_partition_is_thought_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names and epochs make no kind, all else does; beyond a number of kinds it begins anew."""
+def test_each_kind_of_partition_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and epochs make no kind, all else does; beyond a number of kinds it starts again."""
     seen: list[PartitionFacts] = []
 
-    def think(partition: PartitionFacts) -> PartitionFacts:
+    def compute(partition: PartitionFacts) -> PartitionFacts:
         seen.append(partition)
         return partition
 
@@ -71,14 +71,14 @@ def test_each_kind_of_partition_is_thought_about_once(monkeypatch: pytest.Monkey
         part(unclean=False),
         part(deleting=True),
     ]
-    kinds = loss.ByKind(think)
-    assert [kinds.of(each) for each in (*alike, *others)] == [*[alike[0]] * 3, *others]
+    kinds = loss.by_kind(compute)
+    assert [kinds(each) for each in (*alike, *others)] == [*[alike[0]] * 3, *others]
     assert seen == [alike[0], *others]
     monkeypatch.setattr(loss, "KINDS_KEPT", 2)
     seen.clear()
-    few = loss.ByKind(think)
+    few = loss.by_kind(compute)
     for each in (alike[0], others[0], others[0], others[1], alike[1]):
-        few.of(each)
+        few(each)
     assert seen == [alike[0], others[0], others[1], alike[1]]
 
 
@@ -119,12 +119,33 @@ def test_the_new_leaders_own_min_isr_decides() -> None:
     assert lose([part()], cluster, {3}).under_min_isr == ()
 
 
+def test_without_the_setting_nobody_knows_whether_it_falls() -> None:
+    """A topic's own value, a single replica, what goes offline: those are known all the same."""
+    cluster = up(1, 2, 3, min_isr_assumed=None)
+    judged = safety(lose([part()], cluster, {3}), cluster)
+    assert (judged.safe, [reason.risk for reason in judged.reasons]) == (
+        None,
+        [StopRisk.MIN_ISR_UNKNOWN],
+    )
+    assert lose([part()], cluster, {1}).min_isr_unknown == (T0,)
+    known = [part(min_isr=1), part(1, min_isr=2), part(2, replicas=(1,), isr=(1,))]
+    assert lose(known, cluster, {3}).min_isr_unknown == ()
+    assert safety(lose(known, cluster, {3}), cluster).safe is True
+    both = safety(lose([part(), part(1, isr=(3,), leader=3)], cluster, {3}), cluster)
+    assert (both.safe, [reason.risk for reason in both.reasons]) == (
+        False,
+        [StopRisk.OFFLINE, StopRisk.MIN_ISR_UNKNOWN],
+    )
+    out_of_sync = part(isr=(1, 2), unclean=True)
+    assert lose([out_of_sync], cluster, {3}).min_isr_unknown == ()
+
+
 def test_safe_to_stop_says_yes_with_what_will_happen() -> None:
     """No reason against it: yes; that it is the controller, and who leads then, are notes."""
     cluster = up(1, 2, 3, controller=1)
-    verdict = safety(lose([part(), part(1)], cluster, {1}), cluster)
-    assert (verdict.safe, verdict.reasons) == (True, ())
-    assert verdict.notes == (
+    judged = safety(lose([part(), part(1)], cluster, {1}), cluster)
+    assert (judged.safe, judged.reasons) == (True, ())
+    assert judged.notes == (
         "the controller is among them: another broker is elected",
         "2 leaders would move: 2 to broker 2",
     )
@@ -139,9 +160,9 @@ def test_safe_to_stop_says_no_and_why() -> None:
         part(6, leader=-1, isr=(1,)),
         part(7, isr=(1,), unclean=True),
     ]
-    verdict = safety(lose(partitions, ALL, {1}), ALL)
-    assert verdict.safe is False
-    assert [(reason.risk, reason.text) for reason in verdict.reasons] == [
+    judged = safety(lose(partitions, ALL, {1}), ALL)
+    assert judged.safe is False
+    assert [(reason.risk, reason.text) for reason in judged.reasons] == [
         (
             StopRisk.OFFLINE,
             "5 partitions (t-0, t-1, t-2, ...) would go offline: no other replica is in sync",
@@ -162,11 +183,11 @@ def test_safe_to_stop_says_no_and_why() -> None:
             ),
         ),
     ]
-    assert [len(reason.partitions) for reason in verdict.reasons] == [5, 1, 1, 1]
+    assert [len(reason.partitions) for reason in judged.reasons] == [5, 1, 1, 1]
 
 
 def test_a_broker_that_is_not_there_cannot_be_stopped() -> None:
     """Neither yes nor no."""
-    verdict = safety(lose([part()], ALL, {9}), ALL)
-    assert verdict.safe is None
-    assert [reason.risk for reason in verdict.reasons] == [StopRisk.NOT_LIVE]
+    judged = safety(lose([part()], ALL, {9}), ALL)
+    assert judged.safe is None
+    assert [reason.risk for reason in judged.reasons] == [StopRisk.NOT_LIVE]

@@ -106,8 +106,13 @@ def test_a_recommendation_goes_worst_broker_first_in_chunks() -> None:
     ]
     assert [chunk.imbalance_after for chunk in wanted.chunks] == [2, 1]
     assert (wanted.imbalance_before, wanted.imbalance_after) == (4, 1)
-    assert [(b.broker, b.not_led) for b in wanted.brokers_before] == [(2, 2), (3, 1), (1, 1)]
-    assert [(b.broker, b.not_led) for b in wanted.brokers_after] == [(2, 0), (3, 1), (1, 0)]
+    changes = [(b.broker, b.not_led_before, b.not_led_after) for b in wanted.brokers]
+    assert changes == [(2, 2, 0), (3, 1, 1), (1, 1, 0)]
+    assert [(b.preferred, b.ratio_before, b.ratio_after) for b in wanted.brokers] == [
+        (2, 1.0, 0.0),
+        (1, 1.0, 1.0),
+        (2, 0.5, 0.0),
+    ]
     assert wanted.blocked == {Blocked.NOT_IN_ISR: (TopicPartition("t", 4),)}
     assert len(recommend(partitions, ALL).chunks) == 1
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from controller_model.insights.cluster_facts import (
     ClusterFacts,
     PartitionFacts,
 )
-from controller_model.insights.writes_due import DueWrite, due_writes, health_of
+from controller_model.insights.writes_due import WriteDue, due_writes, health_of
 from controller_model.records.completeness import Status
 from controller_model.records.predictions import ControllerHealth, Due
 from tests.support.histories import Fold, small_cluster
 from tests.support.partition_facts import ALL, T0, part, up
 
 
-def due(*partitions: PartitionFacts, cluster: ClusterFacts = ALL) -> list[DueWrite]:
+def due(*partitions: PartitionFacts, cluster: ClusterFacts = ALL) -> list[WriteDue]:
     """Return the writes that are due in these partitions."""
     return list(due_writes(partitions, cluster))
 
@@ -22,21 +24,21 @@ def test_each_due_write_says_what_would_be_written() -> None:
     """A new leader, none, a removal, a leader that is back, a first state."""
     cluster = up(1, 2, 3, gone_since={8: None, 9: 50, 7: 40})
     assert due(part(leader=9, isr=(9, 3, 2)), cluster=cluster) == [
-        DueWrite(kind=Due.NEW_LEADER, partition=T0, since=50, leader=2, isr=(3, 2))
+        WriteDue(Due.NEW_LEADER, *T0, since=50, leader=2, isr=(3, 2))
     ]
     assert due(part(leader=9, isr=(9,)), cluster=cluster) == [
-        DueWrite(kind=Due.NEW_LEADER, partition=T0, since=50, leader=-1, isr=None)
+        WriteDue(Due.NEW_LEADER, *T0, since=50, leader=-1, isr=None)
     ]
     assert due(part(isr=(9, 1, 7, 8)), cluster=cluster) == [
-        DueWrite(kind=Due.ISR_REMOVAL, partition=T0, since=40, isr=(1,))
+        WriteDue(Due.ISR_REMOVAL, *T0, since=40, isr=(1,))
     ]
     assert due(part(isr=(1, 8)), cluster=cluster)[0].since is None
     assert due(part(leader=-1, isr=(3,))) == [
-        DueWrite(kind=Due.LEADER_BACK, partition=T0, leader=3, isr=(3,), sure=False)
+        WriteDue(Due.LEADER_BACK, *T0, leader=3, isr=(3,), sure=False)
     ]
     assert due(part(leader=-1, isr=(9,))) == []
     assert due(part(leader=None, isr=(), replicas=(9, 3, 2))) == [
-        DueWrite(kind=Due.FIRST_STATE, partition=T0, leader=3, isr=(3, 2))
+        WriteDue(Due.FIRST_STATE, *T0, leader=3, isr=(3, 2))
     ]
     assert due(part(leader=None, isr=(), replicas=(9,))) == []
     assert due(part()) == []
@@ -50,14 +52,21 @@ def test_broker_0_leads_like_any_other() -> None:
     assert (deletion.kind, deletion.leader) == (Due.TOPIC_DELETION, -1)
 
 
+def moving(**fields: Any) -> PartitionFacts:
+    """Return a partition that goes from 1 to 2, its leader epoch the second one."""
+    half = {"replicas": (2, 3, 1), "adding": (2,), "removing": (1,), "leader_epoch": 1}
+    return part(**{**half, **fields})
+
+
 def test_a_reassignment_is_due_when_its_target_is_in_sync() -> None:
     """Phase B: the leader stays if it is a target, else the first target leads."""
-    moving = part(replicas=(2, 3, 1), adding=(2,), removing=(1,), leader=1, isr=(1, 3, 2))
-    assert due(moving) == [DueWrite(kind=Due.REASSIGNMENT, partition=T0, leader=2, isr=(3, 2))]
-    staying = part(replicas=(2, 3, 1), adding=(2,), removing=(1,), leader=3, isr=(3, 2))
-    assert due(staying)[0].leader == 3
-    assert due(part(replicas=(2, 3, 1), adding=(2,), removing=(1,), isr=(1, 3))) == []
-    assert due(part(replicas=(1,), removing=(1,), isr=(1,))) == []
+    assert due(moving(leader=1, isr=(1, 3, 2))) == [
+        WriteDue(Due.REASSIGNMENT, *T0, leader=2, isr=(3, 2))
+    ]
+    assert due(moving(leader=3, isr=(3, 2)))[0].leader == 3
+    assert due(moving(isr=(1, 3))) == []
+    assert due(moving(replicas=(1,), adding=(), isr=(1,))) == []
+    assert due(moving(leader=3, isr=(3, 2), leader_epoch=0)) == []
 
 
 def test_a_deletion_is_due_unless_any_partition_halts_it() -> None:
@@ -65,10 +74,10 @@ def test_a_deletion_is_due_unless_any_partition_halts_it() -> None:
     begun = part(1, deleting=True, leader=-1)
     other = part(0, topic="u", deleting=True)
     reported = [
-        DueWrite(kind=Due.TOPIC_DELETION, partition=other.id, leader=-1),
+        WriteDue(Due.TOPIC_DELETION, *other.id, leader=-1),
     ]
     assert due(part(deleting=True), begun, part(2, deleting=True, leader=None), other) == [
-        DueWrite(kind=Due.TOPIC_DELETION, partition=T0, leader=-1),
+        WriteDue(Due.TOPIC_DELETION, *T0, leader=-1),
         *reported,
     ]
     assert due(part(deleting=True), part(1, deleting=True, replicas=(1, 9)), other) == reported

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controller_model.handlers.broker_inference import (
     coordinated,
 )
-from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by, partition_for
+from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from tests.support.histories import Fold, small_cluster
 
 
@@ -38,12 +36,3 @@ def test_both_coordinators_are_reported_in_one_order() -> None:
     history, fold = small_cluster(**topics), Fold()
     fold.follow(history)
     assert list(fold.broker_view(0).coordinated.items()) == [("group", 0), ("transaction", 1)]
-
-
-@pytest.mark.parametrize(
-    ("name", "partition"),
-    [("payments", 13), ("polygenelubricants", 0), ("g1", 42), ("console-consumer-1", 24)],
-)
-def test_a_group_lives_where_kafka_puts_it(name: str, partition: int) -> None:
-    """Utils.abs of Kafka 3.9 gave these, the smallest hash code included."""
-    assert partition_for(name, 50) == partition

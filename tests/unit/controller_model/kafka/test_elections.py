@@ -40,19 +40,19 @@ def held(
     **more: Any,
 ) -> Election | None:
     """Elect in a partition of brokers 2 and 4 that broker 2 leads, with what a case changes."""
-    standing = LeaderAndIsr(leader, isr, 6, recovery_state)
+    current = LeaderAndIsr(leader, isr, 6, recovery_state)
     able = set(live) - set(offline_dirs)
     serving = able - set(shutting_down)
     match Strategy(strategy):
         case Strategy.OFFLINE:
-            return leader_for_offline(standing, replicas, serving, **more)
+            return leader_for_offline(current, replicas, serving, **more)
         case Strategy.REASSIGN:
             goal = replicas if target is None else target
-            return leader_for_reassign(standing, goal, serving, **more)
+            return leader_for_reassign(current, goal, serving, **more)
         case Strategy.PREFERRED:
-            return leader_for_preferred_replica(standing, replicas, serving, **more)
+            return leader_for_preferred_replica(current, replicas, serving, **more)
         case Strategy.CONTROLLED_SHUTDOWN:
-            return leader_for_controlled_shutdown(standing, replicas, able, shutting_down, **more)
+            return leader_for_controlled_shutdown(current, replicas, able, shutting_down, **more)
 
 
 def won(leader: int, *isr: int, recovery: int = RECOVERED, unclean: bool = False) -> Election:
@@ -109,7 +109,7 @@ OTHER_CASES = {
         held(isr=(2,), live={4}, unclean=True, recovery_supported=False),
         won(4, 4, unclean=True),
     ),
-    "below 3.2 a mark stays as it was": (
+    "below 3.2 a recovery state stays as it was": (
         held(
             isr=(2,),
             live={4},
@@ -119,7 +119,7 @@ OTHER_CASES = {
         ),
         won(4, 4, recovery=RECOVERING, unclean=True),
     ),
-    "a clean election leaves the mark": (
+    "a clean election leaves the recovery state": (
         held(live={4}, recovery_state=RECOVERING),
         won(4, 4, recovery=RECOVERING),
     ),
@@ -235,7 +235,7 @@ def brute(
     *,
     unclean: bool,
 ) -> tuple[int, tuple[int, ...], bool] | None:
-    """Tell leader, ISR and unclean by the rules as sentences, over lists of candidates."""
+    """Return leader, ISR and unclean by the rules as sentences, over lists of candidates."""
     live, shutting, offline = brokers
     serving = [b for b in live if b not in shutting and b not in offline]
     if strategy == "controlled_shutdown":
@@ -326,14 +326,14 @@ def test_nobody_asks_for_other_elections(strategy: Strategy) -> None:
 
 def test_nobody_is_elected_uncleanly_unless_it_is_allowed() -> None:
     """Without a word about it, a partition whose ISR is dead stays without a leader."""
-    standing = LeaderAndIsr(1, (1,), 3)
-    assert leader_for_offline(standing, [1, 2], {2}) is None
-    allowed = leader_for_offline(standing, [1, 2], {2}, unclean=True)
+    current = LeaderAndIsr(1, (1,), 3)
+    assert leader_for_offline(current, [1, 2], {2}) is None
+    allowed = leader_for_offline(current, [1, 2], {2}, unclean=True)
     assert allowed == Election(LeaderAndIsr(2, (2,), 4, RECOVERING), unclean=True)
 
 
 def test_a_reassignment_elects_in_its_targets_order() -> None:
     """Its first target that is in sync leads; members that are to be removed stay in the ISR."""
-    standing = LeaderAndIsr(1, (1, 2, 3, 4), 3)
-    elected = leader_for_reassign(standing, [4, 3], {1, 2, 3, 4})
+    current = LeaderAndIsr(1, (1, 2, 3, 4), 3)
+    elected = leader_for_reassign(current, [4, 3], {1, 2, 3, 4})
     assert elected == Election(LeaderAndIsr(4, (1, 2, 3, 4), 4))

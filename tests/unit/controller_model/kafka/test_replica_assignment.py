@@ -8,7 +8,6 @@ from controller_model.kafka.replica_assignment import (
     EMPTY_ASSIGNMENT,
     ReplicaAssignment,
     diff,
-    distinct,
     has_preferred_leader,
 )
 
@@ -63,9 +62,9 @@ def test_differences_are_one_for_one() -> None:
     assert diff((), (1,)) == ()
 
 
-def test_distinct_keeps_first_places() -> None:
+def test_a_replica_that_is_named_twice_keeps_its_first_place() -> None:
     """As Scala's Seq.distinct."""
-    assert distinct((3, 1, 3, 2, 1)) == (3, 1, 2)
+    assert ReplicaAssignment((1, 2)).reassign_to((3, 1, 3, 2, 1)).replicas == (3, 1, 2)
 
 
 def test_a_preferred_replica_that_is_being_added_is_exempt_until_in_sync() -> None:

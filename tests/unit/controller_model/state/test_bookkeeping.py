@@ -146,11 +146,11 @@ def test_a_controller_without_a_czxid_is_reported_again() -> None:
     told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
     told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
     fold.follow(history)
-    ledger = fold.state.control.controller
-    assert (ledger.seen, ledger.id) == (1, 1)
+    controller = fold.state.control.controller
+    assert (controller.seen, controller.id) == (1, 1)
     history.record(ChangeKind.SET, path="/controller", data="2")
     fold.follow(history)
-    assert (ledger.seen, ledger.id) == (2, 2)
+    assert (controller.seen, controller.id) == (2, 2)
 
 
 @pytest.mark.parametrize("lacks", [("czxid",), ("czxid", "mzxid", "ctime", "mtime")])
@@ -159,48 +159,48 @@ def test_the_same_controller_reported_again_without_a_czxid_is_no_other_election
 ) -> None:
     """What is not reported is not checked: what is known of it stays."""
     history, fold = begun()
-    ledger = fold.state.control.controller
-    known = (ledger.czxid, ledger.elected_at)
+    controller = fold.state.control.controller
+    known = (controller.czxid, controller.elected_at)
     history.set("/controller", controller_payload(0), seen=False)
     told_without(history, "/controller", *lacks)
     assert kinds(fold.follow(history)) == []
-    assert (ledger.seen, *account(ledger)) == (0, 1, 0)
-    assert (ledger.czxid, ledger.elected_at) == known
+    assert (controller.seen, *account(controller)) == (0, 1, 0)
+    assert (controller.czxid, controller.elected_at) == known
     history.tell("/controller")
     history.delete("/controller", seen=False)
     history.elect(0)
     fold.follow(history)
-    assert (ledger.seen, *account(ledger)) == (1, 2, 0)
+    assert (controller.seen, *account(controller)) == (1, 2, 0)
 
 
 def test_without_a_czxid_the_payloads_time_tells_another_election() -> None:
     """Kafka writes the payload once; the same holder at another time was elected again."""
     history, fold = begun()
-    ledger = fold.state.control.controller
+    controller = fold.state.control.controller
     for timestamp, seen in (("1795250695636", 1), ("1795250695636", 1), ("1795250695637", 2)):
         content = {"version": 1, "brokerid": 0, "timestamp": timestamp}
         history.set("/controller", content, seen=False)
         told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
         fold.follow(history)
-        assert ledger.seen == seen
+        assert controller.seen == seen
 
 
 def test_a_controller_that_is_reported_with_more_is_known_by_more() -> None:
     """First a bare id, then all of it: one election, and the next one is told from it."""
     history, fold = begun()
-    ledger = fold.state.control.controller
+    controller = fold.state.control.controller
     history.delete("/controller")
     history.record(ChangeKind.SET, path="/controller", data="0")
     history.elect(0)
     fold.follow(history)
     held = history.znodes["/controller"]
-    assert (ledger.seen, ledger.czxid, ledger.elected_at) == (1, held.czxid, held.ctime)
-    assert ledger.timestamp == "1795250695635"
-    assert account(ledger) == (2, 0)
+    assert (controller.seen, controller.czxid, controller.elected_at) == (1, held.czxid, held.ctime)
+    assert controller.timestamp == "1795250695635"
+    assert account(controller) == (2, 0)
     history.delete("/controller", seen=False)
     history.elect(0)
     fold.follow(history)
-    assert (ledger.seen, *account(ledger)) == (2, 3, 0)
+    assert (controller.seen, *account(controller)) == (2, 3, 0)
 
 
 def test_an_epoch_without_a_zxid_is_not_behind_the_controller() -> None:
@@ -282,12 +282,15 @@ def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
 
 
 def test_the_account_at_the_end_of_a_log_takes_the_epoch_at_its_word() -> None:
-    """An epoch that nothing follows reports of elections that nobody saw; the ledger stays as it is."""
-    ledger = ControllerState(
+    """An epoch that nothing follows reports of elections that nobody saw; the controller stays as it is."""
+    controller = ControllerState(
         id=0, czxid=10, epoch=8, epoch_zxid=20, base_epoch=5, base_elections=1, elections=2, seen=1,
     )  # fmt: skip
-    before = msgspec.structs.replace(ledger)
-    assert account(ledger) == (4, 2)
-    assert ledger == before
-    assert account(msgspec.structs.replace(ledger, epoch=6)) == (2, 0)
-    assert account(msgspec.structs.replace(ledger, epoch=6, missed=1)) == (2, 1)  # it never falls
+    before = msgspec.structs.replace(controller)
+    assert account(controller) == (4, 2)
+    assert controller == before
+    assert account(msgspec.structs.replace(controller, epoch=6)) == (2, 0)
+    assert account(msgspec.structs.replace(controller, epoch=6, missed=1)) == (
+        2,
+        1,
+    )  # it never falls

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
-from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
 
@@ -17,7 +17,7 @@ LED = PartitionRecord(replicas=(0, 1), leader=0, isr=(0, 1), stat=STAT)
 def empty() -> ClusterState:
     """Return a cluster of which nothing is held."""
     return ClusterState(
-        new_cluster("prod", assumed=Assumed(), counters_since=0), MemoryTopicStore()
+        ControlPlane("prod", assumed=Assumed(), counters_since=0), MemoryTopicStore()
     )
 
 
@@ -35,7 +35,8 @@ def test_a_topic_moves_the_totals_with_it() -> None:
     assert (state.control.topics, state.control.totals.partitions) == (1, 1)
     assert state.control.totals.leaders == {0: 1}
     state.put_topic(TopicState("t"))
-    assert state.topic("t") is None
+    assert state.topics.get("t") is None
+    assert state.topic("t") == TopicState("t")
     assert (state.control.topics, state.control.totals.partitions) == (0, 0)
     assert not any(state.control.totals.leaders.values())
 

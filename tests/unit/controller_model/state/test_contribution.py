@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from controller_model.state.contribution import (
@@ -10,19 +9,18 @@ from controller_model.state.contribution import (
     Contribution,
     CountedState,
     Member,
-    Partition,
     Shape,
 )
 
-PARTITIONS: dict[int, Partition] = {
-    0: ((1, 2, 3), 1, (1, 2)),
-    1: ((1, 2, 3), 2, (2, 3, 1)),
-    2: ((3, 2), -1, (3,)),
-    3: ((2, 1), None, ()),
-}
+LED = CountedState((1, 2, 3), 1, (1, 2), (), 2, deleting=False)
+STATES = (
+    LED,
+    LED._replace(leader=2, isr=(2, 3, 1), added=(3,)),
+    LED._replace(replicas=(3, 2), leader=-1, isr=(3,)),
+    LED._replace(replicas=(2, 1), leader=None, isr=()),
+)
 """What `one` counts: led as preferred, led by another, without a leader, without a state."""
-ADDING = {1: (3,)}
-REMOVING = {3: (1,)}
+REASSIGNED = (False, True, False, True)
 ONE = Contribution(
     partitions=4,
     without_state=1,
@@ -47,15 +45,21 @@ ONE = Contribution(
 """What `one` counts to."""
 
 
-def one(*, deleting: bool = False, min_isr: int | None = 2) -> Contribution:
+def count(*states: CountedState) -> Contribution:
+    """Count partitions; those with added replicas are reassigned."""
+    totals = Contribution()
+    for state in states:
+        totals.count_partition(1, state, is_reassigned=bool(state.added))
+    return totals
+
+
+def one(*, deleting: bool = False, min_isr: int = 2) -> Contribution:
     """Count a topic."""
-    return Contribution.of(
-        PARTITIONS,
-        adding=ADDING,
-        removing=REMOVING,
-        min_isr=min_isr,
-        deleting=deleting,
-    )
+    totals = Contribution()
+    for state, is_reassigned in zip(STATES, REASSIGNED, strict=True):
+        counted = state._replace(deleting=deleting, min_isr=min_isr)
+        totals.count_partition(1, counted, is_reassigned=is_reassigned)
+    return totals
 
 
 def test_a_topic_counts_as_written_out_by_hand() -> None:
@@ -77,7 +81,7 @@ def test_a_topic_that_is_being_deleted_counts_by_its_size_and_leaders_alone() ->
 
 def test_without_a_min_isr_of_its_own_a_topic_says_so_in_every_key() -> None:
     """The default is applied when totals are read."""
-    topic = one(min_isr=None)
+    topic = one(min_isr=NO_MIN_ISR)
     assert {key[1] for key in topic.sizes} == {NO_MIN_ISR}
     assert {key.min_isr for key in topic.shapes} == {NO_MIN_ISR}
     assert {key.min_isr for key in topic.members} == {NO_MIN_ISR}
@@ -98,25 +102,18 @@ def test_a_preferred_replica_that_is_being_added_is_exempt_until_it_is_in_sync(
     leader: int, isr: tuple[int, ...], adding: tuple[int, ...], imbalanced: int
 ) -> None:
     """And from then on counts even if it leads (ControllerContext.hasPreferredLeader)."""
-    topic = Contribution.of(
-        {0: ((1, 2), leader, isr)},
-        adding={0: adding},
-        removing={},
-        min_isr=None,
-        deleting=False,
-    )
+    topic = count(CountedState((1, 2), leader, isr, adding, NO_MIN_ISR, deleting=False))
     assert topic.preferred_imbalance == imbalanced
     assert topic.reassigning == bool(adding)
 
 
 def test_odd_states_count_without_harm() -> None:
     """No replicas, a leader of -2, an adding replica that is not assigned."""
-    topic = Contribution.of(
-        {0: ((), 4, (4,)), 1: ((1,), -2, ()), 2: ((1,), 1, (1,))},
-        adding={2: (1, 1, 9)},
-        removing={0: ()},
-        min_isr=None,
-        deleting=False,
+    plain = CountedState((1,), 1, (1,), (), NO_MIN_ISR, deleting=False)
+    topic = count(
+        plain._replace(replicas=(), leader=4, isr=(4,)),
+        plain._replace(leader=-2, isr=()),
+        plain._replace(added=(1, 1, 9)),
     )
     assert topic.shapes == {
         Shape(4, 0, 0, 1, 0): 1,
@@ -132,16 +129,9 @@ def test_odd_states_count_without_harm() -> None:
 
 def test_partitions_alike_add_up() -> None:
     """Two without a state, two led by broker 0: an id that is false in Python is an id."""
-    alike: Partition = ((0, 1), 0, (0, 1))
-    stateless: Partition = ((0,), None, ())
-    topic = Contribution.of(
-        {0: alike, 1: alike, 2: stateless, 3: stateless},
-        adding={},
-        removing={},
-        min_isr=1,
-        deleting=False,
-    )
-    assert topic == Contribution(
+    alike = CountedState((0, 1), 0, (0, 1), (), 1, deleting=False)
+    stateless = CountedState((0,), None, (), (), 1, deleting=False)
+    assert count(alike, alike, stateless, stateless) == Contribution(
         partitions=4,
         without_state=2,
         sizes={(2, 1): 2, (1, 1): 2},
@@ -153,35 +143,17 @@ def test_partitions_alike_add_up() -> None:
     )
 
 
-def test_totals_grow_by_what_is_added() -> None:
-    """Twice the same topic counts twice."""
-    totals = Contribution()
-    totals.add(one())
-    assert totals == ONE
-    totals.add(one())
-    doubled = {
-        name: {key: 2 * count for key, count in value.items()}
-        if isinstance(value, dict)
-        else 2 * value
-        for name, value in msgspec.structs.asdict(ONE).items()
-    }
-    assert msgspec.structs.asdict(totals) == doubled
-
-
 @pytest.mark.parametrize("deleting", [False, True])
 def test_what_is_counted_out_leaves_nothing_behind(*, deleting: bool) -> None:
     """Not even zeros; a state without a leader counts nowhere in a topic that is being deleted."""
     totals = one(deleting=deleting)
-    for number, partition in PARTITIONS.items():
-        state = CountedState(*partition, ADDING.get(number, ()), 2, deleting)
+    states = [state._replace(deleting=deleting) for state in STATES]
+    for state in states:
         totals.count_state(-1, state)
-        leaderless = partition[1] == -1
+        leaderless = state.leader == -1
         assert (totals == one(deleting=deleting)) == (deleting and leaderless)
         totals.count_state(1, state)
         assert totals == one(deleting=deleting)
-    for number, partition in PARTITIONS.items():
-        added, removed = ADDING.get(number, ()), REMOVING.get(number, ())
-        totals.count_partition(
-            -1, partition, added=added, removed=removed, min_isr=2, deleting=deleting
-        )
+    for state, is_reassigned in zip(states, REASSIGNED, strict=True):
+        totals.count_partition(-1, state, is_reassigned=is_reassigned)
     assert totals == Contribution()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller_model.state.control_plane import Assumed
 from tests.support.histories import begun
 
 
@@ -14,3 +15,32 @@ def test_losing_a_broker_is_foretold() -> None:
     fold.follow(history)
     view = fold.broker_view(0)
     assert (view.in_isr, view.offline_if_lost, view.under_min_isr_if_lost) == (2, 1, 1)
+
+
+def test_what_depends_on_a_setting_that_nobody_said_is_not_known() -> None:
+    """min.insync.replicas of the brokers' own files: no figure is made of a value that is assumed."""
+    history, fold = begun(t={0: (0, 1)}, s={0: (0,)})
+    fold.state.control.assumed = Assumed()
+    history.state("t", 0, leader=0, isr=[0, 1])
+    history.state("s", 0, leader=0, isr=[0])
+    fold.follow(history)
+    counts, view = fold.counts(), fold.broker_view(1)
+    assert (counts.under_min_isr, counts.at_min_isr, counts.min_isr_blocks) == (None, None, None)
+    assert (view.under_min_isr_if_lost, view.safe_to_stop) == (None, None)
+    history.set("/config/topics/t", {"version": 1, "config": {"min.insync.replicas": "1"}})
+    fold.follow(history)
+    counts, view = fold.counts(), fold.broker_view(1)
+    assert (counts.under_min_isr, counts.at_min_isr, counts.min_isr_blocks) == (0, 1, 0)
+    assert (view.under_min_isr_if_lost, view.safe_to_stop) == (0, True)
+
+
+def test_what_breaks_whatever_the_setting_is_known() -> None:
+    """A broker that alone keeps a partition in sync is not safe to stop, though more is not known."""
+    history, fold = begun(t={0: (0, 1), 1: (0, 1)})
+    fold.state.control.assumed = Assumed()
+    history.state("t", 0, leader=0, isr=[0])
+    history.state("t", 1, leader=0, isr=[0, 1])
+    fold.follow(history)
+    view = fold.broker_view(0)
+    assert (view.offline_if_lost, view.under_min_isr_if_lost) == (1, None)
+    assert view.safe_to_stop is False

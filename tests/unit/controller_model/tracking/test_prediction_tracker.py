@@ -338,6 +338,7 @@ def test_only_so_many_reassigning_topics_are_looked_at() -> None:
     history = small_cluster(**topics)
     for topic in topics:
         history.topic(topic, {0: (0, 1)}, adding={0: (1,)})
+        history.state(topic, 0, leader=0, isr=(0, 1), leader_epoch=1)
     fold = followed(history)
     assert fold.cluster_view().writes_due.counts == {"reassignment": 100}
 
@@ -405,7 +406,8 @@ def test_a_state_without_an_assignment_is_no_reassignment() -> None:
     """It may be left over while its topic is being made or deleted."""
     history = small_cluster(t={0: (0, 1)})
     history.topic("t", {0: (0, 1)}, adding={0: (1,), 1: (1,)})
-    history.state("t", 1, leader=0, isr=(0, 1))
+    for partition in (0, 1):
+        history.state("t", partition, leader=0, isr=(0, 1), leader_epoch=1)
     fold = followed(history)
     assert fold.cluster_view().writes_due.counts == {"reassignment": 1}
 

@@ -405,8 +405,8 @@ def test_the_same_log_in_other_batches_recommends_and_grades_the_same() -> None:
         one_by_one.restart()
     at_once.feed(history.changes)
     assert one_by_one.accounts == at_once.accounts == fold.accounts
-    ledgers = [each.state.control.recommendations for each in (one_by_one, at_once, fold)]
-    assert ledgers[0] == ledgers[1] == ledgers[2]
+    accounts = [each.state.control.recommendations for each in (one_by_one, at_once, fold)]
+    assert accounts[0] == accounts[1] == accounts[2]
 
 
 class BrokenTopics:
@@ -418,6 +418,8 @@ class BrokenTopics:
     def get(self, name: str) -> TopicState | None:
         """Fail."""
         raise self.error from KeyError(name)
+
+    peek = get
 
     def put(self, topic: TopicState) -> None:
         """Keep nothing."""

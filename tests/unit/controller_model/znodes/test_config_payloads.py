@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller_model.znodes import znode_kinds
+from controller_model.znodes import config_payloads
 from controller_model.znodes.config_payloads import CONFIG_KEYS, reduce_config_change
 from controller_model.znodes.znode_kinds import published_data
 from tests.support.payloads import encoded, refuses
@@ -24,7 +24,7 @@ from tests.support.payloads import encoded, refuses
 )
 def test_changes_of_configurations_in_each_layout(payload: bytes, entity: str) -> None:
     """A topic's name (0.8.1), type and name (0.9), and a path (0.10.1) name the same things."""
-    assert znode_kinds.decode_config_change(payload) == entity
+    assert config_payloads.decode_config_change(payload) == entity
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_changes_of_configurations_in_each_layout(payload: bytes, entity: str) -
 )  # fmt: skip
 def test_a_change_of_no_configuration(payload: Any) -> None:
     """What names no entity is unreadable."""
-    assert refuses(znode_kinds.decode_config_change, payload)
+    assert refuses(config_payloads.decode_config_change, payload)
 
 
 @pytest.mark.parametrize("kind", ["users", "clients", "ips"])
@@ -47,7 +47,7 @@ def test_names_of_users_clients_and_hosts_stay_in_the_watcher(kind: str) -> None
     """Their kind is reported, who it was is not; topics and brokers leave as they are."""
     payload = encoded({"version": 2, "entity_path": f"{kind}/alice"})
     reported = published_data("/config/changes/config_change_0000000001", payload)
-    assert znode_kinds.decode_config_change(reported) == f"{kind}/-"
+    assert config_payloads.decode_config_change(reported) == f"{kind}/-"
     topic = b'{"version":2,"entity_path":"topics/t"}'
     assert published_data("/config/changes/config_change_0000000001", topic) == topic
 
@@ -55,15 +55,15 @@ def test_names_of_users_clients_and_hosts_stay_in_the_watcher(kind: str) -> None
 def test_a_damaged_notification_leaves_as_nothing() -> None:
     """What cannot be read may name anybody."""
     assert reduce_config_change(b'{"version":2,"entity_path":"alice') == b"{}"
-    assert refuses(znode_kinds.decode_config_change, b"{}")
+    assert refuses(config_payloads.decode_config_change, b"{}")
 
 
 def test_configurations_are_reduced_to_what_is_needed() -> None:
     """A value that is needed must be text; all others are not looked at."""
     assert sorted(CONFIG_KEYS) == ["min.insync.replicas", "unclean.leader.election.enable"]
     config = {"version": 1, "config": {**dict.fromkeys(CONFIG_KEYS, "x"), "ssl.key.password": 1}}
-    assert znode_kinds.decode_config(encoded(config)) == dict.fromkeys(CONFIG_KEYS, "x")
+    assert config_payloads.decode_config(encoded(config)) == dict.fromkeys(CONFIG_KEYS, "x")
     for key in CONFIG_KEYS:
-        assert refuses(znode_kinds.decode_config, {"version": 1, "config": {key: True}})
-    assert refuses(znode_kinds.decode_config, {"version": 2, "config": {}})
-    assert refuses(znode_kinds.decode_config, {"version": 1})
+        assert refuses(config_payloads.decode_config, {"version": 1, "config": {key: True}})
+    assert refuses(config_payloads.decode_config, {"version": 2, "config": {}})
+    assert refuses(config_payloads.decode_config, {"version": 1})

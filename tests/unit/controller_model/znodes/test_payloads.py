@@ -10,7 +10,7 @@ import pytest
 
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import TopicPartition
-from controller_model.znodes import znode_kinds
+from controller_model.znodes import config_payloads, payloads
 from controller_model.znodes.payloads import (
     MAX_INT32,
     BrokerZnode,
@@ -39,30 +39,30 @@ def test_where_kafka_reads_no_payload_none_is_damaged() -> None:
     ("payload", "addresses"),
     [
         ({"version": 1, "host": "h", "port": 9092, "jmx_port": -1},
-         (Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9092),)),
-        ({"version": 1, "host": "", "port": 0}, (Endpoint("PLAINTEXT", "PLAINTEXT", "", 0),)),
+         (Endpoint("PLAINTEXT", "h", 9092),)),
+        ({"version": 1, "host": "", "port": 0}, (Endpoint("PLAINTEXT", "", 0),)),
         ({"version": 2, "endpoints": ["PLAINTEXT://h:1", "ssl://[::1]:2"]},
-         (Endpoint("PLAINTEXT", "PLAINTEXT", "h", 1), Endpoint("SSL", "SSL", "::1", 2))),
+         (Endpoint("PLAINTEXT", "h", 1), Endpoint("SSL", "::1", 2))),
         ({"version": 4, "endpoints": ["CLIENT://:1"], "listener_security_protocol_map":
-          {"CLIENT": "SASL_SSL"}}, (Endpoint("CLIENT", "SASL_SSL", "", 1),)),
+          {"CLIENT": "SASL_SSL"}}, (Endpoint("CLIENT", "", 1),)),
         ({"version": 4, "endpoints": ["CLIENT://h:1"], "listener_security_protocol_map": {}},
-         (Endpoint("CLIENT", None, "h", 1),)),
+         (Endpoint("CLIENT", "h", 1),)),
         ({"version": 4, "endpoints": ["CLIENT://h:1"], "listener_security_protocol_map":
-          {"CLIENT": "MAGIC"}}, (Endpoint("CLIENT", None, "h", 1),)),
-        ({"version": 3, "endpoints": ["CLIENT://h:1"]}, (Endpoint("CLIENT", None, "h", 1),)),
+          {"CLIENT": "MAGIC"}}, (Endpoint("CLIENT", "h", 1),)),
+        ({"version": 3, "endpoints": ["CLIENT://h:1"]}, (Endpoint("CLIENT", "h", 1),)),
         ({"version": 5, "endpoints": ["no endpoint", "SSL://h:-1", "SSL://h:123456"]},
-         (Endpoint("SSL", "SSL", "h", -1),)),
+         (Endpoint("SSL", "h", -1),)),
         ({"version": 5, "endpoints": []}, ()),
     ],
 )  # fmt: skip
 def test_addresses_of_each_layout(payload: dict[str, Any], addresses: tuple[Any, ...]) -> None:
     """Where a broker listens is reported as Kafka reads it; what is no endpoint is left out."""
-    assert znode_kinds.decode_broker(encoded(payload)).addresses() == addresses
+    assert payloads.decode_broker(encoded(payload)).addresses() == addresses
 
 
 def test_a_registration_of_version_1_in_memory_has_an_address() -> None:
     """A value that no decoder has seen may lack both: empty, never an error."""
-    assert BrokerZnode(version=1).addresses() == (Endpoint("PLAINTEXT", "PLAINTEXT", "", 0),)
+    assert BrokerZnode(version=1).addresses() == (Endpoint("PLAINTEXT", "", 0),)
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def test_a_registration_of_version_1_in_memory_has_an_address() -> None:
 )  # fmt: skip
 def test_a_registration_that_kafka_does_not_write(payload: dict[str, Any]) -> None:
     """Unknown versions, ports that do not exist and wrong types are unreadable."""
-    assert refuses(znode_kinds.decode_broker, payload)
+    assert refuses(payloads.decode_broker, payload)
 
 
 def test_features_and_ports_at_their_limits_are_read() -> None:
     """The largest and the smallest numbers that fit are numbers."""
-    broker = znode_kinds.decode_broker(
+    broker = payloads.decode_broker(
         encoded({"version": 5, "port": 65535, "features": {"f": {"max_version": 2**15 - 1}}})
     )
     assert (broker.port, broker.features) == (65535, {"f": {"max_version": 2**15 - 1}})
-    assert znode_kinds.decode_broker(encoded({"version": 2, "port": -1})).port == -1
+    assert payloads.decode_broker(encoded({"version": 2, "port": -1})).port == -1
 
 
 def test_reassignments_are_read_and_the_last_one_of_a_partition_counts() -> None:
     """As Kafka's map of them does; the order of replicas is kept."""
-    asked = znode_kinds.decode_reassign_partitions(
+    asked = payloads.decode_reassign_partitions(
         encoded({"version": 1, "partitions": [
             {"topic": "t", "partition": 0, "replicas": [1, 2]},
             {"topic": "t", "partition": 1, "replicas": []},
@@ -113,26 +113,26 @@ def test_reassignments_are_read_and_the_last_one_of_a_partition_counts() -> None
 )  # fmt: skip
 def test_a_reassignment_that_kafka_refuses(entry: dict[str, Any]) -> None:
     """Parts that lack, wrong numbers, and keys that Kafka's bean does not know."""
-    assert refuses(znode_kinds.decode_reassign_partitions, {"version": 1, "partitions": [entry]})
+    assert refuses(payloads.decode_reassign_partitions, {"version": 1, "partitions": [entry]})
     extra = {"version": 1, "partitions": [], "more": 1}
-    assert refuses(znode_kinds.decode_reassign_partitions, extra)
+    assert refuses(payloads.decode_reassign_partitions, extra)
 
 
 def test_partitions_of_notifications_are_read_in_their_order() -> None:
     """Twice the same stays twice: nothing is dropped."""
     entries = [{"topic": "u", "partition": 1}, {"topic": "t", "partition": 0}] * 2
-    reported = znode_kinds.decode_partitions(encoded({"version": 1, "partitions": entries}))
+    reported = payloads.decode_partitions(encoded({"version": 1, "partitions": entries}))
     assert reported == (TopicPartition("u", 1), TopicPartition("t", 0)) * 2
-    assert refuses(znode_kinds.decode_partitions, {"version": 1, "partitions": [{"topic": "t"}]})
-    assert refuses(znode_kinds.decode_partitions, {"version": 2, "partitions": []})
+    assert refuses(payloads.decode_partitions, {"version": 1, "partitions": [{"topic": "t"}]})
+    assert refuses(payloads.decode_partitions, {"version": 2, "partitions": []})
 
 
 def test_a_failed_log_directory_names_its_broker() -> None:
     """There is one kind of event; another one, or another version, is unreadable."""
     event = {"version": 1, "broker": 0, "event": 1}
-    assert znode_kinds.decode_log_dir_event(encoded(event)).broker == 0
+    assert payloads.decode_log_dir_event(encoded(event)).broker == 0
     for change in ({"event": 2}, {"event": 0}, {"version": 2}, {"broker": -1}, {"broker": "0"}):
-        assert refuses(znode_kinds.decode_log_dir_event, {**event, **change})
+        assert refuses(payloads.decode_log_dir_event, {**event, **change})
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,9 @@ def test_a_failed_log_directory_names_its_broker() -> None:
 def test_features_of_both_layouts(version: int, levels: dict[str, int], most: int) -> None:
     """Version 1 has a smallest level, 2 has none and skips it."""
     payload = {"version": version, "status": 1, "features": {"f": levels}}
-    read = znode_kinds.decode_feature(encoded(payload))
+    read = payloads.decode_feature(encoded(payload))
     assert (read.version, read.enabled, read.features) == (version, True, {"f": most})
-    disabled = znode_kinds.decode_feature(encoded({**payload, "status": 0, "features": {}}))
+    disabled = payloads.decode_feature(encoded({**payload, "status": 0, "features": {}}))
     assert (disabled.enabled, disabled.features) == (False, {})
 
 
@@ -169,35 +169,35 @@ def test_features_of_both_layouts(version: int, levels: dict[str, int], most: in
 )  # fmt: skip
 def test_features_that_kafka_refuses(payload: dict[str, Any]) -> None:
     """FeatureZNode.decode checks versions, status and levels, and so do we."""
-    assert refuses(znode_kinds.decode_feature, payload)
+    assert refuses(payloads.decode_feature, payload)
 
 
 def test_a_migration_is_read() -> None:
     """Offsets are 64 bits wide; before KRaft has taken over all is -1."""
     state = {"version": 0, "kraft_controller_id": -1, "kraft_controller_epoch": -1,
              "kraft_metadata_offset": 2**63 - 1, "kraft_metadata_epoch": -1}  # fmt: skip
-    read = znode_kinds.decode_migration(encoded(state))
+    read = payloads.decode_migration(encoded(state))
     assert (read.kraft_controller_id, read.kraft_metadata_offset) == (-1, 2**63 - 1)
-    assert refuses(znode_kinds.decode_migration, {**state, "version": 1})
-    assert refuses(znode_kinds.decode_migration, {**state, "kraft_metadata_offset": 2**63})
+    assert refuses(payloads.decode_migration, {**state, "version": 1})
+    assert refuses(payloads.decode_migration, {**state, "kraft_metadata_offset": 2**63})
     del state["kraft_metadata_epoch"]
-    assert refuses(znode_kinds.decode_migration, state)
+    assert refuses(payloads.decode_migration, state)
 
 
 @pytest.mark.parametrize("version", ["1", 1, None])
 def test_a_cluster_id_is_text_whatever_its_version(version: Any) -> None:
     """Kafka writes the version as text and never reads it."""
-    assert znode_kinds.decode_cluster_id(encoded({"version": version, "id": "x"})) == "x"
-    assert refuses(znode_kinds.decode_cluster_id, {"version": version, "id": 1})
+    assert payloads.decode_cluster_id(encoded({"version": version, "id": "x"})) == "x"
+    assert refuses(payloads.decode_cluster_id, {"version": version, "id": 1})
 
 
 def test_numbers_end_where_java_ints_end() -> None:
     """The largest id is read, the next one is not; the same for epochs and names of partitions."""
-    assert znode_kinds.decode_controller(str(MAX_INT32).encode()).brokerid == MAX_INT32
-    assert refuses(znode_kinds.decode_controller, str(MAX_INT32 + 1).encode())
-    assert znode_kinds.decode_controller_epoch(str(MAX_INT32).encode()) == MAX_INT32
-    assert refuses(znode_kinds.decode_controller_epoch, str(MAX_INT32 + 1).encode())
-    topic = znode_kinds.decode_topic(encoded({"version": 1, "partitions": {str(MAX_INT32): [0]}}))
+    assert payloads.decode_controller(str(MAX_INT32).encode()).brokerid == MAX_INT32
+    assert refuses(payloads.decode_controller, str(MAX_INT32 + 1).encode())
+    assert payloads.decode_controller_epoch(str(MAX_INT32).encode()) == MAX_INT32
+    assert refuses(payloads.decode_controller_epoch, str(MAX_INT32 + 1).encode())
+    topic = payloads.decode_topic(encoded({"version": 1, "partitions": {str(MAX_INT32): [0]}}))
     assert [*topic.partitions] == [MAX_INT32]
     assert not is_int32("\u0661")  # a digit, but not ours
 
@@ -205,16 +205,16 @@ def test_numbers_end_where_java_ints_end() -> None:
 def test_a_key_that_is_there_twice_counts_as_kafka_counts_it() -> None:
     """The last one; both must be readable."""
     state = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[0],"leader":%s}'
-    assert znode_kinds.decode_partition_state(state % b"2").leader == 2
-    assert refuses(znode_kinds.decode_partition_state, state % b"true")
+    assert payloads.decode_partition_state(state % b"2").leader == 2
+    assert refuses(payloads.decode_partition_state, state % b"true")
 
 
 def test_what_surrounds_a_payload_is_damage() -> None:
     """A byte order mark, a second value, a NUL; blanks are none of it."""
     good = b'{"version":"1","id":"x"}'
     for bad in (b"\xef\xbb\xbf" + good, good + good, good + b"\0", good[:-1] + b",}", good[1:]):
-        assert refuses(znode_kinds.decode_cluster_id, bad)
-    assert znode_kinds.decode_cluster_id(b" \n" + good + b"\t") == "x"
+        assert refuses(payloads.decode_cluster_id, bad)
+    assert payloads.decode_cluster_id(b" \n" + good + b"\t") == "x"
 
 
 def test_half_a_character_is_damage() -> None:
@@ -226,8 +226,8 @@ def test_half_a_character_is_damage() -> None:
         b'{"id":"\\ud800x"}',
         in_a_skipped_key,
     ):
-        assert refuses(znode_kinds.decode_cluster_id, bad)
-    assert znode_kinds.decode_cluster_id(b'{"id":"\\ud83d\\ude00"}') == "\U0001f600"
+        assert refuses(payloads.decode_cluster_id, bad)
+    assert payloads.decode_cluster_id(b'{"id":"\\ud83d\\ude00"}') == "\U0001f600"
 
 
 WITHOUT_A_VERSION: dict[ZnodeKind, Any] = {
@@ -257,10 +257,8 @@ def test_a_payload_without_a_version_is_read_where_kafka_asks_for_none(kind: Zno
 
 def test_a_log_directory_event_needs_its_broker_only() -> None:
     """Kafka's decoder takes nothing else from it."""
-    assert znode_kinds.decode_log_dir_event(b'{"broker":7}') == znode_kinds.LogDirEventZnode(
-        broker=7
-    )
-    assert refuses(znode_kinds.decode_log_dir_event, {"version": 1, "event": 1})
+    assert payloads.decode_log_dir_event(b'{"broker":7}') == payloads.LogDirEventZnode(broker=7)
+    assert refuses(payloads.decode_log_dir_event, {"version": 1, "event": 1})
 
 
 @pytest.mark.parametrize(
@@ -287,22 +285,15 @@ def test_a_reason_fits_into_a_line() -> None:
 def test_numbers_begin_where_java_ints_begin() -> None:
     """Epochs of other layouts than ours may be any int; a smaller one is no int."""
     state = {"leader": 0, "leader_epoch": 0, "isr": [], "version": 1}
-    read = znode_kinds.decode_partition_state(encoded({**state, "controller_epoch": -(2**31)}))
+    read = payloads.decode_partition_state(encoded({**state, "controller_epoch": -(2**31)}))
     assert read.controller_epoch == -(2**31)
-    assert refuses(znode_kinds.decode_partition_state, {**state, "controller_epoch": -(2**31) - 1})
+    assert refuses(payloads.decode_partition_state, {**state, "controller_epoch": -(2**31) - 1})
 
 
 def test_a_bare_controller_id_is_the_first_layout() -> None:
     """It says nothing of a time or of KRaft."""
-    read = znode_kinds.decode_controller(b"7")
+    read = payloads.decode_controller(b"7")
     assert (read.version, read.timestamp, read.kraft_controller_epoch) == (1, None, None)
-
-
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_listeners_are_named_like_the_four_protocols(protocol: str) -> None:
-    """Before 0.10.2 there was no other name for a listener."""
-    broker = znode_kinds.decode_broker(encoded({"version": 2, "endpoints": [f"{protocol}://h:1"]}))
-    assert broker.addresses() == (Endpoint(protocol, protocol, "h", 1),)
 
 
 STATE = {"controller_epoch": 1, "leader": 0, "version": 1, "leader_epoch": 0, "isr": [0, 1]}
@@ -320,7 +311,7 @@ STATE = {"controller_epoch": 1, "leader": 0, "version": 1, "leader_epoch": 0, "i
 )
 def test_controller_layouts(data: bytes, broker: int, kraft_epoch: int | None) -> None:
     """A bare id (0.8 betas), version 1, and version 2 with KRaft's epoch are read."""
-    znode = znode_kinds.decode_controller(data)
+    znode = payloads.decode_controller(data)
     assert (znode.brokerid, znode.kraft_controller_epoch) == (broker, kraft_epoch)
 
 
@@ -342,7 +333,7 @@ def test_controller_layouts(data: bytes, broker: int, kraft_epoch: int | None) -
 )  # fmt: skip
 def test_broker_layouts(content: dict[str, Any], host: str | None, rack: str | None) -> None:
     """Registrations of versions 1 to 5 are read, with and without a plaintext listener."""
-    broker = znode_kinds.decode_broker(json.dumps(content).encode())
+    broker = payloads.decode_broker(json.dumps(content).encode())
     assert (broker.host, broker.rack) == (host, rack)
 
 
@@ -358,7 +349,7 @@ def test_broker_layouts(content: dict[str, Any], host: str | None, rack: str | N
 )  # fmt: skip
 def test_topic_layouts(content: dict[str, Any]) -> None:
     """Assignments of versions 1 to 3 are read, partitions as numbers in their order."""
-    topic = znode_kinds.decode_topic(json.dumps(content).encode())
+    topic = payloads.decode_topic(json.dumps(content).encode())
     assert list(topic.partitions.items()) == [(2, (0, 1)), (10, (1,))]
     assert topic.topic_id == content.get("topic_id")
 
@@ -369,7 +360,7 @@ def test_reassignments_are_read() -> None:
         "version": 2, "partitions": {"0": [3, 1, 2]}, "adding_replicas": {"0": [3]},
         "removing_replicas": {"0": [2]},
     }  # fmt: skip
-    topic = znode_kinds.decode_topic(json.dumps(content).encode())
+    topic = payloads.decode_topic(json.dumps(content).encode())
     assert (topic.adding, topic.removing) == ({0: (3,)}, {0: (2,)})
 
 
@@ -380,21 +371,21 @@ def test_partition_state_layouts(leader: int, recovery: int | None) -> None:
     content = {**STATE, "leader": leader, "isr": [2, 0, 1]}
     if recovery is not None:
         content["leader_recovery_state"] = recovery
-    state = znode_kinds.decode_partition_state(json.dumps(content).encode())
+    state = payloads.decode_partition_state(json.dumps(content).encode())
     assert (state.leader, state.isr) == (leader, (2, 0, 1))
     assert state.leader_recovery_state == (recovery or 0)
 
 
 def test_small_payloads() -> None:
     """Epoch, cluster id, legacy elections and configurations are read."""
-    assert znode_kinds.decode_controller_epoch(b"41") == 41
-    assert znode_kinds.decode_cluster_id(b'{"version":"1","id":"x-y"}') == "x-y"
-    assert znode_kinds.decode_partitions(
+    assert payloads.decode_controller_epoch(b"41") == 41
+    assert payloads.decode_cluster_id(b'{"version":"1","id":"x-y"}') == "x-y"
+    assert payloads.decode_partitions(
         b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
     ) == (("t", 0),)
-    assert znode_kinds.decode_config(b"") == {}
+    assert config_payloads.decode_config(b"") == {}
     config = b'{"version":1,"config":{"min.insync.replicas":"2","retention.ms":"1"}}'
-    assert znode_kinds.decode_config(config) == {"min.insync.replicas": "2"}
+    assert config_payloads.decode_config(config) == {"min.insync.replicas": "2"}
 
 
 DAMAGE = [
@@ -407,9 +398,9 @@ DAMAGE = [
 @pytest.mark.parametrize(
     "decode",
     [
-        znode_kinds.decode_controller, znode_kinds.decode_controller_epoch, znode_kinds.decode_broker,
-        znode_kinds.decode_topic, znode_kinds.decode_partition_state, znode_kinds.decode_partitions,
-        znode_kinds.decode_cluster_id,
+        payloads.decode_controller, payloads.decode_controller_epoch, payloads.decode_broker,
+        payloads.decode_topic, payloads.decode_partition_state, payloads.decode_partitions,
+        payloads.decode_cluster_id,
     ],
 )  # fmt: skip
 def test_damage_is_unreadable(decode: Callable[[bytes], Any], data: bytes) -> None:
@@ -430,13 +421,13 @@ def test_damage_is_unreadable(decode: Callable[[bytes], Any], data: bytes) -> No
 def test_a_wrong_type_or_number_makes_a_state_unreadable(change: dict[str, Any]) -> None:
     """Never a wrong number: a boolean is no id, text is no number, -3 is no leader."""
     with pytest.raises(UnreadableZnodeError):
-        znode_kinds.decode_partition_state(json.dumps({**STATE, **change}).encode())
+        payloads.decode_partition_state(json.dumps({**STATE, **change}).encode())
 
 
 def test_text_after_a_payload_makes_it_unreadable() -> None:
     """A payload is one JSON value."""
     with pytest.raises(UnreadableZnodeError):
-        znode_kinds.decode_partition_state(json.dumps(STATE).encode() + b"x")
+        payloads.decode_partition_state(json.dumps(STATE).encode() + b"x")
 
 
 @pytest.mark.parametrize("key", ["x", "-1", "01", "1.0", "", "9" * 5000])
@@ -444,10 +435,10 @@ def test_a_partition_id_is_a_plain_number(key: str) -> None:
     """A topic with a partition of another name is unreadable as a whole."""
     content = {"version": 1, "partitions": {key: [0]}}
     with pytest.raises(UnreadableZnodeError):
-        znode_kinds.decode_topic(json.dumps(content).encode())
+        payloads.decode_topic(json.dumps(content).encode())
 
 
 def test_a_negative_controller_is_unreadable() -> None:
     """-1 stands for no controller in the figures: no payload may claim it."""
     with pytest.raises(UnreadableZnodeError):
-        znode_kinds.decode_controller(b'{"version":1,"brokerid":-1}')
+        payloads.decode_controller(b'{"version":1,"brokerid":-1}')

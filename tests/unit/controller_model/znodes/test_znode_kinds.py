@@ -39,7 +39,7 @@ from controller_model.znodes.znode_kinds import Znode, ZnodeKind, classify, publ
     ],
 )  # fmt: skip
 def test_every_kind_of_znode_is_known_by_its_path(path: str, znode: Znode) -> None:
-    """Each path that Kafka writes is told apart, also for a topic that is named "state"."""
+    """Each path that Kafka writes has its kind, also for a topic that is named "state"."""
     assert classify(path) == znode
 
 

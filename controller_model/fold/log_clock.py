@@ -1,0 +1,89 @@
+"""The log's clock: what time a change stands for, whatever the watcher's clock says.
+
+The rule: time never steps back and never stops. A watcher whose clock is set back, or one that takes
+over with a clock that is behind, goes on from the log's time: what it says is corrected by what it
+lacks, so that deadlines go on. The correction is given back slowly, as long as time goes on. What one record alone
+says, or what no clock can mean, does not move the time.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model.records.changes import ZnodeChange
+from controller_model.records.completeness import LATE_MS
+from controller_model.state.cluster import ClusterState
+from controller_model.state.log_state import LogClock
+
+STEP_MS = 5_000
+"""A clock that is behind by no more waits until the time has come to it."""
+
+LEAP_MS = 86_400_000
+"""A leap ahead by more must be said twice in a row: the first time it does not move the clock."""
+
+LATEST_MS = 4_102_444_800_000
+"""The year 2100: nothing said beyond it, or before 1970, is a time."""
+
+_MELT_EVERY_MS = 1_000
+_MELTS = 10
+"""That many times slower than it came about a correction goes away."""
+
+
+def is_time(said: int) -> bool:
+    """Return whether a clock may mean this.
+
+    >>> is_time(1_700_000_000_000), is_time(2**62), is_time(-1)
+    (True, False, False)
+    """
+    return 0 <= said <= LATEST_MS
+
+
+def take_time(state: ClusterState, change: ZnodeChange) -> tuple[ZnodeChange, str | None]:
+    """Move the log's clock by a change; return the change at the log's time, and what is odd of it."""
+    control = state.control
+    now, said = control.now, change.observed_at
+    clock = control.log.clock or LogClock()
+    odd = _judge(clock, now, said)
+    if is_time(said) and clock.doubted is None:
+        control.now = max(now, said + clock.correction)
+    control.log.clock = clock if clock != LogClock() else None
+    if clock.correction or said > control.now or said < 0:
+        change = msgspec.structs.replace(change, observed_at=control.now)
+    return change, odd
+
+
+def _judge(clock: LogClock, now: int, said: int) -> str | None:
+    """Set the clock by what a record says; return what is odd about it."""
+    if not is_time(said):
+        again, clock.absurd = clock.absurd, True
+        return None if again else f"a record says that it is of {said}, which is no time"
+    clock.absurd = False
+    doubted = clock.doubted
+    ahead = said + clock.correction - now
+    if now and ahead > LEAP_MS and (doubted is None or said < doubted - STEP_MS):
+        clock.doubted = said
+        return None
+    clock.doubted = None
+    if ahead < -STEP_MS:
+        clock.correction -= ahead
+        clock.melted_at = said
+        return f"the watcher's clock stepped back by {-ahead} ms: the log's time goes on without it"
+    if clock.correction:
+        _melt(clock, said, ahead)
+    if doubted is not None and ahead <= LEAP_MS:
+        return f"one record says that it is of {doubted}: the log's time did not follow it"
+    return None
+
+
+def _melt(clock: LogClock, said: int, ahead: int) -> None:
+    """Give back a part of a correction, or all that a gap in the log holds; the gap stays to be seen."""
+    gap = ahead - LATE_MS - 1
+    passed = said - clock.melted_at
+    if gap > 0:
+        melted = gap
+    elif passed >= _MELT_EVERY_MS:
+        melted = passed // _MELTS
+    else:
+        return
+    clock.correction -= min(clock.correction, melted)
+    clock.melted_at = said if clock.correction else 0

@@ -1,0 +1,197 @@
+"""The log's time goes on whatever a watcher's clock says, and what is odd about that is reported."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from controller_model.fold.log_clock import LATEST_MS, LEAP_MS, STEP_MS
+from controller_model.records.completeness import LATE_MS
+from controller_model.records.events import Anomaly, IncidentClosed, PredictionFailed
+from controller_model.records.incidents import QUIET_MS
+from controller_model.records.predictions import write_timeout_ms
+from tests.support.histories import Fold, History, only, small_cluster
+
+HOUR_MS = 3_600_000
+BEAT_MS = 10_000
+
+
+def begun() -> tuple[History, Fold]:
+    """Return a cluster that is folded, with its first heartbeat."""
+    history, fold = small_cluster(), Fold()
+    history.heartbeat()
+    fold.follow(history)
+    return history, fold
+
+
+def anomalies(fold: Fold) -> list[str]:
+    """Return the reasons of all anomalies."""
+    return [event.reason for event in fold.events if isinstance(event, Anomaly)]
+
+
+def beat(history: History, fold: Fold, ms: int) -> None:
+    """Let the watcher live for a while."""
+    for _ in range(ms // BEAT_MS + 1):
+        history.heartbeat()
+    fold.follow(history)
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+def test_a_zombie_is_found_after_a_step_back(takes_over: bool) -> None:
+    """An hour ahead for one heartbeat, or from a watcher to the next: silence is found as soon."""
+    history, fold = begun()
+    history.heartbeat(after_ms=HOUR_MS)
+    history.now -= HOUR_MS
+    if takes_over:
+        history.new_generation("w2")
+        history.resync()
+    history.heartbeat()
+    history.broker_gone(2)
+    beat(history, fold, write_timeout_ms(2) + 3 * BEAT_MS)
+    assert only(fold.events, PredictionFailed).due
+    (told,) = anomalies(fold)
+    stepped = HOUR_MS - BEAT_MS * (not takes_over)
+    assert told.startswith("the watcher's clock stepped back by ")
+    assert abs(int(told.split(" by ")[1].split()[0]) - stepped) < 1_000
+
+
+def test_an_incident_ends_after_a_step_back() -> None:
+    """It does not wait until the clock has come to where it was."""
+    history, fold = begun()
+    history.heartbeat(after_ms=HOUR_MS)
+    history.now -= HOUR_MS
+    history.broker_gone(2)
+    history.state("t", 0, leader=0, isr=(0, 1), leader_epoch=1)
+    history.state("t", 1, leader=1, isr=(1, 0), leader_epoch=1)
+    history.broker(2)
+    history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=1)
+    history.state("t", 1, leader=1, isr=(1, 0, 2), leader_epoch=1)
+    beat(history, fold, 2 * QUIET_MS)
+    closed = only(fold.accounts, IncidentClosed)
+    assert closed.incident.lasted_ms < 1_000
+    assert closed.at == fold.state.control.incidents.last_closed_at
+
+
+def test_time_never_falls_and_a_correction_goes_away() -> None:
+    """A tenth of the time that passes is given back, until the log's time is the watcher's."""
+    history, fold = begun()
+    history.heartbeat(after_ms=60_000)
+    history.now -= 60_000
+    seen = [fold.state.control.now]
+    for _ in range(65):
+        beat(history, fold, 0)
+        seen.append(fold.state.control.now)
+    control = fold.state.control
+    assert seen == sorted(seen)
+    steps = [after - before for before, after in itertools.pairwise(seen[2:])]
+    assert set(steps) <= {BEAT_MS * 9 // 10, BEAT_MS}
+    assert control.log.clock is None
+    assert control.now == history.changes[-1].observed_at
+    assert len(anomalies(fold)) == 1
+
+
+def test_a_gap_gives_a_correction_back_and_stays_a_gap() -> None:
+    """Watchers whose clocks differ take over in turns: the log's time does not run away."""
+    history, fold = begun()
+    began = history.now
+    for _ in range(5):
+        history.now += HOUR_MS
+        beat(history, fold, 0)
+        history.now -= HOUR_MS
+        beat(history, fold, 0)
+    control = fold.state.control
+    assert control.now < began + HOUR_MS + 5 * (LATE_MS + 1) + 100_000 + 1_000
+    before = control.now
+    history.heartbeat(after_ms=2 * HOUR_MS)
+    fold.follow(history)
+    assert control.now - before > LATE_MS
+
+
+def test_small_steps_are_waited_for() -> None:
+    """A clock behind by no more than that is no step: time stands, and nothing is reported."""
+    history, fold = begun()
+    now = fold.state.control.now
+    history.heartbeat(after_ms=-STEP_MS)
+    fold.follow(history)
+    assert fold.state.control.now == now
+    assert anomalies(fold) == []
+    assert fold.state.control.log.clock is None
+    history.heartbeat(after_ms=-1)
+    fold.follow(history)
+    assert len(anomalies(fold)) == 1
+
+
+@pytest.mark.parametrize("said", [2**62, -(2**63), 2**63 - 1, LATEST_MS + 1, -1])
+def test_what_no_clock_can_mean_moves_nothing(said: int) -> None:
+    """The change is taken at the log's time; it is reported once, however many there are in a row."""
+    history, fold = begun()
+    now = fold.state.control.now
+    for _ in range(3):
+        history.heartbeat(after_ms=0)
+        history.changes[-1] = msgspec.structs.replace(history.changes[-1], observed_at=said)
+    fold.follow(history)
+    control = fold.state.control
+    assert control.now == control.log.heartbeat_at == now
+    assert anomalies(fold) == [f"a record says that it is of {said}, which is no time"]
+    beat(history, fold, 0)
+    assert control.now == history.now + 1
+    assert control.log.clock is None
+
+
+def test_a_hole_is_reported_at_the_logs_time() -> None:
+    """Whatever the record says that shows it."""
+    history, fold = begun()
+    history.seq += 1
+    history.heartbeat()
+    history.changes[-1] = msgspec.structs.replace(history.changes[-1], observed_at=2**62)
+    fold.follow(history)
+    assert fold.state.control.log.incomplete_since == fold.state.control.now < LATEST_MS
+
+
+def test_a_log_that_begins_with_no_time_has_one_from_the_next_record_on() -> None:
+    """The leap from nowhere to now is not doubted."""
+    history, fold = small_cluster(), Fold()
+    history.changes[0] = msgspec.structs.replace(history.changes[0], observed_at=2**62)
+    fold.follow(history)
+    assert fold.state.control.now == history.now + 1
+    assert fold.state.control.log.verified_at == history.now + 1
+
+
+def test_one_record_far_ahead_does_not_take_the_time_with_it() -> None:
+    """In the year 2099, and then as before: nothing has moved, and it is reported."""
+    history, fold = begun()
+    now = fold.state.control.now
+    honest = history.now
+    history.now = 4_070_908_800_000
+    beat(history, fold, 0)
+    assert fold.state.control.now == now
+    assert fold.state.control.log.heartbeat_at == now
+    history.now = honest
+    beat(history, fold, 0)
+    assert fold.state.control.now == history.now + 1
+    (told,) = anomalies(fold)
+    assert told.startswith("one record says that it is of 407090881")
+    assert fold.state.control.log.clock is None
+
+
+def test_a_long_time_without_a_watcher_is_believed_the_second_time() -> None:
+    """After a week nothing is odd about the first two records."""
+    history, fold = begun()
+    history.now += 7 * LEAP_MS
+    beat(history, fold, 0)
+    beat(history, fold, 0)
+    assert fold.state.control.now == history.now + 1
+    assert anomalies(fold) == []
+    assert fold.state.control.log.clock is None
+
+
+def test_a_late_election_is_reported_after_a_step_back() -> None:
+    """What waits for the log's time waits for no clock."""
+    history, fold = begun()
+    history.delete("/controller")
+    history.elect(1, epoch_seen=False)
+    history.now -= 60_000
+    beat(history, fold, BEAT_MS)
+    assert fold.state.control.controller.pending_election is None

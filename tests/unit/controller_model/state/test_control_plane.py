@@ -1,0 +1,47 @@
+"""A cluster without its topics: totals, live brokers, min.insync.replicas."""
+
+from __future__ import annotations
+
+from controller_model.state.broker_record import BrokerRecord
+from controller_model.state.contribution import NO_MIN_ISR, CountedState
+from controller_model.state.control_plane import Assumed, ControlPlane
+
+LED = CountedState((0, 1), 0, (0, 1), (), NO_MIN_ISR, deleting=False)
+
+
+def control_plane() -> ControlPlane:
+    """Return a cluster of which nothing is known yet."""
+    return ControlPlane("prod", assumed=Assumed(min_insync_replicas=2), counters_since=0)
+
+
+def test_totals_hold_what_waits_to_be_added_up() -> None:
+    """Once: what was added up does not wait any more."""
+    control = control_plane()
+    control.moves[LED] = 2
+    assert control.counted.leaders == {}
+    assert control.totals.leaders == control.totals.leaders == {0: 2}
+    assert control.moves == {}
+
+
+def test_what_waits_belongs_to_one_cluster() -> None:
+    """Two control planes share nothing."""
+    first, second = control_plane(), control_plane()
+    first.moves[LED] = 1
+    first.brokers[0] = BrokerRecord(live=True)
+    assert (second.moves, second.brokers) == ({}, {})
+
+
+def test_a_broker_is_live_while_it_is_registered() -> None:
+    """One that was registered before is known, and not live."""
+    control = control_plane()
+    control.brokers = {0: BrokerRecord(live=True), 1: BrokerRecord(live=False)}
+    assert control.live_brokers() == {0}
+
+
+def test_min_isr_is_the_topics_then_the_leaders_then_the_assumed_one() -> None:
+    """As Kafka's dynamic configuration has it; a broker's own file is not in ZooKeeper."""
+    control = control_plane()
+    assert control.min_isr_of(None, 0) == 2
+    control.broker_min_isr = {"<default>": 4, "0": 3}
+    assert [control.min_isr_of(None, leader) for leader in (0, 1)] == [3, 4]
+    assert control.min_isr_of(1, 0) == 1

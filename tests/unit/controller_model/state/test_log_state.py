@@ -1,0 +1,25 @@
+"""Why the figures may lack something."""
+
+from __future__ import annotations
+
+from controller_model.state.log_state import LogState
+
+
+def test_nothing_is_known_to_be_missing_at_first() -> None:
+    """Nor where only what Kafka itself keeps from everybody is denied."""
+    assert LogState().why_incomplete() is None
+    assert LogState(denied=("/config/brokers",)).why_incomplete() is None
+
+
+def test_what_is_denied_is_named() -> None:
+    """The first path, and how many more."""
+    one = LogState(denied=("/controller",))
+    assert one.why_incomplete() == "READ is denied on /controller: what depends on it is not known"
+    more = LogState(denied=("/config/brokers", "/controller", "/brokers", "/admin"))
+    assert str(more.why_incomplete()).startswith("READ is denied on /controller and 2 more: ")
+
+
+def test_lost_changes_come_before_what_is_denied() -> None:
+    """A resync can mend them, and says so when it has."""
+    log = LogState(denied=("/controller",), incomplete_since=0, incomplete_reason="a hole")
+    assert log.why_incomplete() == "a hole"
