@@ -17,10 +17,13 @@ from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.znode_reader import ZnodeReader
 from controller_simulator.controller.context import ControllerContext
 from controller_simulator.controller.controller_io import (
+    ISR_CHANGES_PATH,
+    LOG_DIR_EVENTS_PATH,
     PREFERRED_ELECTION_PATH,
     ControllerIO,
     Transition,
 )
+from controller_simulator.controller.lifecycle import Lifecycle
 from controller_simulator.controller.partition_machine import PartitionStateMachine
 from controller_simulator.controller.phases import ElectionStep
 from controller_simulator.controller.reassignment import Reassignments
@@ -37,27 +40,18 @@ class ActiveController:
     """One term of one broker as the controller."""
 
     def __init__(
-        self,
-        tree: ZnodeTree,
-        settings: SimulatorSettings,
-        *,
-        broker: int,
-        session: int,
-        epoch: int,
-        epoch_zk_version: int,
+        self, tree: ZnodeTree, settings: SimulatorSettings, life: Lifecycle, *, session: int
     ) -> None:
-        """Begin a term with nothing known; the failover's steps fill the context."""
-        self._tree = tree
-        self._settings = settings
+        """Begin the term of a broker that has won; the failover's steps fill the context."""
+        self.tree = tree
+        self.settings = settings
         self.session = session
         self.reader = ZnodeReader(tree, unclean_by_default=settings.unclean_leader_election)
         self.context = ControllerContext(
-            controller_id=broker, epoch=epoch, epoch_zk_version=epoch_zk_version
+            controller_id=life.broker, epoch=life.epoch, epoch_zk_version=life.epoch_zk_version
         )
         self.io = ControllerIO(
-            self.context,
-            self.reader,
-            leader_recovery_supported=settings.leader_recovery_supported,
+            self.context, self.reader, leader_recovery_supported=settings.leader_recovery_supported
         )
         self.partitions = PartitionStateMachine(self.io)
         self.replicas = ReplicaStateMachine(self.io)
@@ -68,15 +62,11 @@ class ActiveController:
         self._steps = self._failover_steps()
 
     def _failover_steps(self) -> dict[ElectionStep, Callable[[], object]]:
-        """Return what each step of the failover does, of those that do more than watch or start."""
+        """Return what each step of the failover does."""
         return {
             ElectionStep.SET_UP_FEATURES: self._set_up_features,
-            ElectionStep.DELETE_LOG_DIR_EVENTS: lambda: self.delete_children(
-                "/log_dir_event_notification"
-            ),
-            ElectionStep.DELETE_ISR_CHANGES: lambda: self.delete_children(
-                "/isr_change_notification"
-            ),
+            ElectionStep.DELETE_LOG_DIR_EVENTS: lambda: self.delete_children(LOG_DIR_EVENTS_PATH),
+            ElectionStep.DELETE_ISR_CHANGES: lambda: self.delete_children(ISR_CHANGES_PATH),
             ElectionStep.READ_BROKERS: self._read_brokers,
             ElectionStep.READ_TOPICS: self._read_topics,
             ElectionStep.READ_ASSIGNMENTS: self._read_assignments,
@@ -84,7 +74,7 @@ class ActiveController:
                 self.context.all_partitions()
             ),
             ElectionStep.START_TOPIC_DELETION: self._start_topic_deletion,
-            ElectionStep.SEND_METADATA: lambda: self.send_metadata(()),
+            ElectionStep.SEND_METADATA: self.io.send_update_metadata,
             ElectionStep.START_REPLICA_MACHINE: self.replicas.startup,
             ElectionStep.START_PARTITION_MACHINE: self.partitions.startup,
             ElectionStep.RESUME_REASSIGNMENTS: self._resume_reassignments,
@@ -96,24 +86,24 @@ class ActiveController:
         """Write what was decided, and return it; that creates are refused is Kafka's own way."""
         done = self.io.take()
         for write in done.writes:
-            self._tree.attempt(write, session=self.session)
+            self.tree.attempt(write, session=self.session)
         return done
 
     def run(self, step: ElectionStep) -> None:
-        """Do one step of the failover; those that only set up watches or threads do nothing here."""
-        self._steps.get(step, lambda: None)()
+        """Do one step of the failover."""
+        self._steps[step]()
 
     # --- the failover -----------------------------------------------------------------------
 
     def _set_up_features(self) -> None:
         """Create /feature if it is not there (enableFeatureVersioning); nothing upgrades here."""
-        if self._tree.find(FEATURE_PATH) is None:
+        if self.tree.find(FEATURE_PATH) is None:
             data = encode_feature(
-                enabled=self._settings.alter_partition,
+                enabled=self.settings.alter_partition,
                 features={},
-                version=self._settings.features_version,
+                version=self.settings.features_version,
             )
-            self._tree.attempt(CreateZnode(FEATURE_PATH, data.decode()), session=self.session)
+            self.tree.attempt(CreateZnode(FEATURE_PATH, data.decode()), session=self.session)
 
     def delete_children(self, path: str) -> None:
         """Delete all notifications below a znode."""
@@ -181,7 +171,3 @@ class ActiveController:
         state = self.context.leadership.get(partition)
         first = self.context.replicas_of(partition)[0]
         return state is not None and state.leader_and_isr.leader == first
-
-    def send_metadata(self, partitions: Iterable[TopicPartition]) -> None:
-        """Send all registered brokers these partitions, and who is registered."""
-        self.io.send_update_metadata(self.context.live_or_shutting_down_brokers, partitions)

@@ -1,7 +1,8 @@
 """What the simulated brokers do for administrators: topics, settings, requests to the controller.
 
 The rule: a request is validated as the broker does, and refused with Kafka's error name; what is
-accepted is written in Kafka's order (a topic's configuration before its assignment). Sources
+accepted is written in Kafka's order (a topic's configuration before its assignment), in the
+controller's session. A legacy tool writes its request itself. Sources
 (Kafka 3.9): kafka.server.ZkAdminManager, kafka.zk.AdminZkClient, kafka.zk.KafkaZkClient
 (setOrCreateEntityConfigs, createConfigChangeNotification, createDeleteTopicPath).
 """
@@ -11,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.broker import create_recursive
 from controller_simulator.cluster.cluster import SimulatedCluster
-from controller_simulator.cluster.events import AlterReassignments, ElectLeaders
 from controller_simulator.cluster.operations import (
     AlterTopicConfig,
     CreatePartitions,
@@ -61,34 +60,37 @@ class Administrator:
         self._cluster = cluster
         self._tree = cluster.tree
         self._reader = ZnodeReader(cluster.tree)
-        self._asks: dict[type, Callable[[Any], str | None]] = {
+        self._asks: dict[type, Callable[[Any, int], str | None]] = {
             CreateTopic: self._create_topic,
             CreatePartitions: self._create_partitions,
             DeleteTopic: self._delete_topic,
             AlterTopicConfig: self._alter_topic_config,
             Reassign: self._reassign,
-            ElectPreferred: self._elect_preferred,
-            ElectUnclean: self._elect_unclean,
-            ElectPreferredByZnode: self._elect_by_znode,
-            ReassignByZnode: self._reassign_by_znode,
+            ElectPreferred: self._elect,
+            ElectUnclean: self._elect,
         }
 
     def ask(self, operation: Operation) -> str | None:
         """Return the name of the error that a request was refused with; None if it was not."""
-        return self._asks[type(operation)](operation)
-
-    @property
-    def _session(self) -> int | None:
-        """The session that requests are written in: the controller's; None without one."""
+        if isinstance(operation, ElectPreferredByZnode):
+            data = encode_partitions(operation.partitions)
+            return self._create_request(PREFERRED_ELECTION_PATH, data)
+        if isinstance(operation, ReassignByZnode):
+            data = encode_reassign_partitions(dict(operation.targets))
+            return self._create_request(REASSIGN_PARTITIONS_PATH, data)
         run = self._cluster.controller
-        return None if run is None else run.session
+        if run is None:
+            return "NOT_CONTROLLER"
+        return self._asks[type(operation)](operation, run.session)
+
+    def _create_request(self, path: str, data: bytes) -> str | None:
+        """Create a legacy tool's request; there can be one at a time."""
+        answer = self._tree.attempt(CreateZnode(path, data.decode()))
+        return str(answer) if isinstance(answer, ZooKeeperCode) else None
 
     # --- topics -----------------------------------------------------------------------------
 
-    def _create_topic(self, asked: CreateTopic) -> str | None:
-        session = self._session
-        if session is None:
-            return "NOT_CONTROLLER"
+    def _create_topic(self, asked: CreateTopic, session: int) -> str | None:
         if self._tree.find(topic_path(asked.topic)) is not None:
             return "TOPIC_ALREADY_EXISTS"
         if not _is_consistent(asked.assignment):
@@ -102,12 +104,9 @@ class Administrator:
         create_recursive(self._tree, topic_path(asked.topic), data.decode(), session=session)
         return None
 
-    def _create_partitions(self, asked: CreatePartitions) -> str | None:
-        session = self._session
+    def _create_partitions(self, asked: CreatePartitions, session: int) -> str | None:
         assignments, topic_id = self._reader.topic(asked.topic)
-        if session is None:
-            return "NOT_CONTROLLER"
-        if not assignments or self._is_deleting(asked.topic):
+        if not assignments or self._tree.find(f"/admin/delete_topics/{asked.topic}") is not None:
             return "UNKNOWN_TOPIC_OR_PARTITION"
         if any(assignment.is_being_reassigned for assignment in assignments.values()):
             return "REASSIGNMENT_IN_PROGRESS"
@@ -123,10 +122,7 @@ class Administrator:
         self._tree.attempt(SetZnode(topic_path(asked.topic), data.decode()), session=session)
         return None
 
-    def _delete_topic(self, asked: DeleteTopic) -> str | None:
-        session = self._session
-        if session is None:
-            return "NOT_CONTROLLER"
+    def _delete_topic(self, asked: DeleteTopic, session: int) -> str | None:
         if not self._cluster.settings.delete_topic:
             return "TOPIC_DELETION_DISABLED"
         if self._tree.find(topic_path(asked.topic)) is None:
@@ -134,15 +130,9 @@ class Administrator:
         create_recursive(self._tree, f"/admin/delete_topics/{asked.topic}", session=session)
         return None
 
-    def _is_deleting(self, topic: str) -> bool:
-        return self._tree.find(f"/admin/delete_topics/{topic}") is not None
-
     # --- settings ---------------------------------------------------------------------------
 
-    def _alter_topic_config(self, asked: AlterTopicConfig) -> str | None:
-        session = self._session
-        if session is None:
-            return "NOT_CONTROLLER"
+    def _alter_topic_config(self, asked: AlterTopicConfig, session: int) -> str | None:
         if self._tree.find(topic_path(asked.topic)) is None:
             return "UNKNOWN_TOPIC_OR_PARTITION"
         config = {**self._reader.config(asked.topic), **asked.config}
@@ -164,37 +154,13 @@ class Administrator:
 
     # --- the controller ---------------------------------------------------------------------
 
-    def _reassign(self, asked: Reassign) -> str | None:
-        if self._session is None:
-            return "NOT_CONTROLLER"
-        results = self._cluster.control(AlterReassignments(asked.targets))
+    def _reassign(self, asked: Reassign, _session: int) -> str | None:
+        results = self._cluster.control(asked)
         errors = [e for e in results.values() if e] if isinstance(results, dict) else []
         return str(errors[0]) if errors else None
 
-    def _elect_preferred(self, asked: ElectPreferred) -> str | None:
-        return self._elect(asked.partitions, unclean=False)
-
-    def _elect_unclean(self, asked: ElectUnclean) -> str | None:
-        return self._elect(asked.partitions, unclean=True)
-
-    def _elect(self, partitions: tuple[TopicPartition, ...], *, unclean: bool) -> str | None:
-        if self._session is None:
-            return "NOT_CONTROLLER"
-        self._cluster.control(ElectLeaders(partitions or None, unclean))
-        return None
-
-    def _elect_by_znode(self, asked: ElectPreferredByZnode) -> str | None:
-        data = encode_partitions(asked.partitions).decode()
-        return self._create_request(PREFERRED_ELECTION_PATH, data)
-
-    def _reassign_by_znode(self, asked: ReassignByZnode) -> str | None:
-        data = encode_reassign_partitions(dict(asked.targets)).decode()
-        return self._create_request(REASSIGN_PARTITIONS_PATH, data)
-
-    def _create_request(self, path: str, data: str) -> str | None:
-        """Create a legacy tool's request; there can be one at a time."""
-        answer = self._tree.attempt(CreateZnode(path, data))
-        return str(answer) if isinstance(answer, ZooKeeperCode) else None
+    def _elect(self, asked: ElectPreferred | ElectUnclean, _session: int) -> None:
+        self._cluster.control(asked)
 
 
 def _is_consistent(assignment: tuple[Replicas, ...]) -> bool:

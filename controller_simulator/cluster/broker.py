@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from controller_model.kafka.elections import RECOVERED, LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.events import (
@@ -21,17 +19,15 @@ from controller_simulator.cluster.events import (
     LeaderAndIsrResponse,
     StopReplicaResponse,
 )
-from controller_simulator.cluster.leadership import LOG_DIR_EVENTS_PATH, EventHandlers
+from controller_simulator.cluster.leadership import EventHandlers
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
+from controller_simulator.controller.controller_io import LOG_DIR_EVENTS_PATH
 from controller_simulator.controller.leader_and_isr_receiver import (
     Errors,
+    HostedPartition,
     ReplicaManager,
     Response,
-    receive_leader_and_isr,
-    receive_stop_replica,
-    receive_update_metadata,
 )
-from controller_simulator.controller.leader_and_isr_receiver import fail_log_dir as lose_log_dir
 from controller_simulator.controller.lifecycle import Lifecycle
 from controller_simulator.controller.requests import (
     LeaderAndIsrRequest,
@@ -67,17 +63,6 @@ PERSISTENT_PATHS = (
 CLUSTER_ID_PATH = "/cluster/id"
 
 
-class Hosted(msgspec.Struct):
-    """A replica that serves: the newest state of its partition, from a request or an answer."""
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    controller_epoch: int
-
-
 @dataclass(slots=True)
 class SimulatedBroker:
     """One run of a broker's process, or what is left of it until its session ends."""
@@ -92,7 +77,6 @@ class SimulatedBroker:
     """It shuts down: it leads on where no other can, and follows no more."""
     controller: EventHandlers | None = None
     """Its event handlers while it is the controller."""
-    hosted: dict[TopicPartition, Hosted] = field(default_factory=dict)
     isr_changes: list[TopicPartition] = field(default_factory=list)
     """ISRs that it wrote itself and has not announced to the controller (before 2.7)."""
 
@@ -103,45 +87,26 @@ class SimulatedBroker:
 
         It waits for what became of replicas, and of deleted ones of topics that are `deleting`.
         """
-        if isinstance(request, LeaderAndIsrRequest):
-            self.manager, response = receive_leader_and_isr(self.manager, request)
-            if response.error is not Errors.NONE:
-                return None
-            self._take_roles(request, response)
-            offline = _failed(response, Errors.KAFKA_STORAGE_ERROR)
-            online = tuple(tp for tp, error in response.errors.items() if error is Errors.NONE)
-            return LeaderAndIsrResponse(self.id, online, offline)
-        if isinstance(request, StopReplicaRequest):
-            return self._stop(request, deleting)
-        self.manager, _ = receive_update_metadata(self.manager, request)
-        return None
-
-    def _take_roles(self, request: LeaderAndIsrRequest, response: Response) -> None:
-        for asked in request.partitions:
-            tp = asked.partition
-            have = self.manager.partitions.get(tp)
-            if (
-                response.errors[tp] is Errors.NONE
-                and have is not None
-                and have.leader == asked.leader
-                and have.leader_epoch == asked.leader_epoch
-            ):
-                self.hosted[tp] = Hosted(
-                    asked.leader,
-                    asked.leader_epoch,
-                    asked.isr,
-                    asked.partition_epoch,
-                    asked.replicas,
-                    asked.controller_epoch,
+        match request:
+            case LeaderAndIsrRequest():
+                response = self.manager.receive_leader_and_isr(request)
+                if response.error is not Errors.NONE:
+                    return None
+                return LeaderAndIsrResponse(
+                    self.id,
+                    online=_answered(response, Errors.NONE),
+                    offline=_answered(response, Errors.KAFKA_STORAGE_ERROR),
                 )
+            case StopReplicaRequest():
+                return self._stop(request, deleting)
+            case _:  # UpdateMetadataRequest
+                self.manager.receive_update_metadata(request)
+                return None
 
     def _stop(
         self, request: StopReplicaRequest, deleting: frozenset[str]
     ) -> StopReplicaResponse | None:
-        self.manager, response = receive_stop_replica(self.manager, request)
-        for asked in request.partitions:
-            if response.errors.get(asked.partition) is Errors.NONE:
-                self.hosted.pop(asked.partition, None)
+        response = self.manager.receive_stop_replica(request)
         waited = tuple(
             asked.partition
             for asked in request.partitions
@@ -158,27 +123,32 @@ class SimulatedBroker:
 
     # --- as a leader ------------------------------------------------------------------------
 
+    @property
+    def served(self) -> dict[TopicPartition, HostedPartition]:
+        """The partitions that it leads or follows."""
+        return {tp: hosted for tp, hosted in self.manager.partitions.items() if hosted.serves}
+
     def leads(self, partition: TopicPartition) -> bool:
         """Return whether it believes that it leads the partition."""
-        hosted = self.hosted.get(partition)
-        return hosted is not None and hosted.leader == self.id
+        hosted = self.manager.partitions.get(partition)
+        return hosted is not None and hosted.serves and hosted.leader == self.id
 
     def fetches(self, partition: TopicPartition, leader: SimulatedBroker) -> bool:
         """Return whether it follows this leader, under the leader's own epoch."""
-        ours, theirs = self.hosted.get(partition), leader.hosted.get(partition)
+        ours = self.manager.partitions.get(partition)
         return (
             self.running
             and not self.stalled
             and not self.stopping
             and ours is not None
-            and theirs is not None
+            and ours.serves
             and ours.leader == leader.id
-            and ours.leader_epoch == theirs.leader_epoch
+            and ours.leader_epoch == leader.manager.partitions[partition].leader_epoch
         )
 
     def alter_partition(self, partition: TopicPartition, isr: tuple[int, ...]) -> AlterPartition:
         """Return the request for this ISR; who leads has recovered (Partition.makeLeader)."""
-        hosted = self.hosted[partition]
+        hosted = self.manager.partitions[partition]
         return AlterPartition(
             self.id,
             partition,
@@ -188,7 +158,7 @@ class SimulatedBroker:
 
     def altered(self, event: AlterPartition, *, partition_epoch: int) -> None:
         """Take note that the ISR was written."""
-        hosted = self.hosted[event.partition]
+        hosted = self.manager.partitions[event.partition]
         hosted.isr = event.leader_and_isr.isr
         hosted.partition_epoch = partition_epoch
 
@@ -233,13 +203,11 @@ def fail_log_dir(
     tree: ZnodeTree, run: SimulatedBroker, partitions: Iterable[TopicPartition]
 ) -> None:
     """Let a broker lose a log directory with these replicas, and announce it to the controller."""
-    lost = [partition for partition in partitions if partition in run.hosted]
-    run.manager = lose_log_dir(run.manager, lost)
-    for partition in lost:
-        del run.hosted[partition]
+    served = run.served
+    run.manager.fail_log_dir(partition for partition in partitions if partition in served)
     path = tree.next_in_sequence(f"{LOG_DIR_EVENTS_PATH}/log_dir_event_")
     tree.attempt(CreateZnode(path, encode_log_dir_event(run.id).decode()), session=run.session)
 
 
-def _failed(response: Response, error: Errors) -> tuple[TopicPartition, ...]:
+def _answered(response: Response, error: Errors) -> tuple[TopicPartition, ...]:
     return tuple(tp for tp, answer in response.errors.items() if answer is error)

@@ -23,11 +23,11 @@ from controller_simulator.cluster.events import (
     TopicUncleanEnable,
     event_of,
 )
-from controller_simulator.cluster.leadership import ISR_CHANGES_PATH, EventHandlers
+from controller_simulator.cluster.leadership import EventHandlers
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import state_path
-from controller_simulator.controller.lifecycle import CONTROLLER_PATH, TransitionOutcome, handle
+from controller_simulator.controller.controller_io import ISR_CHANGES_PATH, state_path
+from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Lifecycle, handle
 from controller_simulator.controller.phases import ElectionStep, LifecycleEvent, Phase
 from controller_simulator.controller.requests import LeaderAndIsrRequest, Request
 from controller_simulator.zookeeper.payload_writers import encode_partition_state, encode_partitions
@@ -82,6 +82,12 @@ class SimulatedCluster:
         return next((b for b in self.brokers.values() if b.controller is not None), None)
 
     @property
+    def _active(self) -> ActiveController | None:
+        """The controller's part of that broker; None while there is none."""
+        run = self.controller
+        return None if run is None or run.controller is None else run.controller.controller
+
+    @property
     def live(self) -> tuple[int, ...]:
         """The brokers that run, by id."""
         return tuple(sorted(b.id for b in self.brokers.values() if b.running))
@@ -107,7 +113,7 @@ class SimulatedCluster:
         """Remove a broker's process, with everything in its memory."""
         run.running = False
         run.controller = None
-        run.hosted.clear()
+        run.manager.partitions.clear()
         self._inboxes.pop(run.id, None)
 
     def freeze(self, run: SimulatedBroker) -> None:
@@ -124,7 +130,7 @@ class SimulatedCluster:
         """Freeze a follower while its partitions are written to, then let it go on."""
         run.stalled = True
         for leader in self.brokers.values():
-            for partition, hosted in tuple(leader.hosted.items()):
+            for partition, hosted in leader.served.items():
                 if (
                     partition.topic in topics
                     and leader is not run
@@ -136,7 +142,7 @@ class SimulatedCluster:
         self.run()
         run.stalled = False
         self.deliver(self._inboxes.pop(run.id, ()))
-        self._unsettled.update(dict.fromkeys(run.hosted))
+        self._unsettled.update(dict.fromkeys(run.served))
 
     # --- events -----------------------------------------------------------------------------
 
@@ -203,35 +209,31 @@ class SimulatedCluster:
     def _fire_watches_of_config(self, write: Created) -> None:
         """Notify the controller that unclean leader election was enabled for a topic."""
         entity = decode_config_change(write.data.encode())
-        run = self.controller
-        if run is None or run.controller is None or not entity.startswith(TOPIC_ENTITIES):
+        if not entity.startswith(TOPIC_ENTITIES):
             return
         topic = entity.removeprefix(TOPIC_ENTITIES)
-        if run.controller.controller.reader.unclean_leader_election(topic):
+        active = self._active
+        if active is not None and active.reader.unclean_leader_election(topic):
             self._events.append(TopicUncleanEnable(topic))
 
     def _handle_lifecycle_event(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
         """Handle an event of the election, and do the steps of a failover that follows."""
-        outcome = handle(run.life, event, self.tree, session=run.session)
-        self._became(run, outcome)
+        self._became(run, handle(run.life, event, self.tree, session=run.session))
         while (step := run.life.next_step) is not None and run.controller is not None:
             self._fail_over(run, run.controller, step)
 
-    def _became(self, run: SimulatedBroker, outcome: TransitionOutcome) -> None:
-        began = outcome.life.epoch != run.life.epoch
-        run.life = outcome.life
-        if outcome.steps or not run.life.is_active:
-            run.controller = None
-        if began and run.life.phase is Phase.FAILOVER:
-            active = ActiveController(
-                self.tree,
-                self.settings,
-                broker=run.id,
-                session=run.session,
-                epoch=run.life.epoch,
-                epoch_zk_version=run.life.epoch_zk_version,
-            )
-            run.controller = EventHandlers(active, self.tree, self.settings)
+    def _became(self, run: SimulatedBroker, life: Lifecycle) -> None:
+        """Take over what an event led to; a term ends with its epoch."""
+        goes_on = life.is_active and life.epoch == run.life.epoch
+        run.life = life
+        if not goes_on:
+            is_elected = life.phase is Phase.FAILOVER
+            run.controller = self.begin_term(run) if is_elected else None
+
+    def begin_term(self, run: SimulatedBroker) -> EventHandlers:
+        """Return the event handlers of a broker that has won, with nothing in its memory."""
+        active = ActiveController(self.tree, self.settings, run.life, session=run.session)
+        return EventHandlers(active)
 
     def _fail_over(self, run: SimulatedBroker, handlers: EventHandlers, step: ElectionStep) -> None:
         """Do a step of a failover."""
@@ -268,10 +270,7 @@ class SimulatedCluster:
 
     def deliver(self, requests: Iterable[Request]) -> None:
         """Give brokers their requests, and the controller their answers."""
-        run = self.controller
-        context = (
-            None if run is None or run.controller is None else run.controller.controller.context
-        )
+        active = self._active
         for request in requests:
             broker = self.brokers.get(request.broker)
             if broker is None or not broker.running:
@@ -279,13 +278,13 @@ class SimulatedCluster:
             if broker.stalled:
                 self._inboxes.setdefault(broker.id, []).append(request)
                 continue
-            deleting = frozenset(() if context is None else context.topics_to_be_deleted)
+            deleting = frozenset(() if active is None else active.context.topics_to_be_deleted)
             answer = broker.receive(request, deleting=deleting)
             if isinstance(request, LeaderAndIsrRequest):
                 self._unsettled.update(dict.fromkeys(p.partition for p in request.partitions))
             if isinstance(answer, LeaderAndIsrResponse) and not (
                 answer.offline
-                or (context is not None and context.replicas_on_offline_dirs.get(broker.id))
+                or (active is not None and active.context.replicas_on_offline_dirs.get(broker.id))
             ):
                 continue
             if answer is not None:
@@ -321,7 +320,7 @@ class SimulatedCluster:
         for leader in self.brokers.values():
             if not leader.running or leader.stalled or not leader.leads(partition):
                 continue
-            hosted = leader.hosted[partition]
+            hosted = leader.manager.partitions[partition]
             caught_up = tuple(
                 replica
                 for replica in hosted.replicas
@@ -340,7 +339,7 @@ class SimulatedCluster:
         """Let the broker that believes it leads change its ISR; return whether it was changed."""
         return any(
             leader.leads(partition)
-            and self._alter_isr(leader, partition, alter(leader.hosted[partition].isr))
+            and self._alter_isr(leader, partition, alter(leader.manager.partitions[partition].isr))
             for leader in self.brokers.values()
         )
 
@@ -351,7 +350,7 @@ class SimulatedCluster:
         event = leader.alter_partition(partition, isr)
         if self.settings.alter_partition:
             return isinstance(self.control(event), LeaderIsrAndControllerEpoch)
-        hosted = leader.hosted[partition]
+        hosted = leader.manager.partitions[partition]
         data = encode_partition_state(
             leader=leader.id,
             isr=isr,

@@ -1,7 +1,8 @@
 """What a controller's event thread is given: the events of the simulated one.
 
 The rule: one queue, one event at a time, as Kafka's; an event says that something happened, and
-what is true now is read when its turn comes. Source (Kafka 3.9): kafka.controller.ControllerEvent
+what is true now is read when its turn comes. What a broker or an administrator asks of the
+controller itself is the operation as it is asked for. Source (Kafka 3.9): kafka.controller.ControllerEvent
 and the handlers at the end of KafkaController.scala.
 """
 
@@ -13,6 +14,12 @@ import msgspec
 
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import (
+    ElectPreferred,
+    ElectUnclean,
+    Reassign,
+    StopBroker,
+)
 from controller_simulator.zookeeper.transactions import Changed, Committed, Created, Removed
 
 
@@ -47,25 +54,6 @@ class TopicUncleanEnable(msgspec.Struct, frozen=True):
     topic: str
 
 
-class ControlledShutdown(msgspec.Struct, frozen=True):
-    """A broker asks to be relieved of its leaders."""
-
-    broker: int
-
-
-class AlterReassignments(msgspec.Struct, frozen=True):
-    """An administrator asks for other replicas; None cancels."""
-
-    targets: tuple[tuple[TopicPartition, tuple[int, ...] | None], ...]
-
-
-class ElectLeaders(msgspec.Struct, frozen=True):
-    """An administrator asks for elections; None for all partitions."""
-
-    partitions: tuple[TopicPartition, ...] | None
-    unclean: bool
-
-
 class AlterPartition(msgspec.Struct, frozen=True):
     """A leader asks for another ISR."""
 
@@ -96,9 +84,10 @@ ControllerEvent = (
     | PartitionModifications
     | StateChange
     | TopicUncleanEnable
-    | ControlledShutdown
-    | AlterReassignments
-    | ElectLeaders
+    | StopBroker
+    | Reassign
+    | ElectPreferred
+    | ElectUnclean
     | AlterPartition
     | StopReplicaResponse
     | LeaderAndIsrResponse

@@ -16,49 +16,46 @@ from controller_model.kafka.elections import RECOVERED, RECOVERING, Strategy, is
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_model.znodes.payloads import decode_log_dir_event
+from controller_simulator.cluster import members, topics
 from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.events import (
     AlterPartition,
-    AlterReassignments,
-    ControlledShutdown,
     ControllerEvent,
     ControllerSignal,
-    ElectLeaders,
     LeaderAndIsrResponse,
     PartitionModifications,
     StateChange,
     StopReplicaResponse,
     TopicUncleanEnable,
 )
-from controller_simulator.cluster.members import BrokerChangeHandlers
-from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.cluster.topics import TopicHandlers
+from controller_simulator.cluster.operations import (
+    ElectPreferred,
+    ElectUnclean,
+    Reassign,
+    StopBroker,
+)
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import PREFERRED_ELECTION_PATH, AbortedEventError
+from controller_simulator.controller.controller_io import (
+    ISR_CHANGES_PATH,
+    LOG_DIR_EVENTS_PATH,
+    PREFERRED_ELECTION_PATH,
+    AbortedEventError,
+)
 from controller_simulator.zookeeper.transactions import DeleteZnode
-from controller_simulator.zookeeper.tree import ZnodeTree
-
-ISR_CHANGES_PATH = "/isr_change_notification"
-LOG_DIR_EVENTS_PATH = "/log_dir_event_notification"
 
 
 class EventHandlers:
     """Hands each event to its handler, and handles those of leaders and ISRs."""
 
-    def __init__(
-        self, controller: ActiveController, tree: ZnodeTree, settings: SimulatorSettings
-    ) -> None:
+    def __init__(self, controller: ActiveController) -> None:
         """Handle events for this controller."""
         self.controller = controller
         self._context = controller.context
-        self._tree = tree
-        self._settings = settings
-        self._members = BrokerChangeHandlers(controller)
-        topics = TopicHandlers(controller, settings)
+        self._tree = controller.tree
         self._signals: dict[ControllerSignal, Callable[[], object]] = {
-            ControllerSignal.BROKER_CHANGE: self._members.on_broker_change,
-            ControllerSignal.TOPIC_CHANGE: topics.on_topic_change,
-            ControllerSignal.TOPIC_DELETION: topics.on_topic_deletion,
+            ControllerSignal.BROKER_CHANGE: lambda: members.on_broker_change(controller),
+            ControllerSignal.TOPIC_CHANGE: lambda: topics.on_topic_change(controller),
+            ControllerSignal.TOPIC_DELETION: lambda: topics.on_topic_deletion(controller),
             ControllerSignal.ZK_REASSIGNMENT: controller.reassignments.process_znode,
             ControllerSignal.ZK_PREFERRED_ELECTION: self._on_preferred_znode,
             ControllerSignal.ISR_CHANGE_NOTIFICATION: self._on_isr_changes,
@@ -66,12 +63,15 @@ class EventHandlers:
             ControllerSignal.AUTO_REBALANCE: self._on_auto_rebalance,
         }
         self._others: dict[type, Callable[[Any], object]] = {
-            PartitionModifications: lambda e: topics.on_partition_modifications(e.topic),
+            PartitionModifications: lambda e: topics.on_partition_modifications(
+                controller, e.topic
+            ),
             StateChange: self._on_state_change,
             TopicUncleanEnable: lambda e: controller.partitions.trigger_online(e.topic),
-            ControlledShutdown: lambda e: self._members.on_controlled_shutdown(e.broker),
-            AlterReassignments: lambda e: controller.reassignments.alter(dict(e.targets)),
-            ElectLeaders: self._on_elect_leaders,
+            StopBroker: lambda e: members.on_controlled_shutdown(controller, e.broker),
+            Reassign: lambda e: controller.reassignments.alter(dict(e.targets)),
+            ElectPreferred: lambda e: self._on_elect_leaders(e, Strategy.PREFERRED),
+            ElectUnclean: lambda e: self._on_elect_leaders(e, Strategy.OFFLINE),
             AlterPartition: self._on_alter_partition,
             StopReplicaResponse: self._on_stop_replica_response,
             LeaderAndIsrResponse: self._on_leader_and_isr_response,
@@ -90,29 +90,25 @@ class EventHandlers:
 
     # --- elections --------------------------------------------------------------------------
 
-    def _on_elect_leaders(self, event: ElectLeaders) -> None:
-        known = tuple(self._context.all_partitions())
-        asked = known if event.partitions is None else event.partitions
-        self._elect(
-            [p for p in asked if p in known],
-            Strategy.OFFLINE if event.unclean else Strategy.PREFERRED,
-        )
+    def _on_elect_leaders(self, asked: ElectPreferred | ElectUnclean, strategy: Strategy) -> None:
+        self._elect(asked.partitions or tuple(self._context.all_partitions()), strategy)
 
     def _on_preferred_znode(self) -> None:
         if self._tree.find(PREFERRED_ELECTION_PATH) is None:
             return
-        known = set(self._context.all_partitions())
         asked = self.controller.reader.partitions_at(PREFERRED_ELECTION_PATH)
-        self._elect([p for p in asked if p in known], Strategy.PREFERRED)
+        self._elect(asked, Strategy.PREFERRED)
         self.controller.io.write(DeleteZnode(PREFERRED_ELECTION_PATH))
 
     def _elect(self, partitions: Iterable[TopicPartition], strategy: Strategy) -> None:
         """Elect where that is needed; an unclean one is allowed, since an operator asked for it."""
         context = self._context
+        known = set(context.all_partitions())
         chosen = [
             partition
             for partition in partitions
-            if not context.is_queued_for_deletion(partition.topic)
+            if partition in known
+            and not context.is_queued_for_deletion(partition.topic)
             and (state := context.leadership.get(partition)) is not None
             and is_election_needed(
                 strategy,
@@ -146,7 +142,7 @@ class EventHandlers:
                 if (state := context.leadership.get(partition)) is not None
                 and state.leader_and_isr.leader != broker
             ]
-            allowed = self._settings.leader_imbalance_per_broker_percentage
+            allowed = self.controller.settings.leader_imbalance_per_broker_percentage
             if 100 * len(imbalanced) > allowed * len(partitions):
                 self.controller.partitions.handle_state_changes(
                     [p for p in imbalanced if self._can_lead(broker, p)],
@@ -168,7 +164,7 @@ class EventHandlers:
         """
         answer = self._alter_partition(event)
         if isinstance(answer, LeaderIsrAndControllerEpoch):
-            self.controller.send_metadata((event.partition,))
+            self.controller.io.send_update_metadata((event.partition,))
             with self.controller.io.event():
                 self.controller.reassignments.maybe_complete(event.partition)
         return answer
@@ -178,33 +174,30 @@ class EventHandlers:
         context = self._context
         if event.broker not in context.live_broker_epochs:
             return "STALE_BROKER_EPOCH"
-        standing = context.leadership.get(event.partition)
-        if standing is None:
+        current = context.leadership.get(event.partition)
+        if current is None:
             return "UNKNOWN_TOPIC_OR_PARTITION"
-        error = self._refusal(event, standing)
+        error = self._refusal(event, current)
         if error is not None:
             return error
-        if event.leader_and_isr == standing.leader_and_isr:
-            return standing
+        if event.leader_and_isr == current.leader_and_isr:
+            return current
         state = self.controller.io.update_state(
             event.partition, event.leader_and_isr, partition_epoch=event.partition_epoch
         )
         context.leadership[event.partition] = state
         return state
 
-    def _refusal(self, event: AlterPartition, standing: LeaderIsrAndControllerEpoch) -> str | None:
+    def _refusal(self, event: AlterPartition, current: LeaderIsrAndControllerEpoch) -> str | None:
         """Return why an ISR is not written; the order of the checks is Kafka's."""
-        asked, now = event.leader_and_isr, standing.leader_and_isr
-        if (
-            event.partition_epoch > standing.partition_epoch
-            or asked.leader_epoch > now.leader_epoch
-        ):
+        asked, now = event.leader_and_isr, current.leader_and_isr
+        if event.partition_epoch > current.partition_epoch or asked.leader_epoch > now.leader_epoch:
             return "NOT_CONTROLLER"
         if asked.leader_epoch < now.leader_epoch:
             return "FENCED_LEADER_EPOCH"
         if asked == now:
             return None
-        if event.partition_epoch < standing.partition_epoch:
+        if event.partition_epoch < current.partition_epoch:
             return "INVALID_UPDATE_VERSION"
         if asked.leader_recovery_state == RECOVERING and (
             len(asked.isr) > 1 or now.leader_recovery_state == RECOVERED
@@ -227,7 +220,7 @@ class EventHandlers:
         ]
         if partitions:
             self.controller.read_leadership(partitions)
-            self.controller.send_metadata(partitions)
+            self.controller.io.send_update_metadata(partitions)
             for partition in partitions:
                 self.controller.reassignments.maybe_complete(partition)
         self.controller.delete_children(ISR_CHANGES_PATH)
@@ -251,8 +244,9 @@ class EventHandlers:
         self._context.replicas_on_offline_dirs[event.broker] = now
         new = [partition for partition in event.offline if partition not in before]
         if new:
-            self._members.on_replicas_become_offline(
-                [PartitionAndReplica(*partition, event.broker) for partition in new]
+            members.on_replicas_become_offline(
+                self.controller,
+                [PartitionAndReplica(*partition, event.broker) for partition in new],
             )
 
     def _on_stop_replica_response(self, event: StopReplicaResponse) -> None:

@@ -8,9 +8,10 @@ Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 
 >>> from controller_simulator.cluster.operations import CreateTopic, KillBroker, StartBroker
 >>> cluster = Simulator()
->>> cluster.play([StartBroker(0), StartBroker(1), CreateTopic("t", ((1, 0),))])
+>>> for operation in (StartBroker(0), StartBroker(1), CreateTopic("t", ((1, 0),))):
+...     cluster.perform(operation)
 >>> other = load_cluster(cluster.tree)
->>> _ = other.perform(KillBroker(1))
+>>> other.perform(KillBroker(1))
 >>> other.tree.data("/brokers/topics/t/partitions/0/state")
 '{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":1,"isr":[0]}'
 """
@@ -18,10 +19,9 @@ Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 from __future__ import annotations
 
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_model.znodes.znode_kinds import decode_controller_epoch
+from controller_model.znodes.payloads import decode_controller_epoch
 from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.broker import SimulatedBroker
-from controller_simulator.cluster.leadership import EventHandlers
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.context import ControllerContext
@@ -79,15 +79,8 @@ def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
         epoch_zk_version=epoch.version,
         steps_done=len(FAILOVER_STEPS),
     )
-    active = ActiveController(
-        cluster.tree,
-        cluster.settings,
-        broker=run.id,
-        session=run.session,
-        epoch=run.life.epoch,
-        epoch_zk_version=run.life.epoch_zk_version,
-    )
-    run.controller = EventHandlers(active, cluster.tree, cluster.settings)
+    run.controller = cluster.begin_term(run)
+    active = run.controller.controller
     for step in READING_STEPS:
         active.run(step)
     _restore_replicas(active)

@@ -7,7 +7,6 @@ a caller may give a seed, Hypothesis, or what a real cluster did.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
 
 import msgspec
 
@@ -34,54 +33,37 @@ class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The layout of /feature: 1 below inter.broker.protocol 3.3."""
 
 
-class Choices(Protocol):
-    """Who wins each race, and which ids are drawn."""
+class Choices:
+    """Who wins each race, and which ids are drawn; a caller overrides what it decides itself.
 
-    def first(self, candidates: tuple[int, ...]) -> int:
-        """Return which of these brokers is the first to take /controller."""
-
-    def falls_behind(self) -> tuple[TopicPartition, int] | None:
-        """Return a follower that its leader drops now, for being slow; None for none."""
-
-    def taken_back(self, stopping: int) -> TopicPartition | None:
-        """Return a partition whose leader takes this stopping follower back; None for none."""
-
-    def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
-        """Return in which of these partitions a follower is the next to catch up."""
-
-    def joins(
-        self, partition: TopicPartition, isr: tuple[int, ...], candidates: tuple[int, ...]
-    ) -> int:
-        """Return which of these followers is the first to catch up and join the ISR."""
-
-    def topic_id(self, topic: str) -> str:
-        """Return the id of a new topic, in Kafka's base64."""
-
-    def cluster_id(self) -> str:
-        """Return the id of a new cluster."""
-
-
-class DefaultChoices:
-    """The lowest broker wins /controller, replicas catch up in their order, ids are counted."""
+    The lowest broker wins /controller, followers are fast and catch up in their order, ids are
+    counted.
+    """
 
     def __init__(self) -> None:
         """Count from nothing."""
         self._made = 0
 
     def first(self, candidates: tuple[int, ...]) -> int:
-        """Return the lowest."""
+        """Return which of these brokers is the first to take /controller."""
         return min(candidates)
 
     def falls_behind(self) -> tuple[TopicPartition, int] | None:
-        """Return None: followers are fast."""
+        """Return a follower that its leader drops now, for being slow; None for none."""
         return None
 
     def taken_back(self, stopping: int) -> TopicPartition | None:  # noqa: ARG002 - others may decide by broker
-        """Return None: no fetch is under way when the epoch changes."""
+        """Return a partition whose leader takes this stopping follower back; None for none.
+
+        Its fetch was under way when the leader epoch changed.
+        """
         return None
 
     def catches_up(self, partitions: Collection[TopicPartition]) -> TopicPartition:
-        """Return the one that changed first."""
+        """Return in which of these partitions a follower is the next to catch up.
+
+        They come in the order in which they changed.
+        """
         return next(iter(partitions))
 
     def joins(
@@ -90,14 +72,14 @@ class DefaultChoices:
         isr: tuple[int, ...],  # noqa: ARG002 - and by who is in sync already
         candidates: tuple[int, ...],
     ) -> int:
-        """Return the first in the assignment's order."""
+        """Return which of these followers, in the assignment's order, is the first to join the ISR."""
         return candidates[0]
 
     def topic_id(self, topic: str) -> str:  # noqa: ARG002 - others may derive it from the name
-        """Return the next id: 22 characters, as Kafka's."""
+        """Return the id of a new topic, in Kafka's base64: 22 characters."""
         self._made += 1
         return f"{self._made:021d}A"
 
     def cluster_id(self) -> str:
-        """Return the same for every cluster."""
+        """Return the id of a new cluster."""
         return "simulated-cluster-id-0"

@@ -8,17 +8,16 @@ random is asked of `Choices`. Refused requests take a zxid too, as on a server. 
 
 >>> from controller_simulator.cluster.operations import CreateTopic
 >>> cluster = Simulator()
->>> cluster.play([StartBroker(0), CreateTopic("t", ((0,),))])
+>>> for operation in (StartBroker(0), CreateTopic("t", ((0,),))):
+...     cluster.perform(operation)
 >>> cluster.tree.data("/brokers/topics/t/partitions/0/state")
 '{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":0,"isr":[0]}'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
-
-import msgspec
 
 from controller_simulator.cluster.admin import Administrator
 from controller_simulator.cluster.broker import (
@@ -28,7 +27,6 @@ from controller_simulator.cluster.broker import (
     start_znodes,
 )
 from controller_simulator.cluster.cluster import SimulatedCluster
-from controller_simulator.cluster.events import ControlledShutdown
 from controller_simulator.cluster.operations import (
     BounceBroker,
     DeleteController,
@@ -40,7 +38,7 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.settings import Choices, DefaultChoices, SimulatorSettings
+from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.leader_and_isr_receiver import ReplicaManager
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Lifecycle, handle
 from controller_simulator.controller.phases import LifecycleEvent
@@ -74,7 +72,7 @@ class Simulator(SimulatedCluster):
         super().__init__(
             tree or ZnodeTree(time_ms=START_MS),
             settings or SimulatorSettings(),
-            choices or DefaultChoices(),
+            choices or Choices(),
         )
         self._admin = Administrator(self)
         self._sessions = max((FIRST_SESSION, *(commit.session for commit in self.commits)))
@@ -92,11 +90,6 @@ class Simulator(SimulatedCluster):
             ),
             DeleteController: self._delete_controller,
         }
-
-    def play(self, script: Iterable[Operation]) -> None:
-        """Perform operations one after the other, whatever is refused."""
-        for operation in script:
-            self.perform(operation)
 
     def perform(self, operation: Operation) -> str | None:
         """Perform one operation and let the cluster come to rest; return why it was refused.
@@ -137,7 +130,7 @@ class Simulator(SimulatedCluster):
         run.stopping = True
         if self.settings.controlled_shutdown:
             for _ in range(CONTROLLED_SHUTDOWN_TRIES):
-                left = self.control(ControlledShutdown(run.id))
+                left = self.control(StopBroker(run.id))
                 self.run()
                 self.take_back(run)
                 if not left:
@@ -146,7 +139,7 @@ class Simulator(SimulatedCluster):
 
     def _end(self, run: SimulatedBroker) -> None:
         """End a broker's process and its session."""
-        run.life = handle(run.life, LifecycleEvent.SHUTDOWN, self.tree, session=run.session).life
+        run.life = handle(run.life, LifecycleEvent.SHUTDOWN, self.tree, session=run.session)
         self.forget(run)
         self.tree.close_session(run.session)
 
@@ -156,7 +149,7 @@ class Simulator(SimulatedCluster):
         self._start(run.id)
 
     def _expire(self, asked: ExpireSession) -> str | None:
-        """Freeze a broker until its session has ended; then it resigns, and registers anew."""
+        """Freeze a broker until its session has ended; then it resigns, and registers again."""
         if asked.broker is not None:
             return self._if_runs(asked.broker, self._lose_session)
         controller = self.controller
@@ -175,7 +168,7 @@ class Simulator(SimulatedCluster):
         self.run()
         run.session = self._open_session()
         czxid = register(self.tree, run.session, run.id, self.settings)
-        run.manager = msgspec.structs.replace(run.manager, broker_epoch=czxid)
+        run.manager.broker_epoch = czxid
         self.notify(run, LifecycleEvent.NEW_SESSION)
 
     def _delete_controller(self, _asked: DeleteController) -> str | None:

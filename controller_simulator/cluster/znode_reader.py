@@ -14,8 +14,8 @@ import msgspec
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
-from controller_model.znodes.znode_kinds import (
-    decode_config,
+from controller_model.znodes.config_payloads import decode_config
+from controller_model.znodes.payloads import (
     decode_partition_state,
     decode_partitions,
     decode_reassign_partitions,

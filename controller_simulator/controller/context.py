@@ -2,32 +2,22 @@
 
 The rule: this is the controller's memory and no more, so it may lag behind ZooKeeper, and a
 machine reads ZooKeeper before it writes there. Whoever plays the controller changes it through
-the machines. Counts are derived, never kept. Everything that is iterated over keeps the order in
-which it came, so that the same story gives the same writes on every machine. Source (Kafka 3.9):
-kafka.controller.ControllerContext.
+the machines. Everything that is iterated over keeps the order in which it came, so that the same
+story gives the same writes on every machine. Source (Kafka 3.9): kafka.controller.ControllerContext.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
-from controller_model.kafka.replica_assignment import (
-    EMPTY_ASSIGNMENT,
-    ReplicaAssignment,
-    has_preferred_leader,
-)
+from controller_model.kafka.replica_assignment import EMPTY_ASSIGNMENT, ReplicaAssignment
 from controller_model.kafka.states import PartitionState, ReplicaState
-
-NO_EPOCH = -1
-"""The leader epoch of a partition that never had a leader (LeaderAndIsr.NoEpoch)."""
-
-EPOCH_DURING_DELETE = -2
-"""The leader epoch in requests for partitions that are deleted (LeaderAndIsr.EpochDuringDelete)."""
+from controller_simulator.controller.requests import EPOCH_DURING_DELETE, NO_EPOCH
 
 INITIAL_CONTROLLER_EPOCH = 0
 """KafkaController.InitialControllerEpoch: of a broker that was never elected."""
@@ -92,11 +82,6 @@ class ControllerContext:
         if broker in self.shutting_down and not include_shutting_down:
             return False
         return partition not in self.replicas_on_offline_dirs.get(broker, ())
-
-    def offline_dirs_of(self, partition: TopicPartition, brokers: Iterable[int]) -> frozenset[int]:
-        """Return which of these brokers hold the partition in a failed log directory."""
-        offline = self.replicas_on_offline_dirs
-        return frozenset(b for b in brokers if partition in offline.get(b, ()))
 
     # --- assignments ------------------------------------------------------------------------
 
@@ -182,14 +167,6 @@ class ControllerContext:
 
     # --- states -----------------------------------------------------------------------------
 
-    def partition_state(self, partition: TopicPartition) -> PartitionState:
-        """Return a partition's state; NonExistent for an unknown one."""
-        return self.partition_states.get(partition, PartitionState.NON_EXISTENT)
-
-    def replica_state(self, replica: PartitionAndReplica) -> ReplicaState:
-        """Return a replica's state; NonExistent for an unknown one."""
-        return self.replica_states.get(replica, ReplicaState.NON_EXISTENT)
-
     def partitions_in(self, *states: PartitionState) -> tuple[TopicPartition, ...]:
         """Return the partitions in any of these states (partitionsInStates)."""
         return tuple(p for p, state in self.partition_states.items() if state in states)
@@ -211,41 +188,3 @@ class ControllerContext:
         self.topic_ids.pop(topic, None)
         for partition in self.assignments.pop(topic, {}):
             self.leadership.pop(TopicPartition(topic, partition), None)
-
-    # --- figures ----------------------------------------------------------------------------
-
-    def offline_partition_count(self) -> int:
-        """Return the gauge OfflinePartitionsCount: topics whose deletion has begun do not count.
-
-        One that is queued and waits still does (updatePartitionStateMetrics); one that is gone, and
-        whose partitions' states are remembered all the same, does not.
-        """
-        return sum(
-            p.topic in self.assignments and p.topic not in self.topics_with_deletion_started
-            for p in self.partitions_in(PartitionState.OFFLINE)
-        )
-
-    def preferred_replica_imbalance_count(self) -> int:
-        """Return the gauge PreferredReplicaImbalanceCount, with hasPreferredLeader's exemption."""
-        return sum(
-            not self._has_preferred_leader(partition, state.leader_and_isr)
-            for partition, state in self.leadership.items()
-            if not self.is_queued_for_deletion(partition.topic)
-        )
-
-    def _has_preferred_leader(self, partition: TopicPartition, state: LeaderAndIsr) -> bool:
-        assignment = self.assignment_of(partition)
-        return has_preferred_leader(
-            assignment.replicas[0], assignment.adding, state.leader, state.isr
-        )
-
-
-def assignment_map(
-    assignments: Mapping[int, ReplicaAssignment],
-) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """Return replicas, adding and removing replicas by partition, as a topic's znode has them."""
-    return (
-        {partition: assignment.replicas for partition, assignment in assignments.items()},
-        {partition: assignment.adding for partition, assignment in assignments.items()},
-        {partition: assignment.removing for partition, assignment in assignments.items()},
-    )

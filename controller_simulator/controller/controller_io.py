@@ -20,11 +20,7 @@ from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_simulator.controller.context import (
-    ControllerContext,
-    LeaderIsrAndControllerEpoch,
-    assignment_map,
-)
+from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
 from controller_simulator.controller.request_batch import RequestBatch
 from controller_simulator.controller.requests import Request
 from controller_simulator.zookeeper.payload_writers import (
@@ -146,14 +142,18 @@ class ControllerIO:
 
     def send(self, batch: RequestBatch) -> None:
         """Send what the batch holds."""
-        self._requests.extend(batch.send())
+        self._requests.extend(batch.requests())
 
     def send_update_metadata(
-        self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
+        self, partitions: Iterable[TopicPartition] = (), *, brokers: Iterable[int] | None = None
     ) -> None:
-        """Send metadata alone (KafkaController.sendUpdateMetadataRequest)."""
+        """Send these brokers metadata alone (KafkaController.sendUpdateMetadataRequest).
+
+        None = all that are registered. Without partitions it says who is registered.
+        """
         batch = self.new_batch()
-        batch.add_update_metadata(brokers, partitions)
+        to_all = self.context.live_or_shutting_down_brokers
+        batch.add_update_metadata(to_all if brokers is None else brokers, partitions)
         self.send(batch)
 
     def fail(
@@ -208,12 +208,11 @@ class ControllerIO:
         self, topic: str, assignments: Mapping[int, ReplicaAssignment]
     ) -> None:
         """Ask for a topic's assignment (setTopicAssignmentRaw)."""
-        replicas, adding, removing = assignment_map(assignments)
         data = encode_topic(
-            replicas,
+            {partition: assigned.replicas for partition, assigned in assignments.items()},
             topic_id=self.context.topic_ids.get(topic),
-            adding=adding,
-            removing=removing,
+            adding={partition: assigned.adding for partition, assigned in assignments.items()},
+            removing={partition: assigned.removing for partition, assigned in assignments.items()},
         )
         self.write(SetZnode(topic_path(topic), data.decode()))
 
@@ -254,8 +253,19 @@ class ControllerIO:
 REASSIGN_PARTITIONS_PATH = "/admin/reassign_partitions"
 """Where legacy tools ask for reassignments (kafka.zk.ReassignPartitionsZNode)."""
 
+ISR_CHANGES_PATH = "/isr_change_notification"
+"""Where leaders announce the ISRs that they wrote (kafka.zk.IsrChangeNotificationZNode)."""
+
+LOG_DIR_EVENTS_PATH = "/log_dir_event_notification"
+"""Where brokers announce failed log directories (kafka.zk.LogDirEventNotificationZNode)."""
+
 PREFERRED_ELECTION_PATH = "/admin/preferred_replica_election"
 """Where legacy tools ask for elections (kafka.zk.PreferredReplicaElectionZNode)."""
+
+
+def name_of(partition: TopicPartition | PartitionAndReplica) -> str:
+    """Return a partition's name as Kafka prints it (TopicPartition.toString)."""
+    return f"{partition.topic}-{partition.partition}"
 
 
 def topic_path(topic: str) -> str:

@@ -3,10 +3,9 @@
 Every broker runs this machine; at most one of them is the controller. It knows nothing but
 ZooKeeper: the first broker to create the ephemeral /controller wins, and since Kafka 2.1 the same
 transaction raises /controller_epoch, so that an election without an epoch cannot be. The winner
-does the `FAILOVER_STEPS`; every write that it makes from then on checks the version of
+does the steps of the failover; every write that it makes from then on checks the version of
 /controller_epoch, so one that was replaced meets ControllerMovedException at its next write, at
-whatever step, and resigns by `RESIGNATION_STEPS`. Where each event may lead is the table of
-`phases`.
+whatever step, and resigns. Where each event may lead is the table of `phases`.
 
 Two rules are ugly and Kafka's own. The context forgets the epoch on resignation, but the znode
 keeps it, so that it never falls. And a broker that sees /controller *change* only reads who holds
@@ -18,17 +17,14 @@ process*), kafka.zk.KafkaZkClient.registerControllerAndIncrementControllerEpoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from controller_model.kafka.errors import ModelError, UnreadableZnodeError
 from controller_model.kafka.ids import NO_CONTROLLER
-from controller_model.znodes.znode_kinds import decode_controller, decode_controller_epoch
+from controller_model.znodes.payloads import decode_controller, decode_controller_epoch
 from controller_simulator.controller.context import INITIAL_CONTROLLER_EPOCH
 from controller_simulator.controller.phases import (
     FAILOVER_STEPS,
-    RESIGNATION_STEPS,
     TRANSITIONS,
     WAITS,
     ElectionStep,
@@ -40,15 +36,14 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_controller_epoch,
 )
 from controller_simulator.zookeeper.transactions import (
-    ANY_VERSION,
     CONTROLLER_EPOCH_PATH,
-    CheckZnode,
     ControllerMovedError,
     CreateZnode,
     DeleteZnode,
     Multi,
     SetZnode,
     ZooKeeperCode,
+    fenced,
 )
 from controller_simulator.zookeeper.tree import ZnodeTree
 
@@ -83,29 +78,21 @@ class Lifecycle(msgspec.Struct, frozen=True):
         return FAILOVER_STEPS[self.steps_done] if self.phase is Phase.FAILOVER else None
 
 
-class TransitionOutcome(msgspec.Struct, frozen=True):
-    """What an event led to: the broker's new state, and the steps of a resignation, if it resigned."""
-
-    life: Lifecycle
-    steps: tuple[ElectionStep, ...] = ()
-
-
-def handle(
-    life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, *, session: int
-) -> TransitionOutcome:
+def handle(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, *, session: int) -> Lifecycle:
     """Return what an event leads to, given what ZooKeeper holds; an election is written there.
 
-    The caller does the steps: `life.next_step` until there is none, reporting each by STEP_DONE.
+    The caller does the steps: `next_step` until there is none, reporting each by STEP_DONE. Who
+    resigns has no epoch afterwards.
     """
     targets = TRANSITIONS[life.phase][event]
     if not targets:
-        return TransitionOutcome(life)
+        return life
     if targets == WAITS:
-        return TransitionOutcome(_with(life, waiting=_queued(life.waiting, event)))
-    outcome = _HANDLERS[event](life, tree, session)
-    if outcome.life.phase not in targets:
-        raise ModelError(f"{event} led from {life.phase} to {outcome.life.phase}")
-    return outcome
+        return _with(life, waiting=_queued(life.waiting, event))
+    led = _process_waiting(_process(life, event, tree, session), tree, session)
+    if led.phase not in targets:
+        raise ModelError(f"{event} led from {life.phase} to {led.phase}")
+    return led
 
 
 def _queued(
@@ -161,96 +148,79 @@ def controller_id(tree: ZnodeTree) -> int:
 # --- the events -----------------------------------------------------------------------------
 
 
-def _read_controller(life: Lifecycle, tree: ZnodeTree) -> TransitionOutcome:
-    """Read who holds /controller, and resign if it was ours (KafkaController.maybeResign)."""
+def _process(life: Lifecycle, event: LifecycleEvent, tree: ZnodeTree, session: int) -> Lifecycle:
+    """Return what an event that is taken in now leads to (KafkaController.process)."""
+    match event:
+        case LifecycleEvent.STARTUP:
+            led = _elect(life, tree, session)
+        case LifecycleEvent.CONTROLLER_CHANGE | LifecycleEvent.CONTROLLER_MOVED:
+            led = _maybe_resign(life, tree)
+        case LifecycleEvent.REELECT | LifecycleEvent.NEW_SESSION:
+            led = _elect(_maybe_resign(life, tree), tree, session)
+        case LifecycleEvent.STEP_DONE:
+            led = _finish_step(life)
+        case LifecycleEvent.FAILED:
+            led = _move_controller(life, tree, session)
+        case LifecycleEvent.EXPIRE:
+            led = _with(_resigned(life), phase=Phase.EXPIRED, active_controller_id=NO_CONTROLLER)
+        case _:  # LifecycleEvent.SHUTDOWN; the znode goes with the session
+            led = _with(_resigned(life), phase=Phase.CLOSED)
+    return led
+
+
+def _maybe_resign(life: Lifecycle, tree: ZnodeTree) -> Lifecycle:
+    """Read who holds /controller, and resign if it was ours (KafkaController.maybeResign).
+
+    A failover that was fenced while no other broker holds it stays half done, as in Kafka.
+    """
     seen = _with(life, active_controller_id=controller_id(tree))
-    if life.is_active and not seen.is_active:
-        return TransitionOutcome(_resigned(seen), RESIGNATION_STEPS)
-    return TransitionOutcome(_settled(seen))
+    return _resigned(seen) if life.is_active and not seen.is_active else _settled(seen)
 
 
-def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
+def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
     """Take /controller unless a broker holds it (KafkaController.elect)."""
     seen = _with(life, active_controller_id=controller_id(tree))
     if seen.active_controller_id != NO_CONTROLLER:
-        return TransitionOutcome(_settled(seen))
+        return _settled(seen)
     try:
         epoch, version = register_controller(tree, life.broker, session=session)
     except ControllerMovedError:
-        return _read_controller(seen, tree)
-    return TransitionOutcome(
-        _with(
-            seen,
-            phase=Phase.FAILOVER,
-            active_controller_id=life.broker,
-            epoch=epoch,
-            epoch_zk_version=version,
-            steps_done=0,
-        )
+        return _maybe_resign(seen, tree)
+    return _with(
+        seen,
+        phase=Phase.FAILOVER,
+        active_controller_id=life.broker,
+        epoch=epoch,
+        epoch_zk_version=version,
+        steps_done=0,
     )
 
 
-def _on_startup(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
-    return _elect(life, tree, session)
-
-
-def _on_controller_change(life: Lifecycle, tree: ZnodeTree, _session: int) -> TransitionOutcome:
-    return _read_controller(life, tree)
-
-
-def _on_reelect(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
-    seen = _read_controller(life, tree)
-    elected = _elect(seen.life, tree, session)
-    return TransitionOutcome(elected.life, seen.steps + elected.steps)
-
-
-def _on_step_done(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
+def _finish_step(life: Lifecycle) -> Lifecycle:
+    """Go on to the next step of the failover; after the last one the broker is the controller."""
     done = _with(life, steps_done=life.steps_done + 1)
-    if done.steps_done < len(FAILOVER_STEPS):
-        return TransitionOutcome(done)
-    return _handle_waiting(TransitionOutcome(_with(done, phase=Phase.ACTIVE)), tree, session)
+    is_last = done.steps_done == len(FAILOVER_STEPS)
+    return _with(done, phase=Phase.ACTIVE) if is_last else done
 
 
-def _on_controller_moved(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
-    """Read who it is now; if no other broker is, a half-done failover stays half done, as in Kafka."""
-    return _handle_waiting(_read_controller(life, tree), tree, session)
-
-
-def _on_failed(life: Lifecycle, tree: ZnodeTree, session: int) -> TransitionOutcome:
-    """Give /controller away (KafkaController.triggerControllerMove), for another to take it."""
+def _move_controller(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
+    """Give /controller away, for another to take it (KafkaController.triggerControllerMove)."""
     seen = _with(life, active_controller_id=controller_id(tree))
     if not seen.is_active:
         # Kafka only warns: the machines of the failed controller are not shut down.
-        return _handle_waiting(TransitionOutcome(_with(seen, phase=Phase.STANDBY)), tree, session)
-    fence = CheckZnode(CONTROLLER_EPOCH_PATH, life.epoch_zk_version)
-    tree.attempt(Multi((fence, DeleteZnode(CONTROLLER_PATH, ANY_VERSION))), session=session)
-    gone = _resigned(_with(seen, active_controller_id=NO_CONTROLLER))
-    return _handle_waiting(TransitionOutcome(gone, RESIGNATION_STEPS), tree, session)
+        return _with(seen, phase=Phase.STANDBY)
+    deletion = fenced(DeleteZnode(CONTROLLER_PATH), epoch_zk_version=life.epoch_zk_version)
+    tree.attempt(deletion, session=session)
+    return _with(_resigned(seen), active_controller_id=NO_CONTROLLER)
 
 
-def _on_expire(life: Lifecycle, _tree: ZnodeTree, _session: int) -> TransitionOutcome:
-    """Resign, controller or not (KafkaController.processExpire)."""
-    lost = _resigned(_with(life, active_controller_id=NO_CONTROLLER))
-    return TransitionOutcome(_with(lost, phase=Phase.EXPIRED), RESIGNATION_STEPS)
-
-
-def _on_shutdown(life: Lifecycle, _tree: ZnodeTree, _session: int) -> TransitionOutcome:
-    """Resign, controller or not; the znode goes with the session (KafkaController.shutdown)."""
-    return TransitionOutcome(_with(_resigned(life), phase=Phase.CLOSED), RESIGNATION_STEPS)
-
-
-def _handle_waiting(outcome: TransitionOutcome, tree: ZnodeTree, session: int) -> TransitionOutcome:
+def _process_waiting(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
     """Handle what has waited for the end of the failover."""
-    steps = outcome.steps
-    life = outcome.life
-    while life.waiting:
+    while life.waiting and life.phase is not Phase.FAILOVER:
         event, *rest = life.waiting
-        taken = handle(_with(life, waiting=()), event, tree, session=session)
-        life = _with(taken.life, waiting=(*taken.life.waiting, *rest))
-        steps += taken.steps
-        if life.phase is Phase.FAILOVER:
-            break
-    return TransitionOutcome(life, steps)
+        led = handle(_with(life, waiting=()), event, tree, session=session)
+        life = _with(led, waiting=(*led.waiting, *rest))
+    return life
 
 
 def _settled(life: Lifecycle) -> Lifecycle:
@@ -265,16 +235,3 @@ def _resigned(life: Lifecycle) -> Lifecycle:
 
 def _with(life: Lifecycle, **fields: object) -> Lifecycle:
     return msgspec.structs.replace(life, **fields)
-
-
-_HANDLERS: dict[LifecycleEvent, Callable[[Lifecycle, ZnodeTree, int], TransitionOutcome]] = {
-    LifecycleEvent.STARTUP: _on_startup,
-    LifecycleEvent.CONTROLLER_CHANGE: _on_controller_change,
-    LifecycleEvent.REELECT: _on_reelect,
-    LifecycleEvent.STEP_DONE: _on_step_done,
-    LifecycleEvent.CONTROLLER_MOVED: _on_controller_moved,
-    LifecycleEvent.FAILED: _on_failed,
-    LifecycleEvent.EXPIRE: _on_expire,
-    LifecycleEvent.NEW_SESSION: _on_reelect,
-    LifecycleEvent.SHUTDOWN: _on_shutdown,
-}

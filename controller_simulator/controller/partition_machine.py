@@ -35,6 +35,7 @@ from controller_simulator.controller.controller_io import (
     NODE_EXISTS,
     ControllerIO,
     TransitionFailure,
+    name_of,
     partition_path,
     partitions_path,
 )
@@ -62,14 +63,14 @@ class PartitionStateMachine:
     def startup(self) -> ElectionResults:
         """Give every partition its state by what ZooKeeper holds, and elect where one is missing."""
         context = self._context
-        online = context.live_brokers
         for partition in context.all_partitions():
             state = context.leadership.get(partition)
-            offline = context.offline_dirs_of(partition, online)
+            leader = None if state is None else state.leader_and_isr.leader
+            brokers = () if leader is None else (leader,)
             context.partition_states[partition] = partition_state_of(
                 assigned=True,
-                leader=None if state is None else state.leader_and_isr.leader,
-                live=[broker for broker in online if broker not in offline],
+                leader=leader,
+                live=[b for b in brokers if context.is_replica_online(b, partition)],
             )
         return self.trigger_online()
 
@@ -86,7 +87,7 @@ class PartitionStateMachine:
             waiting = [
                 partition
                 for partition in context.partitions_of(topic)
-                if context.partition_state(partition)
+                if context.partition_states.get(partition)
                 in {PartitionState.OFFLINE, PartitionState.NEW}
             ]
         return self.handle_state_changes(
@@ -141,20 +142,15 @@ class PartitionStateMachine:
             if is_valid(states.setdefault(partition, PartitionState.NON_EXISTENT), target):
                 valid.append(partition)
             else:
-                self._fail_invalid(partition, target)
+                self._fail(
+                    partition,
+                    f"Partition {name_of(partition)} should be in one of "
+                    f"{','.join(valid_previous_states(target))} states before moving to {target} "
+                    f"state. Instead it is in {states[partition]} state",
+                    target=target,
+                    error=ILLEGAL_STATE,
+                )
         return valid
-
-    def _fail_invalid(self, partition: TopicPartition, target: PartitionState) -> None:
-        current = self._context.partition_states[partition]
-        self._io.fail(
-            partition,
-            current,
-            target,
-            ILLEGAL_STATE,
-            f"Partition {_name(partition)} should be in one of "
-            f"{','.join(valid_previous_states(target))} states before moving to {target} state. "
-            f"Instead it is in {current} state",
-        )
 
     # --- new partitions ---------------------------------------------------------------------
 
@@ -174,15 +170,8 @@ class PartitionStateMachine:
             if io.partition_state(partition) is not None:
                 self._fail(partition, "KeeperErrorCode = NodeExists", error=NODE_EXISTS)
                 continue
-            state = io.create_state(partition, leader_and_isr)
-            context.leadership[partition] = state
-            batch.add_leader_and_isr(
-                leader_and_isr.isr,
-                partition,
-                state,
-                context.assignment_of(partition),
-                is_new=True,
-            )
+            context.leadership[partition] = io.create_state(partition, leader_and_isr)
+            batch.add_leader_and_isr(leader_and_isr.isr, partition, is_new=True)
             context.partition_states[partition] = PartitionState.ONLINE
 
     def _first_states(
@@ -199,7 +188,7 @@ class PartitionStateMachine:
                 self._fail(
                     partition,
                     f"Controller {context.controller_id} epoch {context.epoch} encountered error "
-                    f"during state change of partition {_name(partition)} from New to Online, "
+                    f"during state change of partition {name_of(partition)} from New to Online, "
                     f"assigned replicas are {list(replicas)}, live brokers are "
                     f"{sorted(context.live_brokers)}. No assigned replica is alive.",
                 )
@@ -228,19 +217,12 @@ class PartitionStateMachine:
             name += f"({str(allow_unclean).lower()})" if strategy is Strategy.OFFLINE else ""
             return self._fail(
                 partition,
-                f"Failed to elect leader for partition {_name(partition)} under strategy {name}",
+                f"Failed to elect leader for partition {name_of(partition)} under strategy {name}",
             )
-        state = self._io.update_state(
+        context.leadership[partition] = self._io.update_state(
             partition, election.leader_and_isr, partition_epoch=current.partition_epoch
         )
-        context.leadership[partition] = state
-        batch.add_leader_and_isr(
-            self._recipients(partition, strategy),
-            partition,
-            state,
-            context.assignment_of(partition),
-            is_new=False,
-        )
+        batch.add_leader_and_isr(self._recipients(partition, strategy), partition)
         context.partition_states[partition] = PartitionState.ONLINE
         return election.leader_and_isr
 
@@ -253,13 +235,13 @@ class PartitionStateMachine:
         if current is None:
             return self._fail(
                 partition,
-                f"LeaderAndIsr information doesn't exist for partition {_name(partition)} in "
+                f"LeaderAndIsr information doesn't exist for partition {name_of(partition)} in "
                 f"{context.partition_states[partition]} state",
             )
         if current.controller_epoch > context.epoch:
             return self._fail(
                 partition,
-                f"Aborted leader election for partition {_name(partition)} since the LeaderAndIsr "
+                f"Aborted leader election for partition {name_of(partition)} since the LeaderAndIsr "
                 "path was already written by another controller. This probably means that the "
                 f"current controller {context.controller_id} went through a soft failure and "
                 f"another controller was elected with epoch {current.controller_epoch}.",
@@ -315,11 +297,12 @@ class PartitionStateMachine:
         ]
 
     def _fail(
-        self, partition: TopicPartition, reason: str, *, error: str = STATE_CHANGE_FAILED
+        self,
+        partition: TopicPartition,
+        reason: str,
+        *,
+        target: PartitionState = PartitionState.ONLINE,
+        error: str = STATE_CHANGE_FAILED,
     ) -> TransitionFailure:
         current = self._context.partition_states[partition]
-        return self._io.fail(partition, current, PartitionState.ONLINE, error, reason)
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"
+        return self._io.fail(partition, current, target, error, reason)

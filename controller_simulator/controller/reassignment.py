@@ -17,8 +17,7 @@ from controller_model.kafka.hash_order import partition_order
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment, diff
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import AbortedEventError, ControllerIO
+from controller_simulator.controller.controller_io import AbortedEventError, ControllerIO, name_of
 from controller_simulator.controller.partition_machine import PartitionStateMachine
 from controller_simulator.controller.replica_machine import ReplicaStateMachine
 from controller_simulator.controller.topic_deletion import TopicDeletionManager
@@ -116,9 +115,8 @@ class Reassignments:
         results: dict[TopicPartition, str | None] = {}
         for partition in partition_order(reassignments):
             assignment = reassignments[partition]
-            if self._deletion.is_queued(partition.topic) or not self._context.replicas_of(
-                partition
-            ):
+            is_going = self._context.is_queued_for_deletion(partition.topic)
+            if is_going or not self._context.replicas_of(partition):
                 results[partition] = UNKNOWN_TOPIC_OR_PARTITION
                 continue
             try:
@@ -160,7 +158,7 @@ class Reassignments:
         self._deletion.mark_ineligible((partition.topic,))
         self._update_current(partition, assignment)
         if not self._is_complete(partition, assignment):
-            self._update_leader_epoch_and_send(partition, assignment)  # A1
+            self._update_leader_epoch_and_send(partition)  # A1
             for replica in assignment.adding:  # A2
                 self._replicas.handle_state_changes(
                     _replicas(partition, (replica,)), ReplicaState.NEW
@@ -177,9 +175,7 @@ class Reassignments:
             lambda other, replicas: other == partition and replicas == completed.replicas
         )
         context.being_reassigned.pop(partition)
-        self._io.send_update_metadata(  # B8
-            context.live_or_shutting_down_brokers, (partition,)
-        )
+        self._io.send_update_metadata((partition,))  # B8
         self._deletion.resume_for((partition.topic,))
 
     def _update_current(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
@@ -213,10 +209,10 @@ class Reassignments:
         state = context.leadership.get(partition)
         if state is None:
             # Option.get: Kafka throws NoSuchElementException.
-            raise AbortedEventError(f"No leader is known of {_name(partition)}")
+            raise AbortedEventError(f"No leader is known of {name_of(partition)}")
         leader = state.leader_and_isr.leader
         if leader in completed.replicas and context.is_replica_online(leader, partition):
-            self._update_leader_epoch_and_send(partition, completed)
+            self._update_leader_epoch_and_send(partition)
         else:
             self._partitions.handle_state_changes(
                 (partition,), PartitionState.ONLINE, Strategy.REASSIGN
@@ -239,42 +235,37 @@ class Reassignments:
         assignments[partition.partition] = assignment
         self._io.set_topic_assignment(partition.topic, assignments)
 
-    def _update_leader_epoch_and_send(
-        self, partition: TopicPartition, assignment: ReplicaAssignment
-    ) -> None:
+    def _update_leader_epoch_and_send(self, partition: TopicPartition) -> None:
         """Raise the leader epoch, so that the leader takes the new replicas from the request.
 
         updateLeaderEpochAndSendRequest: those that are added may use any log directory.
         """
-        state = self._update_leader_epoch(partition)
+        self._update_leader_epoch(partition)
+        assignment = self._context.assignment_of(partition)
         batch = self._io.new_batch()
-        batch.add_leader_and_isr(
-            assignment.origin_replicas, partition, state, assignment, is_new=False
-        )
-        batch.add_leader_and_isr(assignment.adding, partition, state, assignment, is_new=True)
+        batch.add_leader_and_isr(assignment.origin_replicas, partition)
+        batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
         self._io.send(batch)
 
-    def _update_leader_epoch(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch:
+    def _update_leader_epoch(self, partition: TopicPartition) -> None:
         # updateLeaderEpoch
         context, io = self._context, self._io
-        standing = io.partition_state(partition)
-        if standing is None:
+        current = io.partition_state(partition)
+        if current is None:
             raise AbortedEventError(
-                f"Cannot update leader epoch for partition {_name(partition)} as leaderAndIsr path "
+                f"Cannot update leader epoch for partition {name_of(partition)} as leaderAndIsr path "
                 "is empty"
             )
-        if standing.controller_epoch > context.epoch:
+        if current.controller_epoch > context.epoch:
             raise AbortedEventError(
-                f"Leader and isr path of {_name(partition)} written by another controller, "
-                f"with epoch {standing.controller_epoch}"
+                f"Leader and isr path of {name_of(partition)} written by another controller, "
+                f"with epoch {current.controller_epoch}"
             )
-        state = io.update_state(
+        context.leadership[partition] = io.update_state(
             partition,
-            standing.leader_and_isr.new_epoch(),
-            partition_epoch=standing.partition_epoch,
+            current.leader_and_isr.new_epoch(),
+            partition_epoch=current.partition_epoch,
         )
-        context.leadership[partition] = state
-        return state
 
     def _forget_requests(self, is_done: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
         """Take requests out of /admin/reassign_partitions (maybeRemoveFromZkReassignment)."""
@@ -291,7 +282,3 @@ class Reassignments:
 
 def _replicas(partition: TopicPartition, brokers: Sequence[int]) -> list[PartitionAndReplica]:
     return [PartitionAndReplica(*partition, broker) for broker in brokers]
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"

@@ -16,7 +16,7 @@ from controller_model.kafka.ids import NO_LEADER, PartitionAndReplica
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import ReplicaState, is_valid, valid_previous_states
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import ILLEGAL_STATE, ControllerIO
+from controller_simulator.controller.controller_io import ILLEGAL_STATE, ControllerIO, name_of
 from controller_simulator.controller.request_batch import RequestBatch
 
 
@@ -108,17 +108,11 @@ class ReplicaStateMachine:
                     self._fail(
                         replica,
                         ReplicaState.NEW,
-                        f"Replica {replica.replica} for partition {_partition(replica)} cannot be "
+                        f"Replica {replica.replica} for partition {name_of(replica)} cannot be "
                         "moved to NewReplica state as it is being requested to become leader",
                     )
                     continue
-                batch.add_leader_and_isr(
-                    (replica.replica,),
-                    partition,
-                    state,
-                    context.assignment_of(partition),
-                    is_new=True,
-                )
+                batch.add_leader_and_isr((replica.replica,), partition, is_new=True)
             context.replica_states[replica] = ReplicaState.NEW
 
     def _to_online(self, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
@@ -126,14 +120,11 @@ class ReplicaStateMachine:
         for replica in replicas:
             partition = replica.topic_partition
             assignment = context.assignment_of(partition)
-            state = context.leadership.get(partition)
             if context.replica_states[replica] is ReplicaState.NEW:
                 if replica.replica not in assignment.replicas:
                     context.assign(partition, _with(assignment, replica.replica))
-            elif state is not None:
-                batch.add_leader_and_isr(
-                    (replica.replica,), partition, state, assignment, is_new=False
-                )
+            elif partition in context.leadership:
+                batch.add_leader_and_isr((replica.replica,), partition)
             context.replica_states[replica] = ReplicaState.ONLINE
 
     def _to_deletion_started(
@@ -183,13 +174,8 @@ class ReplicaStateMachine:
             return
         context.leadership[partition] = state
         if not context.is_queued_for_deletion(partition.topic):
-            batch.add_leader_and_isr(
-                [r for r in context.replicas_of(partition) if r != replica.replica],
-                partition,
-                state,
-                context.assignment_of(partition),
-                is_new=False,
-            )
+            others = [r for r in context.replicas_of(partition) if r != replica.replica]
+            batch.add_leader_and_isr(others, partition)
         context.replica_states[replica] = ReplicaState.OFFLINE
 
     def _remove_from_isr(self, replica: PartitionAndReplica) -> LeaderIsrAndControllerEpoch | None:
@@ -228,7 +214,7 @@ class ReplicaStateMachine:
                     replica,
                     ReplicaState.OFFLINE,
                     f"Failed to change state of replica {replica.replica} for partition "
-                    f"{_partition(replica)} since the leader and isr path in zookeeper is empty",
+                    f"{name_of(replica)} since the leader and isr path in zookeeper is empty",
                 )
             return None
         if current.controller_epoch > context.epoch:
@@ -258,10 +244,6 @@ def _with(assignment: ReplicaAssignment, replica: int) -> ReplicaAssignment:
     return ReplicaAssignment(
         (*assignment.replicas, replica), assignment.adding, assignment.removing
     )
-
-
-def _partition(replica: PartitionAndReplica) -> str:
-    return f"{replica.topic}-{replica.partition}"
 
 
 def _name(replica: PartitionAndReplica) -> str:

@@ -1,16 +1,16 @@
 """The requests that go with one step of a state machine, put together broker by broker.
 
 The rule: a batch holds at most one request of each kind for a broker, and only registered brokers
-get one. Source (Kafka 3.9): kafka.controller.AbstractControllerBrokerRequestBatch.
+get one, whoever they are added for. Source (Kafka 3.9): kafka.controller.AbstractControllerBrokerRequestBatch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 
 from controller_model.kafka.ids import LEADER_DURING_DELETE, TopicPartition
-from controller_model.kafka.replica_assignment import ReplicaAssignment
-from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
+from controller_simulator.controller.context import ControllerContext
 from controller_simulator.controller.requests import (
     ZERO_UUID,
     LeaderAndIsrPartition,
@@ -37,22 +37,16 @@ class RequestBatch:
         self._update_metadata: dict[TopicPartition, UpdateMetadataPartition] = {}
 
     def add_leader_and_isr(
-        self,
-        brokers: Iterable[int],
-        partition: TopicPartition,
-        state: LeaderIsrAndControllerEpoch,
-        assignment: ReplicaAssignment,
-        *,
-        is_new: bool,
+        self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool = False
     ) -> None:
-        """Add a state for these brokers, and its metadata for all (addLeaderAndIsrRequestForBrokers).
+        """Add a partition for these brokers, as the controller holds it now, and its metadata for all.
 
-        A replica that was new once in a batch stays new in it.
+        addLeaderAndIsrRequestForBrokers. A replica that was new once in a batch stays new in it.
         """
+        context = self._context
+        state, assignment = context.leadership[partition], context.assignment_of(partition)
         decided = state.leader_and_isr
-        for broker in brokers:
-            if broker < 0:
-                continue
+        for broker in self._registered(brokers):
             states = self._leader_and_isr.setdefault(broker, {})
             before = states.get(partition)
             states[partition] = LeaderAndIsrPartition(
@@ -70,16 +64,14 @@ class RequestBatch:
                     decided.leader_recovery_state if self._leader_recovery_supported else 0
                 ),
             )
-        self.add_update_metadata(self._context.live_or_shutting_down_brokers, (partition,))
+        self.add_update_metadata(context.live_or_shutting_down_brokers, (partition,))
 
     def add_stop_replica(
         self, brokers: Iterable[int], partition: TopicPartition, *, delete: bool
     ) -> None:
         """Add a replica to stop (addStopReplicaRequestForBrokers); delete once, delete in the batch."""
         leader_epoch = self._context.leader_epoch_for_stop(partition)
-        for broker in brokers:
-            if broker < 0:
-                continue
+        for broker in self._registered(brokers):
             states = self._stop_replica.setdefault(broker, {})
             before = states.get(partition)
             states[partition] = StopReplicaPartition(
@@ -94,7 +86,7 @@ class RequestBatch:
         A batch has one set of partitions, which all of its brokers get. A partition whose topic is
         deleted is sent with leader -2; one that never had a leader is not sent at all.
         """
-        self._update_metadata_brokers.update(dict.fromkeys(b for b in brokers if b >= 0))
+        self._update_metadata_brokers.update(dict.fromkeys(self._registered(brokers)))
         for partition in partitions:
             metadata = self._metadata_of(partition)
             if metadata is not None:
@@ -125,68 +117,47 @@ class RequestBatch:
             ),
         )
 
-    def send(self) -> tuple[Request, ...]:
-        """Return the requests in the order in which they go out, and begin anew.
+    def _registered(self, brokers: Iterable[int]) -> Iterator[int]:
+        return (broker for broker in brokers if broker in self._context.live_broker_epochs)
 
-        LeaderAndIsr first, then UpdateMetadata, then StopReplica (sendRequestsToBrokers).
-        """
-        sent: tuple[Request, ...] = (
-            *self._leader_and_isr_requests(),
+    def requests(self) -> tuple[Request, ...]:
+        """Return the requests in the order in which they go out (sendRequestsToBrokers)."""
+        return (
+            *itertools.starmap(self._leader_and_isr_request, self._leader_and_isr.items()),
             *self._update_metadata_requests(),
-            *self._stop_replica_requests(),
+            *itertools.starmap(self._stop_replica_request, self._stop_replica.items()),
         )
-        self._leader_and_isr.clear()
-        self._stop_replica.clear()
-        self._update_metadata_brokers.clear()
-        self._update_metadata.clear()
-        return sent
 
-    def _leader_and_isr_requests(self) -> Iterable[LeaderAndIsrRequest]:
+    def _head(self, broker: int) -> tuple[int, int, int, int]:
+        """Return the fields of `ControllerRequest`."""
         context = self._context
-        for broker, states in self._leader_and_isr.items():
-            if broker not in context.live_broker_epochs:
-                continue
-            leaders = {state.leader for state in states.values()}
-            yield LeaderAndIsrRequest(
-                broker=broker,
-                broker_epoch=context.live_broker_epochs[broker],
-                controller_id=context.controller_id,
-                controller_epoch=context.epoch,
-                partitions=tuple(states.values()),
-                topic_ids={
-                    partition.topic: context.topic_ids.get(partition.topic, ZERO_UUID)
-                    for partition in states
-                },
-                live_leaders=tuple(b for b in context.live_broker_epochs if b in leaders),
-            )
+        return broker, context.live_broker_epochs[broker], context.controller_id, context.epoch
 
-    def _update_metadata_requests(self) -> Iterable[UpdateMetadataRequest]:
+    def _leader_and_isr_request(
+        self, broker: int, states: Mapping[TopicPartition, LeaderAndIsrPartition]
+    ) -> LeaderAndIsrRequest:
         context = self._context
+        leaders = {state.leader for state in states.values()}
+        return LeaderAndIsrRequest(
+            *self._head(broker),
+            partitions=tuple(states.values()),
+            topic_ids={tp.topic: context.topic_ids.get(tp.topic, ZERO_UUID) for tp in states},
+            live_leaders=tuple(b for b in context.live_broker_epochs if b in leaders),
+        )
+
+    def _update_metadata_requests(self) -> Iterator[UpdateMetadataRequest]:
+        context = self._context
+        partitions = tuple(self._update_metadata.values())
+        topic_ids = {
+            tp.topic: context.topic_ids[tp.topic]
+            for tp in self._update_metadata
+            if tp.topic in context.topic_ids
+        }
+        live = context.live_or_shutting_down_brokers
         for broker in self._update_metadata_brokers:
-            if broker not in context.live_broker_epochs:
-                continue
-            yield UpdateMetadataRequest(
-                broker=broker,
-                broker_epoch=context.live_broker_epochs[broker],
-                controller_id=context.controller_id,
-                controller_epoch=context.epoch,
-                partitions=tuple(self._update_metadata.values()),
-                topic_ids={
-                    partition.topic: context.topic_ids[partition.topic]
-                    for partition in self._update_metadata
-                    if partition.topic in context.topic_ids
-                },
-                live_brokers=context.live_or_shutting_down_brokers,
-            )
+            yield UpdateMetadataRequest(*self._head(broker), partitions, topic_ids, live)
 
-    def _stop_replica_requests(self) -> Iterable[StopReplicaRequest]:
-        context = self._context
-        for broker, states in self._stop_replica.items():
-            if broker in context.live_broker_epochs:
-                yield StopReplicaRequest(
-                    broker=broker,
-                    broker_epoch=context.live_broker_epochs[broker],
-                    controller_id=context.controller_id,
-                    controller_epoch=context.epoch,
-                    partitions=tuple(states.values()),
-                )
+    def _stop_replica_request(
+        self, broker: int, states: Mapping[TopicPartition, StopReplicaPartition]
+    ) -> StopReplicaRequest:
+        return StopReplicaRequest(*self._head(broker), tuple(states.values()))

@@ -14,6 +14,12 @@ from controller_model.kafka.ids import TopicPartition
 ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The topic id of a topic without one, in Kafka's base64 (org.apache.kafka.common.Uuid)."""
 
+NO_EPOCH = -1
+"""The leader epoch of a partition that never had a leader (LeaderAndIsr.NoEpoch)."""
+
+EPOCH_DURING_DELETE = -2
+"""The leader epoch in requests for partitions that are deleted (LeaderAndIsr.EpochDuringDelete)."""
+
 
 class DecidedPartition(msgspec.Struct, frozen=True):
     """What a controller decided for a partition: the fields that two kinds of requests share."""

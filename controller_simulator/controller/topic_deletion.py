@@ -4,8 +4,8 @@ The rule: a topic is queued, its partitions leave the partition state machine, a
 replica is asked to stop and then to delete its log. Only when all replicas have answered that they did
 go the znodes, the queue's own last. A dead replica, a broker that answers with an error, or a
 reassignment that is under way makes the topic ineligible: it waits, and is tried again when the
-broker is back or the reassignment is through. Source (Kafka 3.9):
-kafka.controller.TopicDeletionManager and ControllerDeletionClient.
+broker is back or the reassignment is through. Where delete.topic.enable is off nothing is ever
+queued. Source (Kafka 3.9): kafka.controller.TopicDeletionManager and ControllerDeletionClient.
 """
 
 from __future__ import annotations
@@ -51,50 +51,38 @@ class TopicDeletionManager:
             self.delete_requests(to_be_deleted)
             return
         self._queue(to_be_deleted)
-        self._context.topics_ineligible_for_deletion.update(
-            topic for topic in ineligible if self._context.is_queued_for_deletion(topic)
-        )
-
-    def try_topic_deletion(self) -> None:
-        """Go on with whatever can go on (tryTopicDeletion)."""
-        if self._enabled:
-            self._resume()
+        self.mark_ineligible(ineligible)
 
     def enqueue(self, topics: Iterable[str]) -> None:
         """Queue topics for deletion, and begin (enqueueTopicsForDeletion)."""
         if self._enabled:
             self._queue(topics)
-            self._resume()
+            self.try_topic_deletion()
 
     def resume_for(self, topics: Iterable[str]) -> None:
         """Try topics again that were ineligible (resumeDeletionForTopics)."""
         resumed = self._queued_of(topics)
-        if self._enabled and resumed:
+        if resumed:
             self._context.topics_ineligible_for_deletion.difference_update(resumed)
-            self._resume()
+            self.try_topic_deletion()
 
     def mark_ineligible(self, topics: Iterable[str]) -> None:
         """Halt the deletion of topics (markTopicIneligibleForDeletion); others are left alone."""
-        if self._enabled:
-            self._context.topics_ineligible_for_deletion.update(self._queued_of(topics))
+        self._context.topics_ineligible_for_deletion.update(self._queued_of(topics))
 
     def fail_replicas(self, replicas: Iterable[PartitionAndReplica]) -> None:
         """Take note that replicas could not be deleted (failReplicaDeletion)."""
         failed = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
-        if self._enabled and failed:
+        if failed:
             self._replicas.handle_state_changes(failed, ReplicaState.DELETION_INELIGIBLE)
             self.mark_ineligible(replica.topic for replica in failed)
-            self._resume()
+            self.try_topic_deletion()
 
     def complete_replicas(self, replicas: Iterable[PartitionAndReplica]) -> None:
         """Take note that replicas were deleted (completeReplicaDeletion)."""
-        deleted = [r for r in replicas if self.is_queued(r.topic)]
+        deleted = [r for r in replicas if self._context.is_queued_for_deletion(r.topic)]
         self._replicas.handle_state_changes(deleted, ReplicaState.DELETION_SUCCESSFUL)
-        self._resume()
-
-    def is_queued(self, topic: str) -> bool:
-        """Return whether the topic is to be deleted, by this manager (isTopicQueuedUpForDeletion)."""
-        return self._enabled and self._context.is_queued_for_deletion(topic)
+        self.try_topic_deletion()
 
     def delete_requests(self, topics: Iterable[str]) -> None:
         """Ask that /admin/delete_topics forgets these topics (deleteTopicDeletions)."""
@@ -109,8 +97,8 @@ class TopicDeletionManager:
     def _queued_of(self, topics: Iterable[str]) -> list[str]:
         return [t for t in dict.fromkeys(topics) if self._context.is_queued_for_deletion(t)]
 
-    def _resume(self) -> None:
-        """Finish, try again and begin what can be (resumeDeletions)."""
+    def try_topic_deletion(self) -> None:
+        """Finish, try again and begin what can be (tryTopicDeletion, resumeDeletions)."""
         context = self._context
         again, eligible = [], []
         for topic in topic_order(context.topics_to_be_deleted):
@@ -169,10 +157,7 @@ class TopicDeletionManager:
         self._partitions.handle_state_changes(partitions, PartitionState.OFFLINE)
         self._partitions.handle_state_changes(partitions, PartitionState.NON_EXISTENT)
         started.update(unseen)
-        self._io.send_update_metadata(
-            context.live_or_shutting_down_brokers,
-            [p for topic in topics for p in context.partitions_of(topic)],
-        )
+        self._io.send_update_metadata([p for t in topics for p in context.partitions_of(t)])
         self._delete_replicas(topics)
 
     def _delete_replicas(self, topics: Iterable[str]) -> None:

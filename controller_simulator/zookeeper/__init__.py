@@ -1,4 +1,4 @@
-"""ZooKeeper in memory: payloads as Kafka writes them, requests, commits, the tree and its log.
+"""ZooKeeper in memory: payloads as Kafka writes them, requests, commits and the tree.
 
 It may use the model's `kafka`, `znodes` and `records`.
 """

@@ -193,22 +193,6 @@ def encode_feature(*, enabled: bool, features: Mapping[str, int], version: int =
     return f'{{"features":{_object(levels)},"version":{version},"status":{int(enabled)}}}'.encode()
 
 
-def encode_migration(
-    *,
-    kraft_controller_id: int,
-    kraft_controller_epoch: int,
-    kraft_metadata_offset: int,
-    kraft_metadata_epoch: int,
-) -> bytes:
-    """Return /migration (MigrationZNode.encode), which the KRaft controller of a migration writes."""
-    return (
-        f'{{"version":0,"kraft_metadata_offset":{kraft_metadata_offset},'
-        f'"kraft_controller_id":{kraft_controller_id},'
-        f'"kraft_metadata_epoch":{kraft_metadata_epoch},'
-        f'"kraft_controller_epoch":{kraft_controller_epoch}}}'
-    ).encode()
-
-
 def _with_some(replicas: Mapping[int, Sequence[int]] | None) -> dict[int, Sequence[int]]:
     return {partition: some for partition, some in (replicas or {}).items() if some}
 

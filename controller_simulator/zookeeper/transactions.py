@@ -73,28 +73,13 @@ ZnodeWrite = CreateZnode | SetZnode | DeleteZnode | Multi
 """A request to ZooKeeper that changes something."""
 
 
-def fenced(
-    write: CreateZnode | SetZnode | DeleteZnode, *, epoch_zk_version: int | None
-) -> ZnodeWrite:
-    """Return the write as a controller sends it; without an epoch version it goes unfenced.
+def fenced(write: CreateZnode | SetZnode | DeleteZnode, *, epoch_zk_version: int) -> Multi:
+    """Return the write as a controller sends it.
 
     >>> fenced(DeleteZnode("/admin/delete_topics/t"), epoch_zk_version=3).writes[0]
     CheckZnode(path='/controller_epoch', expected_version=3)
     """
-    if epoch_zk_version is None or epoch_zk_version == ANY_VERSION:
-        return write
     return Multi((CheckZnode(CONTROLLER_EPOCH_PATH, epoch_zk_version), write))
-
-
-def unfenced(write: ZnodeWrite) -> tuple[CreateZnode | SetZnode | DeleteZnode, ...]:
-    """Return what a write changes, without the transaction and its checks.
-
-    >>> unfenced(fenced(DeleteZnode("/admin/delete_topics/t"), epoch_zk_version=3))
-    (DeleteZnode(path='/admin/delete_topics/t', expected_version=-1),)
-    """
-    if isinstance(write, Multi):
-        return tuple(part for part in write.writes if not isinstance(part, CheckZnode))
-    return (write,)
 
 
 class ZooKeeperCode(enum.StrEnum):
@@ -154,12 +139,3 @@ class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
     """It opened the session."""
     closes: bool = False
     """It closed the session; `writes` are the deletions of what the session held."""
-
-
-def request_of(done: Committed) -> CreateZnode | SetZnode | DeleteZnode:
-    """Return the request that leads to what was committed."""
-    if isinstance(done, Created):
-        return CreateZnode(done.path, done.data, done.owner)
-    if isinstance(done, Changed):
-        return SetZnode(done.path, done.data)
-    return DeleteZnode(done.path)

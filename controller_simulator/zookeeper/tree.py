@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from controller_model.kafka.errors import ModelError
 from controller_simulator.zookeeper.transactions import (
     ANY_VERSION,
     NO_SESSION,
@@ -27,7 +26,6 @@ from controller_simulator.zookeeper.transactions import (
     ZnodeWrite,
     ZooKeeperCode,
     ZooKeeperError,
-    request_of,
 )
 
 Part = CreateZnode | SetZnode | DeleteZnode | CheckZnode
@@ -40,7 +38,6 @@ class TreeNode:
     data: str
     czxid: int
     mzxid: int
-    pzxid: int
     ctime_ms: int
     mtime_ms: int
     owner: int = NO_SESSION
@@ -107,7 +104,7 @@ class ZnodeTree:
         self.zxid = zxid
         self.time_ms = time_ms
         self.commits: list[Commit] = []
-        self._znodes = {"/": TreeNode("", 0, 0, 0, 0, 0)}
+        self._znodes = {"/": TreeNode("", 0, 0, 0, 0)}
         self._held: dict[int, dict[str, None]] = {}
 
     # --- reads ----------------------------------------------------------------------------
@@ -115,6 +112,13 @@ class ZnodeTree:
     def find(self, path: str) -> TreeNode | None:
         """Return the znode there, or None."""
         return self._znodes.get(path)
+
+    def at(self, path: str) -> TreeNode:
+        """Return the znode there; raise NONODE when there is none."""
+        znode = self._znodes.get(path)
+        if znode is None:
+            raise ZooKeeperError(ZooKeeperCode.NO_NODE, path)
+        return znode
 
     def data(self, path: str) -> str:
         """Return the data there; raise NONODE when there is no znode."""
@@ -137,11 +141,6 @@ class ZnodeTree:
         """
         return f"{prefix}{self.at(parent_of(prefix)).creations:010d}"
 
-    @property
-    def sessions(self) -> tuple[int, ...]:
-        """The sessions that are open."""
-        return tuple(self._held)
-
     # --- writes ---------------------------------------------------------------------------
 
     def open_session(self, session: int) -> Commit:
@@ -154,9 +153,8 @@ class ZnodeTree:
         held = self._held.pop(session, None)
         if held is None:
             raise ZooKeeperError(ZooKeeperCode.SESSION_EXPIRED, f"session {session:#x}")
-        zxid = self.zxid + 1
         for path in held:
-            self._unlink(path, zxid)
+            self._unlink(path)
         return self._commit(session, tuple(map(Removed, held)), closes=True)
 
     def write(self, write: ZnodeWrite, *, session: int = NO_SESSION) -> Commit:
@@ -172,21 +170,6 @@ class ZnodeTree:
         except ZooKeeperError as error:
             self.zxid += 1
             return error.code
-
-    def apply(self, commit: Commit) -> None:
-        """Take over a transaction of another server's log; its zxid must be newer than ours."""
-        if commit.zxid <= self.zxid:
-            raise ModelError(f"zxid {commit.zxid:#x} is not after {self.zxid:#x}")
-        self.zxid = commit.zxid - 1
-        self.time_ms = commit.time_ms
-        if commit.opens:
-            self._held[commit.session] = {}
-        for done in commit.writes:
-            self._apply(request_of(done))
-        if commit.closes:
-            self._held.pop(commit.session, None)
-        self.zxid = commit.zxid
-        self.commits.append(commit)
 
     def _commit(
         self,
@@ -220,45 +203,34 @@ class ZnodeTree:
 
     def _apply(self, part: Part) -> tuple[Committed, ...]:
         """Do one part of a transaction that has been checked."""
-        zxid = self.zxid + 1
         if isinstance(part, CheckZnode):
             return ()
         if isinstance(part, CreateZnode):
-            self._link(part, zxid)
+            self._link(part)
             return (Created(part.path, part.data, part.ephemeral_owner),)
         if isinstance(part, DeleteZnode):
-            self._unlink(part.path, zxid)
+            self._unlink(part.path)
             return (Removed(part.path),)
         znode = self._znodes[part.path]
-        znode.data, znode.mzxid, znode.mtime_ms = part.data, zxid, self.time_ms
+        znode.data, znode.mzxid, znode.mtime_ms = part.data, self.zxid + 1, self.time_ms
         znode.version += 1
         return (Changed(part.path, part.data, znode.version),)
 
-    def _link(self, part: CreateZnode, zxid: int) -> None:
-        now = self.time_ms
-        owner = part.ephemeral_owner
-        self._znodes[part.path] = TreeNode(part.data, zxid, zxid, zxid, now, now, owner)
+    def _link(self, part: CreateZnode) -> None:
+        zxid, now, owner = self.zxid + 1, self.time_ms, part.ephemeral_owner
+        self._znodes[part.path] = TreeNode(part.data, zxid, zxid, now, now, owner)
         parent = self._znodes[parent_of(part.path)]
         parent.children[part.path.rpartition("/")[2]] = None
         parent.creations += 1
-        parent.pzxid = zxid
         if owner != NO_SESSION:
             self._held[owner][part.path] = None
 
-    def _unlink(self, path: str, zxid: int) -> None:
+    def _unlink(self, path: str) -> None:
         znode = self._znodes.pop(path)
         parent = self._znodes[parent_of(path)]
         parent.children.pop(path.rpartition("/")[2])
-        parent.pzxid = zxid
         if znode.owner in self._held:
             self._held[znode.owner].pop(path)
-
-    def at(self, path: str) -> TreeNode:
-        """Return the znode there; raise NONODE when there is none."""
-        znode = self._znodes.get(path)
-        if znode is None:
-            raise ZooKeeperError(ZooKeeperCode.NO_NODE, path)
-        return znode
 
 
 def parent_of(path: str) -> str:

@@ -62,7 +62,7 @@ public class ZnodeOracle {
         kafka.cluster.Broker k = BrokerIdZNode$.MODULE$.decode(1, b).broker();
         StringBuilder r = new StringBuilder();
         for (EndPoint e : CollectionConverters.asJava(k.endPoints()))
-          r.append(e.listenerName().value() + " " + e.securityProtocol().name + " " + e.host() + " " + e.port() + ", ");
+          r.append(e.listenerName().value() + " " + e.host() + " " + e.port() + ", ");
         return r + (k.rack().isDefined() ? k.rack().get() : "-");
       }
       default: throw new IllegalArgumentException(kind);

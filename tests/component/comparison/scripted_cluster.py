@@ -53,11 +53,11 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_reassign_partitions,
 )
 from kcm.demo.cluster import watchers
-from kcm.demo.truth_reader import QUIET_LIBRDKAFKA, quiet_logger
+from kcm.demo.truth_reader import quiet_logger
 from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
-from kcm.stack.kafka import ZooKeeperModeBroker
+from kcm.stack.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
 from kcm.stack.zookeeper import ZooKeeper
 from tests.component.comparison.cluster_at_rest import ClusterAtRest, state_path
 from tests.component.comparison.kafka_requests import alter_partition_reassignments
@@ -174,10 +174,10 @@ class ScriptedCluster(ClusterAtRest):
                 name=f"{name}-kafka-{broker}",
                 port=port,
                 session_timeout_ms=session_timeout_ms,
-                auto_leader_rebalance=auto_leader_rebalance,
                 properties={
                     **PROPERTIES,
                     **(properties or {}),
+                    "auto.leader.rebalance.enable": str(auto_leader_rebalance).lower(),
                     "leader.imbalance.check.interval.seconds": IMBALANCE_CHECK_S,
                     "log.dirs": ",".join(map(str, self._log_dirs[broker])),
                 },

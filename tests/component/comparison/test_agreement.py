@@ -29,4 +29,4 @@ def test_real_kafka_writes_what_the_simulator_writes(
     print(f"{play.name}: {agreement.summary()}")  # noqa: T201 - the share is to be seen with -s
     assert agreement.differences == []
     assert agreement.quiet_points == len(play.script)
-    assert agreement.predicted_share > 0.9, agreement.told
+    assert agreement.predicted_share > 0.9, agreement.given

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from controller_model.kafka.errors import UnreadableZnodeError
-from controller_model.znodes import znode_kinds
+from controller_model.znodes import payloads
 from kcm.jars.jars import Jars
 
 SOURCE = Path(__file__).with_name("ZnodeOracle.java")
@@ -99,7 +99,7 @@ def _map(content: dict[Any, Any]) -> str:
 
 
 def _state(data: bytes) -> str:
-    state = znode_kinds.decode_partition_state(data)
+    state = payloads.decode_partition_state(data)
     return (
         f"{state.leader} {state.leader_epoch} {state.controller_epoch} {_seq(state.isr)}"
         f" {state.leader_recovery_state}"
@@ -107,7 +107,7 @@ def _state(data: bytes) -> str:
 
 
 def _topic(data: bytes) -> str:
-    topic = znode_kinds.decode_topic(data)
+    topic = payloads.decode_topic(data)
     partitions = {
         p: _seq(r) + _seq(topic.adding.get(p, ())) + _seq(topic.removing.get(p, ()))
         for p, r in topic.partitions.items()
@@ -116,23 +116,21 @@ def _topic(data: bytes) -> str:
 
 
 def _partitions(data: bytes) -> str:
-    return _seq(
-        sorted({f"{tp.topic}-{tp.partition}" for tp in znode_kinds.decode_partitions(data)})
-    )
+    return _seq(sorted({f"{tp.topic}-{tp.partition}" for tp in payloads.decode_partitions(data)}))
 
 
 def _reassign(data: bytes) -> str:
-    asked = znode_kinds.decode_reassign_partitions(data)
+    asked = payloads.decode_reassign_partitions(data)
     return _map({f"{tp.topic}-{tp.partition}": _seq(r) for tp, r in asked.items()})
 
 
 def _feature(data: bytes) -> str:
-    feature = znode_kinds.decode_feature(data)
+    feature = payloads.decode_feature(data)
     return f"{feature.version} {int(feature.enabled)} {_map(feature.features)}"
 
 
 def _migration(data: bytes) -> str:
-    state = znode_kinds.decode_migration(data)
+    state = payloads.decode_migration(data)
     return (
         f"{state.kraft_controller_id} {state.kraft_controller_epoch}"
         f" {state.kraft_metadata_offset} {state.kraft_metadata_epoch}"
@@ -140,24 +138,21 @@ def _migration(data: bytes) -> str:
 
 
 def _broker(data: bytes) -> str:
-    broker = znode_kinds.decode_broker(data)
-    ends = "".join(
-        f"{end.listener} {end.security_protocol} {end.host} {end.port}, "
-        for end in broker.addresses()
-    )
+    broker = payloads.decode_broker(data)
+    ends = "".join(f"{end.listener} {end.host} {end.port}, " for end in broker.addresses())
     return ends + ("-" if broker.rack is None else broker.rack)
 
 
 OURS: dict[str, Callable[[bytes], str]] = {
-    "controller": lambda data: str(znode_kinds.decode_controller(data).brokerid),
-    "epoch": lambda data: str(znode_kinds.decode_controller_epoch(data)),
+    "controller": lambda data: str(payloads.decode_controller(data).brokerid),
+    "epoch": lambda data: str(payloads.decode_controller_epoch(data)),
     "state": _state,
     "topic": _topic,
     "isr-change": _partitions,
     "preferred": _partitions,
     "reassign": _reassign,
-    "log-dir": lambda data: str(znode_kinds.decode_log_dir_event(data).broker),
-    "cluster": znode_kinds.decode_cluster_id,
+    "log-dir": lambda data: str(payloads.decode_log_dir_event(data).broker),
+    "cluster": payloads.decode_cluster_id,
     "feature": _feature,
     "migration": _migration,
     "broker": _broker,
@@ -189,7 +184,7 @@ def _edited(text: str, chance: random.Random) -> str:
     odd = chance.choice(ODD)
     try:
         content = json.loads(text)
-    except json.JSONDecodeError:
+    except ValueError:
         return odd
     if not isinstance(content, dict):
         return odd

@@ -14,7 +14,7 @@ from controller_model.kafka.elections import LeaderAndIsr, Strategy
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_model.znodes.znode_kinds import decode_reassign_partitions
+from controller_model.znodes.payloads import decode_reassign_partitions
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import REASSIGN_PARTITIONS_PATH
 from controller_simulator.controller.partition_machine import ElectionResults
@@ -24,9 +24,15 @@ from controller_simulator.controller.requests import (
     UpdateMetadataRequest,
 )
 from controller_simulator.zookeeper.payload_writers import encode_partition_state
-from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode, unfenced
+from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode
 from kcm.jars.jars import Jars
-from tests.support.controllers import EPOCH, Play
+from tests.support.controllers import (
+    EPOCH,
+    Play,
+    offline_partition_count,
+    preferred_replica_imbalance_count,
+    unfenced,
+)
 
 SOURCE = Path(__file__).with_name("ControllerOracle.java")
 STORIES = 40
@@ -305,8 +311,8 @@ class Ours:
         lines += [f"S {topic}" for topic in context.topics_with_deletion_started]
         lines += [f"I {topic}" for topic in context.topics_ineligible_for_deletion]
         lines += [f"B {name(p)}" for p in context.being_reassigned]
-        offline = context.offline_partition_count()
-        lines.append(f"G {offline} {context.preferred_replica_imbalance_count()}")
+        offline = offline_partition_count(context)
+        lines.append(f"G {offline} {preferred_replica_imbalance_count(context)}")
         return sorted(lines)
 
 

@@ -16,10 +16,11 @@ def test_a_request_of_an_old_controller_is_refused_whole() -> None:
     """A broker that has heard of a newer epoch obeys no older one, and answers nothing of use."""
     cluster = cluster_of(CreateTopic("t", ((1, 2),)), DeleteController())
     run = cluster.brokers[1]
-    hosted = dict(run.hosted)
+    hosted = run.served
     old = LeaderAndIsrRequest(1, run.manager.broker_epoch, 0, 1, (), {}, ())
     assert run.receive(old, deleting=frozenset()) is None
     stop = StopReplicaPartition(T0, 5, delete=True)
     late = StopReplicaRequest(1, run.manager.broker_epoch, 0, 1, (stop,))
     assert run.receive(late, deleting=frozenset({"t"})) == StopReplicaResponse(1, (T0,), (T0,))
-    assert run.hosted == hosted
+    assert hosted.keys() == {T0}
+    assert run.served == hosted

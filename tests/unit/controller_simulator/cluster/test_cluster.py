@@ -6,7 +6,7 @@ import json
 
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import CreateTopic, Reassign, StallBroker, StopBroker
-from controller_simulator.cluster.settings import DefaultChoices
+from controller_simulator.cluster.settings import Choices
 from controller_simulator.zookeeper.transactions import Changed, SetZnode
 from tests.support.simulated_cluster import T0, T1, cluster_of, paths, state, written_by
 
@@ -20,7 +20,7 @@ def test_a_stalled_follower_leaves_and_comes_back() -> None:
     assert state(cluster, T1) == (2, [2, 0], 0, 0)
 
 
-class SlowFollower(DefaultChoices):
+class SlowFollower(Choices):
     """Choices that let a follower fall behind, once for each that is given."""
 
     def __init__(self, *slow: tuple[TopicPartition, int]) -> None:
@@ -65,7 +65,7 @@ def test_before_alter_partition_leaders_write_their_isr() -> None:
     assert state(cluster) == (1, [1, 2, 0], 0, 2)
 
 
-class LateFetch(DefaultChoices):
+class LateFetch(Choices):
     """Choices that have a fetch under way when a follower shuts down, for each of these partitions."""
 
     def __init__(self, *late: TopicPartition) -> None:
@@ -126,5 +126,5 @@ def test_a_dead_process_gets_no_requests() -> None:
     cluster.forget(cluster.brokers[2])
     cluster.perform(CreateTopic("t", ((2, 1),)))
     assert state(cluster) == (2, [2, 1], 0, 0)
-    assert cluster.brokers[2].hosted == {}
-    assert cluster.brokers[1].hosted.keys() == {T0}
+    assert cluster.brokers[2].served == {}
+    assert cluster.brokers[1].served.keys() == {T0}

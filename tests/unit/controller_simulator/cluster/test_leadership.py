@@ -22,7 +22,6 @@ from controller_simulator.cluster.operations import (
     StopBroker,
 )
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.leader_and_isr_receiver import fail_log_dir
 from controller_simulator.zookeeper.transactions import Created
 from tests.support.simulated_cluster import T0, T1, UNCLEAN, cluster_of, paths, state, written_by
 
@@ -170,7 +169,7 @@ def test_a_broker_that_cannot_delete_says_so() -> None:
     """The disk failed and nobody was reported: the answer to StopReplica halts the deletion."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)))
     run = cluster.brokers[2]
-    run.manager = fail_log_dir(run.manager, (T0,))
+    run.manager.fail_log_dir((T0,))
     cluster.perform(DeleteTopic("t"))
     assert cluster.tree.find("/brokers/topics/t") is not None
     cluster.perform(BounceBroker(2))

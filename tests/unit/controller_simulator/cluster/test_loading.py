@@ -16,20 +16,21 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.random_operations import RandomChoices, RandomOperations
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.phases import Phase
 from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
+from tests.support.random_operations import RandomChoices, RandomOperations
 from tests.support.simulated_cluster import T0, cluster_of
+from tests.support.znode_log import take_over
 
 
 def copy_of(tree: ZnodeTree) -> ZnodeTree:
     """Return another tree with the same history."""
     copied = ZnodeTree()
     for commit in tree.commits:
-        copied.apply(commit)
+        take_over(copied, commit)
     return copied
 
 

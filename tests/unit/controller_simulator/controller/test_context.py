@@ -5,8 +5,9 @@ from __future__ import annotations
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
-from controller_model.kafka.states import PartitionState, ReplicaState
+from controller_model.kafka.states import PartitionState
 from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
+from tests.support.controllers import offline_partition_count, preferred_replica_imbalance_count
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -41,8 +42,6 @@ def test_who_is_online_for_a_partition() -> None:
     assert [memory.is_replica_online(b, T1) for b in (1, 2, 3)] == [True, False, True]
     both = [memory.is_replica_online(2, p, include_shutting_down=True) for p in (T0, T1)]
     assert both == [True, False]
-    assert memory.offline_dirs_of(T0, (1, 2, 3)) == {1}
-    assert memory.offline_dirs_of(T0, (2, 3)) == set()
 
 
 def test_what_is_assigned() -> None:
@@ -92,17 +91,10 @@ def test_the_epoch_of_stop_replica_requests() -> None:
     assert [memory.leader_epoch_for_stop(p) for p in (T0, T1)] == [-2, -2]
 
 
-def test_states_that_nobody_reported_of() -> None:
-    """What is not known does not exist."""
-    memory = context()
-    assert memory.partition_state(T0) is PartitionState.NON_EXISTENT
-    assert memory.replica_state(PartitionAndReplica("t", 0, 1)) is ReplicaState.NON_EXISTENT
-    assert memory.partitions_in(PartitionState.NON_EXISTENT) == ()
-
-
 def test_partitions_by_state() -> None:
-    """All partitions in any of some states, in the order in which they came."""
+    """All partitions in any of some states, in the order in which they came; none that is unknown."""
     memory = context()
+    assert memory.partitions_in(*PartitionState) == ()
     memory.partition_states = {T0: PartitionState.NEW, T1: PartitionState.ONLINE}
     memory.partition_states[U0] = PartitionState.OFFLINE
     assert memory.partitions_in(PartitionState.NEW, PartitionState.OFFLINE) == (T0, U0)
@@ -137,17 +129,17 @@ def test_the_gauge_of_offline_partitions() -> None:
     memory.partition_states = {T0: PartitionState.OFFLINE, T1: PartitionState.ONLINE}
     memory.partition_states[U0] = PartitionState.OFFLINE
     memory.topics_to_be_deleted["u"] = None
-    assert memory.offline_partition_count() == 2
+    assert offline_partition_count(memory) == 2
     memory.topics_with_deletion_started.add("u")
-    assert memory.offline_partition_count() == 1
+    assert offline_partition_count(memory) == 1
     memory.remove_topic("t")
-    assert memory.offline_partition_count() == 0
+    assert offline_partition_count(memory) == 0
 
 
 def test_the_gauge_of_preferred_replica_imbalance() -> None:
     """Partitions with a state whose leader is not the first replica, topics deleted left out."""
     memory = context()
     memory.leadership = {T0: state(2, 2), T1: state(2, 2), U0: state(-1, 1)}
-    assert memory.preferred_replica_imbalance_count() == 2
+    assert preferred_replica_imbalance_count(memory) == 2
     memory.topics_to_be_deleted["u"] = None
-    assert memory.preferred_replica_imbalance_count() == 1
+    assert preferred_replica_imbalance_count(memory) == 1

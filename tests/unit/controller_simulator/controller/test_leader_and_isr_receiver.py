@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.controller.leader_and_isr_receiver import (
-    EPOCH_DURING_DELETE,
-    NO_EPOCH,
     UNKNOWN_BROKER_EPOCH,
     Errors,
     HostedPartition,
     ReplicaManager,
     Response,
-    fail_log_dir,
-    receive_leader_and_isr,
-    receive_stop_replica,
-    receive_update_metadata,
 )
 from controller_simulator.controller.requests import (
+    EPOCH_DURING_DELETE,
+    NO_EPOCH,
     ZERO_UUID,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    Request,
     StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataRequest,
@@ -69,31 +67,53 @@ def metadata(*live: int, **fields: Any) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(live_brokers=live, **{**defaults, **fields})
 
 
+def receive(broker: ReplicaManager, request: Request) -> tuple[ReplicaManager, Response]:
+    """Return the broker after a request, and its answer; the one that is given stays as it was."""
+    after = copy.deepcopy(broker)
+    match request:
+        case LeaderAndIsrRequest():
+            return after, after.receive_leader_and_isr(request)
+        case StopReplicaRequest():
+            return after, after.receive_stop_replica(request)
+        case UpdateMetadataRequest():
+            return after, after.receive_update_metadata(request)
+
+
 def hosting(**fields: Any) -> ReplicaManager:
     """Return broker 1 with a replica of t-0 under leader epoch 3, a follower of 2."""
-    have = HostedPartition(**{"leader_epoch": 3, "partition_epoch": 7, "leader": 2, **fields})
-    return msgspec.structs.replace(BROKER, partitions={T0: have})
+    defaults: dict[str, Any] = {
+        "leader_epoch": 3, "partition_epoch": 7, "leader": 2, "isr": (1, 2), "replicas": (1, 2),
+        "controller_epoch": 5, "serves": True,
+    }  # fmt: skip
+    return replace(BROKER, partitions={T0: HostedPartition(**{**defaults, **fields})})
+
+
+def taken(asked: LeaderAndIsrPartition, topic_id: str | None = None) -> HostedPartition:
+    """Return what a broker holds of a partition that it has taken."""
+    return HostedPartition(
+        leader_epoch=asked.leader_epoch,
+        partition_epoch=asked.partition_epoch,
+        leader=asked.leader,
+        topic_id=topic_id,
+        isr=asked.isr,
+        replicas=asked.replicas,
+        controller_epoch=asked.controller_epoch,
+        serves=True,
+    )
 
 
 def answer(broker: ReplicaManager, *partitions: LeaderAndIsrPartition, **fields: Any) -> Response:
     """Return the answer alone."""
-    return receive_leader_and_isr(broker, request(*partitions, **fields))[1]
+    return receive(broker, request(*partitions, **fields))[1]
 
 
 def test_a_new_replica_leads_or_follows() -> None:
     """What it was never reported before it takes, at any epoch from 0 on."""
     first = asked(T0, leader_epoch=0, partition_epoch=0)
-    after, response = receive_leader_and_isr(
-        BROKER, request(first, asked(T1, leader=2), controller_epoch=6)
-    )
-    assert response == Response(
-        errors={T0: Errors.NONE, T1: Errors.NONE}, leaders=(T0,), followers=(T1,)
-    )
+    after, response = receive(BROKER, request(first, asked(T1, leader=2), controller_epoch=6))
+    assert response == Response(errors={T0: Errors.NONE, T1: Errors.NONE})
     assert after.controller_epoch == 6
-    assert after.partitions == {
-        T0: HostedPartition(leader_epoch=0, partition_epoch=0, leader=1),
-        T1: HostedPartition(leader_epoch=3, partition_epoch=7, leader=2),
-    }
+    assert after.partitions == {T0: taken(first), T1: taken(asked(T1, leader=2))}
 
 
 @pytest.mark.parametrize(
@@ -112,9 +132,9 @@ def test_a_request_is_judged_whole_first(fields: dict[str, Any], error: Errors) 
     """Under an older controller epoch, or meant for the broker's former life, nothing is done."""
     replica = StopReplicaPartition(partition=T0, leader_epoch=3, delete=True)
     ways: list[tuple[ReplicaManager, Response]] = [
-        receive_leader_and_isr(hosting(), request(asked(leader_epoch=4), **fields)),
-        receive_stop_replica(hosting(), stop(replica, **fields)),
-        receive_update_metadata(hosting(), metadata(1, **fields)),
+        receive(hosting(), request(asked(leader_epoch=4), **fields)),
+        receive(hosting(), stop(replica, **fields)),
+        receive(hosting(), metadata(1, **fields)),
     ]
     for after, response in ways:
         assert response.error is error
@@ -129,34 +149,34 @@ def test_a_request_is_judged_whole_first(fields: dict[str, Any], error: Errors) 
 )
 def test_an_older_or_equal_leader_epoch_is_refused_alone(leader_epoch: int, error: Errors) -> None:
     """The other partition of the request is taken, and the newer controller epoch remembered."""
-    after, response = receive_leader_and_isr(
+    after, response = receive(
         hosting(), request(asked(leader_epoch=leader_epoch), asked(T1), controller_epoch=9)
     )
     assert response.errors == {T0: error, T1: Errors.NONE}
-    assert response.leaders == ((T0, T1) if error is Errors.NONE else (T1,))
+    assert after.partitions[T1] == taken(asked(T1))
     assert after.partitions[T0].leader_epoch == max(3, leader_epoch)
     assert after.controller_epoch == 9
 
 
 def test_a_partition_without_a_local_replica_is_refused_alone() -> None:
     """Not among the replicas: the partition is noted, as Kafka notes it, and not led."""
-    after, response = receive_leader_and_isr(BROKER, request(asked(replicas=(2, 3)), asked(T1)))
+    after, response = receive(BROKER, request(asked(replicas=(2, 3)), asked(T1)))
     assert response.errors == {T0: Errors.UNKNOWN_TOPIC_OR_PARTITION, T1: Errors.NONE}
-    assert response.leaders == (T1,)
-    assert after.partitions[T0] == HostedPartition()
+    assert after.partitions == {T0: HostedPartition(), T1: taken(asked(T1))}
 
 
 def test_a_replica_in_a_failed_log_directory_is_refused() -> None:
     """Before anything else of it is looked at; the same for a stop."""
-    failed = fail_log_dir(hosting(topic_id=THE_ID), [T0])
+    failed = hosting(topic_id=THE_ID)
+    failed.fail_log_dir([T0])
     assert failed.partitions == {T0: HostedPartition(offline=True)}
-    after, response = receive_leader_and_isr(
+    after, response = receive(
         failed, request(asked(leader_epoch=4, replicas=()), topic_ids={"t": OTHER_ID})
     )
     assert response.errors == {T0: Errors.KAFKA_STORAGE_ERROR}
     assert after.partitions == failed.partitions
     replica = StopReplicaPartition(partition=T0, leader_epoch=NO_EPOCH, delete=True)
-    after, response = receive_stop_replica(failed, stop(replica))
+    after, response = receive(failed, stop(replica))
     assert response.errors == {T0: Errors.KAFKA_STORAGE_ERROR}
     assert T0 in after.partitions
 
@@ -177,9 +197,7 @@ def test_a_topic_of_another_id_is_refused(
 ) -> None:
     """The topic was deleted and made again; without an id on either side nothing is compared."""
     ids = {} if named is None else {"t": named}
-    after, response = receive_leader_and_isr(
-        hosting(topic_id=have), request(asked(leader_epoch=4), topic_ids=ids)
-    )
+    after, response = receive(hosting(topic_id=have), request(asked(leader_epoch=4), topic_ids=ids))
     assert response.errors == {T0: error}
     kept = have or (None if named == ZERO_UUID else named)
     assert after.partitions[T0].topic_id == kept
@@ -205,69 +223,46 @@ def test_topic_ids_come_and_go_without_a_new_leader_epoch(
     """An upgrade gives an id at an equal epoch, a downgrade takes a follower's; nothing moves."""
     before = hosting(topic_id=have)
     ids = {} if named is None else {"t": named}
-    after, response = receive_leader_and_isr(
-        before, request(asked(leader=leader, replicas=()), topic_ids=ids)
-    )
+    after, response = receive(before, request(asked(leader=leader, replicas=()), topic_ids=ids))
     assert response.errors == {T0: error}
-    assert (response.leaders, response.followers) == ((), ())
     assert after.partitions == {
         T0: msgspec.structs.replace(before.partitions[T0], topic_id=have or named)
     }
 
 
 @pytest.mark.parametrize("leader", [1, 2])
-@pytest.mark.parametrize(("partition_epoch", "taken"), [(6, False), (7, True), (8, True)])
+@pytest.mark.parametrize(("partition_epoch", "is_taken"), [(6, False), (7, True), (8, True)])
 def test_an_older_partition_epoch_is_skipped_without_an_error(
-    partition_epoch: int, leader: int, taken: bool
+    partition_epoch: int, leader: int, is_taken: bool
 ) -> None:
     """Partition.makeLeader and makeFollower return without a word."""
-    after, response = receive_leader_and_isr(
+    after, response = receive(
         hosting(), request(asked(leader_epoch=4, partition_epoch=partition_epoch, leader=leader))
     )
     assert response.errors == {T0: Errors.NONE}
-    assert (response.leaders + response.followers == (T0,)) is taken
-    assert after.partitions[T0].leader_epoch == (4 if taken else 3)
+    assert after.partitions[T0].leader_epoch == (4 if is_taken else 3)
 
 
 def test_a_leader_that_is_not_known_to_live_is_not_followed() -> None:
     """Answered without an error; only the log is made, and gets its id."""
-    after, response = receive_leader_and_isr(
+    after, response = receive(
         hosting(), request(asked(leader=9, leader_epoch=4, partition_epoch=6),
                            topic_ids={"t": THE_ID})
     )  # fmt: skip
     assert response == Response(errors={T0: Errors.NONE})
-    assert after.partitions[T0] == HostedPartition(
-        leader_epoch=3, partition_epoch=7, leader=2, topic_id=THE_ID
-    )
-    known = receive_update_metadata(after, metadata(2, 9))[0]
+    assert after.partitions == hosting(topic_id=THE_ID).partitions
+    known = receive(after, metadata(2, 9))[0]
     assert known.alive == {2, 9}
-    assert answer(known, asked(leader=9, leader_epoch=4)).followers == (T0,)
+    led_by_9 = asked(leader=9, leader_epoch=4)
+    assert receive(known, request(led_by_9))[0].partitions[T0] == taken(led_by_9, THE_ID)
 
 
-def test_a_leader_that_stays_does_not_become_one_again() -> None:
-    """A new epoch for who leads already is taken, and no coordinator begins anew."""
+def test_a_leader_that_stays_takes_the_new_epoch() -> None:
+    """It is answered as any other."""
     leads = hosting(leader=1)
-    after, response = receive_leader_and_isr(leads, request(asked(leader_epoch=4)))
+    after, response = receive(leads, request(asked(leader_epoch=4)))
     assert response == Response(errors={T0: Errors.NONE})
     assert after.partitions[T0].leader_epoch == 4
-
-
-def test_coordinators_move_with_the_leaders_of_internal_topics() -> None:
-    """Who becomes a leader loads, who becomes a follower or loses the replica unloads."""
-    groups, more = (TopicPartition("__consumer_offsets", p) for p in (3, 4))
-    transactions = TopicPartition("__transaction_state", 5)
-    after, response = receive_leader_and_isr(
-        BROKER, request(asked(groups), asked(T0), asked(transactions, leader=2), asked(more))
-    )
-    assert response.elected == ((Coordinator.GROUP, 3), (Coordinator.GROUP, 4))
-    assert response.resigned == ((Coordinator.TRANSACTION, 5),)
-    deleted = [
-        StopReplicaPartition(partition=tp, leader_epoch=3, delete=tp != more)
-        for tp in (groups, more, T0)
-    ]
-    after, response = receive_stop_replica(after, stop(*deleted))
-    assert response.resigned == ((Coordinator.GROUP, 3),)
-    assert set(after.partitions) == {transactions, more}
 
 
 @pytest.mark.parametrize(
@@ -283,23 +278,25 @@ def test_a_replica_is_stopped_under_its_epoch_or_above(
 ) -> None:
     """The epochs of deleted topics and of old controllers are not compared."""
     replica = StopReplicaPartition(partition=T0, leader_epoch=leader_epoch, delete=delete)
-    after, response = receive_stop_replica(hosting(), stop(replica, controller_epoch=8))
+    after, response = receive(hosting(), stop(replica, controller_epoch=8))
     assert response.errors == {T0: error}
     assert (T0 not in after.partitions) == (delete and error is Errors.NONE)
     assert after.controller_epoch == 8
+    if T0 in after.partitions:
+        assert after.partitions[T0].serves == (error is not Errors.NONE)
 
 
 def test_a_replica_that_is_not_there_is_stopped_without_an_error() -> None:
     """A log that is left over from before is deleted all the same."""
     replica = StopReplicaPartition(partition=T1, leader_epoch=0, delete=True)
-    after, response = receive_stop_replica(hosting(), stop(replica))
+    after, response = receive(hosting(), stop(replica))
     assert response.errors == {T1: Errors.NONE}
     assert after == hosting()
 
 
 def test_metadata_replace_who_lives_and_raise_the_epoch() -> None:
     """The partitions that a broker hosts are not touched."""
-    after, response = receive_update_metadata(hosting(), metadata(3, controller_epoch=6))
+    after, response = receive(hosting(), metadata(3, controller_epoch=6))
     assert response == Response()
     assert (after.alive, after.controller_epoch) == (frozenset({3}), 6)
     assert after.partitions == hosting().partitions

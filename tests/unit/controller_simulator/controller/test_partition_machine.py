@@ -18,7 +18,7 @@ from controller_simulator.zookeeper.transactions import (
     Multi,
     SetZnode,
 )
-from tests.support.controllers import Play, in_short
+from tests.support.controllers import Play, in_short, offline_partition_count
 
 PARTITION = TopicPartition("t", 0)
 STATE = "/brokers/topics/t/partitions/0/state"
@@ -43,7 +43,7 @@ def online(controller: Play, strategy: Strategy = Strategy.OFFLINE, **how: bool)
 
 def state_of(controller: Play) -> PartitionState:
     """Return the partition's state."""
-    return controller.context.partition_state(PARTITION)
+    return controller.context.partition_states.get(PARTITION, PartitionState.NON_EXISTENT)
 
 
 @pytest.mark.parametrize("previous", PartitionState)
@@ -441,8 +441,8 @@ def test_a_trigger_leaves_topics_alone_that_are_deleted() -> None:
     for partition in (kept, going):
         controller.context.partition_states[partition] = PartitionState.NEW
     controller.partitions.trigger_online()
-    assert controller.context.partition_state(kept) is PartitionState.ONLINE
-    assert controller.context.partition_state(going) is PartitionState.NEW
+    assert controller.context.partition_states[kept] is PartitionState.ONLINE
+    assert controller.context.partition_states[going] is PartitionState.NEW
 
 
 def test_a_trigger_for_one_topic_leaves_others_alone() -> None:
@@ -472,11 +472,11 @@ def test_the_gauge_follows_partitions_down_and_up() -> None:
     partitions = controller.topic("t", *[(5,)] * 4)
     controller.partitions.handle_state_changes(partitions, PartitionState.NEW)
     controller.partitions.handle_state_changes(partitions, PartitionState.OFFLINE)
-    assert controller.context.offline_partition_count() == 4
+    assert offline_partition_count(controller.context) == 4
     for partition in partitions:
         controller.state(partition, 5, 5)
     controller.partitions.handle_state_changes(partitions, PartitionState.ONLINE, Strategy.OFFLINE)
-    assert controller.context.offline_partition_count() == 0
+    assert offline_partition_count(controller.context) == 0
 
 
 def test_the_gauge_leaves_topics_out_that_are_deleted() -> None:
@@ -484,9 +484,9 @@ def test_the_gauge_leaves_topics_out_that_are_deleted() -> None:
     controller = Play(5)
     partitions = controller.created("t", *[(5,)] * 4)
     controller.partitions.handle_state_changes(partitions, PartitionState.OFFLINE)
-    assert controller.context.offline_partition_count() == 4
+    assert offline_partition_count(controller.context) == 4
     controller.deletion.enqueue(["t"])
-    assert controller.context.offline_partition_count() == 0
+    assert offline_partition_count(controller.context) == 0
     assert set(controller.context.partition_states.values()) == {PartitionState.NON_EXISTENT}
 
 

@@ -8,8 +8,8 @@ from controller_model.kafka.ids import TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import ReplicaState
 from controller_simulator.controller.controller_io import AbortedEventError
-from controller_simulator.zookeeper.transactions import DeleteZnode, SetZnode, unfenced
-from tests.support.controllers import Play, in_short, replica
+from controller_simulator.zookeeper.transactions import DeleteZnode, SetZnode
+from tests.support.controllers import Play, in_short, replica, unfenced
 
 TOPIC = "/brokers/topics/t"
 STATE = f"{TOPIC}/partitions/0/state"
@@ -65,7 +65,7 @@ def test_a_clean_reassignment_takes_three_leader_epochs() -> None:
         *(f"LeaderAndIsr to {broker}: {state} new" for broker in (4, 5, 6)),
         *(f"LeaderAndIsr to {broker}: {state} new" for broker in (4, 5, 6)),
     ]
-    assert controller.context.replica_state(replica(partition, 4)) is ReplicaState.NEW
+    assert controller.context.replica_states[replica(partition, 4)] is ReplicaState.NEW
     assert list(controller.context.being_reassigned) == [partition]
 
     catch_up(controller, partition, 1, 2, 3, 4, 5)

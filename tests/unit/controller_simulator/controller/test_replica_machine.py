@@ -28,7 +28,7 @@ def play(*live: int, state: ReplicaState, replicas: tuple[int, ...] = (5,)) -> P
 
 def state_of(controller: Play) -> ReplicaState:
     """Return the replica's state."""
-    return controller.context.replica_state(REPLICA)
+    return controller.context.replica_states.get(REPLICA, ReplicaState.NON_EXISTENT)
 
 
 @pytest.mark.parametrize("previous", ReplicaState)

@@ -44,12 +44,12 @@ def foo_for_metadata() -> UpdateMetadataPartition:
 def test_a_leader_and_isr_request_and_its_metadata() -> None:
     """All fields: to registered brokers only, metadata to all of them, those that stop included."""
     batch = RequestBatch(context())
-    batch.add_leader_and_isr([2, 4, -1], FOO, STATE, MOVING, is_new=True)
+    batch.add_leader_and_isr([2, 4, -1], FOO, is_new=True)
     partition = LeaderAndIsrPartition(
         FOO, 30, 1, 6, (1, 2), 8, (3, 1, 2), (3,), (2,), True, RECOVERING
     )
-    assert batch.send() == (
-        LeaderAndIsrRequest(2, 102, 1, 37, (partition,), {"foo": "id-of-foo"}, (1,)),
+    assert batch.requests() == (
+        LeaderAndIsrRequest(2, 102, 1, 37, (partition,), {"foo": "id-of-foo"}, (1,), "UNKNOWN"),
         *(
             UpdateMetadataRequest(
                 broker,
@@ -63,18 +63,17 @@ def test_a_leader_and_isr_request_and_its_metadata() -> None:
             for broker in (1, 2, 3)
         ),
     )
-    assert batch.send() == ()
 
 
 def test_one_request_of_a_kind_for_a_broker() -> None:
     """Several partitions go together; the same one again replaces itself, and new stays new."""
     memory = context()
-    memory.leadership[BAR] = bar = LeaderIsrAndControllerEpoch(LeaderAndIsr(2, (2,), 1), 31, 2)
+    memory.leadership[BAR] = LeaderIsrAndControllerEpoch(LeaderAndIsr(2, (2,), 1), 31, 2)
     batch = RequestBatch(memory)
-    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=True)
-    batch.add_leader_and_isr([2], BAR, bar, memory.assignment_of(BAR), is_new=False)
-    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
-    (request,) = [r for r in batch.send() if isinstance(r, LeaderAndIsrRequest)]
+    batch.add_leader_and_isr([2], FOO, is_new=True)
+    batch.add_leader_and_isr([2], BAR)
+    batch.add_leader_and_isr([2], FOO)
+    (request,) = [r for r in batch.requests() if isinstance(r, LeaderAndIsrRequest)]
     assert [(p.partition, p.is_new) for p in request.partitions] == [(FOO, True), (BAR, False)]
     assert request.topic_ids == {"foo": "id-of-foo", "bar": "AAAAAAAAAAAAAAAAAAAAAA"}
     assert request.live_leaders == (1, 2)
@@ -82,10 +81,11 @@ def test_one_request_of_a_kind_for_a_broker() -> None:
 
 def test_a_leader_that_is_gone_is_no_live_leader() -> None:
     """Only registered brokers are named as leaders."""
-    batch = RequestBatch(context())
-    dead = LeaderIsrAndControllerEpoch(LeaderAndIsr(9, (9,)), 30)
-    batch.add_leader_and_isr([2], FOO, dead, MOVING, is_new=False)
-    request = batch.send()[0]
+    memory = context()
+    memory.leadership[FOO] = LeaderIsrAndControllerEpoch(LeaderAndIsr(9, (9,)), 30)
+    batch = RequestBatch(memory)
+    batch.add_leader_and_isr([2], FOO)
+    request = batch.requests()[0]
     assert isinstance(request, LeaderAndIsrRequest)
     assert request.live_leaders == ()
 
@@ -93,8 +93,8 @@ def test_a_leader_that_is_gone_is_no_live_leader() -> None:
 def test_recovery_is_reported_from_3_2_on() -> None:
     """Below inter.broker.protocol 3.2 the field does not exist: 0."""
     batch = RequestBatch(context(), leader_recovery_supported=False)
-    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
-    request = batch.send()[0]
+    batch.add_leader_and_isr([2], FOO)
+    request = batch.requests()[0]
     assert isinstance(request, LeaderAndIsrRequest)
     assert request.partitions[0].leader_recovery_state == 0
 
@@ -108,7 +108,7 @@ def test_metadata_of_a_topic_that_is_deleted() -> None:
     memory.topics_to_be_deleted["foo"] = None
     batch = RequestBatch(memory)
     batch.add_update_metadata([1, -1, 9], [FOO, BAR])
-    (request,) = batch.send()
+    (request,) = batch.requests()
     assert isinstance(request, UpdateMetadataRequest)
     assert (request.broker, request.partitions) == (
         1,
@@ -120,7 +120,7 @@ def test_metadata_without_partitions_tells_who_lives() -> None:
     """A request without partitions still goes out; ids only of topics that have one."""
     batch = RequestBatch(context())
     batch.add_update_metadata([2], [])
-    assert batch.send() == (UpdateMetadataRequest(2, 102, 1, 37, (), {}, (1, 2, 3)),)
+    assert batch.requests() == (UpdateMetadataRequest(2, 102, 1, 37, (), {}, (1, 2, 3)),)
 
 
 def test_a_topic_without_an_id_is_reported_without() -> None:
@@ -129,7 +129,7 @@ def test_a_topic_without_an_id_is_reported_without() -> None:
     memory.leadership[BAR] = STATE
     batch = RequestBatch(memory)
     batch.add_update_metadata([2], [BAR])
-    (request,) = batch.send()
+    (request,) = batch.requests()
     assert isinstance(request, UpdateMetadataRequest)
     assert request.topic_ids == {}
 
@@ -140,7 +140,7 @@ def test_replicas_to_stop() -> None:
     batch.add_stop_replica([2, 9, -1], FOO, delete=True)
     batch.add_stop_replica([2], FOO, delete=False)
     batch.add_stop_replica([2, 3], BAR, delete=False)
-    assert batch.send() == (
+    assert batch.requests() == (
         StopReplicaRequest(
             2,
             102,
@@ -157,7 +157,7 @@ def test_later_deletion_counts_too() -> None:
     batch = RequestBatch(context())
     batch.add_stop_replica([2], FOO, delete=False)
     batch.add_stop_replica([2], FOO, delete=True)
-    (request,) = batch.send()
+    (request,) = batch.requests()
     assert isinstance(request, StopReplicaRequest)
     assert request.partitions == (StopReplicaPartition(FOO, 6, True),)
 
@@ -166,22 +166,11 @@ def test_what_goes_out_first() -> None:
     """LeaderAndIsr, then UpdateMetadata, then StopReplica, whatever was added first."""
     batch = RequestBatch(context())
     batch.add_stop_replica([2], FOO, delete=False)
-    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
-    assert [type(request).__name__ for request in batch.send()] == [
+    batch.add_leader_and_isr([2], FOO)
+    assert [type(request).__name__ for request in batch.requests()] == [
         "LeaderAndIsrRequest",
         "UpdateMetadataRequest",
         "UpdateMetadataRequest",
         "UpdateMetadataRequest",
         "StopReplicaRequest",
     ]
-
-
-def test_a_batch_that_was_sent_is_empty() -> None:
-    """What was sent is not sent again with the next batch."""
-    batch = RequestBatch(context())
-    batch.add_leader_and_isr([2], FOO, STATE, MOVING, is_new=False)
-    batch.add_stop_replica([2], FOO, delete=False)
-    sent = batch.send()
-    assert isinstance(sent[0], LeaderAndIsrRequest)
-    assert sent[0].type == "UNKNOWN"
-    assert batch.send() == ()

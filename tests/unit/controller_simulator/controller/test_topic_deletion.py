@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from controller_model.kafka.ids import PartitionAndReplica
 from controller_model.kafka.states import PartitionState, ReplicaState
-from controller_simulator.zookeeper.transactions import DeleteZnode, unfenced
-from tests.support.controllers import Play, in_short
+from controller_simulator.zookeeper.transactions import DeleteZnode
+from tests.support.controllers import Play, in_short, unfenced
 
 
 def two_topics(**options: bool) -> Play:
@@ -19,7 +19,7 @@ def two_topics(**options: bool) -> Play:
 def in_state(controller: Play, state: ReplicaState) -> set[PartitionAndReplica]:
     """Return foo's replicas in a state."""
     context = controller.context
-    return {r for r in context.replicas_of_topic("foo") if context.replica_state(r) is state}
+    return {r for r in context.replicas_of_topic("foo") if context.replica_states.get(r) is state}
 
 
 def of_broker(controller: Play, *brokers: int) -> set[PartitionAndReplica]:
@@ -59,7 +59,7 @@ def test_a_deletion_from_beginning_to_end() -> None:
     everything = of_broker(controller, 1, 2, 3)
     controller.deletion.enqueue(["foo"])
     assert all(
-        controller.context.partition_state(p) is PartitionState.NON_EXISTENT for p in partitions
+        controller.context.partition_states[p] is PartitionState.NON_EXISTENT for p in partitions
     )
     assert in_state(controller, ReplicaState.DELETION_STARTED) == everything
     assert lists(controller) == (["foo"], ["foo"], [])
@@ -225,14 +225,11 @@ def test_where_deletion_is_disabled_requests_are_deleted() -> None:
     deletion = controller.deletion
     deletion.try_topic_deletion()
     deletion.enqueue(["foo"])
-    assert lists(controller) == ([], [], [])
-    controller.context.topics_to_be_deleted["foo"] = None
-    assert not deletion.is_queued("foo")
     deletion.mark_ineligible(["foo"])
     deletion.resume_for(["foo"])
     deletion.fail_replicas(of_broker(controller, 1))
     done = controller.take()
-    assert (done.writes, done.requests, lists(controller)) == ((), (), (["foo"], [], []))
+    assert (done.writes, done.requests, lists(controller)) == ((), (), ([], [], []))
 
 
 def test_a_replica_without_a_state_breaks_the_deletion_off() -> None:

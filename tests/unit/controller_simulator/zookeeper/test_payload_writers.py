@@ -10,6 +10,7 @@ from controller_model.kafka.hash_order import java_hash, properties_order, scala
 from controller_model.kafka.ids import TopicPartition
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind
 from controller_simulator.zookeeper import payload_writers as write
+from tests.support.payloads import encode_migration
 
 ORACLE = Path(__file__).with_name("kafka_3_9_payloads.tsv")
 PRINTED = dict(line.split("\t", 1) for line in ORACLE.read_text("utf-8").splitlines())
@@ -61,7 +62,7 @@ WRITTEN = {
     "feature-2-0": write.encode_feature(enabled=True, features={}),
     "feature-1-1": write.encode_feature(enabled=False, features={"f": 3}, version=1),
     "feature-2-1": write.encode_feature(enabled=True, features={"f": 3}),
-    "migration": write.encode_migration(
+    "migration": encode_migration(
         kraft_controller_id=3000, kraft_controller_epoch=4, kraft_metadata_offset=100,
         kraft_metadata_epoch=5,
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller_model.kafka.errors import ModelError
 from controller_simulator.zookeeper.transactions import (
     NO_SESSION,
     Changed,
@@ -41,21 +40,20 @@ def test_every_transaction_takes_the_next_zxid(tree: ZnodeTree) -> None:
     assert tree.commits[0] == Commit(101, SESSION, 5, opens=True)
     assert tree.commits[3] == Commit(104, SESSION, 5, (Created("/e", "", SESSION),))
     assert tree.zxid == 104
-    assert tree.sessions == (SESSION,)
 
 
 def test_a_znode_remembers_its_transactions(tree: ZnodeTree) -> None:
-    """Setting keeps czxid and ctime, moves mzxid, mtime and version; a child moves pzxid."""
+    """Setting keeps czxid and ctime, moves mzxid, mtime and version; a child moves neither."""
     tree.time_ms = 9
     commit = tree.write(SetZnode("/a", "y", 0), session=SESSION)
     assert commit.writes == (Changed("/a", "y", 1),)
     znode = tree.at("/a")
     assert (znode.data, znode.version) == ("y", 1)
-    assert (znode.czxid, znode.mzxid, znode.pzxid) == (102, 105, 103)
+    assert (znode.czxid, znode.mzxid) == (102, 105)
     assert (znode.ctime_ms, znode.mtime_ms) == (5, 9)
     assert znode.owner == NO_SESSION
     tree.write(DeleteZnode("/a/b"))
-    assert (znode.pzxid, znode.mzxid, znode.children) == (106, 105, {})
+    assert (znode.mzxid, znode.children) == (105, {})
 
 
 def test_reads_of_what_is_not_there(tree: ZnodeTree) -> None:
@@ -134,7 +132,6 @@ def test_the_end_of_a_session_takes_what_it_held(tree: ZnodeTree) -> None:
         108, SESSION, 11, (Removed("/e"), Removed("/g")), closes=True
     )
     assert list(tree.paths()) == ["/a", "/a/b"]
-    assert tree.sessions == ()
     with pytest.raises(ZooKeeperError, match="SESSIONEXPIRED for session 0x7"):
         tree.close_session(SESSION)
 
@@ -145,21 +142,3 @@ def test_sequences_count_all_children_ever_made(tree: ZnodeTree) -> None:
     tree.write(DeleteZnode("/a/b"))
     tree.write(CreateZnode("/a/n_0000000001"))
     assert tree.next_in_sequence("/a/n_") == "/a/n_0000000002"
-
-
-def test_another_log_can_be_followed(tree: ZnodeTree) -> None:
-    """Applying all commits gives the same tree, with the zxids, times and sessions of the log."""
-    tree.time_ms = 20
-    tree.write(Multi((SetZnode("/a", "y"), DeleteZnode("/a/b"))))
-    tree.close_session(SESSION)
-    follower = ZnodeTree()
-    for commit in tree.commits:
-        follower.apply(commit)
-    assert follower.commits == tree.commits
-    assert follower.zxid == tree.zxid
-    assert {p: str(follower.at(p)) for p in follower.paths()} == {
-        p: str(tree.at(p)) for p in tree.paths()
-    }
-    assert follower.sessions == ()
-    with pytest.raises(ModelError, match="zxid 0x6a is not after 0x6a"):
-        follower.apply(tree.commits[-1])

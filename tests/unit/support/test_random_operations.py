@@ -25,9 +25,9 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.random_operations import RandomChoices, RandomOperations
 from controller_simulator.cluster.settings import SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
+from tests.support.random_operations import RandomChoices, RandomOperations
 
 
 def life(seed: int, **settings: Any) -> tuple[Simulator, set[str]]:

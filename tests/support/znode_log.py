@@ -19,7 +19,17 @@ from controller_model.records.changes import (
     znode_digest,
 )
 from controller_model.znodes.znode_kinds import is_published, published_data
-from controller_simulator.zookeeper.transactions import Commit, Removed
+from controller_simulator.zookeeper.transactions import (
+    Changed,
+    Commit,
+    Committed,
+    Created,
+    CreateZnode,
+    DeleteZnode,
+    Multi,
+    Removed,
+    SetZnode,
+)
 from controller_simulator.zookeeper.tree import ZnodeTree
 
 
@@ -39,7 +49,7 @@ class ZnodeLog:
         """Take over commits; return the records that they make."""
         before = len(self.changes)
         for commit in commits:
-            self.tree.apply(commit)
+            take_over(self.tree, commit)
             for write in commit.writes:
                 if is_published(write.path):
                     self.record(write.path, gone=isinstance(write, Removed))
@@ -101,3 +111,26 @@ class ZnodeLog:
         )
         self.changes.append(change)
         return change
+
+
+def take_over(tree: ZnodeTree, commit: Commit) -> None:
+    """Let a transaction of another server's log happen in this tree, under the same zxid."""
+    assert commit.zxid > tree.zxid, f"zxid {commit.zxid:#x} is not after {tree.zxid:#x}"
+    tree.zxid, tree.time_ms = commit.zxid - 1, commit.time_ms
+    if commit.opens:
+        tree.open_session(commit.session)
+    elif commit.closes:
+        tree.close_session(commit.session)
+    else:
+        tree.write(Multi(tuple(map(_request_of, commit.writes))), session=commit.session)
+
+
+def _request_of(done: Committed) -> CreateZnode | SetZnode | DeleteZnode:
+    """Return the request that leads to what was committed."""
+    match done:
+        case Created():
+            return CreateZnode(done.path, done.data, done.owner)
+        case Changed():
+            return SetZnode(done.path, done.data)
+        case _:
+            return DeleteZnode(done.path)

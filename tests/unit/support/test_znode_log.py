@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.records.changes import ChangeKind, digest_text, znode_digest
-from controller_simulator.zookeeper.log import ZnodeLog
 from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, Multi, SetZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.histories import Fold
+from tests.support.znode_log import ZnodeLog, take_over
 
 
 def written() -> ZnodeTree:
@@ -76,3 +78,20 @@ def test_a_heartbeat_moves_the_clock() -> None:
     fold.feed([beat])
     assert (beat.observed_at, beat.kind, beat.session) == (77_000, "heartbeat", "CONNECTED")
     assert fold.state.control.now == 77_000
+
+
+def test_another_log_can_be_followed() -> None:
+    """Taking over all commits gives the same tree, with the zxids, times and sessions of the log."""
+    tree, follower = written(), ZnodeTree()
+    tree.write(CreateZnode("/e", "", 1), session=1)
+    tree.time_ms = 3000
+    tree.close_session(1)
+    for commit in tree.commits:
+        take_over(follower, commit)
+    assert follower.commits == tree.commits
+    assert follower.zxid == tree.zxid
+    assert {p: str(follower.at(p)) for p in follower.paths()} == {
+        p: str(tree.at(p)) for p in tree.paths()
+    }
+    with pytest.raises(AssertionError, match="zxid 0x13 is not after 0x13"):
+        take_over(follower, tree.commits[-1])

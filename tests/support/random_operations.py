@@ -3,15 +3,6 @@
 The rule: nothing here is random. The same dice give the same life: `random.Random(seed).choice`,
 Hypothesis, or a list of answers. Most operations make sense to the cluster as it is; some do not,
 since operators are people.
-
->>> import random
->>> dice = random.Random(7).choice
->>> cluster = Simulator(choices=RandomChoices(dice))
->>> life = RandomOperations(dice)
->>> for _ in range(50):
-...     _ = cluster.perform(life.draw(cluster))
->>> len(cluster.commits) > 50
-True
 """
 
 from __future__ import annotations
@@ -41,7 +32,7 @@ from controller_simulator.cluster.operations import (
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.settings import DefaultChoices
+from controller_simulator.cluster.settings import Choices
 from controller_simulator.cluster.simulator import Simulator
 
 Dice = Callable[[Sequence[Any]], Any]
@@ -52,7 +43,7 @@ FACTORS = (1, 2, 3)
 """Replication factors, and numbers of partitions: small ones make more happen."""
 
 
-class RandomChoices(DefaultChoices):
+class RandomChoices(Choices):
     """Races end as the dice fall."""
 
     def __init__(self, dice: Dice) -> None:
