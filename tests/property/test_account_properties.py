@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller_model.records.changes import ZnodeChange
@@ -35,7 +35,7 @@ def play(seed: int, *, beats: int = 12) -> Watched:
     watched = cluster(draws)
     for _ in range(draws.randint(1, 25)):
         watched.simulator.perform(operation(draws))
-        watched.tell(beats=draws.choice((0, 0, 1)))
+        watched.report(beats=draws.choice((0, 0, 1)))
         for _ in range(draws.choice((0, 1, 2, beats))):
             watched.history.heartbeat()
     watched.fold.follow(watched.history)
@@ -71,6 +71,9 @@ def test_batches_restarts_and_repetitions_change_no_account(seed: int) -> None:
 
 
 @given(SEEDS)
+@example(
+    7320
+)  # a partition that is reassigned before it has a state is no debt of its controller's
 @settings(max_examples=40)
 def test_ends_always_come(seed: int) -> None:
     """An hour after the last thing that happened no incident is open, whatever is left of it."""
@@ -79,13 +82,16 @@ def test_ends_always_come(seed: int) -> None:
         watched.history.heartbeat()
     watched.fold.follow(watched.history)
     assert watched.fold.state.control.incidents.open is None
-    told = [e for e in watched.fold.accounts if isinstance(e, IncidentOpened | IncidentClosed)]
-    assert [type(event) for event in told] == [IncidentOpened, IncidentClosed] * (len(told) // 2)
-    numbers = [e.number for e in told if isinstance(e, IncidentOpened)]
+    reported = [e for e in watched.fold.accounts if isinstance(e, IncidentOpened | IncidentClosed)]
+    assert [type(event) for event in reported] == [IncidentOpened, IncidentClosed] * (
+        len(reported) // 2
+    )
+    numbers = [e.number for e in reported if isinstance(e, IncidentOpened)]
     assert numbers == list(range(1, len(numbers) + 1))
-    for event in told:
+    for event in reported:
         if isinstance(event, IncidentClosed):
             incident = event.incident
+            assert not incident.ghost
             assert incident.closed_at is not None
             assert incident.started_at <= incident.last_abnormal_at <= incident.closed_at
             assert incident.offline_peak >= incident.offline_last
@@ -123,12 +129,12 @@ def test_nothing_that_a_failure_does_escapes_the_incidents(seed: int) -> None:
 def test_a_recommendation_is_graded_before_the_next_is_made(seed: int) -> None:
     """Made and graded take turns under one number, and the grade's counts add up."""
     watched = play(seed, beats=40)
-    told = [
+    reported = [
         event
         for event in watched.fold.accounts
         if isinstance(event, RecommendationMade | RecommendationGraded)
     ]
-    for made, graded in zip(told[::2], told[1::2], strict=False):
+    for made, graded in zip(reported[::2], reported[1::2], strict=False):
         assert isinstance(made, RecommendationMade)
         assert isinstance(graded, RecommendationGraded)
         grade = graded.grade

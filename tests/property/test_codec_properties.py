@@ -21,7 +21,6 @@ from controller_model.records.changes import (
     data_fields,
     decode_message,
     encode_change,
-    encode_changes,
     join_changes,
 )
 from controller_model.records.event_records import (
@@ -33,18 +32,18 @@ from controller_model.records.event_records import (
 )
 from controller_model.records.events import IsrShrunk, LeaderElectionKind, LeadersElected
 from controller_model.records.views import decode_view, encode_view
-from controller_model.znodes import znode_kinds
-from tests.support.histories import Fold, small_cluster
+from controller_model.znodes import config_payloads, payloads, znode_kinds
+from tests.support.histories import Fold, encode_changes, small_cluster
 
 DECODERS = (
-    znode_kinds.decode_controller,
-    znode_kinds.decode_controller_epoch,
-    znode_kinds.decode_broker,
-    znode_kinds.decode_topic,
-    znode_kinds.decode_partition_state,
-    znode_kinds.decode_config,
-    znode_kinds.decode_partitions,
-    znode_kinds.decode_cluster_id,
+    payloads.decode_controller,
+    payloads.decode_controller_epoch,
+    payloads.decode_broker,
+    payloads.decode_topic,
+    payloads.decode_partition_state,
+    config_payloads.decode_config,
+    payloads.decode_partitions,
+    payloads.decode_cluster_id,
 )
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -108,7 +107,7 @@ def test_a_configuration_leaves_with_known_keys_only(data: bytes) -> None:
     """Whatever stands in a configuration, what is published holds no other key of it."""
     published = json.loads(znode_kinds.published_data("/config/brokers/1", data))
     assert set(published) <= {"version", "config"}
-    assert set(published.get("config", {})) <= znode_kinds.CONFIG_KEYS
+    assert set(published.get("config", {})) <= config_payloads.CONFIG_KEYS
 
 
 CHANGES = st.builds(
@@ -140,12 +139,12 @@ def test_changes_round_trip(changes: list[ZnodeChange]) -> None:
 def test_payloads_round_trip(change: ZnodeChange, data: bytes) -> None:
     """A znode's bytes come out of the log as they went in, UTF-8 or not."""
     fields = {name: getattr(change, name) for name in change.__struct_fields__}
-    told = ZnodeChange(**{**fields, "data": None, **data_fields(data)})
-    assert decode_message(encode_changes([told])).changes[0].payload() == data
+    reported = ZnodeChange(**{**fields, "data": None, **data_fields(data)})
+    assert decode_message(encode_changes([reported])).changes[0].payload() == data
 
 
 @given(st.binary(max_size=80) | JSON.map(json.dumps).map(str.encode))
-def test_garbage_is_told_as_such(data: bytes) -> None:
+def test_garbage_is_logged_as_such(data: bytes) -> None:
     """What is not ours raises UnreadableRecordError and nothing else, or is counted."""
     reasons: list[str] = []
     for decode in (decode_message, decode_event, decode_view):

@@ -60,8 +60,8 @@ def test_coordinators_are_the_leaders_that_are_held(
         leaders = [] if held is None else [r.leader for r in held.partitions.values()]
         counts = coordinated_by(leaders)
         for broker in range(3):
-            told = coordinated(fold.state.control, broker).get(kind.value, 0)
-            assert told == counts.get(broker, 0)
+            reported = coordinated(fold.state.control, broker).get(kind.value, 0)
+            assert reported == counts.get(broker, 0)
     moved = [event for event in fold.events if isinstance(event, CoordinatorsMoved)]
     assert all(event.from_broker != event.to_broker for event in moved)
     assert all(tp.topic in COORDINATOR_OF for event in moved for tp in event.partitions)

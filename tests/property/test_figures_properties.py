@@ -21,9 +21,10 @@ from controller_model.insights.cluster_facts import (
     cluster_facts,
     partitions_in,
 )
-from controller_model.insights.loss import Loss, lose_each
+from controller_model.insights.loss import Loss, lose_each, safety
 from controller_model.insights.rebalance import recommend
-from controller_model.records.views import BrokerView, ClusterView, TopicView
+from controller_model.records.views import BrokerView, ClusterView, Counts, TopicView
+from controller_model.state.control_plane import Assumed
 from tests.support.histories import Fold, History, small_cluster
 
 BROKERS = range(5)
@@ -149,9 +150,12 @@ def _check_cluster(now: Seen) -> None:
 
 
 def _least(partition: PartitionFacts, now: Seen) -> int:
+    """Return min.insync.replicas, which the fold of these histories is told."""
     by_broker, default = now.cluster.broker_min_isr, now.cluster.min_isr_assumed
     own = partition.min_isr or by_broker.get(str(partition.leader), by_broker.get("<default>"))
-    return min(default if own is None else own, len(partition.replicas))
+    least = default if own is None else own
+    assert least is not None
+    return min(least, len(partition.replicas))
 
 
 def _check_brokers(now: Seen) -> None:
@@ -211,7 +215,7 @@ def _check_recommendation(now: Seen) -> None:
     assert wanted.imbalance_before == counts.preferred_imbalance
     newer = sum(len(tps) for reason, tps in wanted.blocked.items() if "epoch" in reason)
     assert sum(len(c.partitions) for c in wanted.chunks) + newer == counts.preferred_electable
-    assert {b.broker: b.ratio for b in wanted.brokers_before} == {
+    assert {b.broker: b.ratio_before for b in wanted.brokers} == {
         id_: view.imbalance_ratio for id_, view in now.brokers.items() if view.preferred
     }
 
@@ -242,3 +246,33 @@ def test_figures_follow_every_step(seed: int) -> None:
         fold.feed(changes[:size])
         changes = changes[size:]
         check(fold)
+
+
+@given(st.integers(0, 2**32), st.integers(0, 8), st.integers(1, 5))
+def test_what_is_known_without_the_setting_is_so_whatever_it_is(
+    seed: int, partitions: int, min_isr: int
+) -> None:
+    """No figure is made of a min.insync.replicas that nobody said: it is right for any, or None."""
+    _, fold = random_cluster(seed, partitions)
+    control = fold.state.control
+    control.assumed = Assumed()
+    unsaid = seen(fold)
+    control.assumed = Assumed(min_insync_replicas=min_isr)
+    said = seen(fold)
+    for name in Counts.__struct_fields__:
+        figure = getattr(unsaid.cluster.counts, name)
+        assert figure in {None, getattr(said.cluster.counts, name)}
+    for id_, broker in unsaid.brokers.items():
+        now = said.brokers[id_]
+        assert broker.under_min_isr_if_lost in {None, now.under_min_isr_if_lost}
+        assert broker.safe_to_stop in {None, now.safe_to_stop}
+    led = [p for p in unsaid.partitions if unsaid.facts.is_led(p)]
+    is_known = all(unsaid.facts.min_isr_of(p) is not None for p in led)
+    assert (unsaid.cluster.counts.under_min_isr is not None) == is_known
+    lost = lose_each(unsaid.partitions, unsaid.facts)
+    for id_, loss in lose_each(said.partitions, said.facts).items():
+        verdict = safety(lost[id_], unsaid.facts).safe
+        assert verdict in {None, safety(loss, said.facts).safe}
+        assert set(lost[id_].under_min_isr) <= set(loss.under_min_isr)
+        maybe = {*lost[id_].under_min_isr, *lost[id_].min_isr_unknown}
+        assert set(loss.under_min_isr) <= maybe

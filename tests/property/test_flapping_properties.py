@@ -44,7 +44,7 @@ def test_flapping_partitions_are_those_with_enough_shrinks(
     for event in shrinks:
         if now - window_ms < event.at <= now:
             count.update(event.partitions)
-    flapping = {isr.partition: isr.shrinks for isr in found.partitions}
+    flapping = {TopicPartition(isr.topic, isr.partition): isr.shrinks for isr in found.partitions}
     assert flapping == {tp: n for tp, n in count.items() if n >= times}
     assert list(flapping.values()) == sorted(flapping.values(), reverse=True)
     leaves = sum(

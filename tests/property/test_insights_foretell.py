@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from controller_model.insights.loss import lose
 from controller_model.insights.rebalance import next_rebalance, recommend
 from controller_model.insights.writes_due import due_writes
+from controller_model.kafka.ids import TopicPartition
 from controller_model.records.predictions import Due
 from controller_simulator.cluster.operations import (
     ElectPreferred,
@@ -39,7 +40,7 @@ def lived(draws: random.Random, *, auto_leader_rebalance: bool | None = None) ->
         step: Operation = operation(draws)
         if not isinstance(step, FailLogDir | StallBroker):
             watched.simulator.perform(step)
-    watched.tell()
+    watched.report()
     watched.beat(1)
     return watched
 
@@ -55,7 +56,7 @@ def test_a_lost_broker_leaves_what_was_foretold(
     before, brokers = facts(watched.fold)
     loss = lose(before, brokers, {broker})
     watched.simulator.perform(how(broker))
-    watched.tell()
+    watched.report()
     watched.beat(1)
     after, left = facts(watched.fold)
     stayed = {p.id for p in before if not p.deleting} & {p.id for p in after if not p.deleting}
@@ -75,14 +76,14 @@ def test_a_lost_broker_leaves_what_was_foretold(
 @given(st.integers(0, 2**32))
 @settings(max_examples=30)
 def test_recommended_elections_do_what_was_promised(seed: int) -> None:
-    """Chunk by chunk: every partition is elected, and the imbalance is the one that was told."""
+    """Chunk by chunk: every partition is elected, and the imbalance is the one that was reported."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = lived(draws, auto_leader_rebalance=False)
     partitions, brokers = facts(watched.fold)
     wanted = recommend(partitions, brokers, partitions_per_chunk=2)
     for chunk in wanted.chunks:
         watched.simulator.perform(ElectPreferred(chunk.partitions))
-        watched.tell()
+        watched.report()
         watched.beat(1)
         now, _ = facts(watched.fold)
         elected = [p for p in now if p.id in chunk.partitions]
@@ -100,7 +101,7 @@ def test_a_controller_that_rebalances_leaves_nothing_to_elect(seed: int) -> None
     watched = lived(draws, auto_leader_rebalance=True)
     partitions, brokers = facts(watched.fold)
     leaders_back = {
-        write.partition
+        TopicPartition(write.topic, write.partition)
         for write in due_writes(partitions, brokers)
         if write.kind is Due.LEADER_BACK
     }

@@ -1,4 +1,4 @@
-"""What is in one rack is counted anew or carried over, and is always the same."""
+"""What is in one rack is counted again or carried over, and is always the same."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ def test_a_count_goes_along_with_each_change(changes: list[TopicView | BrokerVie
         else:
             topics.pop(change, None)
             entries.pop(change, None)
-        told = count.of(_snapshot(dict(brokers), dict(entries)))
-        assert told == _one_by_one(brokers, topics)
+        reported = count.of(_snapshot(dict(brokers), dict(entries)))
+        assert reported == _one_by_one(brokers, topics)

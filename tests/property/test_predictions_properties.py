@@ -31,7 +31,7 @@ def test_no_healthy_run_holds_a_ghost(seed: int) -> None:
     for _ in range(draws.randint(1, 25)):
         done.append(operation(draws))
         watched.simulator.perform(done[-1])
-        watched.tell()
+        watched.report()
         quiet = QUIET_HEARTBEATS if draws.random() < 0.5 else draws.randint(0, 2)
         assert watched.beat(quiet) == [], done
         due = watched.fold.cluster_view().writes_due
@@ -48,7 +48,7 @@ def test_no_slow_run_holds_a_ghost(seed: int) -> None:
     for _ in range(draws.randint(1, 15)):
         done.append(operation(draws))
         watched.simulator.perform(done[-1])
-        watched.tell(beats=1)
+        watched.report(beats=1)
         assert watched.beat(1) == [], done
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_due_by_name_at_a_quiet_point(seed: int) -> None:
     for _ in range(draws.randint(1, 20)):
         done.append(operation(draws))
         watched.simulator.perform(done[-1])
-        watched.tell()
+        watched.report()
         watched.beat(1)
     partitions, brokers = facts(watched.fold)
     view = watched.fold.cluster_view()
@@ -72,15 +72,15 @@ def test_nothing_is_due_by_name_at_a_quiet_point(seed: int) -> None:
 
 @given(st.integers(0, 2**32), st.sampled_from(BROKERS))
 @settings(max_examples=40)
-def test_a_silent_controller_that_owes_something_is_told_once(seed: int, victim: int) -> None:
+def test_a_silent_controller_that_owes_something_is_logged_once(seed: int, victim: int) -> None:
     """A follower or leader dies and no state is written: one ghost, with what is due."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
     watched.beat(2)
     watched.deaf_to = "/brokers/topics/"
     watched.simulator.perform(KillBroker(victim))
-    watched.tell()
-    told = watched.beat(30)
-    assert len(told) == 1
-    assert set(told[0].due) <= {"new_leader", "isr_removal"}
+    watched.report()
+    reported = watched.beat(30)
+    assert len(reported) == 1
+    assert set(reported[0].due) <= {"new_leader", "isr_removal"}
     assert watched.fold.cluster_view().writes_due.verdict is ControllerHealth.GHOST

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from controller_model.fold.replay import replay
 from controller_model.handlers.controller import account
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange
-from controller_model.state.cluster import ClusterState
-from controller_model.state.contribution import Contribution
 from controller_model.state.packing import pack_control
 from tests.support.histories import (
     Fold,
     History,
     controller_payload,
+    count_from_scratch,
     replaced,
     small_cluster,
     state_path,
@@ -135,16 +134,6 @@ def lived(seed: int, steps: int = 60) -> History:
     return history
 
 
-def count_from_scratch(state: ClusterState) -> Contribution:
-    """Return the totals by brute force."""
-    totals = Contribution()
-    for name in state.topics.names():
-        topic = state.topics.get(name)
-        assert topic is not None
-        totals.add(state.count(topic))
-    return totals
-
-
 def batches(history: History, draws: random.Random) -> list[list[ZnodeChange]]:
     """Return the log cut anywhere."""
     rest, result = list(history.changes), []
@@ -163,7 +152,7 @@ def whole(fold: Fold) -> Any:
 
 @given(STEPS)
 def test_totals_equal_a_count_from_scratch(seed: int) -> None:
-    """After any batch the totals are what counting every topic anew gives."""
+    """After any batch the totals are what counting every topic again gives."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     fold = Fold(packed=draws.random() < 0.5)
     for batch in batches(lived(seed), draws):
@@ -191,7 +180,7 @@ def test_the_ends_of_batches_change_nothing(seed: int) -> None:
 
 @given(STEPS)
 def test_a_restart_anywhere_changes_nothing(seed: int) -> None:
-    """Packed, unpacked and gone on with, a fold tells and holds what it would have."""
+    """Packed, unpacked and gone on with, a fold reports and holds what it would have."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history = lived(seed)
     steady, restarted = Fold(), Fold(packed=True)
@@ -223,7 +212,7 @@ def test_a_history_and_a_resync_of_its_end_agree(seed: int) -> None:
     history = lived(seed)
     for path in ("/controller", "/controller_epoch", "/brokers/ids/3"):
         if path in history.znodes:
-            history.delete(path, seen=False)  # an unreadable value has no last good one anew
+            history.delete(path, seen=False)  # an unreadable value has no last good one again
     if "/brokers/topics/b" in history.znodes:
         history.topic_gone("b", seen=False)
     history.resync(reason="at the end")
@@ -231,29 +220,29 @@ def test_a_history_and_a_resync_of_its_end_agree(seed: int) -> None:
     old.feed(history.changes)
     assert old.state.control.log.verified_at == history.changes[-1].observed_at
     assert old.state.control.log.incomplete_since is None
-    anew = History(znodes=history.znodes, zxid=history.zxid, now=history.now, generation=2)
-    anew.resync()
+    later = History(znodes=history.znodes, zxid=history.zxid, now=history.now, generation=2)
+    later.resync()
     new = Fold()
-    new.feed(anew.changes)
+    new.feed(later.changes)
     facts = old.facts()
     facts["controller"] = (facts["controller"][0], None)  # the epoch outlives its znode
     assert facts == new.facts()
 
 
 @given(STEPS)
-def test_an_audit_of_what_was_told_is_equal(seed: int) -> None:
-    """As long as every change is told, the digest follows the tree, and each audit verifies."""
+def test_an_audit_of_what_was_reported_is_equal(seed: int) -> None:
+    """As long as every change is reported, the digest follows the tree, and each reconciliation verifies."""
     history = small_cluster()
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     fold = Fold()
     for _ in range(5):
-        play_told(history, draws)
+        play_reported(history, draws)
         history.reconciled()
         fold.follow(history)
         assert fold.state.control.log.verified_at == history.changes[-1].observed_at
 
 
-def play_told(history: History, draws: random.Random) -> None:
+def play_reported(history: History, draws: random.Random) -> None:
     """Let a cluster live for a while, all of it seen."""
     for _ in range(10):
         draws.choice([_broker, _topic, _state, _config, _deletion, _damage])(history, draws, True)
@@ -261,7 +250,7 @@ def play_told(history: History, draws: random.Random) -> None:
 
 @given(STEPS)
 def test_a_stale_value_never_wins(seed: int) -> None:
-    """An older read of any znode, told late under a new place in the log, changes no fact."""
+    """An older read of any znode, reported late under a new place in the log, changes no fact."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     history = small_cluster()
     play(history, draws, 40, all_seen=True)
@@ -278,7 +267,12 @@ def test_a_stale_value_never_wins(seed: int) -> None:
         and (c.read_zxid or 0) < fold.state.control.log.deletes_read_zxid
     ]
     late = [
-        replaced(change, seq=history.seq + place, generation=history.generation)
+        replaced(
+            change,
+            seq=history.seq + place,
+            generation=history.generation,
+            observed_at=history.changes[-1].observed_at,
+        )
         for place, change in enumerate(draws.sample(old, min(8, len(old))), start=1)
     ]
     assert fold.feed(late) == []
@@ -292,16 +286,16 @@ def test_counters_never_fall(seed: int) -> None:
     last = (0, 0, 0, 0, 0)
     for change in lived(seed).changes:
         fold.feed([change])
-        ledger = fold.state.control.controller
+        controller = fold.state.control.controller
         now = (
-            ledger.elections,
-            ledger.missed,
-            ledger.id_changes,
-            ledger.vacancy_total_min_ms,
-            ledger.vacancy_total_max_ms,
+            controller.elections,
+            controller.missed,
+            controller.id_changes,
+            controller.vacancy_total_min_ms,
+            controller.vacancy_total_max_ms,
         )
         assert all(new >= old for new, old in zip(now, last, strict=True))
-        assert ledger.vacancy_total_min_ms <= ledger.vacancy_total_max_ms
+        assert controller.vacancy_total_min_ms <= controller.vacancy_total_max_ms
         last = now
 
 
@@ -330,20 +324,20 @@ def test_elections_are_what_the_epoch_grew_by(seed: int) -> None:
     history.tell("/controller")
     history.tell("/controller_epoch")
     fold = Fold()
-    ledger = fold.state.control.controller
+    controller = fold.state.control.controller
     elections = 0
     for change in history.changes:
         fold.feed([change])
         if fold.state.control.log.baseline:
-            told = account(ledger)
-            assert told[1] == told[0] - 1 - ledger.seen
-            assert told[0] >= elections
-            elections = told[0]
+            reported = account(controller)
+            assert reported[1] == reported[0] - 1 - controller.seen
+            assert reported[0] >= elections
+            elections = reported[0]
     history.heartbeat()
     fold.feed(history.changes[-1:])
-    assert account(ledger) == (ledger.elections, ledger.missed)
-    assert ledger.elections == history.epoch
-    assert ledger.missed == history.epoch - 1 - ledger.seen
+    assert account(controller) == (controller.elections, controller.missed)
+    assert controller.elections == history.epoch
+    assert controller.missed == history.epoch - 1 - controller.seen
 
 
 _NUMBERS = st.none() | st.integers(-3, 40) | st.sampled_from([2**63 - 1, -(2**63)])
@@ -398,7 +392,7 @@ _CHANGES = st.builds(
 
 @given(st.lists(_CHANGES, max_size=40), st.booleans())
 def test_replay_never_raises(changes: list[ZnodeChange], in_order: bool) -> None:
-    """Any records in any order are applied, dropped or told, packed and shown; nothing raises."""
+    """Any records in any order are applied, dropped or reported, packed and shown; nothing raises."""
     fold = Fold(packed=True)
     if in_order:
         changes = [replaced(c, generation=1, seq=i) for i, c in enumerate(changes, start=1)]

@@ -58,7 +58,7 @@ def _first_catch(name: str, *, but: int | None = None) -> int | None:
 
 
 def test_a_seed_plays_the_same_again() -> None:
-    """Two runs of a seed tell the same story, to the last line."""
+    """Two runs of a seed are the same story, to the last line."""
     stories: list[list[str]] = [[], []]
     for story in stories:
         play(3, story.append)
@@ -66,13 +66,13 @@ def test_a_seed_plays_the_same_again() -> None:
     assert len(stories[0]) > LEAST_CHANGES / 2
 
 
-def test_a_broken_seed_is_told_with_the_command_that_replays_it(
+def test_a_broken_seed_is_logged_with_the_command_that_replays_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Exit code 1, the invariant, and the command."""
     with PLANTED["hole ignored"]():
         assert main(["0+3"]) == 1
-    told = capsys.readouterr().out
-    assert "BROKEN a hole is told" in told
-    assert "-m tests.simulation" in told
-    assert "--trace" in told
+    reported = capsys.readouterr().out
+    assert "BROKEN a hole is reported" in reported
+    assert "-m tests.simulation" in reported
+    assert "--trace" in reported

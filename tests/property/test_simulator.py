@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from controller_model.records.changes import ChangeKind, ZnodeChange
-from controller_simulator.cluster.random_operations import (
+from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.zookeeper.tree import ZnodeTree
+from tests.support.histories import Fold, replaced
+from tests.support.random_operations import (
     RandomChoices,
     RandomOperations,
     partitions_of,
 )
-from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.zookeeper.log import ZnodeLog
-from controller_simulator.zookeeper.tree import ZnodeTree
-from tests.support.histories import Fold, replaced
+from tests.support.znode_log import ZnodeLog
 
 SETTINGS = st.builds(
     SimulatorSettings,

@@ -13,12 +13,11 @@ from controller_model.fold import replay as replay_module
 from controller_model.records.changes import ZnodeChange
 from controller_model.state import cluster as cluster_module
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
-from controller_model.state.contribution import Contribution
-from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import pack_control, unpack_control
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
-from tests.support.histories import Fold, small_cluster
+from tests.support.histories import Fold, count_from_scratch, small_cluster
 
 NAMES = st.sampled_from(("a", "b", "__consumer_offsets"))
 PARTITIONS = st.integers(0, 3)
@@ -52,7 +51,7 @@ def put_again(name: str, min_isr: int | None) -> Put:
     """Return a put of a value that shares all its partitions with the one that is held."""
 
     def put(state: ClusterState) -> None:
-        held = state.topic(name) or TopicState(name)
+        held = state.topic(name)
         state.put_topic(msgspec.structs.replace(held, min_isr=min_isr))
 
     return put
@@ -75,25 +74,15 @@ PUTS = st.one_of(
 )
 
 
-def from_scratch(state: ClusterState) -> Contribution:
-    """Count what is held."""
-    totals = Contribution()
-    for name in state.topics.names():
-        topic = state.topic(name)
-        assert topic is not None
-        totals.add(state.count(topic))
-    return totals
-
-
 @given(st.lists(PUTS, max_size=12))
 def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
     """After each call, not only at an end of anything, totals and what follows from them are right."""
-    control = new_cluster("prod", assumed=Assumed(), counters_since=0)
+    control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     state = ClusterState(control, MemoryTopicStore())
     for put in puts:
         put(state)
-        assert control.totals == from_scratch(state)
-        topics = [topic for name in state.topics.names() if (topic := state.topic(name))]
+        assert control.totals == count_from_scratch(state)
+        topics = [state.topic(name) for name in state.topics.names()]
         assert control.topics == sum(topic.stat is not None for topic in topics)
         moving = {t.name: t.reassigning_since for t in topics if t.reassigning_since is not None}
         assert control.reassigning == moving
@@ -102,20 +91,20 @@ def test_any_order_of_calls_keeps_the_totals(puts: list[Put]) -> None:
 @given(st.lists(PUTS, max_size=12), st.sets(st.integers(0, 11)))
 def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: set[int]) -> None:
     """What was put counts although nobody read the totals meanwhile, and in a packed state as well."""
-    control = new_cluster("prod", assumed=Assumed(), counters_since=0)
+    control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     state = ClusterState(control, MemoryTopicStore())
     for number, put in enumerate(puts):
         put(state)
         if number in packed_after:
             state.control = unpack_control(pack_control(state.control))
-            assert state.control.counted == from_scratch(state)
-    assert state.control.totals == from_scratch(state)
+            assert state.control.counted == count_from_scratch(state)
+    assert state.control.totals == count_from_scratch(state)
 
 
 @given(st.lists(PUTS, max_size=12), st.integers(0, 3))
 def test_totals_are_right_however_much_waits(puts: list[Put], most: int) -> None:
     """What waits to be added up is bounded, and where the bound lies changes no number."""
-    control = new_cluster("prod", assumed=Assumed(), counters_since=0)
+    control = ControlPlane("prod", assumed=Assumed(), counters_since=0)
     state = ClusterState(control, MemoryTopicStore())
     bound, cluster_module._MOST_MOVES = cluster_module._MOST_MOVES, most
     try:
@@ -124,7 +113,7 @@ def test_totals_are_right_however_much_waits(puts: list[Put], most: int) -> None
             assert len(control.moves) <= most
     finally:
         cluster_module._MOST_MOVES = bound
-    assert control.totals == from_scratch(state)
+    assert control.totals == count_from_scratch(state)
 
 
 @given(st.sampled_from(range(40)), st.integers(1, 4))
@@ -154,7 +143,7 @@ def test_a_change_that_fails_half_way_keeps_the_totals(failing: int, every: int)
     try:
         for change in history.changes:
             apply(change)
-            assert fold.state.control.totals == from_scratch(fold.state)
+            assert fold.state.control.totals == count_from_scratch(fold.state)
     finally:
         replay_module.__dict__["keep"] = kept
 
@@ -164,7 +153,6 @@ def test_what_is_held_cannot_be_changed_in_place() -> None:
     fold = Fold()
     fold.follow(small_cluster())
     topic = fold.state.topic("t")
-    assert topic is not None
     for value, field in ((topic, "min_isr"), (topic.partitions[0], "leader")):
         with suppress(AttributeError):
             setattr(value, field, 7)

@@ -55,13 +55,13 @@ CALM_STEP = st.one_of(
     st.tuples(st.just("time"), st.just("30000")),
 )
 CALM = st.lists(CALM_STEP, min_size=10, max_size=40)
-"""Stories without outages, full of audits."""
+"""Stories without outages, full of reconciliations."""
 
 WATCHES = st.sampled_from([Watches.RECURSIVE, Watches.ONE_SHOT])
 
 
 def drop_notifications(play: Play) -> None:
-    """Lose the notifications under way, and tell the watcher that some were lost."""
+    """Lose the notifications under way, and notify the watcher that some were lost."""
     replies = [item for item in play.zk.to_client if len(item) != 2]
     play.zk.to_client.clear()
     play.zk.to_client.extend(replies)
@@ -118,7 +118,7 @@ DEEDS: dict[str, Callable[[Play, str], object]] = {
 }
 
 
-def tell(steps: list[tuple[str, str]], watches: Watches) -> Play:
+def played(steps: list[tuple[str, str]], watches: Watches) -> Play:
     """Let a story happen, then let it come to rest on a live connection."""
     play = Play(Intervals(reconciliation_ms=30_000, resync_ms=10**12), watches=watches)
     play.zk.put("/brokers/ids")
@@ -139,7 +139,7 @@ def tell(steps: list[tuple[str, str]], watches: Watches) -> Play:
 @settings(max_examples=400, deadline=None)
 def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]], watches: Watches) -> None:
     """After any story, once connected and quiet, a reader holds exactly the published znodes."""
-    play = tell(steps, watches)
+    play = played(steps, watches)
     roots = [f"{root}/" for root in WATCHED_SUBTREES]
     expected = {
         path: node.mzxid
@@ -154,22 +154,22 @@ def test_the_log_ends_equal_to_the_tree(steps: list[tuple[str, str]], watches: W
 def test_an_audit_at_the_end_confirms_the_log(
     steps: list[tuple[str, str]], watches: Watches
 ) -> None:
-    """An audit after any story ends with the reader's own digest, and finds nothing missed."""
-    play = tell(steps, watches)
+    """A reconciliation after any story ends with the reader's own digest, and finds nothing missed."""
+    play = played(steps, watches)
     play.pass_time(40_000)
     play.settle()
     assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
-    assert play.watcher.reader.counts.reconciliation_differences == 0
+    assert play.watcher.reader.reconciliation_differences == 0
 
 
 @given(CALM, WATCHES)
 @settings(max_examples=400, deadline=None)
-def test_on_a_live_connection_events_alone_tell_everything(
+def test_on_a_live_connection_events_alone_report_everything(
     steps: list[tuple[str, str]], watches: Watches
 ) -> None:
-    """Without an outage no audit ever finds what the events had not told, or were about to tell."""
-    play = tell(steps, watches)
-    assert play.watcher.counts.resyncs == 1
+    """Without an outage no reconciliation ever finds what events had not reported, or were about to."""
+    play = played(steps, watches)
+    assert play.watcher.resyncs == 1
     play.pass_time(40_000)
     play.settle()
-    assert play.watcher.reader.counts.reconciliation_differences == 0
+    assert play.watcher.reader.reconciliation_differences == 0

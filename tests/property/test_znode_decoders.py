@@ -16,10 +16,11 @@ from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.event_records import decode_event, encode_event, number
 from controller_model.records.views import decode_view, encode_view
-from controller_model.znodes import znode_kinds
+from controller_model.znodes import config_payloads, payloads
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind, published_data
 from controller_simulator.zookeeper import payload_writers as write
 from tests.support.histories import Fold, small_cluster
+from tests.support.payloads import encode_migration
 
 INT32 = st.integers(0, 2**31 - 1)
 IDS = st.lists(INT32, max_size=4, unique=True)
@@ -69,7 +70,7 @@ WRITTEN: dict[ZnodeKind, st.SearchStrategy[bytes]] = {
     ZnodeKind.ISR_CHANGE: TPS.map(write.encode_partitions),
     ZnodeKind.LOG_DIR_EVENT: INT32.map(write.encode_log_dir_event),
     ZnodeKind.TOPIC_CONFIG: st.dictionaries(
-        st.sampled_from([*znode_kinds.CONFIG_KEYS, "retention.ms"]), TEXT
+        st.sampled_from([*config_payloads.CONFIG_KEYS, "retention.ms"]), TEXT
     ).map(write.encode_config),
     ZnodeKind.BROKER_CONFIG: st.just(b""),
     ZnodeKind.CONFIG_CHANGE: NAMES.map(lambda name: write.encode_config_change(f"topics/{name}")),
@@ -79,7 +80,7 @@ WRITTEN: dict[ZnodeKind, st.SearchStrategy[bytes]] = {
         features=st.dictionaries(NAMES, st.integers(1, 2**15 - 1), max_size=2),
     ),
     ZnodeKind.MIGRATION: st.builds(
-        write.encode_migration, kraft_controller_id=INT32, kraft_controller_epoch=INT32,
+        encode_migration, kraft_controller_id=INT32, kraft_controller_epoch=INT32,
         kraft_metadata_offset=st.integers(-1, 2**63 - 1), kraft_metadata_epoch=INT32,
     ),
 }  # fmt: skip
@@ -184,7 +185,7 @@ def test_what_kafka_writes_is_read(kind: ZnodeKind, data: st.DataObject) -> None
 @given(STATES)
 def test_states_round_trip(state: dict[str, Any]) -> None:
     """Leader, ISR in its order and epochs come back as they went in."""
-    read = znode_kinds.decode_partition_state(write.encode_partition_state(**state))
+    read = payloads.decode_partition_state(write.encode_partition_state(**state))
     assert {key: getattr(read, key) for key in state} == {**state, "isr": tuple(state["isr"])}
 
 
@@ -197,7 +198,7 @@ def test_topics_round_trip(
 ) -> None:
     """Whatever the order of Kafka's hash map, partitions come back sorted, replicas as they were."""
     data = write.encode_topic(partitions, adding=adding, removing=removing, topic_id=topic_id)
-    read = znode_kinds.decode_topic(data)
+    read = payloads.decode_topic(data)
     assert [*read.partitions] == sorted(partitions)
     assert read.partitions == {p: tuple(replicas) for p, replicas in partitions.items()}
     assert read.adding == {p: tuple(replicas) for p, replicas in adding.items() if replicas}
@@ -212,8 +213,8 @@ def test_no_name_of_a_user_leaves_the_watcher(kind: str, name: str, data: st.Dat
     payload = write.encode_config_change(f"{kind}/{secret}")
     at = data.draw(st.integers(0, len(payload)))
     for sent in (payload, payload[:at], payload[:at] + b'"' + payload[at:]):
-        told = published_data("/config/changes/config_change_0000000000", sent)
-        assert secret.encode() not in told
+        reported = published_data("/config/changes/config_change_0000000000", sent)
+        assert secret.encode() not in reported
 
 
 PATHS = {
@@ -232,7 +233,7 @@ def happenings(draw: st.DrawFn) -> tuple[str, bytes | None]:
 
 @given(st.lists(happenings(), max_size=12), st.booleans())
 def test_no_payload_breaks_the_fold(written: list[tuple[str, bytes | None]], resync: bool) -> None:
-    """Whatever is written: it is folded, told, packed and shown, and the digest proves it."""
+    """Whatever is written: it is folded, reported, packed and shown, and the digest proves it."""
     history, fold = small_cluster(), Fold(packed=True)
     fold.follow(history)
     for path, payload in written:
@@ -243,8 +244,8 @@ def test_no_payload_breaks_the_fold(written: list[tuple[str, bytes | None]], res
     if resync:
         history.resync()
     history.reconciled()
-    told = fold.follow(history)
-    records = number("c", "l", told)
+    reported = fold.follow(history)
+    records = number("c", "l", reported)
     assert [decode_event(encode_event(record)) for record in records] == records
     fold.restart()
     assert all(decode_view(encode_view(view)) == view for view in fold.views().values())

@@ -1,6 +1,6 @@
-"""`python -m tests.simulation FROM+COUNT`: play seeds, tell what was hit and what broke.
+"""`python -m tests.simulation FROM+COUNT`: play seeds, print what was hit and what broke.
 
-The rule: a broken seed is told with its invariant and the one command that replays it.
+The rule: a broken seed is printed with its invariant and the one command that replays it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Play the seeds; return 1 if an invariant broke, 0 if none did."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seeds", nargs="?", default="0+300", help="FROM+COUNT, or one seed")
-    parser.add_argument("--trace", action="store_true", help="tell all that happens")
+    parser.add_argument("--trace", action="store_true", help="print all that happens")
     parser.add_argument("--processes", type=int, default=1, help="how many seeds to play at once")
     parser.add_argument("--report", type=Path, help="write the figures to this page")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """Virtual time: what is to happen, in the order of its time.
 
-The rule: nothing else tells the time, and two things at one moment happen in the order in which
+The rule: nothing else has the time, and two things at one moment happen in the order in which
 they were planned; so a seed always plays the same.
 """
 

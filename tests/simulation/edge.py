@@ -9,23 +9,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from controller_model.kafka.errors import UnreadableRecordError
-from controller_model.records.changes import (
-    ChangeKind,
-    SessionState,
-    ZnodeChange,
-    decode_message,
-    encode_changes,
-)
+from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, decode_message
 from controller_model.records.views import ClusterView, decode_view
 from tests.simulation.topic import Stored
 from tests.simulation.zookeeper import Answer, Connection, Notice, Server
-from zk_source.watcher.commands import Command, GiveUp, ReplaceClient, Send
+from tests.support.histories import encode_changes
+from zk_source.watcher.commands import Command, GiveUp, GiveWay, ReplaceClient, Send
 from zk_source.watcher.watcher import Intervals, Watcher
 from zk_source.wire.inbox import (
-    FoldView,
     Inbox,
     Item,
     Notification,
@@ -47,7 +39,7 @@ _VIEW_KEY = f"{CLUSTER}/cluster"
 
 
 class Proof(NamedTuple):
-    """What a resync or an audit could have seen: the server's zxids at its start and its end."""
+    """What a resync or a reconciliation could have seen: the server's zxids at its start and its end."""
 
     era: int
     first: int
@@ -69,7 +61,7 @@ class Edge:
         self.waiting: deque[ZnodeChange] = deque()
         self._in_flight: deque[bytes] = deque()
         self._published_at = 0
-        self._told_at = 0
+        self._reported_at = 0
         self._muted = False
         self._client = 0
         self._client_zxid = 0
@@ -80,13 +72,13 @@ class Edge:
         """Paths that were notified since their values were published last."""
         self._noticed_last: list[str] = []
         """Those of this turn, whose values may be published after it only."""
-        self._told: list[str] = []
+        self._reported: list[str] = []
         self._resyncing = True
         self._walk: object = None
         self._walk_first = 0
         self._view_zxid = 0
         self._synced_for = 0
-        """What the view told when the server was asked to catch up."""
+        """What the view reported when the server was asked to catch up."""
         self._rebased_at = (0, 0)
         self._followed_from = world.log.end
         self._start()
@@ -232,15 +224,15 @@ class Edge:
                 self.watcher.on_session(SessionState(item.state), item.server, now)
             case Overflow(dropped=dropped):
                 self.watcher.on_overflow(dropped, now)
-            case FoldView():
+            case ClusterView():
                 self._note_view(item)
                 self.watcher.on_view(item, now)
             case OtherWatcher():
                 self.watcher.on_other_watcher(item, now)
 
-    def _note_view(self, view: FoldView) -> None:
-        if (view.generation, view.seq) >= self._rebased_at:
-            self._view_zxid = view.read_zxid
+    def _note_view(self, view: ClusterView) -> None:
+        if (view.as_of.generation, view.as_of.seq) >= self._rebased_at:
+            self._view_zxid = view.log.read_zxid
 
     def _carry_out(self) -> None:
         for command in self.watcher.commands():
@@ -252,8 +244,8 @@ class Edge:
             self.waiting.clear()
             self.world.hit("changes dropped by the watcher")
             self.watcher.on_dropped(dropped, "Kafka did not take changes in time", self.now)
-        self._noticed.difference_update(self._told)
-        self._told.clear()
+        self._noticed.difference_update(self._reported)
+        self._reported.clear()
         self._noticed.update(self._noticed_last)
         self._noticed_last.clear()
         self._note_walk()
@@ -274,7 +266,7 @@ class Edge:
                     self.inbox.put(Reply(token, 0, Err.CONNECTION_LOSS, b"", 0))
             case ReplaceClient():
                 self._new_client()
-            case GiveUp():
+            case GiveUp() | GiveWay():
                 self.world.trace(f"{self.name} gives up: {command.message}")
                 self.end()
 
@@ -293,7 +285,7 @@ class Edge:
         elif change.path and not self._resyncing and not self.world.zk.old:
             # A watch that fires once may take several reads to follow, one after the other.
             self.world.oracle.on_value(change, noticed=change.path in self._noticed)
-            self._told.append(change.path)
+            self._reported.append(change.path)
 
     def _note_proof(self, change: ZnodeChange) -> None:
         if change.kind is ChangeKind.RESYNC_STARTED and self.connection is not None:
@@ -341,7 +333,7 @@ class Edge:
             return
         view = read_view(record.value)
         if view is not None:
-            self._tell_later(view)
+            self._report_later(view)
 
     def on_log_record(self, record: Stored) -> None:
         """Hear of a record of the log by another watcher, a little later."""
@@ -349,35 +341,24 @@ class Edge:
             return
         origin = read_origin(record.value or b"")
         if origin is not None and origin.watcher != self.name:
-            self._tell_later(OtherWatcher(origin.watcher, origin.generation, origin.observed_at))
+            other = OtherWatcher(CLUSTER, origin.watcher, origin.generation, origin.observed_at)
+            self._report_later(other)
 
-    def _tell_later(self, item: Item) -> None:
-        self._told_at = max(self._told_at, self.now + self.world.rng.choice((2, 10, 100)))
-        self.world.clock.at(self._told_at, lambda: self.put(item))
+    def _report_later(self, item: Item) -> None:
+        self._reported_at = max(self._reported_at, self.now + self.world.rng.choice((2, 10, 100)))
+        self.world.clock.at(self._reported_at, lambda: self.put(item))
 
 
-def read_view(value: bytes) -> FoldView | None:
+def read_view(value: bytes) -> ClusterView | None:
     """Return what readback makes of a cluster's view."""
     view = decode_view(value)
-    if not isinstance(view, ClusterView):
-        return None
-    wanted = view.resync_wanted
-    return FoldView(
-        lineage=view.as_of.lineage,
-        generation=view.as_of.generation,
-        seq=view.as_of.seq,
-        watcher=view.log.watcher,
-        read_zxid=view.log.read_zxid,
-        cluster_id=view.cluster_id,
-        wanted_number=wanted.number if wanted else None,
-        wanted_reason=wanted.reason if wanted else "",
-    )
+    return view if isinstance(view, ClusterView) else None
 
 
 def read_origin(message: bytes) -> ZnodeChange | None:
     """Return the change of a message with the highest generation; None for garbage."""
     try:
         changes = decode_message(message).changes
-    except (UnreadableRecordError, msgspec.DecodeError):
+    except UnreadableRecordError:
         return None
     return max(changes, key=lambda change: change.generation, default=None)

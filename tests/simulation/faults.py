@@ -123,7 +123,7 @@ def restored_with_larger_zxids(world: World) -> bool:
     return world.restore(forward=True)
 
 
-def built_anew(world: World) -> bool:
+def rebuilt(world: World) -> bool:
     """Another cluster stands under the same name."""
     world.build_anew()
     return True
@@ -298,7 +298,7 @@ def compaction(world: World) -> bool:
     return True
 
 
-def views_made_anew(world: World) -> bool:
+def views_recreated(world: World) -> bool:
     """The topic of views is deleted and made again: a new lineage."""
     world.views.make_anew()
     world.fold.begin_lineage()
@@ -306,7 +306,7 @@ def views_made_anew(world: World) -> bool:
     return True
 
 
-def events_made_anew(world: World) -> bool:
+def events_recreated(world: World) -> bool:
     """The topic of events is deleted and made again: a new lineage."""
     world.events.make_anew()
     world.fold.begin_lineage()
@@ -314,7 +314,7 @@ def events_made_anew(world: World) -> bool:
     return True
 
 
-def log_made_anew(world: World) -> bool:
+def log_recreated(world: World) -> bool:
     """The log is deleted and made again: a new lineage, and the watcher starts over."""
     world.log.make_anew()
     world.fold.begin_lineage()
@@ -336,7 +336,7 @@ FAULTS: Mapping[str, tuple[int, Callable[[World], bool]]] = {
     "taken over in a minority": (3, taken_over_in_a_minority),
     "restored, smaller zxids": (2, restored_from_backup),
     "restored, larger zxids": (2, restored_with_larger_zxids),
-    "cluster built anew": (1, built_anew),
+    "cluster rebuilt": (1, rebuilt),
     "zxid roll-over": (1, zxid_roll_over),
     "notifications dropped": (2, events_overflow),
     "watcher crashed": (3, watcher_crash),
@@ -357,9 +357,9 @@ FAULTS: Mapping[str, tuple[int, Callable[[World], bool]]] = {
     "worker replaced": (2, new_worker),
     "fold stalled": (2, fold_stalled),
     "views compacted": (3, compaction),
-    "views made anew": (1, views_made_anew),
-    "events made anew": (1, events_made_anew),
-    "log made anew": (1, log_made_anew),
+    "views recreated": (1, views_recreated),
+    "events recreated": (1, events_recreated),
+    "log recreated": (1, log_recreated),
     "exporter restarted": (4, exporter_restart),
 }
 """By name: how often, and what it does (False: not possible just now)."""

@@ -145,7 +145,7 @@ class Fold:
         self.begin_lineage()
 
     def begin_lineage(self) -> None:
-        """Start anew, from the earliest record."""
+        """Start again, from the earliest record."""
         self.lineages += 1
         world = self.world
         self.lineage = f"{world.clock.now + self.lineages:013d}-{world.seed:06x}"
@@ -204,18 +204,20 @@ class Fold:
         shuffled = world.rng.sample(rows, len(rows))
         no_timers = cast("TimerValues", None)
         out = list(processor.handleInputRows((CLUSTER,), iter(shuffled), no_timers)) if rows else []
-        told = [row for row in out if row.topic is not None]
-        world.oracle.on_output(self.committed, [row.value for row in told if row.topic == "events"])
+        reported = [row for row in out if row.topic is not None]
+        world.oracle.on_output(
+            self.committed, [row.value for row in reported if row.topic == "events"]
+        )
         if self.crash_next:
             self.crash_next = False
             self._retry = (first, end)
-            self._write(told[: world.rng.randint(0, len(told))])
+            self._write(reported[: world.rng.randint(0, len(reported))])
             world.hit("fold crashed in a batch")
             self.plan()
             return
         self._retry = None
-        self._write(told)
-        self.outputs = [*self.outputs[-_MOST_KEPT:], told]
+        self._write(reported)
+        self.outputs = [*self.outputs[-_MOST_KEPT:], reported]
         before = self.committed
         after = State(handle.slots, handle.topics, end, Path(rows, before.path))
         self.committed = after._replace(note=self.on_batch(before, after, rows))

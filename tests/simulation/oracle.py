@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from controller_model.fold.log_clock import STEP_MS
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import NOWHERE, Position
 from controller_model.records.changes import (
@@ -20,6 +21,7 @@ from controller_model.records.changes import (
     digest_text,
     znode_digest,
 )
+from controller_model.records.completeness import LATE_MS
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected
 from controller_model.state.control_plane import ControlPlane
@@ -106,6 +108,8 @@ class Oracle:
         held = marks_of(after)
         batch = read_batch(note, rows)
         self._check_errors(log)
+        if old is not None:
+            self._check_time(old.now, control.now, batch)
         self._check_digest(log, held)
         verified = log.verified_at is not None and (
             old is None or log.verified_at != old.log.verified_at
@@ -117,13 +121,11 @@ class Oracle:
         if verified:
             self._check_proof(log, held, batch)
         newly = log.divergent_since is not None and (old is None or not old.log.divergent_since)
-        told = batch.note.hole or batch.late or batch.note.rebasing or rebases
-        if newly and not told:
-            raise BrokenError(
-                "divergent tells the truth", f"no hole, yet divergent at {log.position}"
-            )
+        reported = batch.note.hole or batch.late or batch.note.rebasing or rebases
+        if newly and not reported:
+            raise BrokenError("divergent is true", f"no hole, yet divergent at {log.position}")
         if rebases > 0 and not self.world.zk.era:
-            raise BrokenError("a rebase is told only of another history", f"at {log.position}")
+            raise BrokenError("a rebase is reported only of another history", f"at {log.position}")
         rebasing = batch.note.rebasing or rebases > 0
         mixed = log.resync is not None and (batch.note.mixed or rebases > 0)
         batch = batch._replace(note=batch.note._replace(rebasing=rebasing, mixed=mixed))
@@ -149,18 +151,27 @@ class Oracle:
                 "no error of our own", log.incomplete_reason or "an error was counted"
             )
 
+    def _check_time(self, before: int, now: int, batch: Batch) -> None:
+        """The log's time goes on while the watcher's clock does, whatever that has shown before."""
+        shown = [change.observed_at for change in batch.news]
+        passed = shown[-1] - shown[0] if shown and shown == sorted(shown) else 0
+        if now < before or now - before < min(passed, LATE_MS) * 8 // 10 - STEP_MS:
+            raise BrokenError(
+                "the log's time goes on", f"{now - before} ms while {passed} ms passed"
+            )
+
     def _check_digest(self, log: LogState, held: Mapping[str, int]) -> None:
         if (log.znodes, digest_text(log.digest)) != (len(held), digest_text(digest_of(held))):
             raise BrokenError("the digest is of what is held", f"at {log.position}")
 
     def _check_holes(self, log: LogState, batch: Batch, *, verified: bool) -> None:
-        told = log.incomplete_since is not None or log.divergent_since is not None
-        if batch.note.hole and not told and not verified:
-            raise BrokenError("a hole is told", f"up to {log.position}")
-        if batch.holed_at >= 0 and not told:
+        reported = log.incomplete_since is not None or log.divergent_since is not None
+        if batch.note.hole and not reported and not verified:
+            raise BrokenError("a hole is reported", f"up to {log.position}")
+        if batch.holed_at >= 0 and not reported:
             later = batch.news[batch.holed_at :]
             if not any(change.kind in PROOFS for change in later):
-                raise BrokenError("a hole is told", f"in the batch up to {log.position}")
+                raise BrokenError("a hole is reported", f"in the batch up to {log.position}")
 
     def _check_whole(self, log: LogState, batch: Batch) -> None:
         if batch.whole is None or batch.holed_at > batch.whole:
@@ -173,11 +184,12 @@ class Oracle:
 
     def _check_proof(self, log: LogState, held: Mapping[str, int], batch: Batch) -> None:
         """What counts as verified was the truth at one moment of the proof, for each znode."""
+        proofs = [i for i, change in enumerate(batch.news) if change.kind in PROOFS]
         index = max(
-            i
-            for i, change in enumerate(batch.news)
-            if change.kind in PROOFS and change.observed_at == log.verified_at
+            (i for i in proofs if batch.news[i].observed_at == log.verified_at), default=proofs[-1]
         )
+        if batch.news[index].observed_at != log.verified_at and not self._is_proved(log):
+            return  # the watcher's clock was set back: only while all is proved it was the last one
         change = batch.news[index]
         proof = self.world.proofs.get((change.watcher, change.position))
         if proof is None:
@@ -209,7 +221,7 @@ class Oracle:
         return highest
 
     def _came_back(self, path: str, mzxid: int, kept: Collection[str]) -> bool:
-        """Tell whether a znode that was not held is a true one of a history that came later."""
+        """Return whether a znode that was not held is a true one of a history that came later."""
         zk = self.world.zk
         if not zk.era or path in kept:
             return False
@@ -241,7 +253,7 @@ class Oracle:
         left_out = set(leave_out)
         wrong = []
         for path in held.keys() | past.keys():
-            if path in left_out or not is_told(path):
+            if path in left_out or not is_logged(path):
                 continue
             value = held.get(path)
             if not was_so(past.get(path, ()), value, proof.first, proof.last):
@@ -250,11 +262,12 @@ class Oracle:
 
     # --- at the watcher ---------------------------------------------------------------------
 
-    def on_resync_started(self, change: ZnodeChange, server: int, told: int) -> None:
-        """Judge a resync's start on a server at a zxid, when the views have told of one."""
-        if server < told and not change.rebase:
+    def on_resync_started(self, change: ZnodeChange, server: int, reported: int) -> None:
+        """Judge a resync's start on a server at a zxid, when the views have reported of one."""
+        if server < reported and not change.rebase:
             raise BrokenError(
-                "a resync starts where the view is", f"{change.position}: at {server}, not {told}"
+                "a resync starts where the view is",
+                f"{change.position}: at {server}, not {reported}",
             )
 
     def on_value(self, change: ZnodeChange, *, noticed: bool) -> None:
@@ -271,20 +284,20 @@ class Oracle:
         self._last_event = record.id
         event = record.event
         # A history that comes back may bring an election back, and a fold that went on from an older
-        # checkpoint, into a log that has lost the change that told it, learns it by a resync.
+        # checkpoint, into a log that has lost the change that reported it, learns it by a resync.
         hits = self.world.hits
         forgot = hits["older checkpoint"] and (
             hits["retention"] or hits["stretch of the log lost"] or hits["a message was lost"]
         )
         once = not (self.world.zk.era or forgot)
         if once and isinstance(event, ControllerElected) and event.zxid is not None:
-            told = (record.id.lineage, event.zxid)
-            if told in self._elected:
-                raise BrokenError("an election is told once", f"zxid {event.zxid}")
-            self._elected.add(told)
+            reported = (record.id.lineage, event.zxid)
+            if reported in self._elected:
+                raise BrokenError("an election is reported once", f"zxid {event.zxid}")
+            self._elected.add(reported)
 
     def on_output(self, before: State, values: list[bytes]) -> None:
-        """Judge the ids of the events that a batch tells."""
+        """Judge the ids of the events that a batch reports."""
         row = before.slots.get("control")
         last = (0, 0, 0) if row is None else tuple(row[2:5])
         for value in values:
@@ -382,7 +395,7 @@ def digest_of(held: Mapping[str, int]) -> int:
 def was_so(
     values: Iterable[tuple[int, int | None]], value: int | None, first: int, last: int
 ) -> bool:
-    """Tell whether a path had this value at some zxid from `first` to `last`.
+    """Return whether a path had this value at some zxid from `first` to `last`.
 
     >>> was_so([(5, 5), (9, None)], 5, 8, 20), was_so([(5, 5), (9, None)], 5, 9, 20)
     (True, False)
@@ -398,6 +411,6 @@ def was_so(
 _PREFIXES = tuple(f"{root}/" for root in WATCHED_SUBTREES)
 
 
-def is_told(path: str) -> bool:
-    """Tell whether a watcher publishes this path."""
+def is_logged(path: str) -> bool:
+    """Return whether a watcher publishes this path."""
     return is_published(path) and f"{path}/".startswith(_PREFIXES)

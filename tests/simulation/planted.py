@@ -1,4 +1,4 @@
-"""Ten bugs of the protocol, each planted by a small patch of the real code for as long as it lasts.
+"""Eleven bugs of the protocol, each planted by a small patch of the real code for as long as it lasts.
 
 The rule: a simulation that does not catch them is not worth running, so a test proves that it does.
 """
@@ -28,7 +28,8 @@ from exporter.intake.view_store import ViewStore
 from zk_source.watcher.generation_fencing import Generations
 from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
-from zk_source.watcher.tree_reader import Purpose, TreeReader
+from zk_source.watcher.tree_reader import TreeReader
+from zk_source.watcher.tree_walk import Purpose
 from zk_source.wire.inbox import Inbox, Item, Notification
 from zk_source.wire.operations import ZnodeData
 
@@ -85,7 +86,7 @@ def hole_ignored() -> AbstractContextManager[None]:
 
 
 def delete_on_a_broken_resync() -> AbstractContextManager[None]:
-    """A resync with a hole, or of another digest, deletes what it did not tell."""
+    """A resync with a hole, or of another digest, deletes what it did not report."""
     real = control_records._finish_resync
 
     def finish(state: ClusterState, change: ZnodeChange) -> Reported:
@@ -139,7 +140,7 @@ def generation_reused() -> AbstractContextManager[None]:
 def digest_of_the_scan() -> AbstractContextManager[None]:
     """A reconciliation states the digest of what its walk read, not of what was published by then."""
     scan: dict[str, int] = {}
-    real_read, real_tell = TreeReader._on_value, Recorder.reconciled
+    real_read, real_reconciled = TreeReader._on_value, Recorder.reconciled
 
     def on_value(self: TreeReader, read: Any, result: Any, *args: Any, live: bool) -> str | None:
         if self.walk is not None and not live and self.doing(Purpose.RECONCILIATION):
@@ -153,10 +154,10 @@ def digest_of_the_scan() -> AbstractContextManager[None]:
         digest = 0
         for path, mzxid in scan.items():
             digest ^= znode_digest(path, mzxid)
-        told = real_tell(self, now_ms)
-        told = msgspec.structs.replace(told, znodes=len(scan), digest=digest_text(digest))
+        reported = real_reconciled(self, now_ms)
+        reported = msgspec.structs.replace(reported, znodes=len(scan), digest=digest_text(digest))
         scan.clear()
-        return told
+        return reported
 
     stack = contextlib.ExitStack()
     stack.enter_context(_patched(TreeReader, "_on_value", on_value))
@@ -185,17 +186,15 @@ def tombstone_without_as_of() -> AbstractContextManager[None]:
     """A delete of a view counts whenever it comes, however old it is."""
     real = ViewStore._delete
 
-    def delete(
-        self: ViewStore, cluster: str, key: str, kind: str, as_of: AsOf | None
-    ) -> str | None:
-        del as_of
-        return real(self, cluster, key, kind, None)
+    def delete(self: ViewStore, cluster: str, key: str, kind: str, as_of: AsOf) -> str | None:
+        shown = self.clusters.get(cluster)
+        return real(self, cluster, key, kind, shown.view.as_of if shown else as_of)
 
     return _patched(ViewStore, "_delete", delete)
 
 
 def counters_twice() -> AbstractContextManager[None]:
-    """A change that is told again moves a counter again."""
+    """A change that is reported again moves a counter again."""
     real = vars(event_batch)["replay"]
 
     def replay(state: ClusterState, change: ZnodeChange) -> Reported:
@@ -206,6 +205,16 @@ def counters_twice() -> AbstractContextManager[None]:
         return done
 
     return _patched(event_batch, "replay", replay)
+
+
+def time_waits() -> AbstractContextManager[None]:
+    """A clock that was set back stops the log's time until it has come to where it was."""
+
+    def take_time(state: ClusterState, change: ZnodeChange) -> tuple[ZnodeChange, str | None]:
+        state.control.now = max(state.control.now, change.observed_at)
+        return change, None
+
+    return _patched(replay_module, "take_time", take_time)
 
 
 PLANTED: Mapping[str, Plant] = {
@@ -219,19 +228,21 @@ PLANTED: Mapping[str, Plant] = {
     "lagging follower believed": lagging_follower_believed,
     "tombstone without as_of": tombstone_without_as_of,
     "counters twice": counters_twice,
+    "time waits": time_waits,
 }
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, int] = {
     "no dedupe": 0,
-    "stale applied": 1,
+    "stale applied": 42,
     "hole ignored": 0,
     "delete on a broken resync": 1,
     "reply before event": 0,
     "generation reused": 1,
     "digest of the scan": 0,
-    "lagging follower believed": 5,
+    "lagging follower believed": 7,
     "tombstone without as_of": 0,
     "counters twice": 1,
+    "time waits": 11,
 }
 """By name: the first seed that catches it. A change of what a seed plays may call for another."""

@@ -40,9 +40,9 @@ class Outcome(NamedTuple):
     """The invariant and its detail; None when all held."""
 
 
-def play(seed: int, tell: Callable[[str], None] | None = None) -> Outcome:
+def play(seed: int, trace: Callable[[str], None] | None = None) -> Outcome:
     """Play a seed to its end, or to the first broken invariant."""
-    world = World(seed, tell)
+    world = World(seed, trace)
     began = world.clock.now
     broken = None
     faults = 0
@@ -100,13 +100,13 @@ def _come_to_rest(world: World) -> None:
     world.heal()
     if world.rng.random() < _LATE_OUTPUT and world.fold.repeat_output():
         world.hit("old output written late")
-    since, told = world.clock.now, quiet.last_told(world)
+    since, reported = world.clock.now, quiet.last_reported(world)
     unrest: str | None = "nothing has happened"
     while unrest is not None:
         if world.clock.now - since > _PATIENCE_MS:
             raise BrokenError("it comes to rest", unrest)
         world.clock.run_for(_STEP_MS)
         world.supervise()
-        unrest = quiet.unrest(world, since, told)
+        unrest = quiet.unrest(world, since, reported)
     world.trace("QUIET")
     quiet.check(world)

@@ -17,10 +17,10 @@ from controller_model.fold.projection import project
 from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
-from controller_model.records.completeness import ReaderProgress, Status, assess
+from controller_model.records.completeness import Status, assess
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
-from controller_model.state.control_plane import Assumed, ControlPlane, new_cluster
+from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.znodes.znode_kinds import published_data
 from tests.simulation.edge import CLUSTER
 from tests.simulation.fold import Path
@@ -30,10 +30,11 @@ from tests.simulation.oracle import (
     Note,
     decoded,
     digest_of,
-    is_told,
+    is_logged,
     marks_of,
     read_batch,
 )
+from tests.support.samples import heard_by_view
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -49,15 +50,15 @@ _HISTORY_OF_A_BROKER = (
 )
 
 
-def last_told(world: World) -> Position:
+def last_reported(world: World) -> Position:
     """Return the newest place in the log."""
-    return max((change.position for change in _told(world, 0)), default=Position(0, 0))
+    return max((change.position for change in _reported(world, 0)), default=Position(0, 0))
 
 
-def unrest(world: World, since_ms: int, told: Position) -> str | None:
+def unrest(world: World, since_ms: int, reported: Position) -> str | None:
     """Return why the line is not quiet yet; None when it is, and proved since then.
 
-    `told` is how far the log had come then: an older proof may have a later time, by a watcher's
+    `reported` is how far the log had come then: an older proof may have a later time, by a watcher's
     clock that was ahead, and an older message may come again.
     """
     live = [edge for edge in world.edges if edge.alive]
@@ -70,37 +71,39 @@ def unrest(world: World, since_ms: int, told: Position) -> str | None:
         return "the watcher is busy"
     if not world.fold.idle or not world.exporter.idle:
         return "the fold or the exporter has something to read"
-    news = (change for change in _told(world, since_ms) if change.position > told)
+    news = (change for change in _reported(world, since_ms) if change.position > reported)
     if not any(change.kind in PROOFS for change in news):
-        return "no proof was told since"
+        return "no proof was reported since"
     control = world.fold.committed.control()
     if control is None or control.log.watcher != edge.name or control.log.resync is not None:
         return "what is held is not proved by this watcher, whose clock may be another"
-    return _not_shown_as_live(world, since_ms - edge.clock_ahead_ms)
+    clock = control.log.clock
+    ahead = 0 if clock is None else clock.correction
+    return _not_shown_as_live(world, since_ms - edge.clock_ahead_ms, world.clock.now + ahead)
 
 
-def _told(world: World, since_ms: int) -> Iterable[ZnodeChange]:
+def _reported(world: World, since_ms: int) -> Iterable[ZnodeChange]:
     """Return what can be read of the messages that came to the log since then."""
     return decoded(record for record in world.log.records if record.timestamp >= since_ms)
 
 
-def _not_shown_as_live(world: World, since_ms: int) -> str | None:
+def _not_shown_as_live(world: World, since_ms: int, log_now: int) -> str | None:
     snapshot = world.exporter.snapshot
     if snapshot is None:
         return "the exporter shows nothing"
     now = world.clock.now
-    verdict = assess(snapshot.view, ReaderProgress(read_at=now), now)
+    verdict = assess(snapshot.view, heard_by_view(snapshot.view, now), now)
     wanted = snapshot.view.resync_wanted
     if verdict.status is not Status.LIVE or wanted is not None:
         return f"{verdict.status}: {snapshot.view.log.incomplete_reason}, wanted {wanted}"
-    if not since_ms < (verdict.verified_at or 0) <= now:
+    if not since_ms < (verdict.verified_at or 0) <= log_now:
         return "nothing has been verified since, by a clock that is right"
     return None
 
 
 def check(world: World) -> None:
     """Raise BrokenError unless what is held and shown equals the truth."""
-    truth = {path: z.mzxid for path, z in world.zk.tree.nodes.items() if is_told(path)}
+    truth = {path: z.mzxid for path, z in world.zk.tree.nodes.items() if is_logged(path)}
     held = marks_of(world.fold.committed)
     if held != truth:
         wrong = {p: (held.get(p), truth.get(p)) for p in held.keys() | truth.keys()}
@@ -152,9 +155,9 @@ def facts(view: AnyView | None) -> Any:
 def fresh_views(world: World) -> dict[str, AnyView]:
     """Return the views of a fold that has seen one resync of the ensemble's tree."""
     state = ClusterState(
-        new_cluster(CLUSTER, assumed=Assumed(), counters_since=0), MemoryTopicStore()
+        ControlPlane(CLUSTER, assumed=Assumed(), counters_since=0), MemoryTopicStore()
     )
-    nodes = {path: znode for path, znode in world.zk.tree.nodes.items() if is_told(path)}
+    nodes = {path: znode for path, znode in world.zk.tree.nodes.items() if is_logged(path)}
     digest = digest_text(digest_of({path: znode.mzxid for path, znode in nodes.items()}))
     seq = 0
 
@@ -222,16 +225,18 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
         for change in batch.news:
             if state is None:
                 since = change.observed_at
-                control = new_cluster(CLUSTER, assumed=Assumed(), counters_since=since)
+                control = ControlPlane(CLUSTER, assumed=Assumed(), counters_since=since)
                 state = ClusterState(control, MemoryTopicStore())
                 events = EventBatch(state)
             events.apply(change)
             if base is None and state.control.log.baseline:
-                ledger = state.control.controller
+                controller = state.control.controller
                 # /controller was read, and its epoch not yet: one more is on its way.
-                behind = (ledger.czxid or 0) > ledger.epoch_zxid
-                base = (ledger.elections, (ledger.epoch or 0) + behind)
-                awaited = None if ledger.czxid == ledger.epoch_zxid else ledger.epoch_zxid
+                behind = (controller.czxid or 0) > controller.epoch_zxid
+                base = (controller.elections, (controller.epoch or 0) + behind)
+                awaited = (
+                    None if controller.czxid == controller.epoch_zxid else controller.epoch_zxid
+                )
             elif base and awaited and (change.path, change.czxid) == ("/controller", awaited):
                 # Its epoch was read before the baseline, and it itself comes after: it counts.
                 base, awaited = (base[0], base[1] - 1), None

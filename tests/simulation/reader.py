@@ -1,7 +1,7 @@
 """The exporter's process: the real stores, with its consumer played.
 
-The rule: it reads both topics from their beginnings and keeps nothing over a restart. A topic made
-anew is read again from its beginning; clusters that are not in it are forgotten a minute later.
+The rule: it reads both topics from their beginnings and keeps nothing over a restart. A topic that
+was recreated is read again from its beginning; clusters that are not in it are forgotten a minute later.
 """
 
 from __future__ import annotations

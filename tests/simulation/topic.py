@@ -16,7 +16,7 @@ class Stored(NamedTuple):
 
 
 class Topic:
-    """One partition; `made` counts how often the topic was made anew."""
+    """One partition; `made` counts how often the topic was recreated."""
 
     def __init__(self) -> None:
         self.records: list[Stored] = []
@@ -25,7 +25,7 @@ class Topic:
         self.followers: list[Callable[[Stored], None]] = []
 
     def append(self, timestamp: int, key: str, value: bytes | None) -> None:
-        """Add a record and tell those who follow."""
+        """Add a record and notify those who follow."""
         record = Stored(self.end, timestamp, key, value)
         self.end += 1
         self.records.append(record)

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+from controller_model.records.views import ClusterView
 from streaming import processor as processor_module
 from tests.simulation.clock import Clock
 from tests.simulation.edge import Edge, Proof, read_origin, read_view
@@ -20,7 +21,6 @@ from tests.simulation.reader import Exporter
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
 from zk_source.watcher.watcher import Intervals
-from zk_source.wire.inbox import FoldView
 from zk_source.wire.operations import ZnodeData
 
 OLD = 0.3
@@ -33,13 +33,13 @@ _LOOK_BACK = 200
 class World:
     """One run."""
 
-    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         processor_module._sent.clear()
         self.seed = seed
         self.rng = random.Random(seed)  # noqa: S311  # a play, not a secret
         self.clock = Clock()
         self.hits: Counter[str] = Counter()
-        self._tell = tell
+        self._trace = trace
         self.proofs: dict[tuple[str, tuple[int, int]], Proof] = {}
         self.log, self.views, self.events = Topic(), Topic(), Topic()
         self.log.followers.append(self._on_log)
@@ -78,9 +78,9 @@ class World:
         self.trace(f"FAULT {kind}")
 
     def trace(self, text: str) -> None:
-        """Tell what happens, to whoever traces."""
-        if self._tell is not None:
-            self._tell(f"{self.clock.now % 10**8:>9} {text}")
+        """Print what happens, if somebody traces."""
+        if self._trace is not None:
+            self._trace(f"{self.clock.now % 10**8:>9} {text}")
 
     # --- the cluster ------------------------------------------------------------------------
 
@@ -161,14 +161,14 @@ class World:
             if edge.alive and edge.connection is not None and edge.connection.server is server:
                 edge.cut()
 
-    def history(self) -> tuple[int, FoldView | None]:
+    def history(self) -> tuple[int, ClusterView | None]:
         """Return what a new watcher reads first: the highest generation, the cluster's view."""
         key = "prod/cluster"
         views = [read_view(r.value) for r in self.views.records if r.key == key and r.value]
         view = views[-1] if views else None
         origins = [read_origin(record.value or b"") for record in self.log.records[-_LOOK_BACK:]]
         generations = [origin.generation for origin in origins if origin is not None]
-        return max([*generations, view.generation if view else 0]), view
+        return max([*generations, view.as_of.generation if view else 0]), view
 
     # --- the topics -------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class World:
             self.clock.after(wait, lambda: self.log.append(self.clock.now, "prod", message))
 
     def _on_log(self, record: Stored) -> None:
-        if self._tell is not None:
+        if self._trace is not None:
             self._trace_message(record)
         self.fold.plan()
         for edge in self.edges:

@@ -162,14 +162,14 @@ class Connection:
         return result
 
     def notify(self, steps: Iterable[Op_]) -> None:
-        """Tell the client of what it watches."""
+        """Notify the client of what it watches."""
         for step in steps:
             if any(step.path == root or step.path.startswith(f"{root}/") for root in self._watched):
                 self.push(Notice(step.type, step.path))
             self._fire(step)
 
     def _fire(self, step: Op_) -> None:
-        """Tell of a step to watches that fire once."""
+        """Report a step to watches that fire once."""
         type_, path = step.type, step.path
         armed = path in self._data_watches
         self._data_watches.discard(path)
@@ -300,7 +300,7 @@ class Ensemble:
         return step
 
     def exists(self, path: str) -> bool:
-        """Tell whether a znode is there, by the leader."""
+        """Return whether a znode is there, by the leader."""
         return path in self.tree.nodes
 
     def data(self, path: str) -> bytes:
