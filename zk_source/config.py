@@ -17,7 +17,11 @@ from controller_model.kafka.ids import check_cluster_name
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
 from pipeline.settings import PipelineSettings, check_hosts
 
-_AUTH_FORM = "<scheme>:<user>:<password> with scheme digest or sasl"
+_AUTH_FORM = (
+    "<scheme>:<user>:<password> with scheme digest or sasl, or gssapi:<service>:<principal>"
+)
+_SASL_PACKAGES = {"sasl": ("pure-sasl", "puresasl"), "gssapi": ("kerberos", "kerberos")}
+"""What a scheme needs besides kazoo: the package, and the module that it brings."""
 _MS = 1000
 _SILENT_SESSIONS = 2.5
 _LEAST_NEW_CLIENT_S = 5.0
@@ -38,7 +42,10 @@ class WatchSettings(PipelineSettings):
         6.0, ge=1, le=60, description="ZooKeeper session timeout: a silent server is left after it."
     )
     zk_auth: SecretStr | None = Field(
-        None, description=f"Credentials for ZooKeeper: {_AUTH_FORM} (DIGEST-MD5)."
+        None,
+        description=f"Credentials for ZooKeeper: {_AUTH_FORM}. sasl is DIGEST-MD5; gssapi is "
+        "Kerberos by the tickets that kinit keeps, service is zookeeper as a rule, and the principal may "
+        "be empty.",
     )
     zk_tls: bool = Field(default=False, description="Connect to ZooKeeper's TLS port.")
     zk_tls_ca: Path | None = Field(
@@ -75,6 +82,13 @@ class WatchSettings(PipelineSettings):
     )
     heartbeat_s: float = Field(
         10.0, gt=0, le=20, description="Seconds between heartbeats in the log."
+    )
+    beat_s: float = Field(
+        1.0,
+        gt=0,
+        le=2,
+        description="Seconds between the watcher's signs of life, which the exporter reads; it calls "
+        "figures behind when none comes for 3 s.",
     )
     audit_s: float = Field(
         300.0,
@@ -138,10 +152,13 @@ class WatchSettings(PipelineSettings):
         if value is None:
             return None
         scheme, _, rest = value.get_secret_value().partition(":")
-        if scheme not in {"digest", "sasl"} or ":" not in rest:
+        if scheme not in {"digest", *_SASL_PACKAGES} or ":" not in rest:
             raise ValueError(f"must be {_AUTH_FORM}")
-        if scheme == "sasl" and importlib.util.find_spec("puresasl") is None:
-            raise ValueError("sasl needs the package pure-sasl: pip install pure-sasl")
+        package, module = _SASL_PACKAGES.get(scheme, (None, ""))
+        if package is not None and importlib.util.find_spec(module) is None:
+            raise ValueError(f"{scheme} needs the package {package}: pip install {package}")
+        if scheme == "gssapi" and rest.startswith(":"):
+            raise ValueError("gssapi needs the service's name, such as gssapi:zookeeper:")
         return value
 
     @model_validator(mode="after")
@@ -181,10 +198,12 @@ class WatchSettings(PipelineSettings):
     def sasl_options(self) -> dict[str, Any] | None:
         """Return kazoo's form of SASL credentials; None when there are none."""
         scheme, _, credential = self._auth()
-        if scheme != "sasl":
-            return None
-        user, _, password = credential.partition(":")
-        return {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+        name, _, secret = credential.partition(":")
+        if scheme == "sasl":
+            return {"mechanism": "DIGEST-MD5", "username": name, "password": secret}
+        if scheme == "gssapi":
+            return {"mechanism": "GSSAPI", "service": name, "principal": secret or None}
+        return None
 
     def tls_key_password(self) -> str | None:
         """Return the key's password; None when it has none."""

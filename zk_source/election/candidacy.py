@@ -1,9 +1,9 @@
 """One watcher's place in the election of its cluster's leader: kazoo's lock in one session.
 
-The rule: a win is proved again and again. A proof is one round trip, sync and then exists, that
+The rule: a win is proved again and again, while the main loop says that it works (`keep`). A proof is one round trip, sync and then exists, that
 finds our election znode under our session; it counts from the moment at which it was asked for. So
-a process that was paused has an old proof, and its next one fails. `leader_elector` turns proofs
-into a lease.
+a process that was paused has an old proof, and its next one fails. A lease is valid by its newest
+proof.
 
 A candidacy is one ZooKeeper session and ends with it; then a new one is made. kazoo's lock would go
 on in its next session, where a znode that it failed to delete could stand before it for ever. The
@@ -12,6 +12,7 @@ lock is fair, so the next leader has a larger czxid.
 
 from __future__ import annotations
 
+import enum
 import threading
 import time
 from collections.abc import Callable
@@ -25,14 +26,18 @@ from kazoo.recipe.lock import Lock
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
+from pipeline.runtime import get_logger
 from zk_source.config import WatchSettings
-from zk_source.wire.kazoo_client import Authenticating, ConnectionTrouble, make_client, stop_client
+from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
 
 MOST_RECONNECT_S = 1.0
 """Longest pause between two tries: a standby must not sleep through the end of its leader."""
 
 PROOFS_PER_LEASE = 4
 """How often the lease is proved while one proof counts: one late answer does not hold the log."""
+
+STANDSTILL_S = 60.0
+"""A main loop that has done nothing for this long leads no more: another watcher may do better."""
 
 _POLL_S = 0.5
 _MS = 1000
@@ -46,11 +51,31 @@ def now_s() -> float:
 class Proof(NamedTuple):
     """An answer of ZooKeeper that shows that we lead."""
 
-    czxid: int
-    """Of our election znode: it grows from leader to leader."""
     asked_at: float
     lease_s: float
     """For how long after `asked_at` the session lives, whatever becomes of this process."""
+
+
+class LeaseStatus(enum.Enum):
+    """Whether the log may be written."""
+
+    VALID = "valid"
+    UNPROVEN = "unproven"
+    """This watcher leads, but cannot prove it now: changes wait."""
+    LOST = "lost"
+    """Another watcher leads, or soon will."""
+
+
+def lease_status(proof: Proof | None, *, invalidated_at: float, now: float) -> LeaseStatus:
+    """Return what the newest proof of a lease allows; None is a lease that has ended.
+
+    >>> lease_status(Proof(asked_at=10.0, lease_s=4.0), invalidated_at=0.0, now=13.9).value
+    'valid'
+    """
+    if proof is None:
+        return LeaseStatus.LOST
+    counts = invalidated_at < proof.asked_at and now - proof.asked_at < proof.lease_s
+    return LeaseStatus.VALID if counts else LeaseStatus.UNPROVEN
 
 
 class _Connection(Authenticating):
@@ -81,8 +106,8 @@ class _Contender(Lock):  # type: ignore[misc]  # kazoo ships no types
         )
 
 
-class Candidacy(ConnectionTrouble[_Connection]):
-    """Stands for election in one session, and proves that it leads."""
+class Candidacy:
+    """Stands for election in one session, and proves that it leads: the lease of that term."""
 
     def __init__(
         self, settings: WatchSettings, identifier: str, *, on_change: Callable[[], None]
@@ -90,20 +115,25 @@ class Candidacy(ConnectionTrouble[_Connection]):
         """Describe it; `on_change` is called, in any thread, when the proof or the session changed."""
         there = settings.for_election()
         self.path = f"{there.chroot}{settings.election_path}/{settings.cluster}"
-        self.proof: Proof | None = None
+        self._proof: Proof | None = None
         """The newest; None while we do not lead."""
+        self.czxid: int | None = None
+        """The election znode's: no generation of this term is below it. None before it is won."""
         self.refused = ""
         """What the ensemble lacks or does not allow; empty while there is no such problem."""
         self._chroot = there.chroot
         self._identifier = identifier
         self._on_change = on_change
+        # kazoo stays SUSPENDED for ever before an ensemble that was restored from a backup.
+        self._most_silent_s = settings.most_silent_ms / _MS
         self._invalidated_at = 0.0
+        self._kept_at = now_s()
         self._down_since = now_s()
         self._connected = threading.Event()
         self._ended = threading.Event()
         self._wake = threading.Event()
         self._mutex = threading.Lock()
-        self._client, self._connection = make_client(
+        self._client, self.connection = make_client(
             there, _Connection, most_reconnect_s=MOST_RECONNECT_S
         )
         if there.zk_auth is not None:
@@ -114,14 +144,23 @@ class Candidacy(ConnectionTrouble[_Connection]):
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
 
     @property
-    def invalidated_at(self) -> float:
-        """Proofs that were asked for before this do not count."""
-        return self._invalidated_at
+    def status(self) -> LeaseStatus:
+        """Whether the log may be written now."""
+        if self.is_silent_for_too_long:
+            return LeaseStatus.LOST
+        # The proof is read first: an invalidation that comes after it must count.
+        proof = self._proof
+        return lease_status(proof, invalidated_at=self._invalidated_at, now=now_s())
 
     @property
     def ended(self) -> bool:
         """The session has ended: only a new candidacy helps."""
         return self._ended.is_set()
+
+    @property
+    def is_silent_for_too_long(self) -> bool:
+        """The session is given up for a new one."""
+        return self.silent_s > self._most_silent_s
 
     @property
     def silent_s(self) -> float:
@@ -133,8 +172,12 @@ class Candidacy(ConnectionTrouble[_Connection]):
         self._client.start_async()
         self._thread.start()
 
+    def keep(self) -> None:
+        """Note that the main loop works: the lease is worth proving."""
+        self._kept_at = now_s()
+
     def invalidate(self) -> None:
-        """Ask for a proof newer than now: another watcher may lead."""
+        """Hold the log until a newer proof than now: another watcher may lead."""
         self._invalidated_at = now_s()
         self._wake.set()
 
@@ -146,7 +189,7 @@ class Candidacy(ConnectionTrouble[_Connection]):
     def _end(self) -> None:
         with self._mutex:
             self._ended.set()
-            self.proof = None
+            self._proof = None
         if self._lock is not None:
             self._lock.cancel()
         self._wake.set()
@@ -188,14 +231,26 @@ class Candidacy(ConnectionTrouble[_Connection]):
         return True
 
     def _stand(self) -> None:
-        """Wait until we lead, and prove it until the session ends."""
+        """Wait until we lead, and then do."""
         self._lock = _Contender(self._client, self.path, self._identifier, self._ended)
         if self._ended.is_set() or not self._lock.acquire():
             return
-        node = f"{self.path}/{self._lock.node}"
-        while not self._ended.is_set() and self._prove(node):
-            self._wake.wait(self._connection.lease_s / PROOFS_PER_LEASE)
+        self._lead(f"{self.path}/{self._lock.node}")
+
+    def _lead(self, node: str) -> None:
+        """Prove that we lead, until the session or the main loop's work ends."""
+        self.keep()
+        while not self._ended.is_set() and not self._stands_still() and self._prove(node):
+            self._wake.wait(self.connection.lease_s / PROOFS_PER_LEASE)
             self._wake.clear()
+
+    def _stands_still(self) -> bool:
+        still = now_s() - self._kept_at > STANDSTILL_S
+        if still:
+            get_logger("election").error(
+                "the watcher does nothing any more: its lead is given up", silent_s=STANDSTILL_S
+            )
+        return still
 
     def _prove(self, node: str) -> bool:
         """Ask whether we lead; False when we do not. Without an answer the proof grows old."""
@@ -204,7 +259,7 @@ class Candidacy(ConnectionTrouble[_Connection]):
         asked_at = now_s()
         try:
             self._client.sync_async(self.path)
-            stat = self._client.exists_async(node).get(timeout=self._connection.lease_s)
+            stat = self._client.exists_async(node).get(timeout=self.connection.lease_s)
         except (ConnectionLoss, KazooTimeoutError):
             return True
         session = self._client.client_id
@@ -212,6 +267,7 @@ class Candidacy(ConnectionTrouble[_Connection]):
             return False
         with self._mutex:
             if not self._ended.is_set():
-                self.proof = Proof(stat.czxid, asked_at, self._connection.lease_s)
+                self.czxid = stat.czxid
+                self._proof = Proof(asked_at, self.connection.lease_s)
         self._on_change()
         return True

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from controller_model.kafka.ids import partition_of
+from controller_model.kafka.ids import NOWHERE, Position, partition_of
 from controller_model.records.changes import (
     MAX_CHANGE_BYTES,
     MAX_CHANGES_PER_MESSAGE,
@@ -25,9 +25,10 @@ from controller_model.records.changes import (
     encode_change,
     join_changes,
 )
-from pipeline.settings import PipelineSettings
+from pipeline.clock import steady_ms
 from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, client_properties
+from zk_source.config import WatchSettings
 
 MOST_MESSAGES_IN_FLIGHT = 32
 """Messages in the producer at a time: one message of 500 takes about 2 ms to be acknowledged."""
@@ -39,27 +40,24 @@ _FRAMING_BYTES = 1
 """A comma or a bracket for each change."""
 
 
-class Limits(NamedTuple):
-    """How much may wait while the pipeline's Kafka is away."""
+class _Waiting(NamedTuple):
+    """A change as it leaves."""
 
-    buffer_bytes: int
-    buffer_changes: int
+    data: bytes
+    position: Position
 
 
-class Delivery(NamedTuple):
-    """What became of changes since the last poll. After a failure the producer cannot be used."""
+class Failure(NamedTuple):
+    """What Kafka did not take. After it the producer cannot be used."""
 
-    delivered: int = 0
-    failed: int = 0
-    error: str = ""
+    changes: int
+    reason: str
 
 
 class Publisher:
     """Appends to the log of one cluster."""
 
-    def __init__(
-        self, settings: PipelineSettings, topics: EnsuredTopics, cluster: str, *, limits: Limits
-    ) -> None:
+    def __init__(self, settings: WatchSettings, topics: EnsuredTopics) -> None:
         properties: dict[str, Any] = {
             **client_properties(settings),
             "enable.idempotence": True,
@@ -74,15 +72,20 @@ class Publisher:
             "socket.nagle.disable": True,
         }
         self._topic = topics.names.changes
-        self._partition = partition_of(cluster, topics.partitions)
-        self._key = cluster.encode()
-        self._limits = limits
-        self._waiting: deque[bytes] = deque()
+        self._partition = partition_of(settings.cluster, topics.partitions)
+        self._key = settings.cluster.encode()
+        self._most_bytes = int(settings.buffer_mib * 1024 * 1024)
+        self._most_changes = settings.buffer_changes
+        self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._messages_in_flight = 0
         self._bytes_in_flight = 0
-        self._delivery = Delivery()
+        self._heard_ms = steady_ms()
+        """When Kafka acknowledged something last, or was last given something after it had all."""
+        self._failure: Failure | None = None
         self._producer = Producer({**properties, "error_cb": self._on_error})
+        self.acknowledged = NOWHERE
+        """The place of the newest change that Kafka has acknowledged."""
         self.bytes_published = 0
         self.omitted = 0
         """Changes that were too large for the log and went without their data."""
@@ -101,14 +104,19 @@ class Publisher:
     def has_room(self) -> bool:
         """Whether a walk of the tree may go on; live changes may use the other half."""
         return (
-            self._waiting_bytes < self._limits.buffer_bytes // 2
-            and len(self._waiting) < self._limits.buffer_changes // 2
+            self._waiting_bytes < self._most_bytes // 2
+            and len(self._waiting) < self._most_changes // 2
         )
 
     @property
     def idle(self) -> bool:
         """Nothing waits and nothing is in flight."""
         return not self._waiting and not self._messages_in_flight
+
+    @property
+    def silent_ms(self) -> int:
+        """For how long Kafka has acknowledged nothing of what it was given; 0 while it has all."""
+        return steady_ms() - self._heard_ms if self._messages_in_flight else 0
 
     def add(self, change: ZnodeChange) -> None:
         """Append a change; it leaves with the next `pump`."""
@@ -117,31 +125,32 @@ class Publisher:
             self.omitted += 1
             small = msgspec.structs.replace(change, data=None, data_base64=None, data_omitted=True)
             data = encode_change(small)
-        self._waiting.append(data)
+        self._waiting.append(_Waiting(data, change.position))
         self._waiting_bytes += len(data) + _FRAMING_BYTES
 
     def pump(self) -> None:
         """Hand waiting changes to the producer while it has few."""
         while self._waiting and self._may_send():
-            changes, data = self._next_message()
+            changes, data, last = self._next_message()
             try:
                 self._producer.produce(
                     self._topic,
                     value=data,
                     key=self._key,
                     partition=self._partition,
-                    on_delivery=self._on_delivery(changes, len(data)),
+                    on_delivery=self._on_delivery(changes, len(data), last),
                 )
             except (BufferError, KafkaException) as error:
-                self._note(failed=changes, error=str(error))
+                self._fail(changes, str(error))
                 break
+            if not self._messages_in_flight:
+                self._heard_ms = steady_ms()
             self._messages_in_flight += 1
             self._bytes_in_flight += len(data)
 
     def overflowing(self) -> bool:
         """Return whether more waits than the settings allow."""
-        limits = self._limits
-        return self.bytes_held > limits.buffer_bytes or len(self._waiting) > limits.buffer_changes
+        return self._waiting_bytes > self._most_bytes or len(self._waiting) > self._most_changes
 
     def drop_waiting(self) -> int:
         """Throw away what waits; return how many changes that was."""
@@ -150,11 +159,10 @@ class Publisher:
         self._waiting_bytes = 0
         return dropped
 
-    def poll(self) -> Delivery:
-        """Serve the producer's callbacks; return what became of changes since the last call."""
+    def poll(self) -> Failure | None:
+        """Serve the producer's callbacks; return what failed; None while all goes well."""
         self._producer.poll(0)
-        delivery, self._delivery = self._delivery, Delivery()
-        return delivery
+        return self._failure
 
     def abandon(self) -> None:
         """Throw away all that waits; what the producer had sent may still come to the log."""
@@ -173,7 +181,7 @@ class Publisher:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._note(failed=1, error=error.str())
+            self._fail(1, error.str())
 
     def _may_send(self) -> bool:
         return (
@@ -181,32 +189,35 @@ class Publisher:
             and self._bytes_in_flight < MOST_BYTES_IN_FLIGHT
         )
 
-    def _next_message(self) -> tuple[int, bytes]:
+    def _next_message(self) -> tuple[int, bytes, Position]:
         changes: list[bytes] = []
         size = 0
+        last = NOWHERE
         while self._waiting and len(changes) < MAX_CHANGES_PER_MESSAGE:
-            length = len(self._waiting[0]) + _FRAMING_BYTES
+            length = len(self._waiting[0].data) + _FRAMING_BYTES
             if changes and size + length > MAX_MESSAGE_BYTES:
                 break
-            changes.append(self._waiting.popleft())
+            data, last = self._waiting.popleft()
+            changes.append(data)
             size += length
         self._waiting_bytes -= size
-        return len(changes), join_changes(changes)
+        return len(changes), join_changes(changes), last
 
-    def _on_delivery(self, changes: int, size: int) -> Callable[[KafkaError | None, Message], None]:
+    def _on_delivery(
+        self, changes: int, size: int, last: Position
+    ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, _message: Message) -> None:
             self._messages_in_flight -= 1
             self._bytes_in_flight -= size
+            self._heard_ms = steady_ms()
             if error is None:
                 self.bytes_published += size
-                self._note(delivered=changes)
+                self.acknowledged = max(self.acknowledged, last)
             else:
-                self._note(failed=changes, error=error.str())
+                self._fail(changes, error.str())
 
         return report
 
-    def _note(self, *, delivered: int = 0, failed: int = 0, error: str = "") -> None:
-        so_far = self._delivery
-        self._delivery = Delivery(
-            so_far.delivered + delivered, so_far.failed + failed, error or so_far.error
-        )
+    def _fail(self, changes: int, reason: str) -> None:
+        before = self._failure.changes if self._failure else 0
+        self._failure = Failure(before + changes, reason)

@@ -16,26 +16,34 @@ import msgspec
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import partition_of
+from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.views import ClusterView, decode_view
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import Backoff, get_logger
-from pipeline.settings import PipelineSettings
 from pipeline.supervised_thread import SupervisedThread
 from pipeline.topic_reader import RecordReader
 from pipeline.topic_records import Place, Record
 from pipeline.topics import EnsuredTopics
-from zk_source.wire.inbox import FoldView, Inbox, OtherWatcher
+from zk_source.config import WatchSettings
+from zk_source.wire.inbox import Inbox, OtherWatcher
 
 FoundT = TypeVar("FoundT")
+
+_MAY_PASS = {ReadTrouble.AWAY, ReadTrouble.CUT}
+"""Troubles that end by trying again: the others are the user's to mend, or need new topics."""
+
+_MISSED_TIMES = 4
+"""Looks that may miss a topic which was made a moment ago."""
 
 FIRST_LOOK_BACK = 200
 """Messages read from the end at first; ten times as many while our cluster was not among them."""
 
 MOST_LOOK_BACK = 20_000
-"""An older generation would be found out when the fold does not follow ours (`rivals`)."""
+"""An older generation would be found out when the fold does not follow ours (`generation_fencing`)."""
 
 _TIMEOUT_S = 5.0
 _POLL_S = 0.2
+_MOST_PAUSE_S = 5.0
 
 
 class History(NamedTuple):
@@ -43,28 +51,17 @@ class History(NamedTuple):
 
     generation: int
     """The highest of our cluster; 0 when it is new."""
-    view: FoldView | None
+    view: ClusterView | None
 
 
-class _Origin(msgspec.Struct, frozen=True):
-    """Of a change, only who wrote it and when."""
-
-    cluster: str
-    generation: int
-    watcher: str
-    observed_at: int
-
-
-_origins = msgspec.json.Decoder(list[_Origin])
+_origins = msgspec.json.Decoder(list[OtherWatcher])
 
 
 class Readback:
     """Follows the views and the log of one cluster; `check` raises what ended the thread."""
 
-    def __init__(
-        self, settings: PipelineSettings, topics: EnsuredTopics, cluster: str, watcher: str
-    ) -> None:
-        self._cluster = cluster
+    def __init__(self, settings: WatchSettings, topics: EnsuredTopics, watcher: str) -> None:
+        self._cluster = cluster = settings.cluster
         self._key = cluster.encode()
         self._view_key = f"{cluster}/cluster".encode()
         self._watcher = watcher
@@ -72,23 +69,32 @@ class Readback:
         self._views: Place = (topics.names.views, partition)
         self._log: Place = (topics.names.changes, partition)
         self._next_offset: dict[Place, int] = {}
+        self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._reader = RecordReader(settings, f"kcm-watcher-{cluster}")
         self._thread: SupervisedThread | None = None
         self._logger = get_logger("readback").bind(cluster=cluster)
 
-    def history(self, stop: threading.Event) -> History:
-        """Read the ends of both topics; tries until it succeeds or `stop` is set."""
-        pause = Backoff()
-        while not stop.is_set():
+    def history(self, stop: threading.Event, *, while_: Callable[[], bool]) -> History | None:
+        """Read the ends of both topics; tries until it succeeds, `stop` is set, or `while_` is over.
+
+        Raises TopicReadError where trying again cannot help; None when it was given up.
+        """
+        pause = Backoff(most_s=_MOST_PAUSE_S)
+        missed = 0
+        while not stop.is_set() and while_():
             try:
                 view = self._look_back(self._views, self._last_view)
                 generation = self._look_back(self._log, self._last_generation)
             except TopicReadError as error:
+                missed += error.trouble is ReadTrouble.MISSING
+                new = error.trouble is ReadTrouble.MISSING and missed < _MISSED_TIMES
+                if error.trouble not in _MAY_PASS and not new:
+                    raise
                 self._warn(error.trouble, error.reason)
                 stop.wait(pause.next_s())
                 continue
-            return History(max(generation or 0, view.generation if view else 0), view)
-        return History(0, None)
+            return History(max(generation or 0, view.as_of.generation if view else 0), view)
+        return None
 
     def follow(self, inbox: Inbox) -> None:
         """Start the thread that puts what comes from now on into the inbox."""
@@ -117,8 +123,13 @@ class Readback:
                 continue
             origin = self._origin(record)
             if origin is not None and origin.watcher != self._watcher:
-                inbox.put(OtherWatcher(origin.watcher, origin.generation, origin.observed_at))
+                inbox.put(origin)
         for notice in batch.notices:
+            if notice.trouble not in _MAY_PASS:
+                topic = notice.place[0] if notice.place is not None else ""
+                raise TopicReadError(
+                    notice.trouble, where=self._where, topic=topic, reason=notice.reason
+                )
             self._warn(notice.trouble, notice.reason)
             if notice.trouble is ReadTrouble.CUT and notice.place is not None:
                 self._reader.reopen(from_beginning=[notice.place])
@@ -143,18 +154,15 @@ class Readback:
                 return found
             look_back *= 10
 
-    def _last_view(self, records: Sequence[Record]) -> FoldView | None:
-        for record in reversed(records):
-            view = self._view(record)
-            if view is not None:
-                return view
-        return None
+    def _last_view(self, records: Sequence[Record]) -> ClusterView | None:
+        views = map(self._view, reversed(records))
+        return next((view for view in views if view is not None), None)
 
     def _last_generation(self, records: Sequence[Record]) -> int | None:
         origins = [origin for origin in map(self._origin, records) if origin is not None]
         return max((origin.generation for origin in origins), default=None)
 
-    def _view(self, record: Record) -> FoldView | None:
+    def _view(self, record: Record) -> ClusterView | None:
         if record.key != self._view_key or record.value is None:
             return None
         try:
@@ -163,24 +171,14 @@ class Readback:
             return None
         if not isinstance(view, ClusterView) or view.cluster != self._cluster:
             return None
-        wanted = view.resync_wanted
-        return FoldView(
-            lineage=view.as_of.lineage,
-            generation=view.as_of.generation,
-            seq=view.as_of.seq,
-            watcher=view.log.watcher,
-            read_zxid=view.log.read_zxid,
-            cluster_id=view.cluster_id,
-            wanted_number=wanted.number if wanted else None,
-            wanted_reason=wanted.reason if wanted else "",
-        )
+        return view
 
-    def _origin(self, record: Record) -> _Origin | None:
+    def _origin(self, record: Record) -> OtherWatcher | None:
         if record.key != self._key or record.value is None:
             return None
         try:
             origins = _origins.decode(record.value)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except DECODING_ERRORS:
             return None
         ours = [origin for origin in origins if origin.cluster == self._cluster]
         return max(ours, key=lambda origin: origin.generation, default=None)

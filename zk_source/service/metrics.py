@@ -6,6 +6,8 @@ set from what the decisions and the publisher count themselves: one count, one h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from controller_model.records.changes import ChangeKind, SessionState
@@ -18,16 +20,40 @@ _DELAY_BUCKETS_S = (
 """From milliseconds to half an hour: a quantile never exceeds the last finite one."""
 
 
+GAUGES = {
+    "znodes": "Znodes that exist according to the log.",
+    "denied_paths": "Znodes that ZooKeeper's ACLs do not let the watcher read; 0 in health.",
+    "queue_length": "Notifications and replies from ZooKeeper that wait to be handled; near 0 in "
+    "health.",
+    "dirty_paths": "Znodes that changed and are not yet read again; near 0 in health.",
+    "buffer_changes": "Changes that wait to be sent to the pipeline's Kafka; near 0 in health.",
+    "buffer_bytes": "Bytes of changes that the pipeline's Kafka has not acknowledged yet.",
+}
+"""HELP of kcm_watcher_<name>."""
+
+TOTALS = {
+    "events": "Notifications received from ZooKeeper.",
+    "reads": "Reads of znodes answered by ZooKeeper.",
+    "resyncs": "Resyncs that began: each publishes every znode again.",
+    "audits": "Reconciliations that ended: each compares the whole tree with the log.",
+    "audit_differences": "Changes that only a reconciliation found, without a notification; 0 in "
+    "health.",
+    "dropped_notifications": "Notifications dropped because too many waited; a resync follows each "
+    "time.",
+    "dropped_changes": "Changes dropped because the pipeline's Kafka did not take them in time; a "
+    "resync follows.",
+    "omitted_data": "Changes published without their data because they were too large for the log.",
+    "published_bytes": "Bytes of changes that the pipeline's Kafka acknowledged.",
+}
+"""HELP of kcm_watcher_<name>_total."""
+
+
 class WatcherMetrics:
     """The metrics of one cluster's watcher."""
 
     def __init__(self, registry: CollectorRegistry, cluster: str) -> None:
-        self._registry = registry
         self._cluster = cluster
         self.zookeeper = ServerMetrics(registry, cluster)
-        self._totals: dict[str, float] = {}
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
         state = Gauge(
             "kcm_watcher_session_state",
             "1 for the state of the watcher's ZooKeeper session, 0 for the others; CONNECTED in "
@@ -58,6 +84,16 @@ class WatcherMetrics:
             buckets=_DELAY_BUCKETS_S,
             registry=registry,
         ).labels(cluster)
+        self._gauges = {
+            name: Gauge(f"kcm_watcher_{name}", text, ["cluster"], registry=registry)
+            for name, text in GAUGES.items()
+        }
+        self._totals = {
+            name: Counter(f"kcm_watcher_{name}", text, ["cluster"], registry=registry)
+            for name, text in TOTALS.items()
+        }
+        self._shown: dict[str, float] = {}
+        """By name what was shown last in this term."""
 
     def session(self, state: SessionState) -> None:
         """Show the session's state."""
@@ -72,9 +108,8 @@ class WatcherMetrics:
         """Show a watcher without a session; its next counts begin at 0, with these dropped."""
         self.leads(leads=False)
         self.session(SessionState.LOST)
-        for gauge in self._gauges.values():
-            gauge.set(0)
-        self._totals = {"dropped_changes": dropped}
+        self.show({name: 0 for name in GAUGES if name in self._shown})
+        self._shown = {"dropped_changes": dropped}
 
     def published(self, kind: ChangeKind, delay_ms: int | None) -> None:
         """Count a change; None for `delay_ms` when it is not news."""
@@ -82,21 +117,14 @@ class WatcherMetrics:
         if delay_ms is not None:
             self._delay.observe(max(0, delay_ms) / 1000)
 
-    def gauge(self, name: str, help_text: str, value: float) -> None:
-        """Show a value under kcm_watcher_<name>."""
-        gauge = self._gauges.get(name)
-        if gauge is None:
-            family = Gauge(f"kcm_watcher_{name}", help_text, ["cluster"], registry=self._registry)
-            gauge = self._gauges[name] = family.labels(self._cluster)
-        gauge.set(value)
-
-    def total(self, name: str, help_text: str, value: float) -> None:
-        """Show a count kept elsewhere under kcm_watcher_<name>_total."""
-        counter = self._counters.get(name)
-        if counter is None:
-            family = Counter(f"kcm_watcher_{name}", help_text, ["cluster"], registry=self._registry)
-            counter = self._counters[name] = family.labels(self._cluster)
-        before = self._totals.get(name, 0.0)
-        if value > before:
-            counter.inc(value - before)
-            self._totals[name] = value
+    def show(self, figures: Mapping[str, float]) -> None:
+        """Show what `GAUGES` and `TOTALS` name; totals are counts kept elsewhere."""
+        for name, value in figures.items():
+            before = self._shown.get(name, 0.0)
+            if name in GAUGES:
+                self._gauges[name].labels(self._cluster).set(value)
+            elif value > before:
+                self._totals[name].labels(self._cluster).inc(value - before)
+            else:
+                continue
+            self._shown[name] = value

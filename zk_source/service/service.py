@@ -3,7 +3,8 @@
 The rule: one thread takes from the inbox, lets `watcher` decide, sends, publishes. Everything that
 blocks for long happens before the loop (the pipeline's Kafka) or in other threads (sockets). It
 ends when `stop` is set, or by raising the error that the user must see. The lease is checked each
-time before anything is published: without a valid one changes wait (`leader_elector`).
+time before anything is published: without a valid one changes wait (`leader_elector`). Each other
+thread is checked in each turn. While all of it works, a beat leaves once a second (`beats`).
 """
 
 from __future__ import annotations
@@ -15,35 +16,38 @@ import time
 from prometheus_client import CollectorRegistry
 
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange
+from controller_model.records.views import ClusterView
 from pipeline.clock import clock_ms, steady_ms
+from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import (
     Backoff,
     ConflictError,
     EnvironmentProblemError,
-    MetricsServer,
     UnreachableError,
     get_logger,
 )
 from pipeline.topics import EnsuredTopics, ensure_topics
+from pipeline.web import MetricsServer, WebOptions
 from zk_source.config import WatchSettings
-from zk_source.election.leader_elector import Lease, LeaseStatus, make_elector
-from zk_source.log.publisher import Limits, Publisher
+from zk_source.election.candidacy import LeaseStatus
+from zk_source.election.leader_elector import Lease, make_elector
+from zk_source.log.beats import Beats
+from zk_source.log.publisher import Publisher
 from zk_source.log.readback import Readback
 from zk_source.service.metrics import WatcherMetrics
-from zk_source.service.report import report_metrics
 from zk_source.watcher.commands import (
     Command,
     GiveUp,
-    GiveUpReason,
+    GiveWay,
     NoBrokers,
     ReplaceClient,
     Send,
     Warn,
 )
+from zk_source.watcher.pulse import Pulse
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
 from zk_source.wire.inbox import (
-    FoldView,
     Inbox,
     Item,
     Notification,
@@ -53,7 +57,7 @@ from zk_source.wire.inbox import (
     SessionChanged,
 )
 from zk_source.wire.jute import BadReplyError, decode
-from zk_source.wire.operations import Err, Result
+from zk_source.wire.operations import Err, Result, Sync
 from zk_source.zookeeper.ensemble import WatchedEnsemble
 from zk_source.zookeeper.server_health import watched_health
 
@@ -65,6 +69,12 @@ _MS = 1000
 DELIVERY_WAIT_S = 0.005
 """How long to wait for the inbox while changes wait for the producer."""
 
+MOST_UNACKNOWLEDGED_MS = 2_000
+"""No beat while the log has not taken what it was given for this long."""
+
+SOUND_S = 60.0
+"""A watcher that has run for this long starts over at once when its log is lost."""
+
 GOODBYE_S = 2.0
 METRICS_EVERY_S = 0.5
 
@@ -73,7 +83,9 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
     """Watch one cluster until `stop` is set; raises a KcmError for what the user must mend."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, settings.cluster)
-    server = MetricsServer(registry, settings.metrics_host, settings.watcher_metrics_port)
+    server = MetricsServer(
+        registry, settings.metrics_host, settings.watcher_metrics_port, WebOptions.of(settings)
+    )
     log = get_logger("watcher")
     log.info("metrics are served", host=settings.metrics_host, port=server.port)
     pause = Backoff(first_s=1.0, most_s=30.0)
@@ -83,13 +95,14 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
     elector = make_elector(settings)
     try:
         while not stop.is_set():
-            ensure_topics(settings, stop=stop)
             metrics.standby(dropped)
+            check_readable(settings, ensure_topics(settings, stop=stop), stop)
             lease = elector.wait(stop)
             if lease is None:
                 break
             # A standby may have waited for weeks: the topics are checked again.
             topics = ensure_topics(settings, stop=stop)
+            began_at = time.monotonic()
             service = WatcherService(settings, topics, metrics, lease, name=name, dropped=dropped)
             try:
                 service.run(stop)
@@ -98,6 +111,10 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
                 name, dropped = secrets.token_hex(3), 0
             except LogLostError as error:
                 dropped = error.dropped
+                metrics.standby(dropped)
+                elector.resign()
+                if time.monotonic() - began_at > SOUND_S:
+                    pause.reset()
                 wait_s = pause.next_s()
                 log.warning("starting over", reason=str(error), dropped=dropped, next_try_s=wait_s)
                 stop.wait(wait_s)
@@ -109,11 +126,26 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
         server.close()
 
 
+def check_readable(settings: WatchSettings, topics: EnsuredTopics, stop: threading.Event) -> None:
+    """Read the pipeline's topics back before the lead is taken; raises TopicReadError if denied.
+
+    Topics that have gone meanwhile are made again when the lead is taken.
+    """
+    readback = Readback(settings, topics, "")
+    try:
+        readback.history(stop, while_=lambda: True)
+    except TopicReadError as error:
+        if error.trouble is not ReadTrouble.MISSING:
+            raise
+    finally:
+        readback.close()
+
+
 class LogLostError(Exception):
     """The log takes no more changes from this producer: topics gone, fenced, not allowed."""
 
     def __init__(self, reason: str, dropped: int) -> None:
-        super().__init__(f"the pipeline's Kafka refused changes: {reason}")
+        super().__init__(reason)
         self.dropped = dropped
 
 
@@ -145,14 +177,15 @@ class WatcherService:
             settings.cluster,
             self._name,
             steady_ms(),
-            intervals=_intervals(settings),
+            intervals=intervals(settings),
             watches=Watches(settings.zk_watches),
             elected=lease.czxid,
         )
         self._watcher.recorder.dropped = dropped
-        limits = Limits(int(settings.buffer_mib * 1024 * 1024), settings.buffer_changes)
-        self._publisher = Publisher(settings, topics, settings.cluster, limits=limits)
-        self._readback = Readback(settings, topics, settings.cluster, self._name)
+        self._publisher = Publisher(settings, topics)
+        self._beats = Beats(settings, topics, name)
+        self._readback = Readback(settings, topics, name)
+        self._pulse = Pulse(int(settings.beat_s * _MS))
         self._ensemble = WatchedEnsemble(settings, self._inbox, self._log)
         self._contested_generation = 0
         self._muted = False
@@ -161,24 +194,35 @@ class WatcherService:
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set."""
-        self._metrics.leads(leads=True)
         try:
-            history = self._readback.history(stop)
+            history = self._readback.history(stop, while_=self._leads)
             if stop.is_set():
                 return
+            if history is None:
+                raise LeaseLostError  # the rest of this is what it leads with
+            self._lease.keep()
+            self._metrics.leads(leads=True)
             self._watcher.generations.saw(history.generation)
             if history.view is not None:
                 self._watcher.on_view(history.view, steady_ms())
             self._readback.follow(self._inbox)
             self._ensemble.connect()
             self._log.info("watching", zookeeper=self._settings.zookeeper)
-            with watched_health(self._server, self._metrics.zookeeper):
+            with watched_health(self._server, self._metrics.zookeeper) as check_health:
                 while not stop.is_set():
                     self._turn()
+                    check_health()
             self._watcher.on_stop(steady_ms())
             self._carry_out()
+        except TopicReadError as error:
+            if error.trouble is not ReadTrouble.MISSING:
+                raise
+            raise self._lost(str(error)) from None
         finally:
             self._close()
+
+    def _leads(self) -> bool:
+        return self._lease.status is not LeaseStatus.LOST
 
     def _server(self) -> str:
         """Return the server whose health may be asked for; empty with TLS or without a session."""
@@ -188,6 +232,7 @@ class WatcherService:
     def _close(self) -> None:
         self._ensemble.close()
         self._readback.close()
+        self._beats.close()
         if self._lease.status is not LeaseStatus.VALID:
             self._publisher.abandon()
         elif not self._publisher.close(GOODBYE_S):
@@ -198,6 +243,7 @@ class WatcherService:
 
     def _turn(self) -> None:
         """Take in what has happened, decide, act."""
+        self._lease.keep()
         now_ms = steady_ms()
         wait_s = self._watcher.wait_ms(now_ms) / 1000
         if not self._publisher.idle:
@@ -211,13 +257,43 @@ class WatcherService:
         now_ms = steady_ms()
         self._check_delivery(now_ms)
         self._readback.check()
+        self._ask_zookeeper(now_ms)
         if not self._watcher.session.connected:
-            self._ensemble.check(resynced=bool(self._watcher.counts.resyncs))
+            self._ensemble.check(resynced=bool(self._watcher.resyncs))
         self._watcher.reader.room = self._publisher.has_room
         self._watcher.recorder.clock_ahead_ms = clock_ms() - now_ms
         self._watcher.on_tick(now_ms)
         self._carry_out()
+        self._beat(steady_ms())
         self._update_metrics()
+
+    def _ask_zookeeper(self, now_ms: int) -> None:
+        """Keep asking: what was answered, and when it was asked, tells whether it still speaks."""
+        if not self._watcher.armed:
+            self._pulse.give_up()
+            return
+        silent_ms = self._pulse.waits_ms(now_ms)
+        if silent_ms > self._settings.most_silent_ms:
+            self._watcher.on_silence(silent_ms, now_ms)
+            return
+        token = self._pulse.ask(now_ms)
+        if token is not None:
+            self._ensemble.send(token, Sync("/"))
+
+    def _beat(self, now_ms: int) -> None:
+        """Show that all of this works, if it does."""
+        if self._unproven or self._publisher.silent_ms >= MOST_UNACKNOWLEDGED_MS:
+            return
+        self._beats.beat(
+            now_ms,
+            generation=self._watcher.generations.generation,
+            acknowledged=self._publisher.acknowledged,
+            session=self._watcher.session.state,
+            zookeeper_answered_ms=self._pulse.answered_ms(now_ms),
+        )
+        refused = self._beats.take_refusal()
+        if refused is not None:
+            self._log.warning("Kafka takes no signs of life", reason=refused)
 
     def _take_in(self, item: Item, now_ms: int) -> None:
         match item:
@@ -229,14 +305,18 @@ class WatcherService:
                 self._take_in_session(item, now_ms)
             case Overflow(dropped=dropped):
                 self._watcher.on_overflow(dropped, now_ms)
-            case FoldView():
-                self._check_writer(item.watcher, item.generation)
+            case ClusterView():
+                self._check_writer(item.log.watcher, item.as_of.generation)
                 self._watcher.on_view(item, now_ms)
             case OtherWatcher():
                 self._check_writer(item.watcher, item.generation)
                 self._watcher.on_other_watcher(item, now_ms)
 
     def _take_in_reply(self, reply: Reply, now_ms: int) -> None:
+        if reply.token < 0:
+            if reply.err != Err.CONNECTION_LOSS:
+                self._pulse.answer(reply.token)
+            return
         request = self._watcher.request(reply.token)
         if request is None:
             return  # it was given up, or belongs to an earlier connection
@@ -309,7 +389,7 @@ class WatcherService:
                 self._ensemble.connect()
             case NoBrokers():
                 self._ensemble.report_no_brokers()
-            case GiveUp(reason=GiveUpReason.OTHER_WATCHER, message=message):
+            case GiveWay(message=message):
                 raise ConflictError(message)
             case GiveUp(message=message):
                 raise EnvironmentProblemError(message)
@@ -326,23 +406,50 @@ class WatcherService:
     # --- what else can go wrong -------------------------------------------------------------
 
     def _check_delivery(self, now_ms: int) -> None:
-        delivery = self._publisher.poll()
-        if delivery.failed:
-            lost = delivery.failed + self._publisher.drop_waiting()
-            raise LogLostError(delivery.error, self._watcher.recorder.dropped + lost)
+        failure = self._publisher.poll()
+        if failure is not None:
+            reason = f"the pipeline's Kafka refused changes: {failure.reason}"
+            raise self._lost(reason, failure.changes)
         if self._muted and self._publisher.idle and not self._unproven:
             self._muted = False
             self._log.info("the pipeline's Kafka takes changes again")
             self._watcher.on_pipeline_back(now_ms)
 
+    def _lost(self, reason: str, changes: int = 0) -> LogLostError:
+        """Return that the log is lost, with these changes and those that wait."""
+        changes += self._publisher.drop_waiting()
+        return LogLostError(reason, self._watcher.recorder.dropped + changes)
+
     def _update_metrics(self) -> None:
         now = time.monotonic()
         if now >= self._metrics_at:
             self._metrics_at = now + METRICS_EVERY_S
-            report_metrics(self._metrics, self._watcher, self._publisher, len(self._inbox))
+            self._metrics.session(self._watcher.session.state)
+            self._metrics.show(figures(self._watcher, self._publisher, len(self._inbox)))
 
 
-def _intervals(settings: WatchSettings) -> Intervals:
+def figures(watcher: Watcher, publisher: Publisher, queue_length: int) -> dict[str, float]:
+    """Return the values of `metrics.GAUGES` and `metrics.TOTALS`."""
+    return {
+        "znodes": len(watcher.recorder.published),
+        "denied_paths": len(watcher.recorder.denied),
+        "queue_length": queue_length,
+        "dirty_paths": len(watcher.reader.dirty),
+        "buffer_changes": publisher.waiting,
+        "buffer_bytes": publisher.bytes_held,
+        "events": watcher.events,
+        "reads": watcher.reader.reads,
+        "resyncs": watcher.resyncs,
+        "audits": watcher.reconciliations,
+        "audit_differences": watcher.reader.reconciliation_differences,
+        "dropped_notifications": watcher.overflows,
+        "dropped_changes": watcher.recorder.dropped,
+        "omitted_data": publisher.omitted,
+        "published_bytes": publisher.bytes_published,
+    }
+
+
+def intervals(settings: WatchSettings) -> Intervals:
     """Return the intervals and limits that the watcher's decisions depend on."""
     return Intervals(
         heartbeat_ms=int(settings.heartbeat_s * _MS),

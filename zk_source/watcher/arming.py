@@ -1,7 +1,8 @@
 """Which way of watching a connection uses, and setting its watches on the server.
 
 The rule: recursive watches are tried first, one request at a time; after a refusal one-shot watches
-are used for as long as this watcher runs, logged once. A server before 3.6 answers
+are used until they are tried again: after a day where the server does not know them, after a minute
+and then ever longer where it gave another error. A server before 3.6 answers
 that it does not know the request and then closes the connection; the session lives on, and the
 next connection needs nothing armed. Should that answer be lost, `MOST_CLOSINGS` connections in a
 row that end at the question are answer enough, so that nothing goes round in circles.
@@ -10,7 +11,7 @@ row that end at the question are answer enough, so that nothing goes round in ci
 from __future__ import annotations
 
 from controller_model.records.changes import SessionState
-from zk_source.watcher.commands import GiveUp, GiveUpReason, Outbox
+from zk_source.watcher.commands import GiveUp, Outbox
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Subscription, Watches
 from zk_source.wire.operations import AddWatch, Err
 
@@ -19,6 +20,13 @@ MOST_CLOSINGS = 3
 
 CLOSED_AT_ONCE_MS = 1_000
 """An old server closes within milliseconds; a sick one is left after most of a session timeout."""
+
+
+FIRST_PAUSE_MS = 60_000
+"""After an error other than that of an old server; it doubles up to `OLD_PAUSE_MS`."""
+
+OLD_PAUSE_MS = 86_400_000
+"""An ensemble is not upgraded more often."""
 
 
 class Arming:
@@ -31,6 +39,9 @@ class Arming:
         self._to_arm: list[str] = []
         self._asked_ms = 0
         self._closings = 0
+        self._again_ms: int | None = None
+        """When to ask again after a refusal."""
+        self._pause_ms = FIRST_PAUSE_MS
         self.subscription: Subscription = RecursiveWatches()
         if watches is Watches.ONE_SHOT:
             self.subscription = OneShotWatches()
@@ -40,47 +51,60 @@ class Arming:
         """Nothing is left to be armed."""
         return not self._to_arm
 
+    def is_due(self, now_ms: int) -> bool:
+        """Return whether to ask again for recursive watches, which were refused."""
+        return self._again_ms is not None and now_ms >= self._again_ms
+
     def on_session(self, state: SessionState, server: str, now_ms: int) -> None:
         """Begin on a new connection; end with one that is gone."""
         closed_at_once = bool(self._to_arm) and now_ms - self._asked_ms < CLOSED_AT_ONCE_MS
         if self._to_arm:
             self._closings = self._closings + 1 if closed_at_once else 0
         if self._closings >= MOST_CLOSINGS and self._watches is Watches.AUTO:
-            self._fall_back("it closes the connection at the question")
+            self._fall_back("it closes the connection at the question", now_ms, OLD_PAUSE_MS)
         self._to_arm = []
         if state is SessionState.CONNECTED:
+            if self.is_due(now_ms):
+                self.subscription = RecursiveWatches()
             self._server = server
             self._asked_ms = now_ms
             self._to_arm = list(reversed(self.subscription.arm()))
             self._ask()
 
-    def on_answer(self, path: str, err: int) -> None:
+    def on_answer(self, path: str, err: int, now_ms: int) -> None:
         """Take in the answer to one watch's request; the next one follows."""
         if err == Err.OK:
             self._closings = 0
+            self._again_ms = None
             self._to_arm.pop()
+            if not self._to_arm:
+                self._pause_ms = FIRST_PAUSE_MS
             self._ask()
             return
-        why = "it is older than 3.6" if err == Err.UNIMPLEMENTED else f"error {err}"
+        old = err == Err.UNIMPLEMENTED
+        why = "it is older than 3.6" if old else f"error {err}"
         if self._watches is Watches.AUTO:
-            self._fall_back(why)
+            self._fall_back(why, now_ms, OLD_PAUSE_MS if old else self._pause_ms)
+            self._pause_ms = min(2 * self._pause_ms, OLD_PAUSE_MS)
             return
         message = (
             f"ZooKeeper at {self._server} refuses a persistent recursive watch on {path} ({why}): "
             "set zk_watches to auto or one-shot"
         )
-        self._outbox.add(GiveUp(GiveUpReason.OLD_SERVER, message))
+        self._outbox.add(GiveUp(message))
 
     def _ask(self) -> None:
         if self._to_arm:
             self._outbox.send(AddWatch(self._to_arm[-1]))
 
-    def _fall_back(self, why: str) -> None:
+    def _fall_back(self, why: str, now_ms: int, pause_ms: int) -> None:
+        self._again_ms = now_ms + pause_ms
         self._to_arm = []
         self._closings = 0
         self.subscription = OneShotWatches()
         self._outbox.warn(
-            "ZooKeeper refuses recursive watches: one-shot watches are used from here on",
+            "ZooKeeper refuses recursive watches: one-shot watches are used until they are tried again",
             zookeeper=self._server,
             reason=why,
+            next_try_s=pause_ms // 1000,
         )

@@ -8,7 +8,6 @@ earlier connection, or to a walk that was given up, are dropped.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -30,22 +29,18 @@ class ReplaceClient(NamedTuple):
 
 
 class NoBrokers(NamedTuple):
-    """There is no /brokers under the chroot; `root` is what is there, None if the chroot is not."""
-
-    root: tuple[str, ...] | None
-
-
-class GiveUpReason(enum.Enum):
-    """Why the watcher cannot go on at all."""
-
-    OTHER_WATCHER = "other watcher"
-    OLD_SERVER = "old server"
+    """Report that there is no /brokers under the chroot."""
 
 
 class GiveUp(NamedTuple):
-    """End with one line for the user."""
+    """End with one line for the user: the environment does not allow to go on."""
 
-    reason: GiveUpReason
+    message: str
+
+
+class GiveWay(NamedTuple):
+    """End with one line for the user: another watcher goes on."""
+
     message: str
 
 
@@ -56,7 +51,7 @@ class Warn(NamedTuple):
     about: dict[str, str | int]
 
 
-Command = ZnodeChange | Send | ReplaceClient | NoBrokers | GiveUp | Warn
+Command = ZnodeChange | Send | ReplaceClient | NoBrokers | GiveUp | GiveWay | Warn
 
 
 class Sent(NamedTuple):

@@ -8,6 +8,7 @@ missed. Bounded by `MOST_WAITING`; the watcher answers a full table with a resyn
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from zk_source.watcher.tree_walk import take_reads
 from zk_source.wire.operations import Op, Read
@@ -19,10 +20,9 @@ MOST_WAITING = 200_000
 class DirtyPaths:
     """Reads to be done, first come first served."""
 
-    def __init__(self, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self) -> None:
         self._waiting: dict[Read, None] = {}
         self._reading: set[Read] = set()
-        self._most_waiting = most_waiting
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._reading)
@@ -33,7 +33,7 @@ class DirtyPaths:
     @property
     def full(self) -> bool:
         """No more may wait."""
-        return len(self._waiting) >= self._most_waiting
+        return len(self._waiting) >= MOST_WAITING
 
     def leads_to(self, path: str) -> bool:
         """Return whether a coming read shows this path's value, or first its existence."""
@@ -52,14 +52,8 @@ class DirtyPaths:
 
     def take(self, most: int) -> tuple[Read, ...]:
         """Return at most so many reads for one request, none of them in flight; or none."""
-        candidates: list[Read] = []
-        for read in self._waiting:
-            if read not in self._reading:
-                candidates.append(read)
-                if len(candidates) == most:
-                    break
-        candidates.reverse()
-        reads = take_reads(candidates, most)
+        free = (read for read in self._waiting if read not in self._reading)
+        reads = take_reads(list(islice(free, most))[::-1], most)
         for read in reads:
             del self._waiting[read]
             self._reading.add(read)

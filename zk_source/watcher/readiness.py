@@ -2,7 +2,7 @@
 
 The rule: a resync must not start from less than the fold knows, or a lagging follower would undo
 what is known. sync("/") makes a server catch up with its leader; if its zxid stays below for
-`MOST_LAG_MS` after that, or /cluster/id is another, the ensemble was restored or built anew, and
+`MOST_LAG_MS` after that, or /cluster/id is another, the ensemble was restored or recreated, and
 the resync is a rebase. Without /brokers there is nothing to watch yet: the chroot is wrong, or the
 cluster has not started.
 """
@@ -14,14 +14,13 @@ from typing import NamedTuple
 
 from controller_model.kafka.errors import UnreadableZnodeError
 from controller_model.kafka.ids import NOWHERE, Position
-from controller_model.znodes.znode_kinds import decode_cluster_id
-from zk_source.wire.inbox import FoldView
-from zk_source.wire.operations import Children, Err, Op, Read, Refused, Result, ZnodeData
+from controller_model.records.views import ClusterView, ResyncWanted
+from controller_model.znodes.payloads import decode_cluster_id
+from zk_source.wire.operations import Err, Op, Read, Refused, Result, ZnodeData
 
 PROBE: tuple[Read, ...] = (
     (Op.GET_CHILDREN, "/brokers"),
     (Op.GET_DATA, "/cluster/id"),
-    (Op.GET_CHILDREN, "/"),
 )
 """What is read before a resync."""
 
@@ -44,15 +43,14 @@ class Wait(NamedTuple):
 
     why: str
     no_brokers: bool = False
-    root: tuple[str, ...] | None = None
 
 
 class ReadinessCheck:
     """Compares a server with what the fold and this watcher have seen of its ensemble."""
 
     def __init__(self) -> None:
-        self.unanswered: int | None = None
-        """The number of the fold's newest request that no resync has answered."""
+        self.unanswered: ResyncWanted | None = None
+        """The fold's newest request, if no resync has answered it."""
         self._cluster_id: str | None = None
         self._highest_zxid = 0
         self._view_zxid = 0
@@ -70,22 +68,20 @@ class ReadinessCheck:
         """Note the zxid of a reply."""
         self._highest_zxid = max(self._highest_zxid, zxid)
 
-    def on_view(self, view: FoldView) -> None:
+    def on_view(self, view: ClusterView) -> None:
         """Note how far the fold is and which resync it requests."""
-        if Position(view.generation, view.seq) >= self._rebased_at:
-            self._view_zxid = view.read_zxid
+        as_of, wanted = view.as_of, view.resync_wanted
+        if Position(as_of.generation, as_of.seq) >= self._rebased_at:
+            self._view_zxid = view.log.read_zxid
             self._cluster_id = self._cluster_id or view.cluster_id
-        self._asked = None
-        if view.wanted_number is not None:
-            self._asked = (view.lineage, view.wanted_number)
-        new = self._asked is not None and self._asked != self._answered
-        self.unanswered = view.wanted_number if new else None
+        self._asked = (as_of.lineage, wanted.number) if wanted else None
+        self.unanswered = wanted if self._asked != self._answered else None
 
     def answer(self) -> int | None:
         """Return the number that the resync now beginning answers; None when none is open."""
-        number, self.unanswered = self.unanswered, None
+        answered, self.unanswered = self.unanswered, None
         self._answered = self._asked
-        return number
+        return answered.number if answered else None
 
     def rebased_at(self, position: Position) -> None:
         """Note a rebase: views from before it are of another history."""
@@ -114,10 +110,9 @@ class ReadinessCheck:
     def judge(self, results: Sequence[Result], now_ms: int) -> ResyncReadiness | Wait:
         """Return whether the resync may begin, from the probe's results (after `on_sync`)."""
         self._under_way = False
-        brokers, cluster_id, root = results
+        brokers, cluster_id = results
         if brokers == Refused(Err.NO_NODE):
-            names = root.names if isinstance(root, Children) else None
-            return self._wait(Wait("no /brokers", no_brokers=True, root=names), now_ms)
+            return self._wait(Wait("no /brokers", no_brokers=True), now_ms)
         rebase = self._is_another_cluster(cluster_id)
         if not rebase and self._synced_zxid < self._needed_zxid:
             since_ms = self._behind_since_ms if self._behind_since_ms is not None else now_ms

@@ -17,12 +17,10 @@ from controller_model.records.changes import (
     data_fields,
 )
 from controller_model.znodes.znode_kinds import published_data
+from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths
 from zk_source.watcher.generation_fencing import Generations
 from zk_source.watcher.published import Published
 from zk_source.wire.operations import ZnodeData
-
-MOST_DENIED_PATHS = 100
-"""Paths named as unreadable; of a closed subtree of thousands the first ones are named."""
 
 _REDUCED = "/config/"
 """Payloads below this are reduced to what the model needs; the others leave as they are."""
@@ -36,7 +34,7 @@ class Recorder:
         self._generations = generations
         self._resync = 0
         self.published = Published()
-        self.denied: dict[str, None] = {}
+        self.denied = DeniedPaths()
         self.dropped = 0
         """Changes that could not be buffered, since the watcher started."""
         self.clock_ahead_ms = 0
@@ -45,7 +43,7 @@ class Recorder:
 
     def value(self, path: str, znode: ZnodeData, zxid: int, now_ms: int) -> ZnodeChange | None:
         """Return a `set`; None when readers know it already."""
-        self.denied.pop(path, None)
+        self.denied.discard(path)
         if self.published.mzxid(path) == znode.mzxid:
             return None
         self.published.add(path, znode.mzxid)
@@ -71,18 +69,15 @@ class Recorder:
 
         `even_unknown`: during a resync they may know it from before.
         """
-        self.denied.pop(path, None)
+        self.denied.discard(path)
         if path not in self.published and not even_unknown:
             return None
         self.published.remove(path)
         return self._change(ChangeKind.DELETED, now_ms, path=path, read_zxid=zxid)
 
     def deny(self, path: str) -> bool:
-        """Note a path that we may not read; return whether that is new."""
-        if path in self.denied or len(self.denied) >= MOST_DENIED_PATHS:
-            return False
-        self.denied[path] = None
-        return True
+        """Note a path that we may not read; return whether to log it: a closed subtree has thousands."""
+        return self.denied.add(path) and len(self.denied) <= MOST_NAMED
 
     def resync_started(
         self, now_ms: int, *, reason: str, answers: int | None, rebase: bool
@@ -121,15 +116,19 @@ class Recorder:
             session_since=since_ms + self.clock_ahead_ms,
             zookeeper=server or None,
             dropped=self.dropped,
-            denied=tuple(sorted(self.denied)),
+            **self._denied(),
         )
 
     def _totals(self) -> dict[str, Any]:
         return {
             "znodes": len(self.published),
             "digest": self.published.digest,
-            "denied": tuple(sorted(self.denied)),
+            **self._denied(),
         }
+
+    def _denied(self) -> dict[str, Any]:
+        named = self.denied.named
+        return {"denied": named, "denied_more": len(self.denied) - len(named)} if named else {}
 
     def _change(self, kind: ChangeKind, now_ms: int, **fields: Any) -> ZnodeChange:
         return ZnodeChange(

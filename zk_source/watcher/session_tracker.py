@@ -51,7 +51,7 @@ class SessionTracker:
         return 0 if self.connected else now_ms - self._down_since_ms
 
     def down_again(self, now_ms: int) -> None:
-        """Start counting anew: a new client tries from now on."""
+        """Start counting again: a new client tries from now on."""
         self._down_since_ms = now_ms
 
     def _set(self, state: SessionState, now_ms: int) -> None:

@@ -21,10 +21,15 @@ while there is none.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
-from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, ZnodeKind, is_published
+from controller_model.znodes.znode_kinds import (
+    WATCHED_SUBTREES,
+    ZnodeKind,
+    classify,
+    is_published,
+)
 from zk_source.wire.operations import (
     Children,
     Err,
@@ -42,9 +47,6 @@ from zk_source.wire.operations import (
 MOST_READS = 500
 """Reads in one multiRead: past this a larger request is no faster."""
 
-_PARTITIONS_DEPTH = 4
-"""Slashes in /brokers/topics/<topic>/partitions."""
-
 
 class Watches(enum.StrEnum):
     """Which way to use."""
@@ -54,48 +56,19 @@ class Watches(enum.StrEnum):
     ONE_SHOT = "one-shot"
 
 
-class Subscription(Protocol):
-    """A way to learn of changes under the watched subtrees, and to read them."""
-
-    most_reads: int
-    """Reads in one request."""
-    live_window: int
-    """Requests in flight for changed paths: enough to keep one connection busy."""
-    walk_window: int
-    """Requests in flight for a walk: a changed path's read waits behind these, 10 to 20 ms."""
-
-    def arm(self) -> Sequence[str]:
-        """Return the paths to put a recursive watch on when a connection has come up."""
-
-    def to_read(self, type_: int, path: str) -> Sequence[Read]:
-        """Return the reads that follow from an event; empty for none."""
-
-    def request(self, reads: Sequence[Read]) -> ReadRequest:
-        """Return the request for some reads, at most `most_reads`."""
-
-    def start_walk(self, *, resync: bool) -> Sequence[Read]:
-        """Return a walk's first reads; a resync knows nothing of what was read before."""
-
-    def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:
-        """Return what a walk reads after an answer."""
-
-    def live_on(self, read: Read, result: Result) -> Sequence[Read]:
-        """Return what else is to be read after the answer to a changed path's read."""
-
-
 class RecursiveWatches:
     """One persistent recursive watch on each subtree, and multiReads (ZooKeeper 3.6 and later)."""
 
     most_reads = MOST_READS
+    """Reads in one request."""
     live_window = 4
+    """Requests in flight for changed paths: enough to keep one connection busy."""
     walk_window = 2
-
-    def __init__(self, roots: Sequence[str] = WATCHED_SUBTREES) -> None:
-        self._roots = roots
+    """Requests in flight for a walk: a changed path's read waits behind these, 10 to 20 ms."""
 
     def arm(self) -> Sequence[str]:
         """Return the subtrees; a watch may be put on what does not exist yet."""
-        return self._roots
+        return WATCHED_SUBTREES
 
     def to_read(self, type_: int, path: str) -> Sequence[Read]:
         """Return a read of the event's path, unless it is a container or its children changed.
@@ -115,7 +88,7 @@ class RecursiveWatches:
 
     def start_walk(self, *, resync: bool) -> Sequence[Read]:  # noqa: ARG002 - every walk is alike
         """Return the reads of the subtrees' roots."""
-        return [_first_read(root) for root in self._roots]
+        return [_first_read(root) for root in WATCHED_SUBTREES]
 
     def walk_on(self, read: Read, result: Result, *, resync: bool) -> Sequence[Read]:  # noqa: ARG002 - every walk is alike
         """Return reads of a container's children; of a published znode's only if it has any."""
@@ -138,8 +111,7 @@ class OneShotWatches:
     live_window = 256
     walk_window = 128
 
-    def __init__(self, roots: Sequence[str] = WATCHED_SUBTREES) -> None:
-        self._roots = roots
+    def __init__(self) -> None:
         self._known: dict[Op, set[str]] = {Op.GET_DATA: set(), Op.GET_CHILDREN: set()}
         """What is watched, or will be when its read is answered: about 100 bytes each."""
 
@@ -168,7 +140,7 @@ class OneShotWatches:
 
     def start_walk(self, *, resync: bool) -> Sequence[Read]:
         """Return the reads of the subtrees' roots."""
-        reads = [read for root in self._roots for read in _first_reads(root)]
+        reads = [read for root in WATCHED_SUBTREES for read in _first_reads(root)]
         if resync:
             for known in self._known.values():
                 known.clear()
@@ -204,7 +176,7 @@ class OneShotWatches:
             case ZnodeData() if op is Op.EXISTS:
                 return _first_reads(path)
             case Refused(code=Err.NO_NODE) if op is not Op.EXISTS:
-                if path in self._roots:
+                if path in WATCHED_SUBTREES:
                     return ((Op.EXISTS, path),)
                 directory = path.rpartition("/")[0]
                 if op is Op.GET_DATA and is_partition_directory(directory):
@@ -225,16 +197,14 @@ class OneShotWatches:
             self._known[op].discard(path)
 
 
+Subscription = RecursiveWatches | OneShotWatches
+"""A way to learn of changes under the watched subtrees, and to read them."""
+
+
 def is_partition_directory(path: str) -> bool:
     """Return whether this is a partition's directory, whose only child is `state`."""
-    parent, _, name = path.rpartition("/")
-    return (
-        name.isdecimal()
-        and parent.endswith("/partitions")
-        and parent.startswith("/brokers/topics/")
-        and parent.count("/") == _PARTITIONS_DEPTH
-        and is_published(f"{path}/state")
-    )
+    below_topics = path.startswith("/brokers/topics/")
+    return below_topics and classify(f"{path}/state").kind is ZnodeKind.PARTITION_STATE
 
 
 def is_container(path: str) -> bool:
@@ -243,28 +213,18 @@ def is_container(path: str) -> bool:
     >>> is_container("/brokers/topics/t"), is_container("/brokers/ids/0")
     (True, False)
     """
-    parts = path.split("/")
-    return any(
-        all(want in (part, _ANY) for part, want in zip(parts, pattern, strict=True))
-        for pattern in _CONTAINERS.get(len(parts), ())
-    )
+    return _CONTAINER.fullmatch(path) is not None
 
 
-_ANY = "<>"
-"""Stands for a part of a path that varies; no znode is called so."""
+def _container() -> re.Pattern[str]:
+    """Return the pattern of the paths above those that are published."""
+    above = {
+        kind.value[: slash.start()] for kind in ZnodeKind for slash in re.finditer("/", kind.value)
+    }
+    return re.compile("|".join(re.sub("<.*?>", "[^/]+", path) for path in sorted(above - {""})))
 
 
-def _containers() -> dict[int, set[tuple[str, ...]]]:
-    """Return the paths above those that are published, in parts, by the number of parts."""
-    found: dict[int, set[tuple[str, ...]]] = {}
-    for kind in ZnodeKind:
-        parts = tuple(_ANY if part.startswith("<") else part for part in kind.value.split("/"))
-        for length in range(2, len(parts)):
-            found.setdefault(length, set()).add(parts[:length])
-    return found
-
-
-_CONTAINERS = _containers()
+_CONTAINER = _container()
 
 
 def _first_read(path: str) -> Read:

@@ -8,17 +8,14 @@ a reconciliation remembers the paths that it has met.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from controller_model.records.changes import ZnodeChange
 from zk_source.watcher.arming import Arming
 from zk_source.watcher.commands import Outbox, Sent
 from zk_source.watcher.dirty_paths import DirtyPaths
 from zk_source.watcher.recorder import Recorder
-from zk_source.watcher.subscriptions import MOST_READS
-from zk_source.watcher.tree_walk import ReadPace, TreeWalk
+from zk_source.watcher.tree_walk import Purpose, TreeWalk
 from zk_source.wire.operations import (
     AddWatch,
     Err,
@@ -30,39 +27,6 @@ from zk_source.wire.operations import (
     ZnodeData,
 )
 
-_BURST_PER_S = 20
-"""A walk's allowance is spent in portions of a twentieth of a second."""
-
-
-class Purpose(enum.Enum):
-    """Why the tree is walked."""
-
-    RESYNC = "resync"
-    RECONCILIATION = "reconciliation"
-
-
-class Walk:
-    """A walk under way, and for a reconciliation the paths that it has met."""
-
-    def __init__(self, purpose: Purpose, first: Sequence[Read], reads_per_s: float) -> None:
-        self.purpose = purpose
-        self.tree = TreeWalk(first)
-        self.pace = ReadPace(
-            reads_per_s=reads_per_s, burst=max(MOST_READS, int(reads_per_s / _BURST_PER_S))
-        )
-        self.met: set[str] = set()
-        self.unmet: set[str] | None = None
-        """Paths in the log that a reconciliation did not meet, while they are read once more; None
-        until its walk is over."""
-
-
-@dataclass(slots=True)
-class ReadCounts:
-    """Counts since the watcher started."""
-
-    reads: int = 0
-    reconciliation_differences: int = 0
-
 
 class TreeReader:
     """Reads changed paths and walks the tree."""
@@ -72,8 +36,10 @@ class TreeReader:
         self._recorder = recorder
         self._outbox = outbox
         self.dirty = DirtyPaths()
-        self.walk: Walk | None = None
-        self.counts = ReadCounts()
+        self.walk: TreeWalk | None = None
+        self.reads = 0
+        self.reconciliation_differences = 0
+        """Changes that only a reconciliation found, since the watcher started."""
         self.room = True
         """Whether the publisher has room for a walk's changes."""
 
@@ -84,7 +50,7 @@ class TreeReader:
     def start_walk(self, purpose: Purpose, reads_per_s: float) -> None:
         """Begin to read the whole tree."""
         first = self._arming.subscription.start_walk(resync=purpose is Purpose.RESYNC)
-        self.walk = Walk(purpose, first, reads_per_s)
+        self.walk = TreeWalk(purpose, first, reads_per_s)
 
     def forget(self) -> None:
         """Give up all reads: values or events were missed, and a resync follows."""
@@ -109,14 +75,14 @@ class TreeReader:
             return None
         way = self._arming.subscription
         in_flight = self._outbox.count(lambda sent: sent.walk is walk)
-        while in_flight < way.walk_window and self.room and walk.tree.waiting:
-            reads = walk.tree.take(min(walk.pace.allowed(now_ms), way.most_reads))
+        while in_flight < way.walk_window and self.room and walk.waiting:
+            reads = walk.take(min(walk.pace.allowed(now_ms), way.most_reads))
             if not reads:
                 break
             walk.pace.spend(len(reads))
             self._outbox.send(way.request(reads), walk=walk)
             in_flight += 1
-        if not walk.tree.finished:
+        if not walk.finished:
             return None
         if walk.purpose is Purpose.RECONCILIATION and walk.unmet is None:
             self._read_unmet(walk)
@@ -125,7 +91,7 @@ class TreeReader:
         self.walk = None
         return walk.purpose
 
-    def _read_unmet(self, walk: Walk) -> None:
+    def _read_unmet(self, walk: TreeWalk) -> None:
         """Read once more what the log holds and the walk did not meet."""
         missing = self._recorder.published.missing_from(walk.met)
         walk.unmet = {path for path in missing if (Op.GET_DATA, path) not in self.dirty}
@@ -137,7 +103,7 @@ class TreeReader:
         self, sent: Sent, reads: Sequence[Read], results: Sequence[Result], zxid: int, now_ms: int
     ) -> str | None:
         """Take in a reply; return what went wrong, None when nothing did."""
-        self.counts.reads += len(reads)
+        self.reads += len(reads)
         live = _is_live(sent)
         if live:
             self.dirty.answered(reads)
@@ -146,13 +112,13 @@ class TreeReader:
             problem = self._on_value(read, result, zxid, now_ms, live=live) or problem
             if live:
                 problem = self._after_live_value(read, result) or problem
-            elif isinstance(sent.walk, Walk):
+            elif isinstance(sent.walk, TreeWalk):
                 self._after_walk_value(sent.walk, read, result)
         return problem
 
-    def _after_walk_value(self, walk: Walk, read: Read, result: Result) -> None:
+    def _after_walk_value(self, walk: TreeWalk, read: Read, result: Result) -> None:
         resync = walk.purpose is Purpose.RESYNC
-        walk.tree.learn(self._arming.subscription.walk_on(read, result, resync=resync))
+        walk.learn(self._arming.subscription.walk_on(read, result, resync=resync))
         if not resync:
             walk.met.add(read[1])
 
@@ -186,7 +152,7 @@ class TreeReader:
         if change is not None:
             self._outbox.add(change)
             if self._was_missed(path, live=live):
-                self.counts.reconciliation_differences += 1
+                self.reconciliation_differences += 1
         return None
 
     def _was_missed(self, path: str, *, live: bool) -> bool:

@@ -8,6 +8,7 @@ in a part already read brings an event.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 
 from zk_source.watcher.subscriptions import MOST_READS
@@ -16,17 +17,34 @@ from zk_source.wire.operations import Read
 MOST_REQUEST_BYTES = 64 * 1024
 """Bytes of one multiRead: jute.maxbuffer (1 MiB, or what an operator made of it) binds requests."""
 
+_BURST_PER_S = 20
+"""A walk's allowance is spent in portions of a twentieth of a second."""
+
 _READ_OVERHEAD_BYTES = 14
 """What one read adds to a multiRead besides its path: header, length and the watch flag."""
+
+
+class Purpose(enum.Enum):
+    """Why the tree is walked."""
+
+    RESYNC = "resync"
+    RECONCILIATION = "reconciliation"
 
 
 class TreeWalk:
     """One walk over subtrees, depth first: what is listed is read before more is listed."""
 
-    def __init__(self, first: Sequence[Read]) -> None:
+    def __init__(self, purpose: Purpose, first: Sequence[Read], reads_per_s: float) -> None:
+        self.purpose = purpose
+        burst = max(MOST_READS, int(reads_per_s / _BURST_PER_S))
+        self.pace = ReadPace(reads_per_s=reads_per_s, burst=burst)
+        self.met: set[str] = set()
+        """Paths that a reconciliation has met."""
+        self.unmet: set[str] | None = None
+        """Paths in the log that a reconciliation did not meet, while they are read once more; None
+        until its walk is over."""
         self._frontier = list(reversed(first))
         self._unanswered = 0
-        self.reads = 0
 
     @property
     def finished(self) -> bool:
@@ -42,7 +60,6 @@ class TreeWalk:
         """Return the next reads of one request, at most `most`; empty when all were asked."""
         reads = take_reads(self._frontier, most)
         self._unanswered += len(reads)
-        self.reads += len(reads)
         return reads
 
     def learn(self, more: Sequence[Read]) -> None:
@@ -59,7 +76,7 @@ class ReadPace:
     (100, None, 0, 50)
     """
 
-    def __init__(self, *, reads_per_s: float, burst: int = MOST_READS) -> None:
+    def __init__(self, *, reads_per_s: float, burst: int) -> None:
         self._per_ms = reads_per_s / 1000
         self._burst = burst
         self._left = float(burst)

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controller_model.records.changes import SessionState
+from controller_model.records.views import ClusterView
 from zk_source.watcher.arming import Arming
 from zk_source.watcher.commands import (
     Command,
-    GiveUp,
-    GiveUpReason,
+    GiveWay,
     NoBrokers,
     Outbox,
     ReplaceClient,
@@ -31,8 +31,9 @@ from zk_source.watcher.readiness import PROBE, ReadinessCheck, ResyncReadiness, 
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.session_tracker import SessionTracker
 from zk_source.watcher.subscriptions import Watches
-from zk_source.watcher.tree_reader import Purpose, TreeReader
-from zk_source.wire.inbox import FoldView, OtherWatcher
+from zk_source.watcher.tree_reader import TreeReader
+from zk_source.watcher.tree_walk import Purpose
+from zk_source.wire.inbox import OtherWatcher
 from zk_source.wire.operations import (
     AddWatch,
     Err,
@@ -46,7 +47,10 @@ from zk_source.wire.operations import (
 )
 
 RETRY_MS = 1_000
-"""The pause after a server refused a read, before the tree is read again."""
+"""The pause after a server refused a read, before the tree is read again; it doubles up to
+`MOST_RETRY_MS`, and is short again when a try was followed by as long without a refusal."""
+
+MOST_RETRY_MS = 60_000
 
 _POLL_MS = 200
 """The longest wait between two checks of what is due."""
@@ -76,16 +80,6 @@ class _ResyncRequest(NamedTuple):
     new_generation: bool = False
 
 
-@dataclass(slots=True)
-class WatcherCounts:
-    """Counts since the watcher started."""
-
-    events: int = 0
-    resyncs: int = 0
-    reconciliations: int = 0
-    overflows: int = 0
-
-
 class Watcher:
     """One cluster's watcher."""
 
@@ -108,10 +102,17 @@ class Watcher:
         self.recorder = Recorder(cluster, self.generations)
         self.reader = TreeReader(self.recorder, self._out, self._arming)
         self.session = SessionTracker(now_ms)
-        self.counts = WatcherCounts()
+        self.events = 0
+        self.resyncs = 0
+        self.reconciliations = 0
+        self.overflows = 0
+        """Notifications that were dropped."""
         self._probed: list[Result] = []
         self._requested: _ResyncRequest | None = None
         self._muted = False
+        self._retry_ms = RETRY_MS
+        self._retried_at = now_ms
+        """When the tree may be read again after the last refusal."""
         self._heartbeat_at = now_ms
         self._reconcile_at: int | None = None
         self._resync_at: int | None = None
@@ -123,6 +124,11 @@ class Watcher:
     def request(self, token: int) -> Request | None:
         """Return a request that waits for its reply; None when the reply does not matter any more."""
         return self._out.request(token)
+
+    @property
+    def armed(self) -> bool:
+        """There is a connection, and its watches are set."""
+        return self.session.connected and self._arming.done
 
     @property
     def in_flight(self) -> int:
@@ -153,7 +159,7 @@ class Watcher:
 
     def on_event(self, type_: int, path: str, now_ms: int) -> None:
         """Take in a notification; the path's value is read afterwards."""
-        self.counts.events += 1
+        self.events += 1
         if not self.session.watching:
             return  # before a resync: its walk reads the path
         for read in self._arming.subscription.to_read(type_, path):
@@ -171,7 +177,7 @@ class Watcher:
             return  # the session's change of state follows
         match sent.request:
             case AddWatch(path=path):
-                self._arming.on_answer(path, err)
+                self._arming.on_answer(path, err, now_ms)
             case Sync():
                 self._readiness.on_sync(zxid if err == Err.OK else 0)
             case MultiRead():
@@ -192,14 +198,16 @@ class Watcher:
         if now_ms >= self._heartbeat_at:
             self._heartbeat(now_ms)
 
-    def on_view(self, view: FoldView, now_ms: int) -> None:
+    def on_view(self, view: ClusterView, now_ms: int) -> None:
         """Take in the fold's view: how far it is, whom it follows, which resync it requests."""
         self._readiness.on_view(view)
-        decision = self.generations.judge_view(view.watcher, view.generation, now_ms)
+        watcher, generation = view.log.watcher, view.as_of.generation
+        decision = self.generations.judge_view(watcher, generation, now_ms)
         if decision is not FencingDecision.IGNORE:
-            self._take_new_generation(view.watcher, view.generation, now_ms)
-        if self._readiness.unanswered is not None and self.generations.generation:
-            self._request_resync(_ResyncRequest(f"asked for: {view.wanted_reason}", now_ms))
+            self._take_new_generation(watcher, generation, now_ms)
+        wanted = self._readiness.unanswered
+        if wanted is not None and self.generations.generation:
+            self._request_resync(_ResyncRequest(f"asked for: {wanted.reason}", now_ms))
 
     def on_other_watcher(self, other: OtherWatcher, now_ms: int) -> None:
         """Take in a record that another watcher wrote under our cluster's name."""
@@ -214,14 +222,23 @@ class Watcher:
                     f"to the log {age_s:.1f} s ago: stop one of the two, let an election choose "
                     "(election_path), or give this cluster another name"
                 )
-                self._out.add(GiveUp(GiveUpReason.OTHER_WATCHER, message))
+                self._out.add(GiveWay(message))
             case FencingDecision.IGNORE:
                 pass
 
     def on_overflow(self, dropped: int, now_ms: int) -> None:
         """Take in that notifications were dropped here."""
-        self.counts.overflows += dropped
+        self.overflows += dropped
         self._on_watches_lost("more notifications than the memory allows", now_ms)
+
+    def on_silence(self, silent_ms: int, now_ms: int) -> None:
+        """Take in that a connection that seems to stand gives no answer: only a new client helps."""
+        self._out.forget(lambda _: True)
+        self._stop_reading()
+        self._arming.on_session(SessionState.LOST, "", now_ms)
+        self.session.connection_down(SessionState.LOST, now_ms)
+        self._heartbeat(now_ms)
+        self._out.add(ReplaceClient(f"no answer for {silent_ms / 1000:.0f} s"))
 
     def on_dropped(self, changes: int, reason: str, now_ms: int) -> None:
         """Take in that changes were thrown away; nothing more is published for now."""
@@ -243,7 +260,11 @@ class Watcher:
 
     def _start_what_is_due(self, now_ms: int) -> None:
         resyncing = self.reader.doing(Purpose.RESYNC)
-        if not self.session.connected or not self._arming.done or self._muted or resyncing:
+        if not self.armed or self._muted or resyncing:
+            return
+        if self._requested is None and self._arming.is_due(now_ms):
+            self._on_watches_lost("recursive watches are tried again", now_ms)
+            self._arming.on_session(SessionState.CONNECTED, self.session.server, now_ms)
             return
         if self._requested is None:
             if self._resync_at is not None and now_ms >= self._resync_at:
@@ -280,14 +301,23 @@ class Watcher:
         else:
             problem = self.reader.on_values(sent, reads, results, zxid, now_ms)
         if problem is not None:
-            self._on_watches_lost(problem, now_ms, pause_ms=RETRY_MS)
+            self._on_watches_lost(problem, now_ms, pause_ms=self._next_retry_ms(now_ms))
+
+    def _next_retry_ms(self, now_ms: int) -> int:
+        """Return how long to wait after a refusal."""
+        if now_ms - self._retried_at > MOST_RETRY_MS:
+            self._retry_ms = RETRY_MS
+        pause_ms = self._retry_ms
+        self._retry_ms = min(2 * pause_ms, MOST_RETRY_MS)
+        self._retried_at = now_ms + pause_ms
+        return pause_ms
 
     def _on_probe(self, results: Sequence[Result], now_ms: int) -> None:
         match self._readiness.judge(results, now_ms):
             case ResyncReadiness(rebase=rebase):
                 self._start_resync(now_ms, rebase=rebase)
-            case Wait(no_brokers=True, root=root):
-                self._out.add(NoBrokers(root))
+            case Wait(no_brokers=True):
+                self._out.add(NoBrokers())
             case Wait(why=why):
                 self._out.warn("waiting before the resync", reason=why)
 
@@ -296,7 +326,7 @@ class Watcher:
         self._requested = None
         if request.new_generation or not self.generations.generation:
             self.generations.take_new(now_ms)
-        self.counts.resyncs += 1
+        self.resyncs += 1
         answers = self._readiness.answer()
         self._out.add(
             self.recorder.resync_started(
@@ -316,7 +346,7 @@ class Watcher:
             self._resync_at = now_ms + self._intervals.resync_ms
         else:
             self._out.add(self.recorder.reconciled(now_ms))
-            self.counts.reconciliations += 1
+            self.reconciliations += 1
         self._reconcile_at = now_ms + self._intervals.reconciliation_ms
 
     def _request_resync(self, request: _ResyncRequest) -> None:

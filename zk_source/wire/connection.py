@@ -8,24 +8,15 @@ from two threads and reorder, so none is used. kazoo's session states are put in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from kazoo.exceptions import ConnectionDropped, KazooException, NoNodeError
+from kazoo.exceptions import ConnectionDropped
 from kazoo.handlers.threading import KazooTimeoutError
 
-from zk_source.config import WatchSettings
-from zk_source.wire.chroot import Chroot
-from zk_source.wire.inbox import Inbox, Reply, SessionChanged
+from zk_source.wire.inbox import Inbox, Reply
 from zk_source.wire.jute import decode_event, encode
-from zk_source.wire.kazoo_client import ConnectionTrouble, make_client, stop_client
 from zk_source.wire.operations import Err, Request
 from zk_source.wire.pipelining import PipeliningConnection
-
-MOST_RECONNECT_S = 2.0
-"""Pauses between tries of all hosts double up to this: a sick ensemble is not hammered."""
-
-ANSWER_TIMEOUT_S = 2.0
 
 
 class _Sink:
@@ -49,7 +40,7 @@ class _Sink:
 class OrderedConnection(PipeliningConnection):
     """kazoo's connection handler, with notifications and our replies going into the inbox."""
 
-    def __init__(self, *args: Any, inbox: Inbox, chroot: Chroot, **options: Any) -> None:
+    def __init__(self, *args: Any, inbox: Inbox, chroot: str, **options: Any) -> None:
         super().__init__(*args, **options)
         self._inbox = inbox
         self._chroot = chroot
@@ -57,9 +48,12 @@ class OrderedConnection(PipeliningConnection):
         self.failures = 0
         """Failed tries to connect since the last connection."""
 
+    def send(self, token: int, request: Request) -> None:
+        """Queue a request; its reply comes into the inbox."""
+        self.client._call(encode(request, self._chroot), _Sink(self._inbox, token))
+
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
-        type_, path = decode_event(buffer, offset)
-        self._inbox.put_notification(type_, self._chroot.within(path))
+        self._inbox.put_notification(*decode_event(buffer, offset, self._chroot))
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         pending = self.client._pending
@@ -90,63 +84,3 @@ class OrderedConnection(PipeliningConnection):
             raise
         self.failures = 0
         return timeouts
-
-
-class ZooKeeperClient(ConnectionTrouble[OrderedConnection]):
-    """One kazoo client: connects and reconnects by itself until it is closed."""
-
-    def __init__(self, settings: WatchSettings, inbox: Inbox, *, number: int) -> None:
-        self.number = number
-        self._inbox = inbox
-        self._chroot = Chroot(settings.chroot)
-        self._client, self._connection = make_client(
-            settings,
-            OrderedConnection,
-            most_reconnect_s=MOST_RECONNECT_S,
-            inbox=inbox,
-            chroot=self._chroot,
-        )
-        self._client.add_listener(self._on_state)
-
-    @property
-    def failures(self) -> int:
-        """Failed tries to connect since the last connection, over all hosts."""
-        return self._connection.failures
-
-    @property
-    def ended(self) -> bool:
-        """The client's thread has ended by itself: only a new client helps."""
-        return bool(self._connection.connection_stopped.is_set())
-
-    def start(self) -> None:
-        """Begin to connect; states come by the inbox."""
-        self._client.start_async()
-
-    def send(self, token: int, request: Request) -> None:
-        """Queue a request."""
-        self._client._call(encode(request, self._chroot), _Sink(self._inbox, token))
-
-    def nearest(self, path: str) -> tuple[str, Sequence[str]]:
-        """Return the nearest existing ancestor of a whole path, and its children.
-
-        Blocks for a moment; without an answer it is the root, with nothing known of it.
-        """
-        try:
-            while path not in {"", "/"}:
-                try:
-                    return path, self._children(path)
-                except NoNodeError:
-                    path = path.rpartition("/")[0]
-            return "/", self._children("/")
-        except (KazooException, KazooTimeoutError):
-            return "/", ()
-
-    def _children(self, path: str) -> Sequence[str]:
-        return sorted(self._client.get_children_async(path).get(timeout=ANSWER_TIMEOUT_S))
-
-    def close(self) -> None:
-        """End the session and the threads; waits at most a few seconds."""
-        stop_client(self._client)
-
-    def _on_state(self, state: str) -> None:
-        self._inbox.put(SessionChanged(self.number, state, self._connection.server))

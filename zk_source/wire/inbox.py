@@ -12,6 +12,10 @@ import queue
 import threading
 from typing import NamedTuple
 
+import msgspec
+
+from controller_model.records.views import ClusterView
+
 MOST_EVENTS = 200_000
 """Notifications that may wait: about 30 MB, and more than any burst the watcher keeps up with."""
 
@@ -47,28 +51,17 @@ class Overflow(NamedTuple):
     dropped: int
 
 
-class FoldView(NamedTuple):
-    """The parts of the fold's view of this cluster that the watcher needs."""
+class OtherWatcher(msgspec.Struct, frozen=True):
+    """Of a change that another watcher wrote after our start, only who wrote it and when."""
 
-    lineage: str
-    generation: int
-    seq: int
-    watcher: str
-    read_zxid: int
-    cluster_id: str | None
-    wanted_number: int | None
-    wanted_reason: str
-
-
-class OtherWatcher(NamedTuple):
-    """A record of this cluster by another watcher, seen after our start."""
-
+    cluster: str
     watcher: str
     generation: int
     observed_at: int
 
 
-Item = Notification | Reply | SessionChanged | Overflow | FoldView | OtherWatcher
+Item = Notification | Reply | SessionChanged | Overflow | ClusterView | OtherWatcher
+"""What waits; a ClusterView is what the fold made of our cluster."""
 
 
 class Inbox:

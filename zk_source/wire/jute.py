@@ -1,6 +1,7 @@
 """ZooKeeper's serialization (jute) of the requests that we send and of their replies.
 
-The rule: encode and decode only; what a value means is decided elsewhere. Sources:
+The rule: encode and decode only; what a value means is decided elsewhere. A chroot is added to each
+path here and taken from it again; nothing else of the watcher knows of it. Sources:
 org.apache.zookeeper.{ZooDefs, MultiOperationRecord, MultiResponse} (ZooKeeper 3.8), and
 zookeeper.jute, whose single reads are the same in 3.4.
 """
@@ -11,7 +12,6 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from zk_source.wire.chroot import Chroot
 from zk_source.wire.operations import (
     AddWatch,
     Children,
@@ -62,18 +62,18 @@ class EncodedRequest:
         return self.body
 
 
-def encode(request: Request, chroot: Chroot) -> EncodedRequest:
-    """Return a request in bytes, its paths below the chroot."""
+def encode(request: Request, chroot: str) -> EncodedRequest:
+    """Return a request in bytes, its paths below the chroot, which is empty where there is none."""
     match request:
         case AddWatch(path=path):
-            body = _string(chroot.whole(path)) + _INT.pack(PERSISTENT_RECURSIVE)
+            body = _path(chroot, path) + _INT.pack(PERSISTENT_RECURSIVE)
             return EncodedRequest(ADD_WATCH, body)
         case Sync(path=path):
-            return EncodedRequest(SYNC, _string(chroot.whole(path)))
+            return EncodedRequest(SYNC, _path(chroot, path))
         case MultiRead(reads=reads):
             return EncodedRequest(MULTI_READ, _multi_read(reads, chroot))
         case SingleRead(op=op, path=path, watch=watch):
-            return EncodedRequest(op, _string(chroot.whole(path)) + (b"\1" if watch else b"\0"))
+            return EncodedRequest(op, _path(chroot, path) + (b"\1" if watch else b"\0"))
 
 
 def decode(request: Request, buffer: bytes, offset: int) -> tuple[Result, ...]:
@@ -97,17 +97,17 @@ def decode(request: Request, buffer: bytes, offset: int) -> tuple[Result, ...]:
         raise BadReplyError(f"the reply to {type(request).__name__} is damaged: {error}") from None
 
 
-def decode_event(buffer: bytes, offset: int) -> tuple[int, str]:
-    """Return a notification's type and path; the type may be one that `EventType` lacks."""
+def decode_event(buffer: bytes, offset: int, chroot: str) -> tuple[int, str]:
+    """Return a notification's type and its path below the chroot; `EventType` may lack the type."""
     kind, _state = _INT_INT.unpack_from(buffer, offset)
     path, _ = _read_string(buffer, offset + _INT_INT.size)
-    return kind, path
+    return kind, path.removeprefix(chroot)
 
 
-def _multi_read(reads: Sequence[Read], chroot: Chroot) -> bytes:
+def _multi_read(reads: Sequence[Read], chroot: str) -> bytes:
     parts: list[bytes] = []
     for op, path in reads:
-        parts += (_MULTI_HEADER.pack(op, False, -1), _string(chroot.whole(path)), b"\0")
+        parts += (_MULTI_HEADER.pack(op, False, -1), _path(chroot, path), b"\0")
     return b"".join((*parts, _END_OF_MULTI))
 
 
@@ -151,6 +151,11 @@ def _read_children(buffer: bytes, offset: int) -> tuple[Children, int]:
         name, offset = _read_string(buffer, offset)
         names.append(name)
     return Children(tuple(names)), offset
+
+
+def _path(chroot: str, path: str) -> bytes:
+    """Return the path that the server knows: ZooKeeper takes none that ends with a slash."""
+    return _string((chroot or path) if path == "/" else chroot + path)
 
 
 def _string(text: str) -> bytes:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, SessionClosedRequireSaslError
@@ -19,11 +20,14 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
+from pipeline.runtime import UnreachableError
 from zk_source.config import WatchSettings
 from zk_source.wire.tls_advice import tls_advice
 
 FIRST_RECONNECT_S = 0.05
 STOP_TIMEOUT_S = 3.0
+FIRST_WARNING_S = 2.0
+MOST_WARNING_PAUSE_S = 60.0
 
 
 class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
@@ -37,6 +41,11 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
     """Why the last try to connect failed; empty if none did."""
     tls_advice = ""
     """Which settings to correct after it; empty if TLS was not to blame."""
+
+    @property
+    def auth_failed(self) -> bool:
+        """ZooKeeper refused the credentials."""
+        return bool(self.client.client_state == KeeperState.AUTH_FAILED)
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         try:
@@ -57,26 +66,36 @@ class Authenticating(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no
 HandlerT = TypeVar("HandlerT", bound=Authenticating)
 
 
-class ConnectionTrouble(Generic[HandlerT]):
-    """Why a kazoo client has no session: for the classes that hold one, and its handler."""
+class Outage:
+    """How long a ZooKeeper has not answered, and when to log that: soon, then ever more rarely."""
 
-    _client: KazooClient
-    _connection: HandlerT
+    def __init__(self, what: str, setting: str, clock_s: Callable[[], float]) -> None:
+        """Begin now; `setting` is what to correct, as the message says it."""
+        self._what = what
+        self._setting = setting
+        self._clock_s = clock_s
+        self.end()
 
-    @property
-    def last_error(self) -> str:
-        """Why the last try to connect failed; empty if none did."""
-        return self._connection.last_error
+    def end(self) -> None:
+        """Note that it answers: an outage may begin from now on."""
+        self._since_s = self._clock_s()
+        self._next_warning_s = FIRST_WARNING_S
 
-    @property
-    def tls_advice(self) -> str:
-        """Which settings to correct after it; empty if TLS was not to blame."""
-        return self._connection.tls_advice
+    def warning_is_due(self) -> bool:
+        """Return whether to log it now; the pauses after that grow up to `MOST_WARNING_PAUSE_S`."""
+        waited_s = self._clock_s() - self._since_s
+        if waited_s < self._next_warning_s:
+            return False
+        self._next_warning_s = min(waited_s * 2, waited_s + MOST_WARNING_PAUSE_S)
+        return True
 
-    @property
-    def auth_failed(self) -> bool:
-        """ZooKeeper refused the credentials."""
-        return bool(self._client.client_state == KeeperState.AUTH_FAILED)
+    def error(self, connection: Authenticating) -> UnreachableError:
+        """Return what the user must see of it."""
+        advice = connection.tls_advice or f"start it or correct the setting {self._setting}"
+        return UnreachableError(
+            f"{self._what} does not answer (for {self._clock_s() - self._since_s:.0f} s): "
+            f"{connection.last_error or 'no answer yet'}; {advice}"
+        )
 
 
 def make_client(
@@ -94,7 +113,8 @@ def make_client(
         max_jitter=0.2,
         sleep_func=time.sleep,
     )
-    logger = _quiet_logger()
+    logger = logging.getLogger("zk_source.kazoo")
+    logger.disabled = True  # we log what happens in our own words
     client = KazooClient(
         hosts=settings.hosts,
         timeout=settings.session_timeout_s,
@@ -132,16 +152,6 @@ def stop_client(client: KazooClient) -> None:
 def _stop(client: KazooClient) -> None:
     client.stop()
     client.close()
-
-
-def _quiet_logger() -> logging.Logger:
-    """Return a logger without output: we log what happens in our own words."""
-    logger = logging.getLogger("zk_source.kazoo")
-    logger.propagate = False
-    logger.setLevel(logging.CRITICAL)
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-    return logger
 
 
 def _text(path: object) -> str | None:

@@ -5,19 +5,25 @@ The rule: a problem is logged at once, then ever more rarely; with `fail_fast` i
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Sequence
 
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
 from structlog.typing import FilteringBoundLogger
 
-from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError, UsageError
+from pipeline.runtime import EnvironmentProblemError, UsageError
 from zk_source.config import WatchSettings
-from zk_source.wire.connection import ZooKeeperClient
+from zk_source.wire.connection import OrderedConnection
 from zk_source.wire.inbox import Inbox, SessionChanged
+from zk_source.wire.kazoo_client import MOST_WARNING_PAUSE_S, Outage, make_client, stop_client
 from zk_source.wire.operations import Request
 
-FIRST_WARNING_S = 2.0
-MOST_WARNING_PAUSE_S = 60.0
-"""An unreachable ZooKeeper is logged after the first, then ever more rarely up to the second."""
+MOST_RECONNECT_S = 2.0
+"""Pauses between tries of all hosts double up to this: a sick ensemble is not hammered."""
+
+ANSWER_TIMEOUT_S = 2.0
 
 
 class WatchedEnsemble:
@@ -27,55 +33,61 @@ class WatchedEnsemble:
         self._settings = settings
         self._inbox = inbox
         self._log = log
-        self._client: ZooKeeperClient | None = None
+        self._connection: OrderedConnection | None = None
         self._clients = 0
-        self._down_since = time.monotonic()
-        self._next_warning_s = FIRST_WARNING_S
+        self._outage = Outage(f"ZooKeeper at {settings.hosts}", "zookeeper", time.monotonic)
         self._no_brokers_warning_at = 0.0
 
     def connect(self) -> None:
         """Give up the client that there is, and make a new one."""
         self.close()
         self._clients += 1
-        self._client = ZooKeeperClient(self._settings, self._inbox, number=self._clients)
-        self._client.start()
+        client, self._connection = make_client(
+            self._settings,
+            OrderedConnection,
+            most_reconnect_s=MOST_RECONNECT_S,
+            inbox=self._inbox,
+            chroot=self._settings.chroot,
+        )
+        client.add_listener(functools.partial(self._on_state, self._clients, self._connection))
+        client.start_async()
+
+    def _on_state(self, number: int, connection: OrderedConnection, state: str) -> None:
+        self._inbox.put(SessionChanged(number, state, connection.server))
 
     def close(self) -> None:
-        """End the client."""
-        if self._client is not None:
-            self._client.close()
+        """End the client's session and threads; waits at most a few seconds."""
+        if self._connection is not None:
+            stop_client(self._connection.client)
 
     def send(self, token: int, request: Request) -> None:
         """Queue a request; nothing without a client."""
-        if self._client is not None:
-            self._client.send(token, request)
+        if self._connection is not None:
+            self._connection.send(token, request)
 
     def is_own(self, change: SessionChanged) -> bool:
         """Note a change of the session; False when it is of a client that was given up."""
         if change.client != self._clients:
             return False
-        self._down_since = time.monotonic()
-        self._next_warning_s = FIRST_WARNING_S
+        self._outage.end()
         return True
 
     def check(self, *, resynced: bool) -> None:
         """Warn of a client that is not connected, or replace it; raises what ends the watcher."""
-        client = self._client
-        if client is None:
+        connection = self._connection
+        if connection is None:
             return
-        if client.auth_failed:
+        if connection.auth_failed:
             raise EnvironmentProblemError(
                 f"ZooKeeper at {self._settings.hosts} refused the credentials in zk_auth: "
                 "correct them"
             )
-        waited_s = time.monotonic() - self._down_since
-        all_tried = client.failures >= len(self._settings.hosts.split(","))
+        all_tried = connection.failures >= len(self._settings.hosts.split(","))
         if self._settings.fail_fast and all_tried and not resynced:
-            raise self._unreachable(client, waited_s)
-        if waited_s >= self._next_warning_s and client.last_error:
-            self._next_warning_s = min(waited_s * 2, waited_s + MOST_WARNING_PAUSE_S)
-            self._log.warning(str(self._unreachable(client, waited_s)))
-        if client.ended:
+            raise self._outage.error(connection)
+        if connection.last_error and self._outage.warning_is_due():
+            self._log.warning(str(self._outage.error(connection)))
+        if connection.connection_stopped.is_set():
             self._log.warning("new ZooKeeper client", reason="the old one ended by itself")
             self.connect()
 
@@ -93,7 +105,7 @@ class WatchedEnsemble:
     def _describe_root(self) -> str:
         settings = self._settings
         wanted = settings.chroot or "/"
-        found, names = self._client.nearest(wanted) if self._client else ("/", ())
+        found, names = self._nearest(wanted)
         held = ", ".join(names) or "nothing"
         missing = f"{found} holds {held}"
         if found != wanted:
@@ -103,9 +115,23 @@ class WatchedEnsemble:
             f"({missing}); correct the chroot in the setting zookeeper"
         )
 
-    def _unreachable(self, client: ZooKeeperClient, waited_s: float) -> KcmError:
-        advice = client.tls_advice or "start it or correct the setting zookeeper"
-        return UnreachableError(
-            f"ZooKeeper at {self._settings.hosts} does not answer (for {waited_s:.0f} s): "
-            f"{client.last_error}; {advice}"
-        )
+    def _nearest(self, path: str) -> tuple[str, Sequence[str]]:
+        """Return the nearest existing ancestor of a whole path, and its children.
+
+        Blocks for a moment; without an answer it is the root, with nothing known of it.
+        """
+        try:
+            while path not in {"", "/"}:
+                try:
+                    return path, self._children(path)
+                except NoNodeError:
+                    path = path.rpartition("/")[0]
+            return "/", self._children("/")
+        except (KazooException, KazooTimeoutError):
+            return "/", ()
+
+    def _children(self, path: str) -> Sequence[str]:
+        if self._connection is None:
+            return ()
+        client = self._connection.client
+        return sorted(client.get_children_async(path).get(timeout=ANSWER_TIMEOUT_S))

@@ -16,12 +16,12 @@ class ServerFigures:
     server: str
     role: str
     version: str
-    latency_avg_ms: float | None = None
-    latency_max_ms: float | None = None
+    latency_average_seconds: float | None = None
+    latency_highest_seconds: float | None = None
     connections: float | None = None
     sessions: float | None = None
-    outstanding: float | None = None
-    answered_s: float | None = None
+    outstanding_requests: float | None = None
+    answer_seconds: float | None = None
     """How long it took to answer."""
 
 
@@ -38,19 +38,19 @@ def read_mntr(server: str, answer: str) -> ServerFigures | None:
         server=server,
         role=fields["zk_server_state"],
         version=_version(fields.get("zk_version", "")),
-        latency_avg_ms=_number(fields.get("zk_avg_latency")),
-        latency_max_ms=_number(fields.get("zk_max_latency")),
+        latency_average_seconds=_seconds(fields.get("zk_avg_latency")),
+        latency_highest_seconds=_seconds(fields.get("zk_max_latency")),
         connections=_number(fields.get("zk_num_alive_connections")),
         sessions=_number(fields.get("zk_global_sessions")),
-        outstanding=_number(fields.get("zk_outstanding_requests")),
+        outstanding_requests=_number(fields.get("zk_outstanding_requests")),
     )
 
 
 def read_srvr(server: str, answer: str) -> ServerFigures | None:
     r"""Return the figures of an answer to `srvr`; None when it is a refusal or something else.
 
-    >>> read_srvr("zk1:2181", "Latency min/avg/max: 0/0.5/20\nMode: leader\n").latency_max_ms
-    20.0
+    >>> read_srvr("zk1:2181", "Latency min/avg/max: 0/0.5/20\nMode: leader\n").latency_highest_seconds
+    0.02
     """
     fields = dict(line.split(": ", 1) for line in answer.splitlines() if ": " in line)
     if "Mode" not in fields:
@@ -61,10 +61,10 @@ def read_srvr(server: str, answer: str) -> ServerFigures | None:
         server=server,
         role=fields["Mode"],
         version=_version(fields.get("Zookeeper version", "")),
-        latency_avg_ms=_number(average),
-        latency_max_ms=_number(most),
+        latency_average_seconds=_seconds(average),
+        latency_highest_seconds=_seconds(most),
         connections=_number(fields.get("Connections")),
-        outstanding=_number(fields.get("Outstanding")),
+        outstanding_requests=_number(fields.get("Outstanding")),
     )
 
 
@@ -75,6 +75,11 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def _seconds(milliseconds: str | None) -> float | None:
+    number = _number(milliseconds)
+    return None if number is None else number / 1000
 
 
 def _version(text: str) -> str:

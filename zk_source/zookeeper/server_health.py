@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from pipeline.supervised_thread import SupervisedThread
 from zk_source.zookeeper.four_letter_words import (
     ANSWER_DEADLINE_S,
     four_letter_word,
@@ -36,8 +36,6 @@ STALE_S = 3 * ASK_EVERY_S
 
 REFUSED_FOR_S = 600.0
 """How long `mntr` is not asked again after a refusal, which the server logs, too."""
-
-_MS_PER_S = 1000
 
 
 class ServerMetrics(Collector):
@@ -79,74 +77,63 @@ class ServerMetrics(Collector):
             labels = (self._cluster, figures.server, figures.role, figures.version)
             info.add_metric(labels, 1)
         yield info
-        for name, text, read in _GAUGES:
+        for name, text in _HELP.items():
             family = GaugeMetricFamily(f"kcm_watcher_zookeeper_{name}", text, labels=["cluster"])
-            value = None if figures is None else read(figures)
+            value: float | None = None if figures is None else getattr(figures, name)
             if value is not None:
                 family.add_metric([self._cluster], value)
             yield family
 
 
-_GAUGES: tuple[tuple[str, str, Callable[[ServerFigures], float | None]], ...] = (
-    (
-        "answer_seconds",
-        "Seconds that server took to answer a four-letter word; milliseconds in health.",
-        lambda figures: figures.answered_s,
-    ),
-    (
-        "latency_average_seconds",
-        "Average latency of requests that server reports, since its start or the last srst.",
-        lambda figures: _in_seconds(figures.latency_avg_ms),
-    ),
-    (
-        "latency_highest_seconds",
-        "Highest latency of a request that server reports, since its start or the last srst.",
-        lambda figures: _in_seconds(figures.latency_max_ms),
-    ),
-    ("connections", "Client connections of that server.", lambda figures: figures.connections),
-    (
-        "sessions",
-        "Sessions of the ensemble; absent where mntr is not allowed, or before ZooKeeper 3.6.",
-        lambda figures: figures.sessions,
-    ),
-    (
-        "outstanding_requests",
-        "Requests that wait in that server's queue; near 0 in health.",
-        lambda figures: figures.outstanding,
-    ),
-)
+_HELP = {
+    "answer_seconds": "Seconds that server took to answer a four-letter word; milliseconds in health.",
+    "latency_average_seconds": "Average latency of requests that server reports, since its start or "
+    "the last srst.",
+    "latency_highest_seconds": "Highest latency of a request that server reports, since its start or "
+    "the last srst.",
+    "connections": "Client connections of that server.",
+    "sessions": "Sessions of the ensemble; absent where mntr is not allowed, or before ZooKeeper 3.6.",
+    "outstanding_requests": "Requests that wait in that server's queue; near 0 in health.",
+}
+"""HELP of kcm_watcher_zookeeper_<name>, which is the name of the figure as well."""
 
 
 @contextmanager
-def watched_health(server: Callable[[], str], metrics: ServerMetrics) -> Iterator[None]:
-    """Ask the server that `server` names, now and then, while the context lasts; empty: none."""
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=_ask_regularly, args=(server, metrics, stop), name="server-health", daemon=True
-    )
+def watched_health(
+    server: Callable[[], str], metrics: ServerMetrics
+) -> Iterator[Callable[[], None]]:
+    """Ask the server that `server` names, now and then, while the context lasts; empty: none.
+
+    Yields what raises the error that ended the thread, or that it stands still.
+    """
+    asking = _Asking(server, metrics)
+    thread = SupervisedThread("server-health", asking.turn, every_s=CHECK_EVERY_S)
     thread.start()
     try:
-        yield
+        yield thread.check
     finally:
-        stop.set()
-        thread.join(2 * ANSWER_DEADLINE_S)
+        thread.close(2 * ANSWER_DEADLINE_S)
         metrics.show(None)
 
 
-def _ask_regularly(
-    server: Callable[[], str], metrics: ServerMetrics, stop: threading.Event
-) -> None:
-    refused: dict[str, float] = {}
-    asked, next_at = "", 0.0
-    while not stop.is_set():
-        name, now = server(), time.monotonic()
+class _Asking:
+    """Asks one server after the other."""
+
+    def __init__(self, server: Callable[[], str], metrics: ServerMetrics) -> None:
+        self._server = server
+        self._metrics = metrics
+        self._refused: dict[str, float] = {}
+        self._asked, self._next_at = "", 0.0
+
+    def turn(self) -> None:
+        """Ask if it is time to."""
+        name, now = self._server(), time.monotonic()
         if not name:
-            metrics.show(None)
-        elif name != asked or now >= next_at:
-            metrics.show(ask_server(name, refused))
-            next_at = now + ASK_EVERY_S
-        asked = name
-        stop.wait(CHECK_EVERY_S)
+            self._metrics.show(None)
+        elif name != self._asked or now >= self._next_at:
+            self._metrics.show(ask_server(name, self._refused))
+            self._next_at = now + ASK_EVERY_S
+        self._asked = name
 
 
 def ask_server(server: str, refused: dict[str, float]) -> ServerFigures | None:
@@ -164,13 +151,8 @@ def _read_word(
 ) -> ServerFigures | None:
     began = time.monotonic()
     try:
-        answer = four_letter_word(*host_and_port(server), word)
+        figures = read(server, four_letter_word(*host_and_port(server), word))
     except (OSError, ValueError):
         return None
-    figures = read(server, answer)
     took_s = time.monotonic() - began
-    return None if figures is None else dataclasses.replace(figures, answered_s=took_s)
-
-
-def _in_seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / _MS_PER_S
+    return None if figures is None else dataclasses.replace(figures, answer_seconds=took_s)

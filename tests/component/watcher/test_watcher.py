@@ -114,9 +114,9 @@ def test_the_largest_znodes_that_zookeeper_takes_are_published_whole(
             client.create_async(path, state(1), makepath=True)
         client.sync(zk_chroot)
         log.wait_for_tree(published_tree(client, zk_chroot), deadline_s=60)
-    told = {c.path: c.payload() for c in log.changes if c.kind is ChangeKind.SET}
+    published = {c.path: c.payload() for c in log.changes if c.kind is ChangeKind.SET}
     for topic, payload in payloads.items():
-        assert told[f"/brokers/topics/{topic}"] == payload
+        assert published[f"/brokers/topics/{topic}"] == payload
 
 
 def test_a_stormy_history_ends_equal_to_the_tree(

@@ -228,7 +228,7 @@ def test_without_its_election_a_leader_holds_the_log_and_then_goes_on(
 def test_without_an_election_path_a_watcher_says_that_it_runs_alone(
     watched_alone: WatchSettings, tmp_path: Path
 ) -> None:
-    """One line tells it, and the watcher leads at once."""
+    """One line reports it, and the watcher leads at once."""
     watcher = WatcherProcess(watched_alone, tmp_path / "alone.log")
     try:
         watcher.wait_for_line("no election_path is set: this watcher runs alone")
@@ -285,7 +285,7 @@ def test_the_permissions_that_an_election_needs_are_those_that_are_documented(
     )
 
 
-def test_a_chroot_of_the_election_that_is_missing_is_told_and_not_made(
+def test_a_chroot_of_the_election_that_is_missing_is_reported_and_not_made(
     zookeeper: ZooKeeper, zk_chroot: str, client: KazooClient, pipeline_broker: KraftBroker
 ) -> None:
     """With fail-fast it ends with one line; nothing was created."""

@@ -151,7 +151,7 @@ def test_an_old_server_that_restarts_is_resynced_and_a_replaced_history_rebases(
 
 
 @pytest.mark.full
-def test_the_two_ways_tell_the_same(
+def test_the_two_ways_publish_the_same(
     zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
     """One script of writes, two logs: both end with the same znodes, payloads and versions."""
@@ -173,7 +173,7 @@ def test_the_two_ways_tell_the_same(
             for log in (first, second):
                 log.wait_for_tree(tree)
                 log.wait_for(ChangeKind.RECONCILED, 2)
-    assert told(first) == told(second)
+    assert published(first) == published(second)
 
 
 def test_a_server_that_refuses_recursive_watches_is_watched_all_the_same(
@@ -233,7 +233,7 @@ def play_script(client: KazooClient, chroot: str, *, seed: int, steps: int) -> N
     client.sync(chroot)
 
 
-def told(log: LogReader) -> dict[str, tuple[int | None, int | None, str | None]]:
+def published(log: LogReader) -> dict[str, tuple[int | None, int | None, str | None]]:
     """Return what a log says of each znode in the end: mzxid, version, data."""
     last = {c.path: c for c in log.changes if c.kind is ChangeKind.SET}
     held = log.reader.mzxids

@@ -9,8 +9,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from controller_model.records.changes import ChangeKind, SessionState
+from controller_model.records.views import WatcherBeat, decode_view
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
+from pipeline.topic_reader import RecordReader
 from tests.component.watcher.watching import (
     LogReader,
     RunningWatcher,
@@ -125,6 +127,34 @@ def test_topics_that_were_deleted_are_made_again_and_filled(
             client.set(zk_chroot + STATE, state(1))
             with LogReader(settings) as new_log:
                 new_log.wait_for_tree(published_tree(client, zk_chroot), deadline_s=60)
+
+
+def test_a_silent_zookeeper_shows_in_the_next_beats(
+    own_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
+) -> None:
+    """The beats go on, and say how long ago it was asked what it has answered last."""
+    with kazoo_client(own_zookeeper) as client:
+        client.ensure_path("/brokers/ids")
+    settings = settings_for(own_zookeeper.connect_string, pipeline_broker)
+    ages: list[int | None] = [None]
+
+    def newest_age() -> int | None:
+        for record in reader.poll(0.1).records:
+            view = decode_view(record.value or b"")
+            if isinstance(view, WatcherBeat):
+                ages.append(view.zookeeper_answered_ms)
+        return ages[-1]
+
+    with watching(settings), LogReader(settings) as log, RecordReader(settings, "beats") as reader:
+        log.wait_for(ChangeKind.RESYNC_FINISHED)
+        reader.follow([(f"{settings.topic_prefix}.views", 0)])
+        wait_until(newest_age, lambda age: age is not None and age < 2_000, deadline_s=10)
+        own_zookeeper.pause()
+        try:
+            wait_until(newest_age, lambda age: age is not None and age > 3_000, deadline_s=10)
+        finally:
+            own_zookeeper.resume()
+        wait_until(newest_age, lambda age: age is not None and age < 2_000, deadline_s=20)
 
 
 def test_a_stop_is_heard_while_zookeeper_is_silent(

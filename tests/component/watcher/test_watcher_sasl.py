@@ -24,7 +24,7 @@ class SaslZooKeeper(ZooKeeper):
     """A server that knows one user and closes the session of anybody else."""
 
     def prepare(self) -> list[str]:
-        """Write the users down, and tell the server's Java where they are."""
+        """Write the users down, and show the server's Java where they are."""
         java, *rest = super().prepare()
         users = self.data_dir / "jaas.conf"
         users.write_text(
@@ -74,7 +74,9 @@ def test_a_watcher_logs_in_by_sasl(guarded: ZooKeeper, pipeline_broker: KraftBro
         assert log.reader.mzxids[TOPIC]
 
 
-def test_a_wrong_password_is_told_as_such(guarded: ZooKeeper, pipeline_broker: KraftBroker) -> None:
+def test_a_wrong_password_is_reported_as_such(
+    guarded: ZooKeeper, pipeline_broker: KraftBroker
+) -> None:
     """The watcher ends with a line that names the setting, and does not repeat what it holds."""
     settings = settings_for(guarded.connect_string, pipeline_broker, zk_auth=f"sasl:{USER}:wrong")
     watcher = RunningWatcher(settings)

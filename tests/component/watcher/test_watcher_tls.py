@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +20,7 @@ from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import UnreachableError
 from tests.component.watcher.watching import LogReader, RunningWatcher, settings_for, watching
+from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 from zk_source.wire.tls_advice import (
@@ -31,10 +30,7 @@ from zk_source.wire.tls_advice import (
     WRONG_NAME,
 )
 
-OPENSSL = shutil.which("openssl")
-pytestmark = pytest.mark.skipif(
-    OPENSSL is None, reason="openssl is not installed (Debian: apt-get install openssl)"
-)
+pytestmark = NEEDS_OPENSSL
 LEAKS = pytest.mark.filterwarnings(
     # kazoo drops the socket of a handshake that failed, and leaves it to the collector to close it
     "ignore:.*unclosed <ssl.SSLSocket:ResourceWarning",
@@ -60,45 +56,6 @@ class Secure(NamedTuple):
             "zk_tls_key_password": KEY_PASSWORD,
         }
         return {name: value for name, value in given.items() if name not in leave_out}
-
-
-def openssl(folder: Path, *arguments: str) -> None:
-    """Run openssl in a folder."""
-    assert OPENSSL is not None
-    done = subprocess.run(
-        [OPENSSL, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def make_authority(folder: Path) -> None:
-    """Write ca.key and ca.pem, which sign the folder's certificates."""
-    openssl(
-        folder,
-        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem"),
-        *("-days", "1", "-subj", "/CN=ca", "-addext", "basicConstraints=critical,CA:TRUE"),
-    )
-
-
-def make_certificate(folder: Path, name: str, host: str, *key_options: str) -> None:
-    """Write NAME.key and NAME.pem, signed by the folder's CA, for a host."""
-    subject = ("-subj", f"/CN={name}")
-    openssl(
-        folder,
-        *("req", "-newkey", "rsa:2048", "-keyout", f"{name}.key", "-out", f"{name}.csr"),
-        *(*subject, *(key_options or ("-nodes",))),
-    )
-    (folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host}\n")
-    openssl(
-        folder,
-        *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
-        *("-CAcreateserial", "-out", f"{name}.pem", "-days", "1", "-extfile", f"{name}.ext"),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +136,7 @@ def test_a_watcher_reads_a_cluster_over_tls(secure: Secure, pipeline_broker: Kra
 
 
 @LEAKS
-def test_a_watcher_without_a_certificate_is_told_that_one_is_wanted(
+def test_a_watcher_without_a_certificate_is_advised_that_one_is_wanted(
     secure: Secure, pipeline_broker: KraftBroker
 ) -> None:
     """The line says so, whatever words the server's Java has for it."""
@@ -224,7 +181,7 @@ def test_a_server_with_another_name_is_not_believed(
 def test_the_doctor_believes_a_server_by_its_handshake(
     secure: Secure, zookeeper: ZooKeeper
 ) -> None:
-    """It tells who a server is over TLS; one that is not believed, or speaks no TLS, has failed."""
+    """It shows who a server is over TLS; one that is not believed, or speaks no TLS, has failed."""
     address = f"localhost:{secure.port}"
 
     def finding(of: str, *leave_out: str) -> Finding:

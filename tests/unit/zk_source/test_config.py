@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import pytest
+from puresasl import mechanisms  # type: ignore[import-untyped]  # it has no types
+from puresasl.client import SASLClient  # type: ignore[import-untyped]  # it has no types
 
 from pipeline.runtime import UsageError
 from pipeline.settings import describe, load
@@ -85,3 +90,35 @@ def test_the_election_is_held_in_the_watched_ensemble_or_in_another() -> None:
     assert there.auth_data() is None
     other: dict[str, Any] = {"election_zookeeper": "b:2", "election_auth": "digest:e:f"}
     assert load(WatchSettings, **watched, **other).for_election().auth_data() == [("digest", "e:f")]
+
+
+def test_kerberos_reaches_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Service, server and principal are what the Kerberos library is asked a ticket for.
+
+    The library itself stands in: no ticket is made without a KDC.
+    """
+    with pytest.raises(UsageError, match="gssapi needs the package kerberos"):
+        load(WatchSettings, zk_auth="gssapi:zookeeper:")
+    kerberos = ModuleType("kerberos")
+    kerberos.__spec__ = ModuleSpec("kerberos", None)
+    asked: list[dict[str, Any]] = []
+
+    def begin(**wanted: Any) -> tuple[int, object]:
+        asked.append(wanted)
+        return 0, object()
+
+    kerberos.authGSSClientInit = begin  # type: ignore[attr-defined]  # a module that is made here
+    monkeypatch.setitem(sys.modules, "kerberos", kerberos)
+    monkeypatch.setattr(mechanisms, "kerberos", kerberos, raising=False)
+    monkeypatch.setattr(mechanisms, "have_kerberos", True)
+    monkeypatch.setitem(mechanisms.mechanisms, "GSSAPI", mechanisms.GSSAPIMechanism)
+    for auth in ("gssapi:zookeeper:kcm@EXAMPLE.COM", "gssapi:zk:"):
+        settings = load(WatchSettings, zk_auth=auth)
+        assert settings.auth_data() is None
+        SASLClient("zk1.example.com", **(settings.sasl_options() or {}))
+    assert asked == [
+        {"service": "zookeeper@zk1.example.com", "principal": "kcm@EXAMPLE.COM"},
+        {"service": "zk@zk1.example.com", "principal": None},
+    ]
+    with pytest.raises(UsageError, match="needs the service's name"):
+        load(WatchSettings, zk_auth="gssapi::kcm@EXAMPLE.COM")

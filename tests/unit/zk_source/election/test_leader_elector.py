@@ -1,4 +1,4 @@
-"""When a watcher that was elected may write the log."""
+"""When a watcher may write the log: at once without an election, else when it was elected."""
 
 from __future__ import annotations
 
@@ -6,39 +6,12 @@ import threading
 
 import pytest
 
-from zk_source.election.candidacy import Proof
-from zk_source.election.leader_elector import LeaseStatus, SoleWatcher, lease_status
+from pipeline.settings import load
+from zk_source.config import WatchSettings
+from zk_source.election.candidacy import LeaseStatus
+from zk_source.election.leader_elector import SoleWatcher, make_elector
 
-VALID, UNPROVEN, LOST = LeaseStatus.VALID, LeaseStatus.UNPROVEN, LeaseStatus.LOST
-
-
-@pytest.mark.parametrize(
-    ("proof", "invalidated_at", "now", "status"),
-    [
-        (Proof(7, asked_at=10.0, lease_s=4.0), 0.0, 10.0, VALID),
-        (Proof(7, asked_at=10.0, lease_s=4.0), 0.0, 13.99, VALID),
-        (
-            Proof(7, asked_at=10.0, lease_s=4.0),
-            0.0,
-            14.0,
-            UNPROVEN,
-        ),  # we were paused, or it is silent
-        (Proof(7, asked_at=10.0, lease_s=4.0), 9.99, 11.0, VALID),  # asked after the invalidation
-        (Proof(7, asked_at=10.0, lease_s=4.0), 10.0, 11.0, UNPROVEN),
-        (
-            Proof(7, asked_at=10.0, lease_s=4.0),
-            10.5,
-            11.0,
-            UNPROVEN,
-        ),  # another watcher, or no connection
-        (None, 0.0, 0.0, LOST),
-    ],
-)
-def test_a_lease_is_as_good_as_its_newest_proof(
-    proof: Proof | None, invalidated_at: float, now: float, status: LeaseStatus
-) -> None:
-    """It counts while it is younger than the lease time and asked for after the last invalidation."""
-    assert lease_status(proof, invalidated_at=invalidated_at, now=now) is status
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 def test_a_watcher_that_runs_alone_always_leads() -> None:
@@ -47,6 +20,11 @@ def test_a_watcher_that_runs_alone_always_leads() -> None:
     lease = SoleWatcher().wait(stop)
     assert lease is not None
     lease.invalidate()
-    assert (lease.status, lease.czxid) == (VALID, None)
+    assert (lease.status, lease.czxid) == (LeaseStatus.VALID, None)
     stop.set()
     assert SoleWatcher().wait(stop) is None
+
+
+def test_without_an_election_path_nobody_is_elected() -> None:
+    """The watcher runs alone, and connects to no election."""
+    assert isinstance(make_elector(load(WatchSettings)), SoleWatcher)

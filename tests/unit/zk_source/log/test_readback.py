@@ -8,16 +8,18 @@ import pytest
 from confluent_kafka import KafkaError
 
 from controller_model.kafka.ids import AsOf
-from controller_model.records.views import encode_view
+from controller_model.records.views import ClusterView, encode_view
 from pipeline.kafka_errors import TopicReadError
-from pipeline.settings import PipelineSettings, load
+from pipeline.settings import load
 from pipeline.topic_records import Place
 from pipeline.topics import EnsuredTopics, topic_names
+from tests.support.hostile import spoiled
 from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
 from tests.support.samples import cluster_view
 from tests.support.waiting import wait_until
-from zk_source.log.readback import FIRST_LOOK_BACK, History, Readback
-from zk_source.wire.inbox import FoldView, Inbox, Item, OtherWatcher
+from zk_source.config import WatchSettings
+from zk_source.log.readback import FIRST_LOOK_BACK, MOST_LOOK_BACK, History, Readback
+from zk_source.wire.inbox import Inbox, Item, OtherWatcher
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -31,7 +33,7 @@ def readback(monkeypatch: pytest.MonkeyPatch, client: Client) -> Readback:
     """Return the readback of watcher `me` of cluster `prod`."""
     use_client(monkeypatch, client)
     topics = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
-    return Readback(load(PipelineSettings), topics, "prod", "me")
+    return Readback(load(WatchSettings, cluster="prod"), topics, "me")
 
 
 def view(offset: int, generation: int) -> Message:
@@ -56,18 +58,50 @@ def take(inbox: Inbox) -> Item:
     return item
 
 
+@pytest.mark.parametrize(("in_log", "highest"), [(6, 6), (4, 5)])
 def test_the_history_is_the_last_view_and_the_highest_generation(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, in_log: int, highest: int
 ) -> None:
-    """Wherever the highest generation stands: a watcher may have written what nobody folded yet."""
+    """Wherever it stands: nobody may have folded the log's last yet, or its end may be lost."""
     client = Client(
         [view(0, 3), view(1, 5), Message(VIEWS, 2, key=b"prod/cluster", value=b"garbage")],
-        [change(0, 6, "she"), change(1, 9, "he", "other")],
+        [change(0, in_log, "she"), change(1, 9, "he", "other")],
         ends=((0, 3), (0, 2)),
     )
-    history = readback(monkeypatch, client).history(threading.Event())
+    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
+    assert history is not None
     assert history.view is not None
-    assert (history.generation, history.view.generation, history.view.seq) == (6, 5, 4)
+    assert history.generation == highest
+    assert (history.view.as_of.generation, history.view.as_of.seq) == (5, 4)
+
+
+def test_it_looks_back_step_by_step_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that is not among the newest records of a long topic has none that matter."""
+    end = 10 * MOST_LOOK_BACK
+    nothing = [Message(VIEWS, end, EOF_CODE)]
+    client = Client(*([nothing] * 3), ends=((0, end), (0, 0)))
+    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
+    assert history == History(0, None)
+    back = [end - each[VIEWS] for each in client.assigned if each]
+    assert back == [FIRST_LOOK_BACK, 10 * FIRST_LOOK_BACK, MOST_LOOK_BACK]
+
+
+def test_what_a_message_holds_of_others_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view under our key that names another cluster; and of several watchers the newest one."""
+    other = encode_view(cluster_view("other", AsOf("l", 9, 4)))
+    two = b"[%b,%b]" % (
+        (change(0, 6, "he").value() or b"")[1:-1],
+        (change(0, 5, "she").value() or b"")[1:-1],
+    )
+    client = Client(
+        [view(0, 3), Message(VIEWS, 1, key=b"prod/cluster", value=other)],
+        [Message(LOG, 0, key=b"prod", value=two)],
+        ends=((0, 2), (0, 1)),
+    )
+    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
+    assert history is not None
+    assert history.view is not None
+    assert (history.generation, history.view.as_of.generation) == (6, 3)
 
 
 def test_it_reads_further_back_until_it_meets_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +112,8 @@ def test_it_reads_further_back_until_it_meets_its_cluster(monkeypatch: pytest.Mo
         [view(3, 5), Message(VIEWS, end, EOF_CODE)],
         ends=((0, end), (0, 0)),
     )
-    history = readback(monkeypatch, client).history(threading.Event())
+    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
+    assert history is not None
     assert history.generation == 5
     assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_LOOK_BACK, 0]
 
@@ -86,20 +121,49 @@ def test_it_reads_further_back_until_it_meets_its_cluster(monkeypatch: pytest.Mo
 def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A right that is missing can be given while the watcher waits."""
-    client = Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,))
+    """Or until the lead is lost: a broker that is away comes back."""
+    client = Client(ends=(AWAY_CODE,))
     waiting = readback(monkeypatch, client)
     stop = threading.Event()
     threading.Timer(1.0, stop.set).start()
-    assert waiting.history(stop) == History(0, None)
+    assert waiting.history(stop, while_=lambda: True) is None
     assert "cannot be read back" in capsys.readouterr().out
+    leads = iter((True, False))
+    assert waiting.history(threading.Event(), while_=lambda: next(leads)) is None
+
+
+def test_a_history_that_may_not_be_read_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the user can give the right; nobody may lead without it meanwhile."""
+    client = Client(ends=(KafkaError.TOPIC_AUTHORIZATION_FAILED,))
+    waiting = readback(monkeypatch, client)
+    with pytest.raises(TopicReadError, match="allow READ and DESCRIBE"):
+        waiting.history(threading.Event(), while_=lambda: True)
+
+
+def test_a_right_that_is_taken_away_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watcher that cannot see its rivals must not go on; the line names the topic."""
+    client = Client(ends=((0, 0),))
+    following = readback(monkeypatch, client)
+    following.history(threading.Event(), while_=lambda: True)
+    client.polls += [[Message(LOG, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)]]
+    following.follow(Inbox())
+    wait_until(lambda: _line(following), lambda line: "kcm.changes" in line, deadline_s=DEADLINE_S)
+    following.close()
+
+
+def _line(following: Readback) -> str:
+    try:
+        following.check()
+    except TopicReadError as error:
+        return str(error)
+    return ""
 
 
 def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
     """Views and other watchers; our own changes say nothing new. A cut topic is read anew."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
-    following.history(threading.Event())
+    following.history(threading.Event(), while_=lambda: True)
     client.polls += [
         [change(0, 1, "me"), change(1, 2, "she")],
         KafkaError(AWAY_CODE, "down"),
@@ -108,8 +172,8 @@ def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -
     ]
     inbox = Inbox()
     following.follow(inbox)
-    assert take(inbox) == OtherWatcher("she", 2, 7)
-    assert isinstance(take(inbox), FoldView)
+    assert take(inbox) == OtherWatcher("prod", "she", 2, 7)
+    assert isinstance(take(inbox), ClusterView)
     following.check()
     following.close()
     assert client.assigned[-1] == {VIEWS: -2, LOG: 2}
@@ -121,7 +185,7 @@ def test_what_ends_the_following_is_raised_where_it_is_checked(
     """A watcher that cannot see its rivals any more must not go on in silence."""
     client = Client(ends=((0, 0),))
     following = readback(monkeypatch, client)
-    following.history(threading.Event())
+    following.history(threading.Event(), while_=lambda: True)
     fatal = Message(VIEWS, 0, AWAY_CODE)
     monkeypatch.setattr(
         fatal, "_error", KafkaError(KafkaError._FATAL, "fenced", True)
@@ -130,12 +194,37 @@ def test_what_ends_the_following_is_raised_where_it_is_checked(
     following.follow(Inbox())
     wait_until(lambda: client.polls, lambda left: not left, deadline_s=DEADLINE_S)
 
-    def checked() -> str:
-        try:
-            following.check()
-        except TopicReadError as error:
-            return str(error)
-        return ""
-
-    wait_until(checked, lambda line: "fenced" in line, deadline_s=DEADLINE_S)
+    wait_until(lambda: _line(following), lambda line: "fenced" in line, deadline_s=DEADLINE_S)
     following.close()
+
+
+@pytest.mark.parametrize("harm", spoiled(b"{}"))
+def test_a_hostile_record_does_not_end_the_thread(
+    monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    """Neither in the view's place nor in the log's: what comes after it is read back."""
+    origin = change(1, 8, "she").value() or b""
+    hostile_view = spoiled(view(0, 3).value() or b"")[harm]
+    hostile_log = b"[" + spoiled(origin[1:-1])[harm] + b"]"
+    client = Client(
+        [Message(VIEWS, 0, key=b"prod/cluster", value=hostile_view), view(1, 5)],
+        [Message(LOG, 0, key=b"prod", value=hostile_log), change(1, 9, "she")],
+        ends=((0, 0), (0, 0)),
+    )
+    back = readback(monkeypatch, client)
+    back.history(threading.Event(), while_=lambda: True)
+    inbox = Inbox()
+    back.follow(inbox)
+    seen: list[Item] = []
+    wait_until(lambda: _both(inbox, seen), deadline_s=DEADLINE_S)
+    back.check()
+    back.close()
+
+
+def _both(inbox: Inbox, seen: list[Item]) -> bool:
+    item = inbox.take(0.1)
+    if item is not None:
+        seen.append(item)
+    views = {each.as_of.generation for each in seen if isinstance(each, ClusterView)}
+    others = {each.generation for each in seen if isinstance(each, OtherWatcher)}
+    return 5 in views and 9 in others

@@ -30,13 +30,12 @@ def test_a_count_goes_on_over_a_standby() -> None:
     """A watcher that is elected again counts from 0; the counter goes on from where it was."""
     registry = CollectorRegistry()
     metrics = WatcherMetrics(registry, "prod")
-    metrics.total("resyncs", "Resyncs.", 3)
-    metrics.total("dropped_changes", "Dropped.", 5)
-    metrics.gauge("znodes", "Znodes.", 7)
+    assert sample(registry, "kcm_watcher_znodes") is None
+    metrics.show({"resyncs": 3, "dropped_changes": 5, "znodes": 7})
+    assert sample(registry, "kcm_watcher_znodes") == 7
     metrics.leads(leads=True)
     metrics.standby(5)
-    metrics.total("resyncs", "Resyncs.", 1)
-    metrics.total("dropped_changes", "Dropped.", 6)
+    metrics.show({"resyncs": 1, "dropped_changes": 6})
     assert sample(registry, "kcm_watcher_resyncs_total") == 4
     assert sample(registry, "kcm_watcher_dropped_changes_total") == 6
     assert sample(registry, "kcm_watcher_znodes") == 0

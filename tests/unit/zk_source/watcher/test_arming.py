@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.records.changes import SessionState
 from tests.support.ensemble_in_memory import SERVER, Play
-from zk_source.watcher.commands import GiveUp, GiveUpReason, Warn
+from zk_source.watcher.arming import FIRST_PAUSE_MS, OLD_PAUSE_MS
+from zk_source.watcher.commands import GiveUp, Warn
 from zk_source.watcher.subscriptions import Watches
+from zk_source.watcher.watcher import Intervals
 from zk_source.wire.operations import AddWatch, Err, MultiRead
 
 
@@ -18,7 +22,6 @@ def test_recursive_watches_that_must_be_are_missed_in_one_line() -> None:
     play.deliver_one()
     (command,) = play.other_commands
     assert isinstance(command, GiveUp)
-    assert command.reason is GiveUpReason.OLD_SERVER
     assert "zk:2181" in command.message
     assert "zk_watches" in command.message
 
@@ -37,7 +40,8 @@ def test_an_old_server_is_watched_by_one_shot_watches_and_logged_once() -> None:
     play.settle()
     assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
     (warning,) = [c for c in play.other_commands if isinstance(c, Warn)]
-    assert warning.about == {"zookeeper": SERVER, "reason": "it is older than 3.6"}
+    why = "it is older than 3.6"
+    assert warning.about == {"zookeeper": SERVER, "reason": why, "next_try_s": 86_400}
 
 
 def test_a_refusal_that_leaves_the_connection_open_needs_no_new_one() -> None:
@@ -51,6 +55,41 @@ def test_a_refusal_that_leaves_the_connection_open_needs_no_new_one() -> None:
     play.settle()
     assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
     assert play.zk.child_watches >= {"/brokers/ids"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "first_ms"), [(Err.MARSHALLING, FIRST_PAUSE_MS), (Err.UNIMPLEMENTED, OLD_PAUSE_MS)]
+)
+def test_recursive_watches_are_tried_again_after_a_refusal(refusal: Err, first_ms: int) -> None:
+    """On the connection that there is, ever more rarely, and until they are taken: then they stay."""
+    play = Play(
+        intervals=Intervals(resync_ms=10 * OLD_PAUSE_MS, reconciliation_ms=10 * OLD_PAUSE_MS)
+    )
+    play.zk.refusal = refusal
+    play.zk.put("/brokers/ids/0")
+    play.connect()
+    play.settle()
+    asked = [each for each in play.other_commands if isinstance(each, Warn)]
+    play.pass_time(first_ms - 1_000)
+    play.settle()
+    assert [each for each in play.other_commands if isinstance(each, Warn)] == asked
+    play.pass_time(1_000)
+    play.settle()
+    refused = play.other_commands[-1]
+    assert isinstance(refused, Warn)
+    assert refused.about["next_try_s"] == min(2 * first_ms, OLD_PAUSE_MS) // 1000
+    play.zk.refusal = Err.OK
+    play.pass_time(OLD_PAUSE_MS)
+    play.settle()
+    play.zk.child_watches.clear()
+    play.zk.data_watches.clear()
+    play.zk.put("/brokers/ids/1")
+    play.settle()
+    assert play.reader.mzxids == play.expected(("/brokers/ids/0", "/brokers/ids/1"))
+    resyncs = play.watcher.resyncs
+    play.pass_time(2 * OLD_PAUSE_MS)
+    play.settle()
+    assert play.watcher.resyncs == resyncs
 
 
 def test_a_server_that_closes_without_an_answer_is_asked_three_times() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from controller_model.records.changes import ChangeKind
+from controller_model.records.views import ResyncWanted
 from tests.support.ensemble_in_memory import Ensemble, Play, fill, view
 from zk_source.watcher.commands import NoBrokers
 
@@ -12,18 +15,32 @@ STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
 def test_the_folds_request_is_answered_once_by_its_number(play: Play) -> None:
     """A new number makes one resync that names it; the same number again makes none."""
     for _ in range(3):
-        play.watcher.on_view(view(wanted_number=4, wanted_reason="a hole"), play.now_ms)
+        play.watcher.on_view(view(wanted=ResyncWanted(number=4, reason="a hole")), play.now_ms)
         play.settle()
     starts = [change for change in play.reader.changes if change.kind is STARTED]
     assert [change.answers for change in starts] == [None, 4]
     assert starts[1].reason == "asked for: a hole"
 
 
+def test_another_lineages_request_of_the_same_number_is_another_request(play: Play) -> None:
+    """A fold that began anew counts from 1 again, and knows nothing of the resync that went before."""
+    wanted = ResyncWanted(number=4, reason="a hole")
+    play.watcher.on_view(view(wanted=wanted), play.now_ms)
+    play.settle()
+    anew = view(wanted=wanted)
+    play.watcher.on_view(replace(anew, as_of=replace(anew.as_of, lineage="m")), play.now_ms)
+    play.settle()
+    starts = [change for change in play.reader.changes if change.kind is STARTED]
+    assert [change.answers for change in starts] == [None, 4, 4]
+
+
 def test_a_request_that_stood_before_our_start_is_answered_by_the_first_resync() -> None:
     """A restarted watcher does not resync twice for one request."""
     play = Play()
     fill(play.zk)
-    play.watcher.on_view(view(watcher="zzzzzz", wanted_number=9, wanted_reason="x"), play.now_ms)
+    play.watcher.on_view(
+        view(watcher="zzzzzz", wanted=ResyncWanted(number=9, reason="x")), play.now_ms
+    )
     play.connect()
     play.settle()
     assert [c.answers for c in play.reader.changes if c.kind is STARTED] == [9]
@@ -93,7 +110,7 @@ def test_a_missing_brokers_znode_is_reported_and_waited_for() -> None:
     play.connect()
     while play.deliver_one() or play.zk.answer_one():
         pass
-    assert play.other_commands == [NoBrokers(("consumers",))]
+    assert play.other_commands == [NoBrokers()]
     assert play.reader.changes == []
     fill(play.zk)
     play.pass_time(1_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller_model.records.changes import ChangeKind
+from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.support.ensemble_in_memory import Play
 from zk_source.watcher.subscriptions import OneShotWatches, RecursiveWatches, Watches
 from zk_source.watcher.watcher import Intervals
@@ -36,8 +37,9 @@ def one_shot() -> Play:
 
 def test_a_recursive_walk_lists_a_published_znode_only_if_it_has_children() -> None:
     """A znode's own Stat shows whether there is anything below it."""
-    watches = RecursiveWatches(["/controller", "/brokers"])
-    assert watches.start_walk(resync=True) == [data("/controller"), names("/brokers")]
+    watches = RecursiveWatches()
+    first = [data(root) if is_published(root) else names(root) for root in WATCHED_SUBTREES]
+    assert watches.start_walk(resync=True) == first
     topic = data("/brokers/topics/t")
     assert watches.walk_on(topic, LEAF, resync=True) == ()
     grown = LEAF._replace(num_children=1)
@@ -128,4 +130,4 @@ def test_a_reconciliation_that_meets_news_first_has_found_nothing() -> None:
         play.deliver_one()
     play.settle()
     assert play.reader.last[ChangeKind.RECONCILED].znodes == len(play.reader.mzxids)
-    assert play.watcher.reader.counts.reconciliation_differences == 0
+    assert play.watcher.reader.reconciliation_differences == 0

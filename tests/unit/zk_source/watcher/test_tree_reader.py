@@ -66,7 +66,7 @@ def test_a_reconciliation_without_differences_only_confirms(play: Play) -> None:
     play.pass_time(300_000)
     play.settle()
     assert play.kinds()[-2:] == [FINISHED, RECONCILED]
-    assert play.watcher.reader.counts.reconciliation_differences == 0
+    assert play.watcher.reader.reconciliation_differences == 0
 
 
 def test_a_reconciliation_finds_what_no_event_showed(play: Play) -> None:
@@ -80,7 +80,7 @@ def test_a_reconciliation_finds_what_no_event_showed(play: Play) -> None:
     play.settle()
     assert play.kinds()[-1] is RECONCILED
     assert play.reader.mzxids == play.expected((*PUBLISHED, "/brokers/ids/5"))
-    assert play.watcher.reader.counts.reconciliation_differences == 4
+    assert play.watcher.reader.reconciliation_differences == 4
 
 
 def test_a_failed_read_is_mended_by_a_resync_after_a_pause(play: Play) -> None:

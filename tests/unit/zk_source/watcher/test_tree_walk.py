@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zk_source.watcher.subscriptions import MOST_READS
-from zk_source.watcher.tree_walk import MOST_REQUEST_BYTES, ReadPace, TreeWalk, take_reads
+from zk_source.watcher.tree_walk import MOST_REQUEST_BYTES, Purpose, ReadPace, TreeWalk, take_reads
 from zk_source.wire.operations import Op
 
 
@@ -22,7 +22,7 @@ def test_a_request_keeps_to_its_limits() -> None:
 def test_a_walk_is_over_when_every_read_is_answered() -> None:
     """What an answer leads to goes before what is already waiting; the last answer ends it."""
     root, other, child = ((Op.GET_DATA, path) for path in ("/a", "/b", "/a/c"))
-    walk = TreeWalk([root, other])
+    walk = TreeWalk(Purpose.RESYNC, [root, other], reads_per_s=1000)
     assert walk.take(1) == (root,)
     walk.learn([child])
     assert walk.take(9) == (child, other)

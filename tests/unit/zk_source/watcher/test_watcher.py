@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from controller_model.records.changes import ChangeKind, SessionState
 from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill
-from zk_source.watcher.commands import GiveUp, GiveUpReason
+from zk_source.watcher.commands import GiveWay, ReplaceClient
+from zk_source.watcher.subscriptions import Watches
 from zk_source.wire.inbox import OtherWatcher
 
 STARTED, FINISHED = ChangeKind.RESYNC_STARTED, ChangeKind.RESYNC_FINISHED
@@ -94,11 +95,10 @@ def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
 
 def test_a_newcomer_gives_way_to_a_live_watcher(play: Play) -> None:
     """A record of a higher generation under another name ends a watcher that has just begun."""
-    play.watcher.on_other_watcher(OtherWatcher("bbbbbb", 2, play.now_ms), play.now_ms)
+    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)
     play.carry_out()
     (command,) = play.other_commands
-    assert isinstance(command, GiveUp)
-    assert command.reason is GiveUpReason.OTHER_WATCHER
+    assert isinstance(command, GiveWay)
     assert "bbbbbb" in command.message
 
 
@@ -106,8 +106,49 @@ def test_an_incumbent_answers_a_newcomer_by_a_new_generation(play: Play) -> None
     """A watcher that has run for long takes the next generation, with a resync."""
     play.pass_time(60_000)
     play.settle()
-    play.watcher.on_other_watcher(OtherWatcher("bbbbbb", 2, play.now_ms), play.now_ms)
+    play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)
     play.settle()
     started = play.reader.last[STARTED]
     assert (started.generation, started.seq) == (3, 1)
+    assert play.reader.mzxids == play.expected(PUBLISHED)
+
+
+def test_reads_that_are_refused_are_tried_ever_more_rarely() -> None:
+    """The tree of a server that is sick is not read each second; after a good minute it is again."""
+    play = Play(watches=Watches.ONE_SHOT)
+    fill(play.zk)
+    play.zk.broken.add("/controller")
+    play.connect()
+    for _ in range(300):
+        play.pass_time(1_000)
+        while play.deliver_one() or play.zk.answer_one():
+            pass
+    # At 0, 1, 3, 7, 15, 31, 63, 123, 183, 243: each of these resyncs read the tree once.
+    assert play.kinds().count(STARTED) == 10
+    play.zk.broken.clear()
+    for _ in range(130):
+        play.pass_time(1_000)
+        while play.deliver_one() or play.zk.answer_one():
+            pass
+    assert play.kinds()[-1] is FINISHED
+    resyncs = play.watcher.resyncs
+    play.zk.broken.add("/controller")
+    play.zk.put("/controller", b"news")
+    play.settle()
+    play.zk.broken.clear()
+    play.pass_time(1_000)
+    play.settle()
+    assert play.watcher.resyncs == resyncs + 1
+
+
+def test_a_connection_without_an_answer_is_given_up_for_a_new_client(play: Play) -> None:
+    """Readers learn at once that nothing is seen any more; requests of before are forgotten."""
+    play.watcher.on_silence(15_000, play.now_ms)
+    play.carry_out()
+    assert play.other_commands[-1] == ReplaceClient("no answer for 15 s")
+    assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.LOST
+    assert (play.watcher.in_flight, play.watcher.armed) == (0, False)
+    play.zk.put(STATE, b"unseen")
+    play.connect()
+    play.settle()
     assert play.reader.mzxids == play.expected(PUBLISHED)

@@ -6,7 +6,6 @@ import struct
 
 import pytest
 
-from zk_source.wire.chroot import Chroot
 from zk_source.wire.jute import BadReplyError, EncodedRequest, decode, decode_event, encode
 from zk_source.wire.operations import (
     AddWatch,
@@ -20,7 +19,7 @@ from zk_source.wire.operations import (
     ZnodeData,
 )
 
-ROOT = Chroot("")
+ROOT = ""
 READS = ((Op.GET_DATA, "/a"), (Op.GET_CHILDREN, "/b"), (Op.GET_DATA, "/gone"))
 END = struct.pack("!i?i", -1, True, -1)
 
@@ -67,7 +66,7 @@ def test_add_watch_asks_for_a_persistent_recursive_watch() -> None:
 )
 def test_every_path_is_sent_with_its_chroot(request_: Request, path: str) -> None:
     """The server knows whole paths only, and the root of a cluster is the chroot itself."""
-    assert string(path) in encode(request_, Chroot("/kafka")).serialize()
+    assert string(path) in encode(request_, "/kafka").serialize()
 
 
 def test_only_single_reads_may_leave_together() -> None:
@@ -125,7 +124,22 @@ def test_a_reply_of_another_length_is_refused() -> None:
 
 def test_an_event_is_its_type_and_path() -> None:
     """The session state in between is kazoo's to know."""
-    assert decode_event(b"xx" + struct.pack("!ii", 3, 3) + string("/a"), 2) == (3, "/a")
+    assert decode_event(b"xx" + struct.pack("!ii", 3, 3) + string("/a"), 2, ROOT) == (3, "/a")
+
+
+@pytest.mark.parametrize("chroot", ["", "/kafka", "/kafka/prod"])
+@pytest.mark.parametrize("path", ["/brokers/ids", "/kafka/ids"])
+def test_a_path_comes_back_as_it_went_out(chroot: str, path: str) -> None:
+    """Also where the path itself begins like the chroot."""
+    sent = encode(Sync(path), chroot).serialize()
+    assert sent == string(chroot + path)
+    assert decode_event(struct.pack("!ii", 3, 3) + sent, 0, chroot) == (3, path)
+
+
+def test_the_root_of_a_cluster_is_its_chroot() -> None:
+    """ZooKeeper takes no path that ends with a slash."""
+    assert encode(Sync("/"), "/kafka").serialize() == string("/kafka")
+    assert encode(Sync("/"), ROOT).serialize() == string("/")
 
 
 @pytest.mark.parametrize(("watch", "flag"), [(True, b"\1"), (False, b"\0")])

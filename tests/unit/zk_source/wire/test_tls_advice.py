@@ -59,7 +59,7 @@ def test_a_refusal_names_the_certificate_whatever_its_words(words: str) -> None:
 
 @pytest.mark.parametrize("how", [ConnectionResetError(), BrokenPipeError(), None], ids=repr)
 def test_a_server_that_hangs_up_may_want_a_certificate(how: Exception | None) -> None:
-    """Its alert can be lost with the connection; who shows a certificate is not told of one."""
+    """Its alert can be lost with the connection; no advice about one is given to who shows a certificate."""
     assert tls_advice(dropped(how), has_certificate=False) == NO_CERTIFICATE
     assert tls_advice(dropped(how), has_certificate=True) == ""
 
@@ -68,7 +68,7 @@ def test_a_server_that_hangs_up_may_want_a_certificate(how: Exception | None) ->
     ("code", "advice"),
     [(UNTRUSTED, UNKNOWN_AUTHORITY), (NAME, WRONG_NAME), (ADDRESS, WRONG_NAME)],
 )
-def test_a_server_that_we_do_not_trust_is_told_by_the_reason(code: int, advice: str) -> None:
+def test_the_advice_follows_the_reason_why_a_server_is_not_trusted(code: int, advice: str) -> None:
     """Who signed its certificate is one thing, and whose it is another."""
     assert tls_advice(dropped(untrusted(code)), has_certificate=True) == advice
     assert tls_advice(untrusted(code), has_certificate=False) == advice

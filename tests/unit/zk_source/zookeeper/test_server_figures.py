@@ -36,11 +36,11 @@ def test_mntr_reports_all() -> None:
         server=SERVER,
         role="follower",
         version="3.8.4",
-        latency_avg_ms=0.4321,
-        latency_max_ms=27,
+        latency_average_seconds=0.0004321,
+        latency_highest_seconds=0.027,
         connections=6,
         sessions=5,
-        outstanding=2,
+        outstanding_requests=2,
     )
 
 
@@ -50,11 +50,11 @@ def test_srvr_reports_no_sessions() -> None:
         server=SERVER,
         role="standalone",
         version="3.4.14",
-        latency_avg_ms=1,
-        latency_max_ms=20,
+        latency_average_seconds=0.001,
+        latency_highest_seconds=0.02,
         connections=3,
         sessions=None,
-        outstanding=0,
+        outstanding_requests=0,
     )
 
 
@@ -70,7 +70,7 @@ def test_a_refusal_is_no_figure(answer: str) -> None:
 @pytest.mark.parametrize("text", ["", "NaN", "inf", "many", "1/2"])
 def test_a_figure_that_is_no_number_is_unknown(text: str) -> None:
     """One damaged line takes nothing from the others."""
-    told = read_mntr(SERVER, MNTR.replace("zk_max_latency\t27", f"zk_max_latency\t{text}"))
-    assert told is not None
-    assert told.latency_max_ms is None
-    assert told.connections == 6  # as in the answer above
+    figures = read_mntr(SERVER, MNTR.replace("zk_max_latency\t27", f"zk_max_latency\t{text}"))
+    assert figures is not None
+    assert figures.latency_highest_seconds is None
+    assert figures.connections == 6  # as in the answer above

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from tests.support.waiting import wait_until
+from zk_source.zookeeper import server_health
 from zk_source.zookeeper.server_figures import read_mntr, read_srvr
-from zk_source.zookeeper.server_health import STALE_S, ServerMetrics
+from zk_source.zookeeper.server_health import STALE_S, ServerMetrics, watched_health
 
 SERVER = "zk1:2181"
 
@@ -63,3 +66,23 @@ def test_a_server_that_reports_nothing_any_more_has_no_figures() -> None:
     assert 'kcm_watcher_zookeeper_sessions{cluster="prod"} 5.0' in _shown(registry)
     metrics.show(None)
     assert _shown(registry) == ""
+
+
+def test_what_ends_the_asking_is_raised_where_it_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread that died in silence would leave the figures away for ever."""
+
+    def ask(_server: str, _refused: object) -> None:
+        raise LookupError(SERVER)
+
+    def raised() -> bool:
+        try:
+            check()
+        except LookupError:
+            return True
+        return False
+
+    monkeypatch.setattr(server_health, "ask_server", ask)
+    with watched_health(lambda: SERVER, ServerMetrics(CollectorRegistry(), "prod")) as check:
+        wait_until(raised, deadline_s=10)

@@ -1,0 +1,143 @@
+"""A beat leaves when it is due and the one before it is over, and says what is known then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import SessionState
+from controller_model.records.views import WatcherBeat, decode_view
+from pipeline.settings import load
+from pipeline.topics import EnsuredTopics, topic_names
+from zk_source.config import WatchSettings
+from zk_source.log import beats
+from zk_source.log.beats import DENIED_PAUSE_MS, Beats
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
+DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT, "timed out")
+NOBODY: Callable[[KafkaError | None, None], None] = lambda _error, _message: None  # noqa: E731
+
+
+class Kafka:
+    """Stands for confluent-kafka's Producer: holds what is under way until it is answered."""
+
+    def __init__(self, _properties: dict[str, Any]) -> None:
+        self.taken: list[tuple[str, bytes, bytes]] = []
+        self.report = NOBODY
+        self.full = False
+        self.purged = False
+
+    def produce(
+        self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: Any
+    ) -> None:
+        """Take a beat."""
+        assert partition == 0
+        if self.full:
+            raise BufferError
+        self.taken.append((topic, key, value))
+        self.report = on_delivery
+
+    def poll(self, _timeout_s: float) -> None:
+        """Serve no callback: a test does."""
+
+    def purge(self) -> None:
+        """Forget what is under way."""
+        self.purged = True
+
+    def flush(self, _timeout_s: float) -> None:
+        """Send nothing more."""
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    """The producer that beats are given to."""
+    broker = Kafka({})
+    monkeypatch.setattr(beats, "Producer", lambda _properties: broker)
+    return broker
+
+
+def send(of: Beats, now_ms: int, *, generation: int = 2) -> None:
+    """Offer a beat."""
+    of.beat(
+        now_ms,
+        generation=generation,
+        acknowledged=Position(2, 7),
+        session=SessionState.CONNECTED,
+        zookeeper_answered_ms=30,
+    )
+
+
+def made() -> Beats:
+    """Return the beats of cluster `prod`."""
+    return Beats(load(WatchSettings, cluster="prod"), TOPICS, "me")
+
+
+def read(kafka: Kafka) -> list[WatcherBeat]:
+    """Return the beats that Kafka was given."""
+    views = [decode_view(value) for _topic, _key, value in kafka.taken]
+    return [view for view in views if isinstance(view, WatcherBeat)]
+
+
+def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
+    """Under the cluster's key of the views; of another generation's log it claims nothing."""
+    beating = made()
+    send(beating, 0)
+    ((topic, key, _value),) = kafka.taken
+    assert (topic, key) == ("kcm.views", b"prod/watcher")
+    kafka.report(None, None)
+    send(beating, 1_000, generation=3)
+    first, second = read(kafka)
+    assert (first.cluster, first.watcher, first.position, first.number) == (
+        *("prod", "me", Position(2, 7), 1),
+    )
+    assert (first.session, first.zookeeper_answered_ms) == (SessionState.CONNECTED, 30)
+    assert (second.position, second.number) == (Position(3, 0), 1)
+
+
+def test_one_a_second_and_one_at_a_time(kafka: Kafka) -> None:
+    """None queues up behind one that Kafka has not taken: it would arrive late."""
+    beating = made()
+    send(beating, 0, generation=0)  # nothing was published yet
+    send(beating, 100)
+    send(beating, 5_000)
+    assert len(kafka.taken) == 1  # it is under way
+    kafka.report(None, None)
+    send(beating, 5_000)
+    kafka.report(TIMED_OUT, None)
+    send(beating, 5_999)
+    send(beating, 6_000)
+    assert [beat.number for beat in read(kafka)] == [1, 2, 3]
+    assert beating.take_refusal() is None
+    kafka.report(None, None)
+    kafka.full = True
+    send(beating, 7_000)
+    kafka.full = False
+    send(beating, 8_000)
+    assert [beat.number for beat in read(kafka)] == [1, 2, 3, 5]
+    beating.close()
+    assert kafka.purged
+
+
+def test_a_refusal_is_reported_once_and_tried_again_later(kafka: Kafka) -> None:
+    """The log goes on without beats: rights of before them may not allow them."""
+    beating = made()
+    send(beating, 0)
+    kafka.report(DENIED, None)
+    assert (beating.take_refusal(), beating.take_refusal()) == ("not allowed", None)
+    send(beating, DENIED_PAUSE_MS)
+    assert len(kafka.taken) == 1
+    send(beating, 1_000 + DENIED_PAUSE_MS)
+    kafka.report(DENIED, None)
+    assert beating.take_refusal() is None
+    send(beating, 2_000 + 2 * DENIED_PAUSE_MS)
+    kafka.report(None, None)
+    send(beating, 3_000 + 2 * DENIED_PAUSE_MS)
+    assert len(kafka.taken) == 4

@@ -1,0 +1,225 @@
+"""Changes leave in their order, within bounds, and what Kafka does not take is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from controller_model.kafka.ids import NOWHERE
+from controller_model.records.changes import (
+    MAX_CHANGE_BYTES,
+    MAX_CHANGES_PER_MESSAGE,
+    MAX_MESSAGE_BYTES,
+    VERSION,
+    ChangeKind,
+    ZnodeChange,
+    decode_message,
+)
+from pipeline.settings import load
+from pipeline.topics import EnsuredTopics, topic_names
+from zk_source.config import WatchSettings
+from zk_source.log import publisher
+from zk_source.log.publisher import (
+    MOST_BYTES_IN_FLIGHT,
+    MOST_MESSAGES_IN_FLIGHT,
+    Failure,
+    Publisher,
+)
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
+
+
+class Broker:
+    """Stands for confluent-kafka's Producer: keeps messages until it is asked to acknowledge them."""
+
+    def __init__(self, properties: dict[str, Any]) -> None:
+        self.on_error = properties["error_cb"]
+        self.taken: list[bytes] = []
+        self.open: list[Callable[[KafkaError | None, None], None]] = []
+        self.purged = False
+
+    def produce(self, _topic: str, *, value: bytes, on_delivery: Any, **_: Any) -> None:
+        """Take a message."""
+        self.taken.append(value)
+        self.open.append(on_delivery)
+
+    def answer(self, error: KafkaError | None = None) -> None:
+        """Acknowledge all messages, or refuse them."""
+        for on_delivery in self.open:
+            on_delivery(error, None)
+        self.open.clear()
+
+    def poll(self, _timeout_s: float) -> None:
+        """Serve no callback: `answer` does."""
+
+    def flush(self, _timeout_s: float) -> None:
+        """Send nothing more."""
+
+    def purge(self) -> None:
+        """Forget what was taken."""
+        self.purged = True
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> list[Broker]:
+    """The producers that are made."""
+    made: list[Broker] = []
+
+    def make(properties: dict[str, Any]) -> Broker:
+        made.append(Broker(properties))
+        return made[-1]
+
+    monkeypatch.setattr(publisher, "Producer", make)
+    return made
+
+
+def publisher_of(**settings: Any) -> Publisher:
+    """Return the publisher of cluster `prod`."""
+    return Publisher(load(WatchSettings, cluster="prod", **settings), TOPICS)
+
+
+def change(seq: int, data: str = "{}") -> ZnodeChange:
+    """Return a change of one znode."""
+    return ZnodeChange(
+        v=VERSION,
+        cluster="prod",
+        generation=1,
+        watcher="a",
+        seq=seq,
+        kind=ChangeKind.SET,
+        path="/controller",
+        data=data,
+        observed_at=1,
+    )
+
+
+def sent(broker: Broker) -> list[int]:
+    """Return the seqs that the producer was given, in their order."""
+    return [each.seq for message in broker.taken for each in decode_message(message).changes]
+
+
+def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]) -> None:
+    """What the producer may not have yet waits, and goes when others are acknowledged."""
+    publishing = publisher_of()
+    (broker,) = brokers
+    most = MOST_MESSAGES_IN_FLIGHT * MAX_CHANGES_PER_MESSAGE
+    for seq in range(most + 1):
+        publishing.add(change(seq))
+    publishing.pump()
+    assert sent(broker) == list(range(most))
+    assert (publishing.waiting, publishing.acknowledged) == (1, NOWHERE)
+    broker.answer()
+    assert publishing.acknowledged == (1, most - 1)
+    publishing.pump()
+    broker.answer()
+    assert sent(broker) == list(range(most + 1))
+    assert publishing.idle
+    assert publishing.acknowledged == (1, most)
+    assert publishing.bytes_held == 0
+    assert publishing.bytes_published == sum(map(len, broker.taken))
+
+
+def test_kafkas_silence_is_measured_from_what_it_was_given_or_took_last(
+    monkeypatch: pytest.MonkeyPatch, brokers: list[Broker]
+) -> None:
+    """It is none while nothing is under way, and begins anew with each answer."""
+    now = iter((0, 10_000, 12_000, 15_000, 15_500))
+    monkeypatch.setattr(publisher, "steady_ms", lambda: next(now))
+    publishing = publisher_of()
+    assert publishing.silent_ms == 0
+    publishing.add(change(1, "x" * MAX_MESSAGE_BYTES))
+    publishing.add(change(2))
+    publishing.pump()
+    assert publishing.silent_ms == 2_000
+    brokers[0].open.pop(0)(None, None)
+    assert publishing.silent_ms == 500
+    brokers[0].open.pop(0)
+    assert publishing.poll() is None
+
+
+def test_a_change_that_is_too_large_goes_without_its_data(brokers: list[Broker]) -> None:
+    """It is counted, and the reader sees that data is missing."""
+    publishing = publisher_of()
+    publishing.add(change(1, "x" * MAX_CHANGE_BYTES))
+    publishing.pump()
+    ((omitted,),) = [decode_message(message).changes for message in brokers[0].taken]
+    assert (omitted.data, omitted.data_omitted, publishing.omitted) == (None, True, 1)
+
+
+def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> None:
+    """A walk stops at half of it; beyond it all that waits is thrown away and counted."""
+    publishing = publisher_of(buffer_changes=4)
+    assert brokers
+    for seq in range(2):
+        publishing.add(change(seq))
+    assert not publishing.has_room
+    for seq in range(3):
+        assert not publishing.overflowing()
+        publishing.add(change(seq))
+    assert publishing.overflowing()
+    assert publishing.drop_waiting() == 5
+    assert (publishing.idle, publishing.bytes_held, publishing.has_room) == (True, 0, True)
+
+
+def test_the_producer_holds_few_bytes(brokers: list[Broker]) -> None:
+    """Large changes wait here, where they can be dropped, until those before them are taken."""
+    publishing = publisher_of()
+    fits = MOST_BYTES_IN_FLIGHT // MAX_MESSAGE_BYTES
+    for seq in range(fits + 3):
+        publishing.add(change(seq, "x" * MAX_MESSAGE_BYTES))
+    publishing.pump()
+    assert sent(brokers[0]) == list(range(fits))
+    brokers[0].open.pop(0)(None, None)
+    publishing.pump()
+    assert sent(brokers[0]) == list(range(fits + 1))
+
+
+def test_what_the_producer_has_is_no_overflow(brokers: list[Broker]) -> None:
+    """It is not dropped, so a bound below it would drop nothing again and again."""
+    publishing = publisher_of(buffer_mib=0.001)
+    publishing.add(change(1, "x" * 2_000))
+    assert publishing.overflowing()
+    publishing.pump()
+    assert not publishing.overflowing()
+    assert len(brokers[0].taken) == 1
+
+
+def test_what_kafka_refuses_is_added_up(brokers: list[Broker]) -> None:
+    """All changes of the refused messages, with the newest reason; a fatal error counts as one."""
+    publishing = publisher_of()
+    for seq in range(3):
+        publishing.add(change(seq))
+    publishing.pump()
+    assert publishing.poll() is None
+    brokers[0].answer(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
+    assert publishing.poll() == Failure(3, "not allowed")
+    passing = SimpleNamespace(fatal=lambda: False, str=lambda: "down")
+    brokers[0].on_error(passing)
+    fatal = SimpleNamespace(fatal=lambda: True, str=lambda: "fenced")
+    brokers[0].on_error(fatal)
+    assert publishing.poll() == Failure(4, "fenced")
+
+
+def test_an_end_in_time_is_clean(brokers: list[Broker]) -> None:
+    """What Kafka did not acknowledge until then makes it unclean, and is forgotten."""
+    publishing = publisher_of()
+    publishing.add(change(1))
+    assert not publishing.close(0.0)
+    assert (sent(brokers[0]), brokers[0].purged) == ([1], True)
+    brokers[0].answer()
+    assert publishing.close(0.0)
+
+
+def test_a_watcher_without_a_lease_sends_nothing_more(brokers: list[Broker]) -> None:
+    """What waits is thrown away, not handed over."""
+    publishing = publisher_of()
+    publishing.add(change(1))
+    publishing.abandon()
+    assert (brokers[0].taken, brokers[0].purged, publishing.waiting) == ([], True, 0)

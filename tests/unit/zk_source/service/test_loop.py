@@ -1,0 +1,432 @@
+"""The real main loop, with Kafka, ZooKeeper and the clock played."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from prometheus_client import CollectorRegistry
+
+from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, decode_message
+from controller_model.records.views import ResyncWanted, WatcherBeat, decode_view, encode_view
+from pipeline.kafka_errors import TopicReadError
+from pipeline.runtime import Backoff
+from pipeline.settings import load
+from pipeline.topics import EnsuredTopics, topic_names
+from tests.support.ensemble_in_memory import SERVER, Ensemble, fill
+from tests.support.kafka_client import Client, Message, use_client
+from tests.support.samples import cluster_view
+from zk_source.config import WatchSettings
+from zk_source.election.candidacy import LeaseStatus
+from zk_source.election.leader_elector import SoleWatcher
+from zk_source.log import beats, publisher, readback
+from zk_source.service import service
+from zk_source.service.metrics import WatcherMetrics
+from zk_source.service.service import LeaseLostError, LogLostError, WatcherService, check_readable
+from zk_source.watcher.commands import Send
+from zk_source.wire.inbox import Inbox, Notification, OtherWatcher, Reply, SessionChanged
+from zk_source.wire.operations import Err, Request
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
+TURN_MS = 100
+HOUR_MS = 3_600_000
+SECOND = 10
+"""Turns of a second."""
+
+
+class Kafka:
+    """The producers' broker: takes all that it is given at the next poll, while it is up."""
+
+    def __init__(self) -> None:
+        self.up = True
+        self.takes_changes = True
+        self.error: KafkaError | None = None
+        self.log: list[ZnodeChange] = []
+        self.beats: list[WatcherBeat] = []
+        self._open: list[tuple[bytes, str, Callable[[KafkaError | None, None], None]]] = []
+
+    def produce(self, topic: str, *, value: bytes, on_delivery: Any, **_: Any) -> None:
+        """Take a message."""
+        self._open.append((value, topic, on_delivery))
+
+    def poll(self, _timeout_s: float) -> None:
+        """Answer what is open."""
+        answered = [each for each in self._open if self.takes_changes or each[1] == NAMES.views]
+        for message in answered if self.up else ():
+            self._open.remove(message)
+            value, topic, on_delivery = message
+            if self.error is None and topic == NAMES.views:
+                view = decode_view(value)
+                assert isinstance(view, WatcherBeat)
+                self.beats.append(view)
+            elif self.error is None:
+                self.log += decode_message(value).changes
+            on_delivery(self.error, None)
+
+    def flush(self, timeout_s: float) -> None:
+        """Answer what is open."""
+        self.poll(timeout_s)
+
+    def purge(self) -> None:
+        """Forget what is open."""
+        self._open.clear()
+
+
+class Watched:
+    """Stands for the watched ensemble: an ensemble in memory, which may fall silent."""
+
+    def __init__(self, _settings: object, inbox: Inbox, _log: object) -> None:
+        self.inbox = inbox
+        self.zk = Ensemble()
+        self.silent = False
+        self.clients = 0
+        fill(self.zk)
+
+    def connect(self) -> None:
+        """Connect at once, unless it is silent."""
+        self.clients += 1
+        if not self.silent:
+            self.zk.connect()
+            self.inbox.put(SessionChanged(self.clients, SessionState.CONNECTED.value, SERVER))
+
+    def send(self, token: int, request: Request) -> None:
+        """Answer a request, in order; notifications go first."""
+        if self.silent:
+            return
+        self.zk.requests.append(Send(token, request))
+        self.zk.answer_one()
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Bring everything to the watcher."""
+        while self.zk.to_client:
+            match self.zk.to_client.popleft():
+                case (token, zxid, err, results):
+                    body: Any = results
+                    self.inbox.put(Reply(token, zxid, err, body, 0))
+                case (type_, path):
+                    self.inbox.put(Notification(type_, path))
+
+    def is_own(self, change: SessionChanged) -> bool:
+        """Return whether it is of the newest client."""
+        return change.client == self.clients
+
+    def check(self, *, resynced: bool) -> None:
+        """Find nothing to complain of."""
+
+    def close(self) -> None:
+        """End the client."""
+
+
+class Lease(SoleWatcher):
+    """A lease that a test takes away."""
+
+    def __init__(self) -> None:
+        self.status = LeaseStatus.VALID
+        self.kept = 0
+        self.invalidated = 0
+
+    def keep(self) -> None:
+        """Count it."""
+        self.kept += 1
+
+    def invalidate(self) -> None:
+        """Count it."""
+        self.invalidated += 1
+
+
+class Stage:
+    """A watcher's service and all that it talks to."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, dropped: int = 0, **settings: Any
+    ) -> None:
+        self.now_ms = 1_000_000
+        self.kafka = Kafka()
+        self.client = Client(ends=((0, 0),))
+        self.lease = Lease()
+        self.registry = CollectorRegistry()
+        use_client(monkeypatch, self.client)
+        monkeypatch.setattr(publisher, "Producer", lambda _properties: self.kafka)
+        kafka = self.kafka
+        own = SimpleNamespace(
+            produce=kafka.produce, poll=kafka.poll, flush=kafka.flush, purge=lambda: None
+        )
+        monkeypatch.setattr(beats, "Producer", lambda _properties: own)
+        monkeypatch.setattr(service, "WatchedEnsemble", Watched)
+        monkeypatch.setattr(service, "decode", lambda _request, body, _offset: body)
+        for module in (service, publisher):
+            monkeypatch.setattr(module, "steady_ms", lambda: self.now_ms)
+        self.service = WatcherService(
+            load(WatchSettings, cluster="prod", **settings),
+            TOPICS,
+            WatcherMetrics(self.registry, "prod"),
+            self.lease,
+            name="me",
+            dropped=dropped,
+        )
+        self.watched: Any = self.service._ensemble
+        monkeypatch.setattr(self.service._inbox, "take", self._take)
+
+    def _take(self, _wait_s: float) -> Any:
+        """Take without waiting: the clock is played."""
+        return Inbox.take(self.service._inbox, 0)
+
+    def begin(self) -> None:
+        """Connect, and let the first resync end."""
+        self.watched.connect()
+        self.turns(2 * SECOND)
+        assert ChangeKind.RESYNC_FINISHED in [change.kind for change in self.kafka.log]
+
+    def turns(self, turns: int) -> list[WatcherBeat]:
+        """Let some turns pass; return the beats that came meanwhile."""
+        before = len(self.kafka.beats)
+        for _ in range(turns):
+            self.now_ms += TURN_MS
+            self.service._turn()
+        return self.kafka.beats[before:]
+
+    def leads(self) -> float | None:
+        """Return the gauge of the leader."""
+        return self.registry.get_sample_value("kcm_watcher_leader", {"cluster": "prod"})
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """A watcher that has resynced."""
+    stage = Stage(monkeypatch)
+    stage.begin()
+    return stage
+
+
+def test_a_watcher_that_works_says_so_each_second(stage: Stage) -> None:
+    """With the place of its log's end, and an answer of ZooKeeper that is no older than a second."""
+    sent = stage.turns(10 * SECOND)
+    assert 9 <= len(sent) <= 10
+    assert sent[-1].position in [change.position for change in stage.kafka.log[-2:]]
+    assert {beat.session for beat in sent} == {SessionState.CONNECTED}
+    numbers = [beat.number for beat in sent]
+    assert numbers == list(range(numbers[0], numbers[0] + len(sent)))
+    assert all((beat.zookeeper_answered_ms or 0) <= 1_000 + TURN_MS for beat in sent)
+
+
+def test_each_turn_keeps_the_lease_and_checks_the_threads(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    """A loop that does not turn any more leads no more, nor does one whose thread has ended."""
+    kept = stage.lease.kept
+    stage.turns(3)
+    assert stage.lease.kept == kept + 3
+
+    def ended() -> None:
+        raise LookupError
+
+    monkeypatch.setattr(stage.service._readback, "check", ended)
+    with pytest.raises(LookupError):
+        stage.turns(1)
+
+
+def test_another_writer_makes_the_lease_be_proved_once(stage: Stage) -> None:
+    """Of its generation once: a stream of its records must not hold our log for ever."""
+    other = OtherWatcher("prod", "she", 9, stage.now_ms)
+    for _ in range(3):
+        stage.service._take_in(other, stage.now_ms)
+    assert stage.lease.invalidated == 1
+    stage.service._take_in(OtherWatcher("prod", "she", 10, stage.now_ms), stage.now_ms)
+    assert stage.lease.invalidated == 2
+
+
+def test_an_ensemble_that_falls_silent_is_told_within_a_second_and_left_in_time(
+    stage: Stage,
+) -> None:
+    """The socket stands, and nothing comes: the beats say how long, then a new client is made."""
+    stage.watched.silent = True
+    first, *_, last = stage.turns(5 * SECOND)
+    ages = (first.zookeeper_answered_ms, last.zookeeper_answered_ms)
+    assert ages[1] is not None
+    assert ages[1] >= 4_000
+    clients = stage.watched.clients
+    sent = stage.turns(12 * SECOND)
+    assert stage.watched.clients > clients
+    assert sent[-1].session is SessionState.LOST
+    stage.watched.silent = False
+    stage.watched.zk.put("/brokers/ids/9")
+    sent = stage.turns(20 * SECOND)
+    assert (sent[-1].session, sent[-1].position) == (
+        *(SessionState.CONNECTED, stage.kafka.log[-1].position),
+    )
+    assert "/brokers/ids/9" in [change.path for change in stage.kafka.log]
+
+
+def test_an_answer_that_waited_for_a_paused_process_is_old(stage: Stage) -> None:
+    """A process that goes on after a pause claims no more than it knew before."""
+    stage.turns(SECOND)
+    stage.now_ms += 60_000
+    stage.service._beat(stage.now_ms)
+    stage.turns(1)
+    age_ms = stage.kafka.beats[-1].zookeeper_answered_ms
+    assert age_ms is not None
+    assert age_ms >= 60_000
+
+
+def test_no_beat_without_a_lease_or_a_log(stage: Stage) -> None:
+    """While the lease is unproven, and while Kafka does not take what it was given."""
+    stage.lease.status = LeaseStatus.UNPROVEN
+    assert stage.turns(5 * SECOND) == []
+    assert stage.leads() == 0
+    stage.lease.status = LeaseStatus.VALID
+    assert stage.turns(2 * SECOND)
+    stage.kafka.up = False
+    stage.watched.zk.put("/brokers/ids/9")
+    stage.watched.deliver()
+    assert stage.turns(20 * SECOND) == []
+    stage.kafka.up = True
+    stage.turns(SECOND // 2)
+    # Of those of the outage one was under way; it is of before Kafka fell silent.
+    assert len(stage.turns(5 * SECOND)) >= 4
+    stage.lease.status = LeaseStatus.LOST
+    with pytest.raises(LeaseLostError):
+        stage.turns(1)
+
+
+def test_no_beat_while_the_log_alone_is_not_taken(stage: Stage) -> None:
+    """The topics may have other leaders: what readers would take for current is held here."""
+    stage.kafka.takes_changes = False
+    stage.watched.zk.put("/brokers/ids/9")
+    stage.watched.deliver()
+    assert len(stage.turns(20 * SECOND)) <= 2
+    stage.kafka.takes_changes = True
+    stage.turns(2)
+    assert stage.turns(2 * SECOND)[-1].position == stage.kafka.log[-1].position
+
+
+def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is dropped after it, however many changes come: the count of bytes begins anew."""
+    stage = Stage(monkeypatch, buffer_mib=0.01)
+    stage.begin()
+    stage.lease.status = LeaseStatus.UNPROVEN
+    for number in range(200):
+        stage.watched.zk.put(f"/brokers/topics/t{number}")
+        stage.watched.deliver()
+    stage.turns(SECOND)
+    dropped = stage.service._watcher.recorder.dropped
+    assert dropped
+    assert stage.turns(5 * SECOND) == []
+    stage.lease.status = LeaseStatus.VALID
+    stage.turns(5 * SECOND)
+    assert stage.service._watcher.recorder.dropped == dropped
+    kinds = [change.kind for change in stage.kafka.log]
+    assert kinds.count(ChangeKind.RESYNC_FINISHED) == 2
+    assert stage.turns(2 * SECOND)
+    assert len(stage.service._watcher.recorder.published) == 200 + 5
+
+
+def test_what_kafka_refuses_ends_the_term(stage: Stage) -> None:
+    """With what was lost, to be counted on: what the refused message held and what waited."""
+    stage.kafka.error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
+    stage.watched.zk.put("/brokers/ids/9")
+    stage.watched.deliver()
+    stage.service._watcher.recorder.dropped = 10
+    with pytest.raises(LogLostError, match="not allowed") as lost:
+        stage.turns(SECOND)
+    assert lost.value.dropped == 11
+    stage.service._publisher.add(stage.kafka.log[-1])
+    assert stage.service._lost("gone", 3).dropped == 14
+
+
+def test_a_term_goes_on_from_the_log_and_ends_with_a_last_heartbeat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Above every generation that it holds, with the request that stands open and what was dropped."""
+    stage = Stage(monkeypatch, dropped=7)
+    wanted = ResyncWanted(number=4, reason="a hole")
+    view = cluster_view("prod", AsOf("l", 5, 4), resync_wanted=wanted)
+    value = encode_view(view)
+    newest = b'[{"cluster":"prod","generation":8,"watcher":"he","observed_at":7}]'
+    stage.client.polls = [
+        [Message((NAMES.views, 0), 0, key=b"prod/cluster", value=value)],
+        [Message((NAMES.changes, 0), 0, key=b"prod", value=newest)],
+    ]
+    stage.client.ends = [(0, 1), (0, 1)]
+    monkeypatch.setattr(service, "clock_ms", lambda: stage.now_ms + HOUR_MS)
+    stop = threading.Event()
+    turn = stage.service._turn
+
+    def turn_and_stop() -> None:
+        stage.now_ms += TURN_MS
+        turn()
+        if ChangeKind.RESYNC_FINISHED in {change.kind for change in stage.kafka.log}:
+            stop.set()
+
+    monkeypatch.setattr(stage.service, "_turn", turn_and_stop)
+    stage.service.run(stop)
+    first, *_, last = stage.kafka.log
+    assert (first.kind, first.generation, first.answers) == (ChangeKind.RESYNC_STARTED, 9, 4)
+    assert first.observed_at > stage.now_ms
+    assert (last.kind, last.session, last.dropped) == (
+        *(ChangeKind.HEARTBEAT, SessionState.LOST, 7),
+    )
+
+
+def test_without_a_lease_nothing_leaves_at_the_end(stage: Stage) -> None:
+    """With one, what waits does."""
+    stage.service._publisher.add(stage.kafka.log[-1])
+    before = len(stage.kafka.log)
+    stage.lease.status = LeaseStatus.UNPROVEN
+    stage.service._close()
+    assert len(stage.kafka.log) == before
+    stage.lease.status = LeaseStatus.VALID
+    stage.service._publisher.add(stage.kafka.log[-1])
+    stage.service._close()
+    assert len(stage.kafka.log) == before + 1
+
+
+def test_read_denied_ends_a_watcher_before_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one line; neither a standby nor an elected watcher waits for the right in silence."""
+    stage = Stage(monkeypatch)
+    stage.client.ends = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    settings = load(WatchSettings, cluster="prod")
+    with pytest.raises(TopicReadError, match="allow READ"):
+        check_readable(settings, TOPICS, threading.Event())
+    with pytest.raises(TopicReadError, match="allow READ"):
+        stage.service.run(threading.Event())
+    assert stage.leads() == 0
+
+
+def test_topics_that_are_gone_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads them starts over, which makes them; who does not lead yet makes them then."""
+    stage = Stage(monkeypatch)
+    monkeypatch.setattr(readback, "Backoff", lambda **_: Backoff(first_s=0.001))
+    stage.client.ends = [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    check_readable(load(WatchSettings, cluster="prod"), TOPICS, threading.Event())
+    with pytest.raises(LogLostError, match="there is no topic"):
+        stage.service.run(threading.Event())
+
+
+def test_a_lease_that_is_lost_while_the_topics_are_read_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kafka may be away for long; another watcher may reach it."""
+    stage = Stage(monkeypatch)
+    stage.lease.status = LeaseStatus.LOST
+    with pytest.raises(LeaseLostError):
+        stage.service.run(threading.Event())
+    assert stage.leads() == 0
+
+
+def test_a_request_of_before_the_connection_is_no_answer(stage: Stage) -> None:
+    """Nor is the end of a connection: both leave what is known as old as it is."""
+    stage.turns(SECOND)
+    before = stage.service._pulse.answered_ms(stage.now_ms)
+    token = stage.service._pulse.ask(stage.now_ms + 10_000)
+    assert token is not None
+    stage.service._take_in(Reply(token, 0, Err.CONNECTION_LOSS, b"", 0), stage.now_ms)
+    assert stage.service._pulse.answered_ms(stage.now_ms) == before

@@ -1,0 +1,56 @@
+"""An answer of ZooKeeper is as old as its question."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zk_source.watcher.pulse import Pulse
+
+EVERY_MS = 1_000
+
+
+def test_an_answer_counts_from_its_question() -> None:
+    """However late it is taken in: the process may have been paused in between."""
+    pulse = Pulse(EVERY_MS)
+    assert pulse.answered_ms(0) is None
+    token = pulse.ask(100)
+    assert token is not None
+    assert pulse.waits_ms(60_100) == 60_000
+    assert pulse.answer(token)
+    assert (pulse.answered_ms(60_100), pulse.waits_ms(60_100)) == (60_000, 0)
+
+
+def test_one_question_is_under_way_and_none_sooner_than_they_are_due() -> None:
+    """Until it is answered, or its connection is gone."""
+    pulse = Pulse(EVERY_MS)
+    first = pulse.ask(0)
+    assert (first, pulse.ask(5_000)) == (-1, None)
+    pulse.give_up()
+    second = pulse.ask(5_000)
+    assert second == -2
+    assert pulse.answer(-1)  # of the connection before: not taken for the new one's
+    assert pulse.answered_ms(5_000) is None
+    assert pulse.answer(-2)
+    assert (pulse.ask(5_999), pulse.ask(6_000)) == (None, -3)
+
+
+def test_the_decisions_requests_are_not_ours() -> None:
+    """Their tokens are positive."""
+    assert not Pulse(EVERY_MS).answer(1)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ask", "answer", "lose"]), st.integers(0, 9_000))))
+def test_nothing_is_known_to_be_newer_than_its_question(steps: list[tuple[str, int]]) -> None:
+    """Whatever is asked, answered late, twice or never, on whichever connection."""
+    pulse, now_ms, asked = Pulse(EVERY_MS), 0, {0: -(10**9)}
+    for step, ms in steps:
+        now_ms += ms
+        if step == "ask" and (token := pulse.ask(now_ms)) is not None:
+            asked[token] = now_ms
+        elif step == "answer":
+            pulse.answer(min(asked))
+        elif step == "lose":
+            pulse.give_up()
+        answered_ms = pulse.answered_ms(now_ms)
+        assert answered_ms is None or now_ms - answered_ms in asked.values()

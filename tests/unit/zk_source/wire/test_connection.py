@@ -1,0 +1,82 @@
+"""What the socket brings comes into the inbox, in its order and without the chroot."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+from kazoo.exceptions import ConnectionDropped
+from kazoo.protocol.states import KeeperState
+
+from pipeline.settings import load
+from zk_source.config import WatchSettings
+from zk_source.wire.connection import OrderedConnection
+from zk_source.wire.inbox import Inbox, Notification, Reply
+from zk_source.wire.kazoo_client import make_client
+from zk_source.wire.operations import Err, EventType, Sync
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+
+class Header(NamedTuple):
+    """A reply's header."""
+
+    xid: int
+    zxid: int
+    err: int
+
+
+@pytest.fixture
+def inbox() -> Inbox:
+    """Where everything goes."""
+    return Inbox()
+
+
+@pytest.fixture
+def connection(inbox: Inbox) -> OrderedConnection:
+    """A connection handler whose client is not started, with two requests sent."""
+    settings = load(WatchSettings, zookeeper="zk1:2181/kafka")
+    client, made = make_client(
+        settings, OrderedConnection, most_reconnect_s=1.0, inbox=inbox, chroot=settings.chroot
+    )
+    client._state = KeeperState.CONNECTED
+    made._write_sock = SimpleNamespace(send=lambda _wake_up: 1)
+    for token in (7, 8):
+        made.send(token, Sync("/"))
+    while client._queue:
+        request, sink = client._queue.popleft()
+        client._pending.append((request, sink, len(client._pending) + 1))
+    return made
+
+
+def test_notifications_and_replies_come_in_the_order_of_the_socket(
+    connection: OrderedConnection, inbox: Inbox
+) -> None:
+    """A reply is passed on undecoded, with its token; the client learns the zxid."""
+    path = b"/kafka/controller"
+    event = struct.pack("!iii", EventType.CREATED, 3, len(path)) + path
+    connection._read_watch_event(event, 0)
+    connection._read_response(Header(1, 42, Err.OK), b"body", 0)
+    assert inbox.take(0) == Notification(EventType.CREATED, "/controller")
+    assert inbox.take(0) == Reply(7, 42, Err.OK, b"body", 0)
+    assert connection.client.last_zxid == 42
+
+
+def test_a_reply_to_another_request_ends_the_connection(
+    connection: OrderedConnection, inbox: Inbox
+) -> None:
+    """Its request has failed; nobody takes another's values for its own."""
+    with pytest.raises(ConnectionDropped, match="expected 1, received 2"):
+        connection._read_response(Header(2, 42, Err.OK), b"", 0)
+    assert inbox.take(0) == Reply(7, 0, Err.CONNECTION_LOSS, b"", 0)
+
+
+def test_a_request_without_a_session_fails_at_once(
+    connection: OrderedConnection, inbox: Inbox
+) -> None:
+    """Nobody waits for a reply that cannot come."""
+    connection.client._state = KeeperState.CLOSED
+    connection.send(9, Sync("/"))
+    assert inbox.take(0) == Reply(9, 0, Err.CONNECTION_LOSS, b"", 0)

@@ -1,0 +1,82 @@
+"""Every client reconnects by itself, and an outage is reported soon, then ever more rarely."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pipeline.settings import load
+from zk_source.config import WatchSettings
+from zk_source.wire.kazoo_client import (
+    FIRST_WARNING_S,
+    MOST_WARNING_PAUSE_S,
+    Authenticating,
+    Outage,
+    make_client,
+)
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+
+class Clock:
+    """Seconds, as far as somebody lets them pass."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+
+def trouble(last_error: str = "", tls_advice: str = "") -> Authenticating:
+    """Return a connection handler as far as an outage reads it."""
+    return cast("Authenticating", SimpleNamespace(last_error=last_error, tls_advice=tls_advice))
+
+
+def test_an_outage_is_logged_soon_and_then_ever_more_rarely() -> None:
+    """The pauses grow up to a minute, and the next outage begins with a short one again."""
+    clock = Clock()
+    outage = Outage("ZooKeeper at zk1:2181", "zookeeper", clock)
+    warned = []
+    for second in range(600):
+        clock.now_s = 100.0 + second
+        if outage.warning_is_due():
+            warned.append(second)
+    pauses = [after - before for before, after in pairwise(warned)]
+    assert warned[0] == FIRST_WARNING_S
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == MOST_WARNING_PAUSE_S
+    outage.end()
+    assert not outage.warning_is_due()
+    clock.now_s += FIRST_WARNING_S
+    assert outage.warning_is_due()
+
+
+def test_an_outage_names_its_length_its_cause_and_what_to_correct() -> None:
+    """TLS's advice goes before the general one."""
+    clock = Clock()
+    outage = Outage("ZooKeeper at zk1:2181", "zookeeper", clock)
+    clock.now_s += 42
+    assert str(outage.error(trouble())) == (
+        "ZooKeeper at zk1:2181 does not answer (for 42 s): no answer yet; "
+        "start it or correct the setting zookeeper"
+    )
+    assert str(outage.error(trouble("zk1:2181: refused", "give zk_tls_ca"))).endswith(
+        ": zk1:2181: refused; give zk_tls_ca"
+    )
+
+
+def test_a_client_takes_what_the_settings_say() -> None:
+    """Hosts without the chroot, the certificates, and a handler that has met no trouble."""
+    options: dict[str, Any] = {"zookeeper": "zk1:2181,zk2:2182/kafka", "zk_tls": True}
+    client, connection = make_client(
+        load(WatchSettings, **options), Authenticating, most_reconnect_s=1.0
+    )
+    assert [(host, port) for host, port in client.hosts] == [("zk1", 2181), ("zk2", 2182)]
+    assert (client.chroot, client.use_ssl, client.verify_certs) == ("", True, True)
+    assert client._connection is connection
+    assert (connection.last_error, connection.tls_advice) == ("", "")
+    assert not connection.auth_failed

@@ -1,0 +1,113 @@
+"""The watcher's beats: past the log and the fold, straight to those who show figures.
+
+The rule: a beat is sent where the main loop works, the lease is valid and the log takes what it is
+given, and else none. One is under way at a time and it is given up after a moment, so none arrives
+late. They have a producer of their own: a right that is missing here must not disturb the log's order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from controller_model.kafka.ids import Position, partition_of
+from controller_model.records.changes import SessionState
+from controller_model.records.views import VERSION, WatcherBeat, encode_view, view_key
+from pipeline.clock import clock_ms
+from pipeline.kafka_errors import ReadTrouble, trouble_of
+from pipeline.topics import EnsuredTopics, client_properties
+from zk_source.config import WatchSettings
+
+TIMEOUT_MS = 2_000
+"""A beat that Kafka has not taken until then is given up."""
+
+DENIED_PAUSE_MS = 10_000
+"""Between two tries where Kafka refuses beats: the right may be given at any time."""
+
+_MS = 1000
+
+
+class Beats:
+    """Writes the beats of one cluster's watcher."""
+
+    def __init__(self, settings: WatchSettings, topics: EnsuredTopics, watcher: str) -> None:
+        self._cluster = settings.cluster
+        self._watcher = watcher
+        self._topic = topics.names.views
+        self._partition = partition_of(settings.cluster, topics.partitions)
+        self._every_ms = int(settings.beat_s * _MS)
+        self._next_ms = 0
+        self._generation = 0
+        self._number = 0
+        self._in_flight = False
+        self._refused = False
+        self._refusal: str | None = None
+        properties: dict[str, Any] = {
+            **client_properties(settings),
+            "acks": 1,
+            "linger.ms": 0,
+            "message.timeout.ms": TIMEOUT_MS,
+            "socket.nagle.disable": True,
+            "error_cb": lambda _: None,  # the log's producer reports what is the matter
+        }
+        self._producer = Producer(properties)
+
+    def beat(
+        self,
+        now_ms: int,
+        *,
+        generation: int,
+        acknowledged: Position,
+        session: SessionState,
+        zookeeper_answered_ms: int | None,
+    ) -> None:
+        """Send a beat if one is due."""
+        self._producer.poll(0)
+        if now_ms < self._next_ms or self._in_flight or not generation:
+            return
+        if self._refused and now_ms < self._next_ms + DENIED_PAUSE_MS:
+            return
+        self._next_ms = now_ms + self._every_ms
+        self._number = self._number + 1 if generation == self._generation else 1
+        self._generation = generation
+        beat = WatcherBeat(
+            v=VERSION,
+            cluster=self._cluster,
+            watcher=self._watcher,
+            generation=generation,
+            seq=acknowledged.seq if acknowledged.generation == generation else 0,
+            number=self._number,
+            session=session,
+            zookeeper_answered_ms=zookeeper_answered_ms,
+            sent_at=clock_ms(),
+        )
+        try:
+            self._producer.produce(
+                self._topic,
+                value=encode_view(beat),
+                key=view_key(beat).encode(),
+                partition=self._partition,
+                on_delivery=self._on_delivery,
+            )
+        except (BufferError, KafkaException):
+            return  # the next one may fit
+        self._in_flight = True
+
+    def take_refusal(self) -> str | None:
+        """Return why Kafka has begun to refuse beats, once; None when it has not."""
+        refusal, self._refusal = self._refusal, None
+        return refusal
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        self._in_flight = False
+        if error is None:
+            self._refused = False
+        elif trouble_of(error) is not ReadTrouble.AWAY and not self._refused:
+            self._refused = True
+            self._refusal = error.str()

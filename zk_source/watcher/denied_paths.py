@@ -1,0 +1,79 @@
+"""Znodes that ZooKeeper's ACLs keep from the watcher, and the bounded list of them in the log.
+
+The rule: the list covers every one of them. Where they are too many to be named, one path above
+stands for those below it, so that no reader takes what is denied for deleted; how many are not named
+goes with it. All are held: one znode is denied or published, so this is bounded as `published` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+MOST_NAMED = 100
+"""Paths in the list: it goes with every heartbeat."""
+
+
+class DeniedPaths:
+    """The paths that were denied last time they were read."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+        self._named: tuple[str, ...] | None = ()
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def add(self, path: str) -> bool:
+        """Note a path; return whether that is new."""
+        if path in self._paths:
+            return False
+        self._paths.add(path)
+        self._named = None
+        return True
+
+    def discard(self, path: str) -> None:
+        """Note that a path could be read, or is not there."""
+        if path in self._paths:
+            self._paths.discard(path)
+            self._named = None
+
+    def clear(self) -> None:
+        """Forget all: a resync reads them again."""
+        self._paths.clear()
+        self._named = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The list that covers all, sorted."""
+        if self._named is None:
+            self._named = covering(self._paths)
+        return self._named
+
+
+def covering(paths: Collection[str], most: int = MOST_NAMED) -> tuple[str, ...]:
+    """Return at most so many paths, or those of one level, that all of these are or are below of.
+
+    >>> covering(["/brokers/topics/a", "/brokers/topics/b", "/controller"], most=2)
+    ('/brokers/topics', '/controller')
+    """
+    named = set(paths)
+    while len(named) > most and (deepest := max(map(_depth, named))) > 1:
+        named = {_above(path) if _depth(path) == deepest else path for path in named}
+    return tuple(sorted(path for path in named if not _is_covered(path, named)))
+
+
+def _is_covered(path: str, named: set[str]) -> bool:
+    """Return whether a path above is named."""
+    while _depth(path) > 1:
+        path = _above(path)
+        if path in named:
+            return True
+    return False
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _depth(path: str) -> int:
+    return path.count("/")

@@ -1,0 +1,47 @@
+"""When ZooKeeper was last asked something that it has answered.
+
+The rule: an answer counts from the moment of its question, as a lease's proof does, so a process that
+was paused does not take an old answer for a new one. The question is a sync: the server answers it
+only after it has heard its leader, so one that lags or was cut off is noticed as well as a silent one.
+"""
+
+from __future__ import annotations
+
+
+class Pulse:
+    """One question at a time; its tokens are negative, those of the decisions' requests positive."""
+
+    def __init__(self, every_ms: int) -> None:
+        self._every_ms = every_ms
+        self._token = 0
+        self._asked_ms: int | None = None
+        """When the question under way was asked."""
+        self._next_ms = 0
+        self._answered_ms: int | None = None
+
+    def ask(self, now_ms: int) -> int | None:
+        """Return the token of a question that is to be asked now, or None."""
+        if self._asked_ms is not None or now_ms < self._next_ms:
+            return None
+        self._token -= 1
+        self._asked_ms = now_ms
+        self._next_ms = now_ms + self._every_ms
+        return self._token
+
+    def answer(self, token: int) -> bool:
+        """Take in an answer; return whether it is one of ours, be it to a question that was given up."""
+        if token == self._token and self._asked_ms is not None:
+            self._answered_ms, self._asked_ms = self._asked_ms, None
+        return token < 0
+
+    def give_up(self) -> None:
+        """Expect no answer to the question under way: its connection is gone."""
+        self._asked_ms = None
+
+    def waits_ms(self, now_ms: int) -> int:
+        """Return for how long a question has waited for its answer; 0 when none does."""
+        return 0 if self._asked_ms is None else now_ms - self._asked_ms
+
+    def answered_ms(self, now_ms: int) -> int | None:
+        """Return how long ago the newest question with an answer was asked; None before the first."""
+        return None if self._answered_ms is None else now_ms - self._answered_ms
