@@ -1,23 +1,31 @@
 """Settings of the fold.
 
 The rule: what changes how fast or where the fold runs may change at any start; what changes its
-figures (the assumed broker settings) takes effect with the next batch and is shown in the views.
+figures (what the watched brokers' own files say) takes effect with the next batch and is shown in
+the views. min.insync.replicas has no default: what depends on it is not known until somebody says it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode
 
+from controller_model.state.control_plane import Assumed
 from pipeline.settings import PipelineSettings
 
 DEFAULT_METRICS_PORT = 9642
 LARGEST_PORT = 65535
+
+
+MinIsr = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Percentage = Annotated[int, Field(ge=0, le=100)]
 
 
 class StreamSettings(PipelineSettings):
@@ -26,7 +34,7 @@ class StreamSettings(PipelineSettings):
     checkpoint_dir: Path = Field(
         Path("~/.local/state/kcm/checkpoint"),
         description="Folder of the fold's state, offsets and temporary files, on a fast local "
-        "disk. One fold at a time may use it. Without it the fold starts anew from the log.",
+        "disk. One fold at a time may use it. Without it the fold starts again from the log.",
     )
     max_offsets_per_trigger: int = Field(
         100,
@@ -76,24 +84,35 @@ class StreamSettings(PipelineSettings):
         le=LARGEST_PORT,
         description="Port of the fold's own /metrics; 0 takes a free one and logs it.",
     )
-    assumed_min_insync_replicas: int = Field(
-        1,
-        ge=1,
-        description="min.insync.replicas that the watched brokers have in their own files, which "
-        "ZooKeeper does not show.",
+    min_insync_replicas: Annotated[dict[str, MinIsr], NoDecode] = Field(
+        default_factory=dict,
+        description="min.insync.replicas in the own files of each watched cluster's brokers, which "
+        "ZooKeeper does not show, by cluster: prod=2,stage=1. What depends on it is not known of a "
+        "cluster that is missing here; `kcm doctor` reads it from the brokers.",
     )
-    assumed_leader_imbalance_percentage: int = Field(
+    leader_imbalance_percentage: Annotated[dict[str, Percentage], NoDecode] = Field(
+        default_factory=dict,
+        description="leader.imbalance.per.broker.percentage in the own files of each watched "
+        "cluster's brokers, by cluster: above it elections are recommended.",
+    )
+    assumed_min_insync_replicas: MinIsr | None = Field(
+        None, description="The same as min_insync_replicas for all clusters that it does not name."
+    )
+    assumed_leader_imbalance_percentage: Percentage = Field(
         10,
-        ge=0,
-        le=100,
-        description="leader.imbalance.per.broker.percentage that the watched brokers have in their "
-        "own files: above it elections are recommended.",
+        description="The same as leader_imbalance_percentage for all clusters that it does not "
+        "name.",
     )
 
     @field_validator("checkpoint_dir", "java_home")
     @classmethod
     def _expand_home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else value
+
+    @field_validator("min_insync_replicas", "leader_imbalance_percentage", mode="before")
+    @classmethod
+    def _split_clusters(cls, value: Any) -> Any:
+        return by_cluster(value)
 
     @field_validator("connector_jars", mode="before")
     @classmethod
@@ -102,3 +121,35 @@ class StreamSettings(PipelineSettings):
             separators = "," + re.escape(os.pathsep)
             return tuple(Path(part) for part in re.split(f"[{separators}]", value) if part.strip())
         return value
+
+    def assumed(self, cluster: str = "") -> Assumed:
+        """Return what the own files of a cluster's brokers say; empty: of one that is not named."""
+        return Assumed(
+            self.min_insync_replicas.get(cluster, self.assumed_min_insync_replicas),
+            self.leader_imbalance_percentage.get(cluster, self.assumed_leader_imbalance_percentage),
+        )
+
+    def assumed_by_cluster(self) -> dict[str, Assumed]:
+        """Return the same of every cluster that the settings name."""
+        names = self.min_insync_replicas.keys() | self.leader_imbalance_percentage.keys()
+        return {name: self.assumed(name) for name in sorted(names)}
+
+
+def by_cluster(value: Any) -> Any:
+    """Return figures by the names of clusters, however they are written; raises ValueError.
+
+    >>> by_cluster("prod=2,stage=1") == by_cluster({"prod": "2,stage=1"})
+    True
+    >>> by_cluster('{"prod": 2}')
+    {'prod': 2}
+    """
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return json.loads(value)
+    if isinstance(value, Mapping):
+        value = ",".join(f"{name}={figure}" for name, figure in value.items())
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+    if not all(name.strip() and sign for name, sign, _ in pairs):
+        raise ValueError("name each cluster and its value, such as prod=2,stage=1")
+    return {name.strip(): figure.strip() for name, _, figure in pairs}

@@ -21,6 +21,8 @@ class FailureKind(enum.Enum):
     """The user: the checkpoint cannot be written."""
     KAFKA = "kafka"
     """Nobody: the pipeline's Kafka does not answer, and we wait for it."""
+    HUNG = "hung"
+    """Nobody: Spark's JVM did not answer or its batch did not end, and it was killed."""
     STATE = "state"
     """We: the checkpoint cannot be read, so a new lineage begins."""
     OTHER = "other"
@@ -34,48 +36,39 @@ class QueryFailure(NamedTuple):
     line: str
 
 
-_SIGNS: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
-    (
-        FailureKind.DISK,
-        (
-            "No space left on device",
-            "Disk quota exceeded",
-            "Read-only file system",
-            "Permission denied",
-        ),
+_SIGNS: dict[FailureKind, tuple[str, ...]] = {
+    FailureKind.DISK: (
+        "No space left on device",
+        "Disk quota exceeded",
+        "Read-only file system",
+        "Permission denied",
     ),
-    (
-        FailureKind.STATE,
-        (
-            "UnreadableStateError",
-            "CANNOT_LOAD_STATE_STORE",
-            "CANNOT_READ_STATE",
-            "FAILED_TO_READ_STREAMING_STATE",
-            "STATE_STORE_",
-            "STATEFUL_PROCESSOR_",
-            "Incomplete log file",
-            "Failed to read log file",
-            "Log file was malformed",
-            "ChecksumException",
-            "UnsupportedLogVersion",
-            "batch metadata",
-            "MISSING_METADATA_FILE",
-            "checkpoint location",
-            "Failed to read metadata",
-            "No content to map due to end-of-input",
-        ),
+    FailureKind.STATE: (
+        "UnreadableStateError",
+        "CANNOT_LOAD_STATE_STORE",
+        "CANNOT_READ_STATE",
+        "FAILED_TO_READ_STREAMING_STATE",
+        "STATE_STORE_",
+        "STATEFUL_PROCESSOR_",
+        "Incomplete log file",
+        "Failed to read log file",
+        "Log file was malformed",
+        "ChecksumException",
+        "UnsupportedLogVersion",
+        "batch metadata",
+        "MISSING_METADATA_FILE",
+        "checkpoint location",
+        "Failed to read metadata",
+        "No content to map due to end-of-input",
     ),
-    (
-        FailureKind.KAFKA,
-        (
-            "org.apache.kafka.common.errors",
-            "org.apache.kafka.common.KafkaException",
-            "No resolvable bootstrap urls",
-            "KAFKA_DATA_LOSS",
-            "KafkaOffsetReader",
-        ),
+    FailureKind.KAFKA: (
+        "org.apache.kafka.common.errors",
+        "org.apache.kafka.common.KafkaException",
+        "No resolvable bootstrap urls",
+        "KAFKA_DATA_LOSS",
+        "KafkaOffsetReader",
     ),
-)
+}
 """Signs in the text of an exception, the surest kind first."""
 
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
@@ -88,7 +81,7 @@ def describe(text: str) -> QueryFailure:
     >>> describe("x\nCaused by: java.io.IOException: No space left on device\n\tat y").line
     'No space left on device'
     """
-    for kind, signs in _SIGNS:
+    for kind, signs in _SIGNS.items():
         found = next((sign for sign in signs if sign in text), None)
         if found is not None:
             return QueryFailure(kind, found if kind is FailureKind.DISK else _line(text))

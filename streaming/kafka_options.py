@@ -1,8 +1,8 @@
 """The pipeline's Kafka properties in Spark's words.
 
 The rule: a user writes librdkafka's names once for all parts; here they become the Java client's.
-A property that has no counterpart is refused by name, since a connection that is less secure than
-asked for is worse than none.
+A property that has no counterpart, or lacks what it belongs to, is refused by name, since a
+connection that is less secure than asked for is worse than none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pipeline.runtime import UsageError
 from pipeline.settings import PipelineSettings
+from pipeline.topics import ANSWER_TIMEOUT_MS
 
 _SAME = frozenset(
     {
@@ -20,6 +21,7 @@ _SAME = frozenset(
         "client.dns.lookup",
         "ssl.endpoint.identification.algorithm",
         "sasl.kerberos.service.name",
+        "sasl.kerberos.min.time.before.relogin",
         "reconnect.backoff.ms",
         "reconnect.backoff.max.ms",
         "connections.max.idle.ms",
@@ -35,6 +37,9 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin"
+"""The beginning of the names of its login module and its callback handler."""
 
 
 def client_options(settings: PipelineSettings) -> dict[str, str]:
@@ -43,6 +48,7 @@ def client_options(settings: PipelineSettings) -> dict[str, str]:
     Raises UsageError naming a property that cannot be translated.
     """
     given = {name: value.get_secret_value() for name, value in settings.kafka_properties.items()}
+    given.setdefault("socket.timeout.ms", str(ANSWER_TIMEOUT_MS))
     options = {"bootstrap.servers": settings.bootstrap_servers, **java_properties(given)}
     return {f"kafka.{name}": value for name, value in options.items()}
 
@@ -57,6 +63,9 @@ def java_properties(given: Mapping[str, str]) -> dict[str, str]:
     options = {name: rest.pop(name) for name in sorted(_SAME & rest.keys())}
     for name in _PASSIVE:
         rest.pop(name, None)
+    if limit_ms := rest.pop("socket.timeout.ms", None):
+        # The admin client holds on to a connection for as long as a whole call may take.
+        options |= {"request.timeout.ms": limit_ms, "default.api.timeout.ms": limit_ms}
     options |= _sasl(rest) | _tls(rest)
     if rest:
         raise UsageError(
@@ -67,36 +76,109 @@ def java_properties(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(rest: dict[str, str]) -> dict[str, str]:
-    mechanism = rest.pop("sasl.mechanism", None) or rest.pop("sasl.mechanisms", None)
-    rest.pop("sasl.mechanisms", None)
+    one, other = rest.pop("sasl.mechanism", None), rest.pop("sasl.mechanisms", None)
+    mechanism = one or other
     if mechanism is None:
         return {}
     options = {"sasl.mechanism": mechanism}
-    module = _LOGIN_MODULES.get(mechanism)
-    if module:
+    if module := _LOGIN_MODULES.get(mechanism):
         user, password = rest.pop("sasl.username", ""), rest.pop("sasl.password", "")
-        login = f"username={_quoted(user)} password={_quoted(password)}"
-        options["sasl.jaas.config"] = f"{module} required {login};"
+        options["sasl.jaas.config"] = _login(module, username=user, password=password)
+    elif mechanism == "GSSAPI":
+        options["sasl.jaas.config"] = _kerberos(rest)
+    elif mechanism == "OAUTHBEARER":
+        options |= _oauth(rest)
+    else:
+        raise UsageError(
+            "kafka_properties: sasl.mechanism: `kcm stream` knows PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512, GSSAPI and OAUTHBEARER"
+        )
     return options
+
+
+def _kerberos(rest: dict[str, str]) -> str:
+    """Return the login by a keytab; without one, by the tickets that kinit keeps."""
+    if "sasl.kerberos.keytab" not in rest:
+        principal = rest.pop("sasl.kerberos.principal", None)
+        named = {} if principal is None else {"principal": principal}
+        return _login(_KERBEROS, useTicketCache="true", **named)
+    principal = _needed(rest, "sasl.kerberos.principal", of="sasl.kerberos.keytab")
+    keytab = rest.pop("sasl.kerberos.keytab")
+    return _login(_KERBEROS, useKeyTab="true", storeKey="true", keyTab=keytab, principal=principal)
+
+
+def _oauth(rest: dict[str, str]) -> dict[str, str]:
+    """Return the login by a token that an OpenID provider gives for a client's id and secret."""
+    mechanism = "sasl.mechanism=OAUTHBEARER"
+    prefix = "sasl.oauthbearer"
+    if rest.pop(f"{prefix}.method", None) != "oidc":
+        raise UsageError(f"kafka_properties: {mechanism} needs {prefix}.method=oidc")
+    client = _needed(rest, f"{prefix}.client.id", of=mechanism)
+    secret = _needed(rest, f"{prefix}.client.secret", of=mechanism)
+    url = _needed(rest, f"{prefix}.token.endpoint.url", of=mechanism)
+    scope = rest.pop(f"{prefix}.scope", None)
+    scoped = {} if scope is None else {"scope": scope}
+    return {
+        f"{prefix}.token.endpoint.url": url,
+        "sasl.login.callback.handler.class": f"{_OAUTH}CallbackHandler",
+        "sasl.jaas.config": _login(
+            f"{_OAUTH}Module", clientId=client, clientSecret=secret, **scoped
+        ),
+    }
 
 
 def _tls(rest: dict[str, str]) -> dict[str, str]:
     options: dict[str, str] = {}
-    authority = rest.pop("ssl.ca.location", None)
-    if authority:
+    if "ssl.ca.pem" in rest:
+        authorities = rest.pop("ssl.ca.pem")
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
+    elif authority := rest.pop("ssl.ca.location", None):
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
-    certificate = rest.pop("ssl.certificate.location", None)
-    key = rest.pop("ssl.key.location", None)
-    if certificate and key:
+    certificate = _pem(rest, "ssl.certificate")
+    key = _pem(rest, "ssl.key")
+    if (certificate is None) is not (key is None):
+        there, missing = ("key", "certificate") if certificate is None else ("certificate", "key")
+        raise UsageError(
+            f"kafka_properties: ssl.{there}.location and ssl.{there}.pem need "
+            f"ssl.{missing}.location or ssl.{missing}.pem as well"
+        )
+    if certificate is not None and key is not None:
         options |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": _content(certificate),
-            "ssl.keystore.key": _content(key),
+            "ssl.keystore.certificate.chain": certificate,
+            "ssl.keystore.key": key,
         }
-        password = rest.pop("ssl.key.password", None)
-        if password:
+        if password := rest.pop("ssl.key.password", None):
             options["ssl.key.password"] = password
+    elif store := rest.pop("ssl.keystore.location", None):
+        password = _needed(rest, "ssl.keystore.password", of="ssl.keystore.location")
+        options |= {
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": store,
+            "ssl.keystore.password": password,
+        }
     return options
+
+
+def _pem(rest: dict[str, str], name: str) -> str | None:
+    """Take a certificate or a key, written out or by its file; None: neither is given."""
+    if f"{name}.pem" in rest:
+        return rest.pop(f"{name}.pem")
+    path = rest.pop(f"{name}.location", None)
+    return None if path is None else _content(path)
+
+
+def _needed(rest: dict[str, str], name: str, *, of: str) -> str:
+    """Take a property that another one needs; raises UsageError when it is not given."""
+    if not rest.get(name):
+        raise UsageError(f"kafka_properties: {of} needs {name} as well")
+    return rest.pop(name)
+
+
+def _login(module: str, **options: str) -> str:
+    """Return a line of JAAS."""
+    given = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+    return f"{module} required {given};"
 
 
 def _content(path: str) -> str:

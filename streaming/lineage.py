@@ -13,10 +13,10 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
+from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.state.packing import STATE_VERSION
 from pipeline.topics import EnsuredTopics
 from streaming.schemas import LAYOUT_VERSION
@@ -37,14 +37,6 @@ class Lineage(msgspec.Struct, frozen=True, kw_only=True):
     topic_ids: dict[str, str]
 
 
-class Opened(NamedTuple):
-    """A lineage to go on with."""
-
-    lineage: Lineage
-    new_because: str | None
-    """Why a new one was begun; None when the old one goes on."""
-
-
 class Lineages:
     """The lineages under a checkpoint folder: the current one, and none other for long."""
 
@@ -53,14 +45,16 @@ class Lineages:
         self._now_ms = now_ms
         self._token = token
 
-    def open(self, topics: EnsuredTopics, *, published: str | None = None) -> Opened:
-        """Return the lineage that fits these topics: the one on disk, or a new one.
+    def open(
+        self, topics: EnsuredTopics, *, published: str | None = None
+    ) -> tuple[Lineage, str | None]:
+        """Return the lineage that fits these topics, and why it is a new one; None: it goes on.
 
         `published` is the newest lineage that wrote to them; None: none did.
         """
         found = self._read()
         if isinstance(found, str):
-            return Opened(self._begin(topics, published), found)
+            return self._begin(topics, published), found
         misfit = _misfit(found, topics)
         if misfit is None and not self.checkpoint(found).is_dir():
             misfit = "the checkpoint is gone"
@@ -69,10 +63,10 @@ class Lineages:
                 f"the checkpoint is older than the views, which lineage {published} has written"
             )
         if misfit is None:
-            return Opened(found, None)
-        return Opened(self._begin(topics, max(found.name, published or "")), misfit)
+            return found, None
+        return self._begin(topics, max(found.name, published or "")), misfit
 
-    def begin_anew(self, topics: EnsuredTopics) -> Lineage:
+    def begin_new(self, topics: EnsuredTopics) -> Lineage:
         """Give the current lineage up and return a new one."""
         found = self._read()
         return self._begin(topics, None if isinstance(found, str) else found.name)
@@ -95,7 +89,7 @@ class Lineages:
             return "there was no checkpoint"
         try:
             return msgspec.json.decode(data, type=Lineage)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except DECODING_ERRORS as error:
             return f"{_FILE} is damaged: {error}"
 
     def _begin(self, topics: EnsuredTopics, before: str | None) -> Lineage:

@@ -25,6 +25,17 @@ BATCH_BUCKETS_S = (
 last finite one."""
 
 
+_COUNTED = {
+    "messages": "Messages of the log that were folded.",
+    "changes": "Changes of the log that were folded.",
+    "records": "Records written to views and events.",
+    "unreadable": "Records of the log that could not be read; 0 unless somebody else writes to it.",
+    "unattributed": "Messages of the log that belong to no cluster; 0 unless somebody else writes to it.",
+    "errors": "Changes that met an error of the fold's own and were skipped; 0 is healthy.",
+}
+"""Counters of what a report counts, by its fields: their meanings."""
+
+
 class FoldMetrics(Collector):
     """Instruments on a registry."""
 
@@ -47,26 +58,14 @@ class FoldMetrics(Collector):
         self.state_commit_seconds = counter(
             "kcm_fold_state_commit_seconds", "Time of batches spent in writing the state."
         )
-        self.messages = counter("kcm_fold_messages", "Messages of the log that were folded.")
-        self.changes = counter("kcm_fold_changes", "Changes of the log that were folded.")
-        self.records = counter("kcm_fold_records", "Records written to views and events.")
-        self.unreadable = counter(
-            "kcm_fold_unreadable",
-            "Records of the log that could not be read; 0 unless somebody else writes to it.",
-        )
-        self.unattributed = counter(
-            "kcm_fold_unattributed",
-            "Messages of the log that belong to no cluster; 0 unless somebody else writes to it.",
-        )
-        self.errors = counter(
-            "kcm_fold_errors",
-            "Changes that met an error of the fold's own and were skipped; 0 is healthy.",
-        )
+        self._counted = {
+            field: counter(f"kcm_fold_{field}", meaning) for field, meaning in _COUNTED.items()
+        }
         self.restarts = counter(
             "kcm_fold_restarts", "Queries started again, by reason.", ["reason"]
         )
         self.lineages = counter(
-            "kcm_fold_lineages", "Lineages begun: counters in the views start anew with each."
+            "kcm_fold_lineages", "Lineages begun: counters in the views start again with each."
         )
         self.last_batch = gauge(
             "kcm_fold_last_batch_timestamp_seconds",
@@ -83,12 +82,8 @@ class FoldMetrics(Collector):
         for stage, took_ms in report.stage_ms.items():
             self.stage_seconds.labels(stage).inc(took_ms / 1000)
         self.state_commit_seconds.inc(report.state_commit_ms / 1000)
-        self.messages.inc(report.rows)
-        self.changes.inc(report.changes)
-        self.records.inc(report.records)
-        self.unreadable.inc(report.unreadable)
-        self.unattributed.inc(report.unattributed)
-        self.errors.inc(report.errors)
+        for field, counter in self._counted.items():
+            counter.inc(getattr(report, field))
         self.last_batch.set(self._now_s())
         self._folded_to = report.end_offset
         if report.newest_ms is not None:

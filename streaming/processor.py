@@ -8,7 +8,7 @@ raises: garbage is counted, and an error of ours costs the one change that met i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import Row
 
 from controller_model.fold.event_batch import EventBatch
+from controller_model.fold.log_clock import is_time
 from controller_model.fold.projection import Sent, project
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
 from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
@@ -28,7 +29,7 @@ from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, deco
 from controller_model.records.event_records import coalesce, encode_event, number
 from controller_model.records.events import AnyEvent
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
 from streaming.cycles import look_for_cycles_rarely
@@ -67,17 +68,10 @@ class BatchCounts:
         return _Output(None, None, None, None, *figures, self.newest_ms)
 
 
-@dataclass
-class _Sent:
-    """What a worker process knows of the views that it has sent for a cluster."""
-
-    folds: int = -1
-    checksums: Sent = field(default_factory=dict)
-
-
-_sent: dict[tuple[str, str], _Sent] = {}
-"""By lineage and cluster. Spark makes a new processor for each batch but keeps the worker process;
-a batch that another worker ran, or that was not committed, shows in `folds`."""
+_sent: dict[tuple[str, str], tuple[int, Sent]] = {}
+"""What a worker process knows of the views that it has sent, by lineage and cluster, and after how
+many folds. Spark makes a new processor for each batch but keeps the worker process; a batch that
+another worker ran, or that was not committed, shows in the folds."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +83,8 @@ class FoldParameters:
     events_topic: str
     partitions: int
     assumed: Assumed
+    """What ZooKeeper does not hold, of clusters that `assumed_by_cluster` does not name."""
+    assumed_by_cluster: Mapping[str, Assumed] = field(default_factory=dict)
 
 
 class FoldProcessor(StatefulProcessor):
@@ -114,34 +110,30 @@ class FoldProcessor(StatefulProcessor):
         cluster = key[0]
         ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
         counts = BatchCounts(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
-        held = self._held()
-        items = (
-            list(_read(cluster, ordered, self._parameters.partitions)) if _is_name(cluster) else []
-        )
-        if held is None:
-            held = self._found(cluster, items)
+        is_name = _is_name(cluster)
+        items = list(_read(cluster, ordered, self._parameters.partitions)) if is_name else []
+        held = self._held(cluster, items)
         if held is None:
             counts.unattributed = len(ordered)
         else:
             yield from self._fold(cluster, held, items, counts)
         yield counts.row()
 
-    def _held(self) -> StoredCluster | None:
-        held = read_control(self._control, self._parameters.lineage)
-        if held is not None:
-            held.control.assumed = self._parameters.assumed
-        return held
-
-    def _found(
+    def _held(
         self, cluster: str, items: Iterable[ZnodeChange | Unreadable]
     ) -> StoredCluster | None:
-        """Return a new cluster; None where not one record can be read: garbage makes none."""
-        first = next((item for item in items if isinstance(item, ZnodeChange)), None)
-        if first is None:
+        """Return what is held of a cluster, or a new one: None if nothing can be read of that."""
+        parameters = self._parameters
+        assumed = parameters.assumed_by_cluster.get(cluster, parameters.assumed)
+        held = read_control(self._control, parameters.lineage)
+        if held is not None:
+            held.control.assumed = assumed
+            return held
+        times = [item.observed_at for item in items if isinstance(item, ZnodeChange)]
+        if not times:
             return None
-        return StoredCluster(
-            new_cluster(cluster, assumed=self._parameters.assumed, counters_since=first.observed_at)
-        )
+        since = next((at for at in times if is_time(at)), 0)
+        return StoredCluster(ControlPlane(cluster, assumed=assumed, counters_since=since))
 
     def _fold(
         self,
@@ -156,10 +148,12 @@ class FoldProcessor(StatefulProcessor):
         partition = partition_of(cluster, parameters.partitions)
         happened = _replay_all(state, items, counts)
         records = number(cluster, parameters.lineage, coalesce(happened), after=held.last_event)
-        sent = self._sent_before(cluster, held.folds)
+        # Unknown until the batch is through; without knowledge everything is sent again.
+        folds, sent = _sent.pop((parameters.lineage, cluster), (held.folds, {}))
+        sent = sent if folds == held.folds else {}
         position = state.control.log.position
         as_of = AsOf(parameters.lineage, position.generation, position.seq)
-        changed = project(state, as_of=as_of, folded_at=self._clock(), sent=sent.checksums)
+        changed = project(state, as_of=as_of, folded_at=self._clock(), sent=sent)
         published = ((parameters.events_topic, cluster, encode_event(record)) for record in records)
         shown = ((parameters.views_topic, view.key, view.value) for view in changed)
         for topic, key, value in itertools.chain(published, shown):
@@ -171,16 +165,7 @@ class FoldProcessor(StatefulProcessor):
         topics.flush()
         last = records[-1].id if records else held.last_event
         write_control(self._control, StoredCluster(state.control, held.folds + 1, last))
-        sent.folds = held.folds + 1
-
-    def _sent_before(self, cluster: str, folds: int) -> _Sent:
-        """Return what was sent up to this state; nothing known = everything is sent again."""
-        name = (self._parameters.lineage, cluster)
-        sent = _sent.get(name)
-        if sent is None or sent.folds != folds:
-            sent = _sent[name] = _Sent()
-        sent.folds = -1  # until the batch is through
-        return sent
+        _sent[parameters.lineage, cluster] = (held.folds + 1, sent)
 
 
 def _is_name(cluster: str) -> bool:

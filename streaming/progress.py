@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from streaming.schemas import COUNTS
+
 STAGES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 """The parts of a batch that take its time, in Spark's words, in their order."""
 
@@ -21,8 +23,7 @@ class BatchReport:
     batch: int
     took_ms: int
     stage_ms: dict[str, int] = field(default_factory=dict)
-    rows: int = 0
-    """Messages of the log."""
+    messages: int = 0
     changes: int = 0
     unreadable: int = 0
     unattributed: int = 0
@@ -39,7 +40,7 @@ class BatchReport:
 def read_progress(progress: Mapping[str, Any], name: str) -> BatchReport:
     """Return the report of one progress object; `name` is of the query's own observations."""
     durations = progress.get("durationMs") or {}
-    observed = _fields((progress.get("observedMetrics") or {}).get(name))
+    observed = (progress.get("observedMetrics") or {}).get(name) or {}
     sources = progress.get("sources") or []
     operators = progress.get("stateOperators") or []
     newest = observed.get("newest_ms")
@@ -47,23 +48,13 @@ def read_progress(progress: Mapping[str, Any], name: str) -> BatchReport:
         batch=int(progress.get("batchId", 0)),
         took_ms=int(durations.get("triggerExecution", 0)),
         stage_ms={name: int(durations[name]) for name in STAGES if name in durations},
-        rows=int(progress.get("numInputRows", 0)),
-        changes=int(observed.get("changes") or 0),
-        unreadable=int(observed.get("unreadable") or 0),
-        unattributed=int(observed.get("unattributed") or 0),
-        errors=int(observed.get("errors") or 0),
+        messages=int(progress.get("numInputRows", 0)),
+        **{count: int(observed.get(count) or 0) for count in COUNTS},
         newest_ms=None if newest is None else int(newest),
         records=max(0, int((progress.get("sink") or {}).get("numOutputRows", 0))),
         end_offset=_summed(sources[0].get("endOffset")) if sources else 0,
         state_commit_ms=sum(int(operator.get("commitTimeMs", 0)) for operator in operators),
     )
-
-
-def _fields(row: Any) -> Mapping[str, Any]:
-    """Return an observation's fields: Spark gives a Row, its JSON an object, or nothing."""
-    as_dict = getattr(row, "asDict", None)
-    fields: Mapping[str, Any] = as_dict() if as_dict else row or {}
-    return fields
 
 
 def _summed(offsets: Any) -> int:

@@ -13,13 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody's name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
-from controller_model.state.control_plane import Assumed
 from pipeline.topics import MAX_MESSAGE_BYTES, EnsuredTopics
 from streaming.config import StreamSettings
 from streaming.kafka_options import client_options
 from streaming.lineage import Lineage
 from streaming.processor import FoldParameters, FoldProcessor
-from streaming.schemas import INPUT_COLUMNS, OUTPUT
+from streaming.schemas import COUNTS, INPUT_COLUMNS, OUTPUT
 
 BATCH_COUNTS = "fold"
 """The name of what the query observes of itself, in Spark's progress."""
@@ -49,10 +48,8 @@ def start_query(
         views_topic=topics.names.views,
         events_topic=topics.names.events,
         partitions=topics.partitions,
-        assumed=Assumed(
-            min_insync_replicas=settings.assumed_min_insync_replicas,
-            leader_imbalance_per_broker_percentage=settings.assumed_leader_imbalance_percentage,
-        ),
+        assumed=settings.assumed(),
+        assumed_by_cluster=settings.assumed_by_cluster(),
     )
     records = source(spark, settings, topics.names.changes)
     if topics.partitions == 1:
@@ -114,8 +111,6 @@ def source(spark: SparkSession, settings: StreamSettings, changes_topic: str) ->
 def fold(records: DataFrame, processor: FoldProcessor) -> DataFrame:
     """Return the records for the sink; what was counted on the way is observed as BATCH_COUNTS."""
     rows = records.groupBy("cluster").transformWithState(processor, OUTPUT, "update", "None")
-    counts = [
-        F.sum(name).alias(name) for name in ("changes", "unreadable", "unattributed", "errors")
-    ]
+    counts = [F.sum(name).alias(name) for name in COUNTS]
     observed = rows.observe(BATCH_COUNTS, *counts, F.max("newest_ms").alias("newest_ms"))
     return observed.where(F.col("topic").isNotNull()).select("topic", "partition", "key", "value")

@@ -6,14 +6,7 @@ that read them have no session to parse with.
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 LAYOUT_VERSION = 1
 """Of the state's types below; a checkpoint of another version is rebuilt from the log."""
@@ -21,17 +14,16 @@ LAYOUT_VERSION = 1
 INPUT_COLUMNS = ("cluster", "partition", "offset", "timestamp_ms", "value")
 """What the processor gets of a record of the log: `cluster` is the record's key, or empty."""
 
+COUNTS = ("changes", "unreadable", "unattributed", "errors")
+"""What a batch counts of its rows."""
+
 OUTPUT = StructType(
     [
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("key", StringType()),
         StructField("value", BinaryType()),
-        StructField("changes", LongType()),
-        StructField("unreadable", LongType()),
-        StructField("unattributed", LongType()),
-        StructField("errors", LongType()),
-        StructField("newest_ms", LongType()),
+        *(StructField(name, LongType()) for name in (*COUNTS, "newest_ms")),
     ]
 )
 """A record for the sink, or (topic null) the tally of one key's batch, which only metrics see."""

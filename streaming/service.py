@@ -1,8 +1,9 @@
 """Run the fold: lock, topics, lineage, query, and start again what can be started again.
 
 The rule: what heals by waiting or by reading the log again heals by itself, with one line in the
-log; what needs the user ends the part with one line and an exit code. The log holds everything, so
-a new lineage is always a way out, and it is taken when the state is unusable, not before.
+log; what needs the user ends the part with one line and an exit code, unless it has folded before:
+then it waits for the user as well. The log holds everything, so a new lineage is always a way out,
+and it is taken when the state is unusable, not before.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from pipeline.runtime import (
     Backoff,
     EnvironmentProblemError,
     KcmError,
-    MetricsServer,
     UnreachableError,
     get_logger,
 )
 from pipeline.topic_probe import TopicProbe
 from pipeline.topics import EnsuredTopics, ensure_topics
+from pipeline.web import MetricsServer, WebOptions
 from streaming import failures
 from streaming.config import StreamSettings
 from streaming.failures import FailureKind, QueryFailure
@@ -40,8 +41,9 @@ from streaming.metrics import FoldMetrics
 from streaming.progress import read_progress
 from streaming.published_lineage import published_lineage
 from streaming.query import BATCH_COUNTS, failure_text, start_query
-from streaming.session import Session
+from streaming.session import Session, check_wire
 from streaming.truncated_log import truncated_log
+from streaming.watchdog import ANSWER_S, START_S, BatchClock, Watchdog
 from streaming.workspace import Workspace, disk_problem
 
 POLL_S = 0.5
@@ -58,16 +60,19 @@ def run(settings: StreamSettings, stop: threading.Event) -> None:
     """Fold the log until `stop` is set; raises KcmError for what the user must hear."""
     java = find_java(os.environ, settings.java_home).path
     _check_jars(settings)
+    check_wire(settings)
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry)
-    server = MetricsServer(registry, settings.metrics_host, settings.stream_metrics_port)
+    server = MetricsServer(
+        registry, settings.metrics_host, settings.stream_metrics_port, WebOptions.of(settings)
+    )
     try:
         with Workspace(settings.checkpoint_dir, stop=stop) as workspace:
             log = get_logger("stream")
             log.info(
                 "the fold starts",
                 checkpoint_dir=str(workspace.root),
-                metrics=f"http://{settings.metrics_host}:{server.port}/metrics",
+                metrics=f"{server.url}/metrics",
             )
             _Fold(settings, stop, workspace, java, metrics).run()
     finally:
@@ -95,31 +100,33 @@ class _Fold:
             workspace.root, now_ms=clock_ms, token=lambda: secrets.token_hex(3)
         )
         self._session: Session | None = None
+        self._watchdog = Watchdog(self._kill_jvm)
+        self._batch_clock = BatchClock()
         self._strikes = 0
         self._pause = Backoff(first_s=0.5)
         self._batch = -1
+        self._has_folded = False
         self._away_since: float | None = None
 
     def run(self) -> None:
+        self._watchdog.thread.start()
         try:
             while not self._stop.is_set():
-                topics = self._topics()
-                if topics is None:
-                    return
-                failure = self._run_query(topics)
-                if failure is not None and not self._stop.is_set():
-                    self._recover(failure, topics)
+                try:
+                    topics = ensure_topics(self._settings, stop=self._stop)
+                except UnreachableError:
+                    if self._stop.is_set():
+                        return
+                    raise
+                try:
+                    failure = self._run_query(topics)
+                    if failure is not None and not self._stop.is_set():
+                        self._recover(failure, topics)
+                except EnvironmentProblemError as error:
+                    self._wait_for_machine(error)
         finally:
             self._close_session()
-
-    def _topics(self) -> EnsuredTopics | None:
-        """Return the topics; None when asked to stop while waiting for them."""
-        try:
-            return ensure_topics(self._settings, stop=self._stop)
-        except UnreachableError:
-            if self._stop.is_set():
-                return None
-            raise
+            self._watchdog.thread.close(0)
 
     def _run_query(self, topics: EnsuredTopics) -> QueryFailure | None:
         """Run one query to its end; return why it failed, None when it should go on or stop."""
@@ -128,12 +135,14 @@ class _Fold:
         except TopicReadError as error:
             return QueryFailure(FailureKind.KAFKA, error.reason)
         query: StreamingQuery | None = None
+        self._watchdog.reason = None
         try:
-            spark = self._spark()
-            if self._stop.is_set():
-                return None
-            checkpoint = self._lineages.checkpoint(lineage)
-            query = start_query(spark, self._settings, topics, lineage, checkpoint)
+            with self._watchdog.allow(START_S):
+                spark = self._spark()
+                if self._stop.is_set():
+                    return None
+                checkpoint = self._lineages.checkpoint(lineage)
+                query = start_query(spark, self._settings, topics, lineage, checkpoint)
             self._log.info("the query runs", lineage=lineage.name)
             self._metrics.up.set(1)
             probe = TopicProbe(
@@ -152,6 +161,8 @@ class _Fold:
                 probe.thread.close(0)
                 self._metrics.measure_lag(None)
         except (Py4JError, OSError) as error:
+            if self._watchdog.reason is not None:
+                return QueryFailure(FailureKind.HUNG, self._watchdog.reason)
             if self._session is not None and self._session.alive:
                 return failures.describe(str(error))
             return QueryFailure(
@@ -169,7 +180,7 @@ class _Fold:
                 checkpoint = self._lineages.checkpoint(lineage)
                 because = truncated_log(self._settings, topics, checkpoint)
                 if because is not None:
-                    lineage = self._lineages.begin_anew(topics)
+                    lineage = self._lineages.begin_new(topics)
         except OSError as error:
             raise disk_problem(self._workspace.root, error) from None
         if because is not None:
@@ -193,14 +204,21 @@ class _Fold:
     ) -> QueryFailure | None:
         """Watch a running query; return why it failed, None when it is to be ended."""
         self._batch = -1
+        self._batch_clock.begin()
         while not self._stop.wait(POLL_S):
-            active = query.isActive
-            self._count(query, lineage)
+            with self._watchdog.allow(ANSWER_S):
+                active = query.isActive
+                self._count(query, lineage)
+                if not active:
+                    return failures.describe(failure_text(query))
+            self._watchdog.thread.check()
             probe.thread.check()
             answer = probe.answer
             self._log_away(probe.failure)
-            if not active:
-                return failures.describe(failure_text(query))
+            hangs = self._batch_clock.look(_log_end(probe))
+            if hangs is not None:
+                self._watchdog.end(hangs)
+                return QueryFailure(FailureKind.HUNG, hangs)
             changed = None if answer is None else topics_changed(lineage, answer.ids)
             if changed is not None:
                 self._log.warning("the topics changed", what=changed)
@@ -217,8 +235,10 @@ class _Fold:
                 self._lineages.remove_others(lineage)
             self._batch = report.batch
             self._strikes = 0
+            self._has_folded = True
             self._pause.reset()
-            if report.rows:
+            self._batch_clock.moved(report.end_offset)
+            if report.messages:
                 self._metrics.observe(report)
 
     def _log_away(self, reason: str | None) -> None:
@@ -249,9 +269,17 @@ class _Fold:
                 "correct it or choose another checkpoint_dir"
             )
         self._log.warning("the query failed", kind=failure.kind.value, reason=failure.line)
-        if failure.kind is not FailureKind.KAFKA:
+        if failure.kind not in {FailureKind.KAFKA, FailureKind.HUNG}:
             self._strike(failure, topics)
         self._stop.wait(self._pause.next_s())
+
+    def _wait_for_machine(self, error: EnvironmentProblemError) -> None:
+        """Wait for what the machine lacks, such as room on its disk, if all was well before."""
+        if not self._has_folded:
+            raise error
+        wait_s = self._pause.next_s()
+        self._log.error("the fold cannot go on; trying again", reason=str(error), next_try_s=wait_s)
+        self._stop.wait(wait_s)
 
     def _strike(self, failure: QueryFailure, topics: EnsuredTopics) -> None:
         self._strikes += 1
@@ -261,7 +289,7 @@ class _Fold:
             )
         if failure.kind is FailureKind.STATE or self._strikes == STRIKES_BEFORE_NEW_LINEAGE:
             try:
-                lineage = self._lineages.begin_anew(topics)
+                lineage = self._lineages.begin_new(topics)
             except OSError as error:
                 raise disk_problem(self._workspace.root, error) from None
             self._began(lineage, f"the checkpoint cannot be used: {failure.line}")
@@ -269,9 +297,17 @@ class _Fold:
     def _end(self, query: StreamingQuery | None) -> None:
         try:
             if query is not None and self._session is not None and self._session.alive:
-                query.stop()
+                with self._watchdog.allow(ANSWER_S):
+                    query.stop()
         except (Py4JError, OSError) as error:
             self._log.debug("the query did not stop in order", reason=str(error))
+
+    def _kill_jvm(self) -> None:
+        """Kill the JVM that hangs; one that hangs while it starts is only to be had with this process."""
+        self._log.error("Spark's JVM hangs and is killed", reason=self._watchdog.reason)
+        if self._session is None:
+            os._exit(KcmError.exit_code)
+        self._session.kill()
 
     def _close_session(self) -> None:
         if self._session is not None:

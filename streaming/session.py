@@ -1,18 +1,22 @@
 """Spark's JVM and session: how they start, and how they end.
 
 The rule: what Spark prints goes to files in the checkpoint folder, never to our console, and the
-JVM ends with us: it reads a pipe whose other end we hold.
+JVM ends with us: it reads a pipe whose other end we hold. Its arguments name files that only we may
+read, since every user of the machine sees arguments. Where executors run elsewhere, driver and
+executors authenticate each other and encrypt what they send.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +27,15 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from pipeline.runtime import EnvironmentProblemError
+from pipeline.runtime import EnvironmentProblemError, UsageError
 from streaming.config import StreamSettings
-from streaming.workspace import Workspace
+from streaming.workspace import Workspace, disk_problem
 
 SPARK_END_DEADLINE_S = 4.0
 """How long Spark may take to end in order; it takes about 1 s."""
 
 JVM_END_DEADLINE_S = 2.0
 """How long the JVM may take to end after that before it is killed."""
-
-QUERY_STOP_TIMEOUT = "3s"
-"""How long a query may take to stop: one that waits for a dead Kafka would take minutes."""
-
-ROWS_PER_ARROW_BATCH = 64
-"""Messages of up to 512 KiB that cross to Python at a time."""
-
-STATES_PER_ARROW_BATCH = 200
-"""Packed topics of up to some 100 KB that an iteration over the state fetches at a time."""
-
-PROGRESS_KEPT = 32
-"""Batches whose figures Spark keeps for us to fetch: those of some seconds."""
-
-BATCHES_KEPT = 20
-"""Batches that a restart could go back to; more only cost disk."""
 
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -55,55 +44,85 @@ _FILE_MANAGER = (
 three files of a batch: 25 to 30 ms a file. This one renames too, and our lock keeps others out."""
 
 
+_JVM_OPTIONS = (
+    "-XX:-UsePerfData",
+    "-XX:+ExitOnOutOfMemoryError",
+    # Heap is small and cores are few: one collector thread disturbs less than a pool.
+    "-XX:+UseSerialGC",
+    # The quick compiler alone halves the processor time of the start; the slow one gains about
+    # a tenth of a batch after some 400 of them. spark.driver.extraJavaOptions may undo it.
+    "-XX:TieredStopAtLevel=1",
+    # The 48 MiB that come with it are full after two minutes: sweeping them out took seconds.
+    "-XX:ReservedCodeCacheSize=240m",
+    # Hadoop starts `chmod` for each file that it makes: without Java's helper it is one exec.
+    "-Djdk.lang.Process.launchMechanism=VFORK",
+)
+
+_PROPERTIES = {
+    "spark.app.name": "kafka-controller-monitor",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.locality.wait": "0",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",
+    # Spark generates Java for each batch; for a handful of rows that is all it does.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.retainedExecutions": "2",
+    # Messages of up to 512 KiB that cross to Python at a time.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    # Packed topics of up to some 100 KB that an iteration over the state fetches at a time.
+    "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "200",
+    # A query that waits for a dead Kafka would take minutes to stop.
+    "spark.sql.streaming.stopTimeout": "3s",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Batches whose figures Spark keeps for us to fetch: those of some seconds.
+    "spark.sql.streaming.numRecentProgressUpdates": "32",
+    # Batches that a restart could go back to; more only cost disk.
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
+    ".state.RocksDBStateStoreProvider",
+    # Spark's own knows no account.key and no jaas.
+    "spark.redaction.regex": "(?i)secret|password|passphrase|token|credential|jaas|sasl|access[.]?key"
+    "|account[.]?key|keystore[.]key|key[.]pem",
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|sasl|ssl",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+}
+"""Those that no setting of ours moves; the user's spark_conf may."""
+
+_WIRE = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.io.encryption.enabled": "true",
+}
+"""Between driver and executors, and on the executors' disks. Locally there is no such wire."""
+
+_OWN_SECRET = re.compile(r"yarn|k8s")
+"""Masters for which Spark makes a secret at each start and hands it to the executors."""
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
 def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str, str]:
     """Return Spark's properties: ours, then the user's."""
     jvm = (
         f"-Dlog4j2.configurationFile=file:{workspace.log4j_config}",
         f"-Djava.io.tmpdir={workspace.scratch}",
-        "-XX:-UsePerfData",
-        "-XX:+ExitOnOutOfMemoryError",
-        # Heap is small and cores are few: one collector thread disturbs less than a pool.
-        "-XX:+UseSerialGC",
-        # The quick compiler alone halves the processor time of the start; the slow one gains about
-        # a tenth of a batch after some 400 of them. spark.driver.extraJavaOptions may undo it.
-        "-XX:TieredStopAtLevel=1",
-        # The 48 MiB that come with it are full after two minutes: sweeping them out took seconds.
-        "-XX:ReservedCodeCacheSize=240m",
-        # Hadoop starts `chmod` for each file that it makes: without Java's helper it is one exec.
-        "-Djdk.lang.Process.launchMechanism=VFORK",
+        *_JVM_OPTIONS,
     )
-    jars = [str(path) for path in settings.connector_jars]
-    properties = {
-        "spark.app.name": "kafka-controller-monitor",
+    properties = _PROPERTIES | {
         "spark.master": settings.spark_master,
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.defaultJavaOptions": " ".join(jvm),
         "spark.local.dir": str(workspace.scratch),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.locality.wait": "0",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.adaptive.enabled": "false",
-        # Spark writes Java anew for each batch; for a handful of rows that is all it does.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.ui.retainedExecutions": "2",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_PER_ARROW_BATCH),
-        "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": str(
-            STATES_PER_ARROW_BATCH
-        ),
-        "spark.sql.streaming.stopTimeout": QUERY_STOP_TIMEOUT,
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.pollingDelay": f"{settings.poll_delay_ms}ms",
-        "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT),
-        "spark.sql.streaming.minBatchesToRetain": str(BATCHES_KEPT),
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
-        ".state.RocksDBStateStoreProvider",
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     }
+    jars = [str(path) for path in settings.connector_jars]
     if is_local(settings):
         properties |= {
             "spark.driver.host": "127.0.0.1",
@@ -111,8 +130,76 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
             "spark.driver.extraClassPath": os.pathsep.join(jars),
         }
     else:
-        properties["spark.jars"] = ",".join(jars)
+        properties |= {"spark.jars": ",".join(jars), **_WIRE}
     return properties | settings.spark_conf
+
+
+def check_wire(settings: StreamSettings) -> None:
+    """Raise UsageError where driver and executors are to authenticate, and have no secret for it."""
+    conf = spark_wire(settings)
+    secrets = (name for name in conf if name.startswith("spark.authenticate.secret"))
+    if conf.get("spark.authenticate") == "true" and not any(conf[name] for name in secrets):
+        raise UsageError(
+            f"spark_conf: spark.authenticate.secret is missing: the master {settings.spark_master} "
+            "and its workers need the same one; or say spark.authenticate=false and "
+            "spark.network.crypto.enabled=false"
+        )
+
+
+def spark_wire(settings: StreamSettings) -> dict[str, str]:
+    """Return what guards the wire to executors; empty where Spark sees to the secret itself."""
+    if is_local(settings) or _OWN_SECRET.match(settings.spark_master):
+        return {}
+    return _WIRE | settings.spark_conf
+
+
+@contextmanager
+def submit_files(properties: Mapping[str, str], folder: Path) -> Iterator[str]:
+    """Give spark-submit's arguments for these properties, which it reads from files; remove those.
+
+    The JVM gets all properties again through its socket, so the files are only for its start.
+    """
+    conf, options = folder / "spark.properties", folder / "java.options"
+    held = dict(properties)
+    files = {conf: ""}
+    if given := held.get(_JAVA_OPTIONS):
+        held[_JAVA_OPTIONS] = f"@{options}"
+        files[options] = "".join(f"{_quoted_argument(each)}\n" for each in shlex.split(given))
+    files[conf] = "".join(f"{_escaped(key)}={_escaped(held[key])}\n" for key in held)
+    try:
+        try:
+            for path, text in files.items():
+                path.unlink(missing_ok=True)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+                    file.write(text)
+        except OSError as error:
+            raise disk_problem(folder, error) from None
+        yield f"--load-spark-defaults --properties-file {shlex.quote(str(conf))} pyspark-shell"
+    finally:
+        for path in files:
+            path.unlink(missing_ok=True)
+
+
+def _escaped(text: str) -> str:
+    """Return a key or value as a file of Java properties has it."""
+    return "".join(
+        character
+        if character.isalnum() or character in "._-/"
+        else "".join(f"\\u{unit:04x}" for unit in _utf16(character))
+        for character in text
+    )
+
+
+def _utf16(character: str) -> Iterator[int]:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+
+
+def _quoted_argument(text: str) -> str:
+    """Return an argument as a file of Java's arguments has it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 class Session:
@@ -122,16 +209,17 @@ class Session:
         self._output = workspace.spark_output
         os.environ.update(_environment(java))
         conf = SparkConf(loadDefaults=False)
-        conf.setAll(list(spark_properties(settings, workspace).items()))
+        properties = spark_properties(settings, workspace)
+        conf.setAll(list(properties.items()))
         on_interrupt = signal.getsignal(signal.SIGINT)
-        with self._output.open("wb") as output:
-            kept = {
-                "stdout": output,
-                "stderr": subprocess.STDOUT,
-                "pass_fds": (workspace.lock_fd,),
-            }
+        with (
+            self._output.open("wb") as output,
+            submit_files(properties, workspace.scratch) as arguments,
+        ):
+            os.environ["PYSPARK_SUBMIT_ARGS"] = arguments
+            kept = {"stdout": output, "stderr": subprocess.STDOUT, "pass_fds": (workspace.lock_fd,)}
             try:
-                self._gateway: Any = launch_gateway(conf, kept)  # type: ignore[no-untyped-call]  # pyspark gives it no types
+                self._gateway: Any = launch_gateway(None, kept)  # type: ignore[no-untyped-call]  # pyspark gives it no types
                 SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001  # the only way to give the JVM's output a place
                 self.spark = SparkSession.builder.config(conf=conf).getOrCreate()
                 if is_local(settings):
@@ -141,13 +229,21 @@ class Session:
                     f"Spark's JVM did not start: {self._last_output() or error}; see {self._output}"
                 ) from None
             finally:
-                # Spark's own handler cancels jobs and raises in the middle of our code.
-                _restore_interrupt(on_interrupt)
+                # Spark's own handler cancels jobs and raises in the middle of our code. Outside of
+                # the main thread Spark installs none, and nobody may.
+                with suppress(ValueError):
+                    signal.signal(signal.SIGINT, on_interrupt)
 
     @property
     def alive(self) -> bool:
         """Whether the JVM still runs."""
         return self._gateway.proc.poll() is None
+
+    def kill(self) -> None:
+        """Kill the JVM and its workers; any thread may do so, also while another waits for its answer."""
+        for pid in (self._gateway.proc.pid, *_below(self._gateway.proc.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End the session and the JVM, by force if it takes too long."""
@@ -177,9 +273,18 @@ class Session:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
+def _below(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have; none but on Linux."""
+    children: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has just ended
+            children += map(int, path.read_text().split())
+    return [*children, *(each for child in children for each in _below(child))]
+
+
 def is_local(settings: StreamSettings) -> bool:
     """Return whether Spark runs in one process, beside its checkpoint."""
-    return settings.spark_master.startswith("local")
+    return re.fullmatch(r"local(\[.*\])?", settings.spark_master) is not None
 
 
 def _keep_hadoop_short(spark: SparkSession, settings: StreamSettings) -> None:
@@ -207,11 +312,6 @@ def _environment(java: Path) -> dict[str, str]:
         # Another Spark that a user has installed does not fit our pyspark.
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
     }
-
-
-def _restore_interrupt(handler: Callable[..., Any] | int | None) -> None:
-    with suppress(ValueError):  # not the main thread: Spark installed none either
-        signal.signal(signal.SIGINT, handler)
 
 
 def _forget_gateway() -> None:

@@ -59,9 +59,16 @@ class StateTopics:
     def get(self, name: str) -> TopicState | None:
         """Return a topic; None when there is none of that name."""
         if name not in self._known:
-            row = self._state.getValue((name,))
-            self._known[name] = None if row is None else unpack_topic(bytes(row[0]))
+            self._known[name] = self._read(name)
         return self._known[name]
+
+    def peek(self, name: str) -> TopicState | None:
+        """Return a topic without keeping it: a walk over all topics holds one at a time."""
+        return self._known[name] if name in self._known else self._read(name)
+
+    def _read(self, name: str) -> TopicState | None:
+        row = self._state.getValue((name,))
+        return None if row is None else unpack_topic(bytes(row[0]))
 
     def put(self, topic: TopicState) -> None:
         """Keep a topic that is new or has changed."""

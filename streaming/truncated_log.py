@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from controller_model.records.decoding import DECODING_ERRORS
 from pipeline.settings import PipelineSettings
 from pipeline.topic_reader import RecordReader
 from pipeline.topics import EnsuredTopics
@@ -49,6 +50,6 @@ def folded_to(checkpoint: Path, topic: str) -> dict[int, int]:
     for line in reversed(lines):
         try:
             return msgspec.json.decode(line, type=dict[str, dict[int, int]])[topic]
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+        except (*DECODING_ERRORS, KeyError):
             continue
     return {}

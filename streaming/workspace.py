@@ -14,7 +14,6 @@ import shutil
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pipeline.runtime import ConflictError, EnvironmentProblemError
@@ -54,6 +53,14 @@ class Workspace:
         self, root: Path, *, stop: threading.Event, lock_deadline_s: float = LOCK_DEADLINE_S
     ) -> None:
         self.root = root.resolve()
+        self.scratch = self.root / "scratch"
+        """Spark's own temporary files; emptied at each start."""
+        self.spark_log = self.root / "spark.log"
+        """Where Spark's JVM writes its warnings."""
+        self.spark_output = self.root / "spark.out"
+        """Where the standard output and error of Spark's processes go."""
+        self.log4j_config = self.root / "log4j2.properties"
+        """Log4j's configuration, which keeps Spark off our console."""
         self._stop = stop
         self._lock_deadline_s = lock_deadline_s
         self._lock_fd: int | None = None
@@ -64,26 +71,6 @@ class Workspace:
         if self._lock_fd is None:
             raise ConflictError(f"checkpoint folder {self.root} is not held by this process")
         return self._lock_fd
-
-    @property
-    def scratch(self) -> Path:
-        """Spark's own temporary files; emptied at each start."""
-        return self.root / "scratch"
-
-    @property
-    def spark_log(self) -> Path:
-        """Where Spark's JVM writes its warnings."""
-        return self.root / "spark.log"
-
-    @property
-    def spark_output(self) -> Path:
-        """Where the standard output and error of Spark's processes go."""
-        return self.root / "spark.out"
-
-    @property
-    def log4j_config(self) -> Path:
-        """Log4j's configuration, which keeps Spark off our console."""
-        return self.root / "log4j2.properties"
 
     def __enter__(self) -> Self:
         try:
@@ -105,12 +92,7 @@ class Workspace:
         self._lock_fd = fd
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
         if self._lock_fd is not None:
             os.close(self._lock_fd)

@@ -14,16 +14,16 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller_model.kafka.ids import AsOf
-from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, ZnodeChange, encode_changes
+from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, ZnodeChange
 from controller_model.records.event_records import EventRecord, decode_event
-from controller_model.records.views import AnyView, ClusterView, decode_view
+from controller_model.records.views import ClusterView, Deleted, FoldView, WatcherBeat, decode_view
 from kcm.jars.jars import Jars
 from kcm.processes.ports import free_port
 from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from pipeline.topics import TopicNames, topic_names
-from tests.support.histories import History
+from tests.support.histories import History, encode_changes
 from tests.support.waiting import wait_until
 
 FOLD_DEADLINE_S = 120.0  # a cold JVM on a busy machine takes 50 s to its first batch
@@ -46,7 +46,7 @@ class Outcome:
         self._consumer.assign(
             [TopicPartition(name, 0, OFFSET_BEGINNING) for name in (names.views, names.events)]
         )
-        self.views: dict[str, AnyView] = {}
+        self.views: dict[str, FoldView | Deleted] = {}
         self.events: list[EventRecord] = []
         """By rising id, as a reader keeps them: what is not above the highest is a duplicate."""
         self.duplicates = 0
@@ -65,6 +65,8 @@ class Outcome:
                 self._take_event(decode_event(value))
                 continue
             view = decode_view(value)
+            if isinstance(view, WatcherBeat):
+                continue
             if key not in self.views or view.as_of >= self.views[key].as_of:
                 self.views[key] = view
 
@@ -82,11 +84,11 @@ class Outcome:
     def folded(self, history: History, *, lineage: str | None = None) -> ClusterView:
         """Wait until a history is folded (in another lineage than this one); return its view."""
 
-        def look() -> AnyView | None:
+        def look() -> FoldView | Deleted | None:
             self.read()
             return self.views.get(f"{history.cluster}/cluster")
 
-        def holds(view: AnyView | None) -> bool:
+        def holds(view: FoldView | Deleted | None) -> bool:
             return (
                 isinstance(view, ClusterView)
                 and view.as_of.lineage != lineage
@@ -138,13 +140,16 @@ class Stream:
 
     def start(self) -> Process:
         """Start the fold and wait until its query runs."""
-        self.process = self._supervisor.start(
+        self.process = Process(
+            self._supervisor,
             f"stream-{self.prefix}",
             [sys.executable, "-m", "streaming"],
             env=self.environment,
             health=self._seen,
             ready_deadline_s=FOLD_DEADLINE_S,
         )
+        self.process.start()
+        self.process.wait_ready()
         return self.process
 
     def _seen(self) -> str | None:

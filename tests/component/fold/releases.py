@@ -26,7 +26,7 @@ NEWS = "of_the_next_release"
 OURS = f"{STATE_VERSION}.{LAYOUT_VERSION}"
 NEXT = f"{STATE_VERSION + 1}.{LAYOUT_VERSION}"
 
-_FIELD = f"    {NEWS}: list[int] = msgspec.field(default_factory=lambda: [1])\n"
+_FIELD = f"    {NEWS}: tuple[int, ...] = (1,)\n"
 CHANGES = {
     "state/packing.py": (
         (f"STATE_VERSION = {STATE_VERSION}\n", f"STATE_VERSION = {STATE_VERSION + 1}\n"),
@@ -39,6 +39,7 @@ CHANGES = {
         ),
     ),
     "records/views.py": (("    v: int\n    cluster: str\n    as_of: AsOf\n", f"\\g<0>{_FIELD}"),),
+    "records/filled.py": (("if name not in others)", f'if name not in {{*others, "{NEWS}"}})'),),
     "records/events.py": (
         ("    position: Position\n    zxid: int | None = None\n", f"\\g<0>{_FIELD}"),
     ),

@@ -7,6 +7,7 @@ runs, it is stopped and killed and goes on, its topics vanish and it begins anew
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from controller_model.records.events import Anomaly, Baseline, ControllerElected
 from controller_model.records.views import BrokerView, TopicView
 from controller_model.state.packing import unpack_control, unpack_topic
 from kcm.jars.jars import Jars
+from kcm.processes.guard import process_table
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from pipeline.java import find_java
@@ -208,6 +210,44 @@ def test_a_killed_fold_goes_on_where_it_was(
     assert after.log.not_newer == 0
     ids = [record.id for record in outcome.events_of("lasting")]
     assert ids == sorted(set(ids))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("below", [1, 3], ids=["Spark's JVM", "the Python worker"])
+def test_what_hangs_is_killed_and_the_fold_goes_on(
+    stream: Stream, outcome: Outcome, lasting: History, below: int
+) -> None:
+    """A JVM that answers nobody, or whose worker does nothing, is another process soon after."""
+    lasting.state("t", 1, leader=1, isr=[1, 2])
+    lasting.state("t", 1, leader=1, isr=[1])
+    stream.tell(lasting)
+    before = outcome.folded(lasting)
+    assert stream.process is not None
+    hanging = family(stream.process.pid, below)
+    for pid in hanging:
+        os.kill(pid, signal.SIGSTOP)
+    lasting.state("t", 1, leader=1, isr=[1, 2])
+    stream.tell(lasting)
+    wait_until(
+        lambda: hanging & {pid for pid, _, _, _ in process_table()},
+        lambda left: not left,
+        deadline_s=2 * FOLD_DEADLINE_S,
+    )
+    after = outcome.folded(lasting)
+    assert after.as_of.lineage == before.as_of.lineage
+    assert after.isr_expands == before.isr_expands + 1
+    assert after.log.holes == 0
+    assert stream.process.running
+
+
+def family(pid: int | None, below: int) -> set[int]:
+    """Return the processes so many generations below one: its JVM, its daemon, its workers."""
+    pids = {pid}
+    for _ in range(below):
+        pids = {child for child, parent, _, _ in process_table() if parent in pids}
+    assert pids
+    return {each for each in pids if each is not None}
 
 
 def test_topics_made_anew_begin_a_new_lineage(

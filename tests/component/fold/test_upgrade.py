@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 from controller_model.records.events import AnyEvent, IsrShrunk
 from kcm.jars.jars import Jars
 from kcm.processes.ports import free_port
+from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from pipeline.settings import load
@@ -70,7 +71,8 @@ class Screen:
         port = free_port()
         self._url = f"http://127.0.0.1:{port}/api/v1/clusters/{CLUSTER}"
         self.shown: list[Shown] = []
-        self._process = supervisor.start(
+        self._process = Process(
+            supervisor,
             f"exporter-{stream.prefix}-{port}",
             [sys.executable, "-m", "exporter"],
             env=environment_of(release)
@@ -80,6 +82,7 @@ class Screen:
                 "KCM_PORT": str(port),
             },
         )
+        self._process.start()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="screen", daemon=True)
         self._thread.start()

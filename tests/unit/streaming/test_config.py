@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from controller_model.state.control_plane import Assumed
 from pipeline.runtime import UsageError
-from pipeline.settings import load
+from pipeline.settings import given_values, load
 from streaming.config import StreamSettings
 
 
@@ -25,3 +26,29 @@ def test_a_bad_setting_is_one_line() -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 2
     assert any(line.startswith("option --driver-memory") for line in lines)
+
+
+def test_what_brokers_files_say_is_a_setting_of_each_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """However it is written; of a cluster that is not named nothing is assumed."""
+    monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", "prod=2, stage=1")
+    settings = load(StreamSettings, leader_imbalance_percentage={"prod": "5"})
+    assert settings.assumed_by_cluster() == {"prod": Assumed(2, 5), "stage": Assumed(1, 10)}
+    assert settings.assumed() == Assumed(None, 10)
+    monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", given_values(settings)["min_insync_replicas"])
+    assert load(StreamSettings).min_insync_replicas == settings.min_insync_replicas
+    monkeypatch.delenv("KCM_MIN_INSYNC_REPLICAS")
+    file = tmp_path / "kcm.toml"
+    file.write_text("assumed_min_insync_replicas = 3\n[min_insync_replicas]\nprod = 2\n")
+    from_file = load(StreamSettings, file)
+    assert from_file.assumed("prod").min_insync_replicas == 2
+    assert from_file.assumed("other").min_insync_replicas == 3
+
+
+@pytest.mark.parametrize("value", ["2", "=2", "prod=0", "prod=x", "prod=2,1", "{", "prod=2.5"])
+def test_a_bad_figure_of_a_cluster_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line names the variable."""
+    monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", value)
+    with pytest.raises(UsageError, match="KCM_MIN_INSYNC_REPLICAS"):
+        load(StreamSettings)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
 from pipeline.runtime import UsageError
 from pipeline.settings import load
+from pipeline.topics import client_properties
 from streaming.config import StreamSettings
 from streaming.kafka_options import client_options, java_properties
 
@@ -73,4 +77,119 @@ def test_source_and_sink_get_sparks_names() -> None:
     assert client_options(settings) == {
         "kafka.bootstrap.servers": "b:9092",
         "kafka.client.id": "me",
+        "kafka.request.timeout.ms": "10000",
+        "kafka.default.api.timeout.ms": "10000",
     }
+
+
+def test_a_broker_that_does_not_answer_is_left_by_both_clients_alike() -> None:
+    """A half-open connection is given up after as long as the user said, in either client's words."""
+    given = {"socket.timeout.ms": SecretStr("7000")}
+    settings = load(StreamSettings, bootstrap_servers="b:9092", kafka_properties=given)
+    assert client_options(settings)["kafka.request.timeout.ms"] == "7000"
+    assert client_properties(settings)["socket.timeout.ms"] == "7000"
+
+
+OIDC = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "kcm",
+    "sasl.oauthbearer.client.secret": 'a"b',
+    "sasl.oauthbearer.token.endpoint.url": "https://id.example.com/token",
+}
+KEYTAB = {
+    "sasl.mechanism": "GSSAPI",
+    "sasl.kerberos.service.name": "kafka",
+    "sasl.kerberos.keytab": "/k.keytab",
+    "sasl.kerberos.principal": "kcm@EXAMPLE.COM",
+}
+
+
+def test_kerberos_becomes_a_login_by_keytab_or_tickets() -> None:
+    """A keytab with its principal, or else what kinit keeps."""
+    assert java_properties(KEYTAB) == {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required "
+        'useKeyTab="true" storeKey="true" keyTab="/k.keytab" principal="kcm@EXAMPLE.COM";',
+    }
+    assert java_properties({"sasl.mechanisms": "GSSAPI"})["sasl.jaas.config"] == (
+        'com.sun.security.auth.module.Krb5LoginModule required useTicketCache="true";'
+    )
+
+
+def test_a_token_of_an_openid_provider_becomes_a_login() -> None:
+    """Client id, secret and scope go into the login; the endpoint is a property of its own."""
+    found = java_properties({**OIDC, "sasl.oauthbearer.scope": "kafka"})
+    package = "org.apache.kafka.common.security.oauthbearer"
+    assert found == {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://id.example.com/token",
+        "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+        "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required "
+        'clientId="kcm" clientSecret="a\\"b" scope="kafka";',
+    }
+
+
+def test_librdkafka_takes_the_same_properties() -> None:
+    """The names that are translated are the other client's; a wheel has no Kerberos, and says so."""
+    common = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_PLAINTEXT"}
+    AdminClient({**common, **OIDC}, logger=None)
+    with pytest.raises(KafkaException, match="GSSAPI: recompile librdkafka"):
+        AdminClient({**common, **KEYTAB}, logger=None)
+
+
+def test_a_pkcs12_store_stays_one() -> None:
+    """Java reads the same file with the same password."""
+    given = {"ssl.keystore.location": "/me.p12", "ssl.keystore.password": "x"}
+    assert java_properties(given) == {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": "/me.p12",
+        "ssl.keystore.password": "x",
+    }
+
+
+def test_pem_that_is_written_out_goes_in_as_it_is() -> None:
+    """Authorities, certificate and key may stand in the properties themselves."""
+    given = {"ssl.ca.pem": "CA", "ssl.certificate.pem": "CERT", "ssl.key.pem": "KEY"}
+    assert java_properties(given) == {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "CA",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "CERT",
+        "ssl.keystore.key": "KEY",
+    }
+
+
+def without(given: dict[str, str], name: str) -> dict[str, str]:
+    """Return properties without one of them."""
+    return {key: value for key, value in given.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"ssl.certificate.pem": "CERT"}, "need ssl.key.location or ssl.key.pem"),
+        ({"ssl.key.pem": "KEY"}, "need ssl.certificate.location or ssl.certificate.pem"),
+        ({"ssl.key.password": "x"}, "ssl.key.password: has no counterpart"),
+        ({"ssl.keystore.location": "/me.p12"}, "needs ssl.keystore.password"),
+        ({"ssl.keystore.password": "x"}, "ssl.keystore.password: has no counterpart"),
+        (
+            {"ssl.certificate.pem": "C", "ssl.key.pem": "K", "ssl.keystore.location": "/me.p12"},
+            "ssl.keystore.location: has no counterpart",
+        ),
+        ({"ssl.ca.pem": "CA", "ssl.ca.location": "/ca"}, "ssl.ca.location: has no counterpart"),
+        (without(KEYTAB, "sasl.kerberos.principal"), "needs sasl.kerberos.principal"),
+        (without(OIDC, "sasl.oauthbearer.method"), "needs sasl.oauthbearer.method=oidc"),
+        (without(OIDC, "sasl.oauthbearer.client.id"), "needs sasl.oauthbearer.client.id"),
+        (without(OIDC, "sasl.oauthbearer.client.secret"), "needs sasl.oauthbearer.client.secret"),
+        (without(OIDC, "sasl.oauthbearer.token.endpoint.url"), "token.endpoint.url"),
+        ({"sasl.mechanism": "hunter2"}, "knows PLAIN"),
+        ({"sasl.username": "me", "sasl.password": "x"}, "sasl.password, sasl.username: has no"),
+    ],
+)
+def test_half_of_a_credential_is_refused(given: dict[str, str], words: str) -> None:
+    """What cannot be used as it was meant is an error and is never dropped, nor is its value told."""
+    with pytest.raises(UsageError, match=re.escape(words)) as caught:
+        java_properties(given)
+    assert "hunter2" not in str(caught.value)

@@ -14,7 +14,7 @@ NAMES = topic_names("kcm")
 
 
 def topics(*, partitions: int = 1, anew: str | None = None) -> EnsuredTopics:
-    """Return the three topics with ids "c", "v", "e", one of them made anew if told so."""
+    """Return the three topics with ids "c", "v", "e", `anew` of them re-created."""
     known = {"changes": "c", "views": "v", "events": "e"}
     if anew is not None:
         known[anew] = "other"
@@ -28,63 +28,62 @@ def lineages(root: Path, *, now_ms: int = 1_000) -> Lineages:
 
 def test_the_first_start_begins_a_lineage(tmp_path: Path) -> None:
     """A new folder gets a name from the time and a checkpoint folder under it."""
-    opened = lineages(tmp_path).open(topics())
-    assert opened.lineage.name == "0000000001000-abc"
-    assert opened.new_because == "there was no checkpoint"
-    assert lineages(tmp_path).checkpoint(opened.lineage).is_dir()
+    lineage, reason = lineages(tmp_path).open(topics())
+    assert lineage.name == "0000000001000-abc"
+    assert reason == "there was no checkpoint"
+    assert lineages(tmp_path).checkpoint(lineage).is_dir()
 
 
 def test_the_next_start_goes_on(tmp_path: Path) -> None:
     """With the same topics and format the lineage is the same, whatever the time."""
-    first = lineages(tmp_path).open(topics()).lineage
+    first = lineages(tmp_path).open(topics())[0]
     assert lineages(tmp_path, now_ms=9_000).open(topics()) == (first, None)
 
 
 @pytest.mark.parametrize("name", ["changes", "views", "events"])
-def test_a_topic_made_anew_begins_another(tmp_path: Path, name: str) -> None:
+def test_a_topic_that_was_re_created_begins_another(tmp_path: Path, name: str) -> None:
     """Each of the three topics belongs to the lineage."""
-    first = lineages(tmp_path).open(topics()).lineage
-    opened = lineages(tmp_path, now_ms=9_000).open(topics(anew=name))
-    assert opened.new_because == f"topic kcm.{name} was re-created"
-    assert opened.lineage.name > first.name
+    first = lineages(tmp_path).open(topics())[0]
+    lineage, reason = lineages(tmp_path, now_ms=9_000).open(topics(anew=name))
+    assert reason == f"topic kcm.{name} was re-created"
+    assert lineage.name > first.name
 
 
 def test_more_partitions_begin_another(tmp_path: Path) -> None:
     """A cluster's partition follows from their number, and so does the order of its log."""
     lineages(tmp_path).open(topics())
-    opened = lineages(tmp_path).open(topics(partitions=2))
-    assert opened.new_because == "the topics have 2 partitions, not 1"
+    _, reason = lineages(tmp_path).open(topics(partitions=2))
+    assert reason == "the topics have 2 partitions, not 1"
 
 
 def test_a_state_of_another_format_begins_another(tmp_path: Path) -> None:
     """What another release packed is not read: the log is folded again."""
-    first = lineages(tmp_path).open(topics()).lineage
+    first = lineages(tmp_path).open(topics())[0]
     older = msgspec.structs.replace(first, format="0.0")
     (tmp_path / "lineage.json").write_bytes(msgspec.json.encode(older))
-    opened = lineages(tmp_path).open(topics())
-    assert opened.new_because == f"the checkpoint's state is of format 0.0, not {FORMAT}"
+    _, reason = lineages(tmp_path).open(topics())
+    assert reason == f"the checkpoint's state is of format 0.0, not {FORMAT}"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"name":1}'])
 def test_a_damaged_file_begins_another(tmp_path: Path, content: bytes) -> None:
     """Whatever the file holds, the fold starts."""
     (tmp_path / "lineage.json").write_bytes(content)
-    opened = lineages(tmp_path).open(topics())
-    assert opened.new_because is not None
-    assert opened.new_because.startswith("lineage.json is damaged")
+    _, reason = lineages(tmp_path).open(topics())
+    assert str(reason).startswith("lineage.json is damaged")
 
 
 def test_a_checkpoint_that_is_gone_begins_another(tmp_path: Path) -> None:
     """A name without its folder is worth nothing."""
-    first = lineages(tmp_path).open(topics()).lineage
+    first = lineages(tmp_path).open(topics())[0]
     lineages(tmp_path).checkpoint(first).rmdir()
-    assert lineages(tmp_path).open(topics()).new_because == "the checkpoint is gone"
+    assert lineages(tmp_path).open(topics())[1] == "the checkpoint is gone"
 
 
 def test_names_rise_though_the_clock_went_back(tmp_path: Path) -> None:
     """Readers take the newest name: a later lineage never gets an older one."""
-    first = lineages(tmp_path, now_ms=5_000).open(topics()).lineage
-    second = lineages(tmp_path, now_ms=1).begin_anew(topics())
+    first = lineages(tmp_path, now_ms=5_000).open(topics())[0]
+    second = lineages(tmp_path, now_ms=1).begin_new(topics())
     assert second.name > first.name
     assert lineages(tmp_path).open(topics()) == (second, None)
 
@@ -92,8 +91,8 @@ def test_names_rise_though_the_clock_went_back(tmp_path: Path) -> None:
 def test_older_checkpoints_are_removed_when_the_new_one_works(tmp_path: Path) -> None:
     """Until then they stay: nothing is thrown away for a fold that may not start."""
     store = lineages(tmp_path)
-    first = store.open(topics()).lineage
-    second = store.begin_anew(topics())
+    first = store.open(topics())[0]
+    second = store.begin_new(topics())
     assert store.checkpoint(first).is_dir()
     store.remove_others(second)
     assert not store.checkpoint(first).exists()
@@ -101,7 +100,7 @@ def test_older_checkpoints_are_removed_when_the_new_one_works(tmp_path: Path) ->
 
 
 def test_what_became_of_the_topics_is_reported() -> None:
-    """Gone, made anew, renamed: each is named; the same topics are no change."""
+    """Gone, re-created, renamed: each is named; the same topics are no change."""
     lineage = Lineage(name="1-a", format=FORMAT, partitions=1, topic_ids={"a": "1", "b": "2"})
     assert topics_changed(lineage, {"a": "1", "b": "2"}) is None
     assert topics_changed(lineage, {"a": "1"}) == "topic b is gone"
@@ -111,25 +110,23 @@ def test_what_became_of_the_topics_is_reported() -> None:
 
 def test_a_checkpoint_older_than_the_views_begins_another(tmp_path: Path) -> None:
     """A restored checkpoint of an earlier lineage would write what no reader takes any more."""
-    first = lineages(tmp_path).open(topics()).lineage
+    first = lineages(tmp_path).open(topics())[0]
     later = f"{2_000:013d}-restored"
-    opened = lineages(tmp_path).open(topics(), published=later)
-    assert opened.lineage.name > later > first.name
-    assert opened.new_because is not None
-    assert later in opened.new_because
-    assert lineages(tmp_path).open(topics(), published=opened.lineage.name).new_because is None
+    lineage, reason = lineages(tmp_path).open(topics(), published=later)
+    assert lineage.name > later > first.name
+    assert later in str(reason)
+    assert lineages(tmp_path).open(topics(), published=lineage.name) == (lineage, None)
 
 
 def test_a_lineage_that_has_not_written_yet_goes_on(tmp_path: Path) -> None:
     """The views still hold what an older lineage wrote last."""
-    first = lineages(tmp_path).open(topics()).lineage
-    second = lineages(tmp_path).begin_anew(topics())
-    opened = lineages(tmp_path).open(topics(), published=first.name)
-    assert opened == (second, None)
+    first = lineages(tmp_path).open(topics())[0]
+    second = lineages(tmp_path).begin_new(topics())
+    assert lineages(tmp_path).open(topics(), published=first.name) == (second, None)
 
 
 def test_a_lost_checkpoint_on_a_slow_clock_still_begins_above_the_views(tmp_path: Path) -> None:
     """A machine whose clock is behind makes a name that readers take nevertheless."""
     reported = f"{5_000:013d}-other"
-    opened = lineages(tmp_path, now_ms=1_000).open(topics(), published=reported)
-    assert opened.lineage.name > reported
+    lineage, _ = lineages(tmp_path, now_ms=1_000).open(topics(), published=reported)
+    assert lineage.name > reported

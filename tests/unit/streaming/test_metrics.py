@@ -1,50 +1,37 @@
-"""The fold's own figures, from Spark's progress to samples."""
+"""The fold's own figures, from a batch's report to samples."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from streaming.metrics import FoldMetrics
-from streaming.progress import read_progress
+from streaming.progress import BatchReport
 
-PROGRESS: dict[str, Any] = {
-    "batchId": 7,
-    "numInputRows": 3,
-    "durationMs": {
-        "addBatch": 195,
-        "commitOffsets": 39,
-        "getBatch": 0,
-        "latestOffset": 7,
-        "queryPlanning": 30,
-        "triggerExecution": 317,
-        "walCommit": 46,
-    },
-    "stateOperators": [{"commitTimeMs": 37}],
-    "sources": [{"endOffset": {"kcm.changes": {"0": 100, "1": 20}}}],
-    "sink": {"numOutputRows": 2},
-    "observedMetrics": {
-        "fold": {
-            "changes": 5,
-            "unreadable": 1,
-            "unattributed": 0,
-            "errors": 0,
-            "newest_ms": 60_000,
-        }
-    },
-}
+REPORT = BatchReport(
+    batch=7,
+    took_ms=317,
+    stage_ms={"addBatch": 195},
+    messages=3,
+    changes=5,
+    records=2,
+    unreadable=1,
+    newest_ms=60_000,
+    end_offset=120,
+    state_commit_ms=37,
+)
 
 
 def test_batches_add_up() -> None:
     """Counters grow by what each batch did."""
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry, now_s=lambda: 100.0)
-    report = read_progress(PROGRESS, "fold")
-    metrics.observe(report)
-    metrics.observe(report)
-    assert registry.get_sample_value("kcm_fold_changes_total") == 10
-    assert registry.get_sample_value("kcm_fold_messages_total") == 6
+    metrics.observe(REPORT)
+    metrics.observe(REPORT)
+    totals = {"messages": 6, "changes": 10, "records": 4, "unreadable": 2}
+    totals |= {"unattributed": 0, "errors": 0}
+    for name, total in totals.items():
+        assert registry.get_sample_value(f"kcm_fold_{name}_total") == total
+    assert registry.get_sample_value("kcm_fold_state_commit_seconds_total") == 0.074
     assert registry.get_sample_value("kcm_fold_batch_seconds_count") == 2
     assert registry.get_sample_value("kcm_fold_last_batch_timestamp_seconds") == 100
     seconds = registry.get_sample_value("kcm_fold_stage_seconds_total", {"stage": "addBatch"})
@@ -63,7 +50,7 @@ def test_lag_is_measured_against_the_logs_end() -> None:
     """Records not folded are counted, and their age is at most that of the newest folded one."""
     registry = CollectorRegistry()
     metrics = FoldMetrics(registry, now_s=lambda: 100.0)
-    metrics.observe(read_progress(PROGRESS, "fold"))
+    metrics.observe(REPORT)
     metrics.measure_lag(125)
     assert registry.get_sample_value("kcm_fold_lag_records") == 5
     assert registry.get_sample_value("kcm_fold_lag_seconds") == 40
@@ -79,7 +66,7 @@ def test_lag_grows_while_nothing_is_folded() -> None:
     registry = CollectorRegistry()
     clock = iter((100.0, 101.0, 102.0, 103.0))
     metrics = FoldMetrics(registry, now_s=lambda: next(clock))
-    metrics.observe(read_progress(PROGRESS, "fold"))
+    metrics.observe(REPORT)
     metrics.measure_lag(125)
     ages = [registry.get_sample_value("kcm_fold_lag_seconds") for _ in range(3)]
     assert ages == [41, 42, 43]

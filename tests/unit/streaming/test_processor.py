@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.projection import FORGET_AFTER_MS
-from controller_model.records.changes import ZnodeChange, encode_changes
+from controller_model.records.changes import ZnodeChange
 from controller_model.records.event_records import EventRecord, decode_event
 from controller_model.records.events import (
     AnyEvent,
@@ -37,7 +38,9 @@ from controller_model.state.control_plane import Assumed
 from controller_model.state.packing import UnreadableStateError, unpack_control, unpack_topic
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
-from tests.support.histories import History, small_cluster
+from streaming.state_codec import read_control
+from tests.support.histories import History, encode_changes, small_cluster
+from tests.support.hostile import spoiled
 
 LINEAGE = "0000000000001-abc"
 
@@ -408,6 +411,23 @@ def test_the_assumed_settings_are_those_of_now(bench: Bench) -> None:
     assert bench.cluster.counts.at_min_isr == 2
 
 
+def test_each_cluster_has_settings_of_its_own(bench: Bench) -> None:
+    """One fold serves clusters whose brokers' files differ; one that is not named is not known."""
+    for named, expected in (("prod", (2, 1)), ("other", (None, None))):
+        bench.parameters = dataclasses.replace(
+            bench.parameters,
+            assumed=Assumed(),
+            assumed_by_cluster={named: Assumed(min_insync_replicas=2)},
+        )
+        bench.again()
+        history = small_cluster(t={0: (0, 1), 1: (0, 1)})
+        history.state("t", 0, leader=0, isr=[0])
+        history.state("t", 1, leader=0, isr=[0, 1])
+        bench.follow(history)
+        counts = bench.cluster.counts
+        assert (bench.cluster.min_isr_assumed, counts.under_min_isr) == expected
+
+
 def batches(changes: Sequence[ZnodeChange], size: int) -> list[bytes]:
     """Return changes as messages of a size."""
     return [encode_changes(changes[i : i + size]) for i in range(0, len(changes), size)]
@@ -490,3 +510,49 @@ def test_a_recommendation_is_made_and_graded_over_the_state_store(bench: Bench) 
     shown = bench.views["prod/recommendation"]
     assert isinstance(shown, RecommendationView)
     assert shown.graded == (graded.grade,)
+
+
+@pytest.mark.parametrize("harm", spoiled(b"{}"))
+def test_a_hostile_record_is_counted_and_stops_nothing(bench: Bench, harm: str) -> None:
+    """Whatever 4 kB of any cluster hold, the changes before and after it are folded."""
+    history = small_cluster()
+    bench.follow(history)
+    history.heartbeat()
+    good = encode_changes(bench.news(history))
+    hostile = spoiled(b'{"v":1}')[harm]
+    bench.send(b"[" + hostile + b"]", hostile, good)
+    assert bench.cluster.log.unreadable >= 1
+    assert bench.cluster.log.heartbeat_at == history.now + 1
+
+
+def test_what_another_worker_folded_meanwhile_is_sent_again(bench: Bench) -> None:
+    """A worker that comes back to a cluster knows only what it sent itself: the folds show the rest."""
+    history = small_cluster()
+    bench.follow(history)
+    here = dict(processor_module._sent)
+    processor_module._sent.clear()
+    history.state("t", 0, leader=0, isr=[0, 1])
+    bench.again()
+    bench.follow(history)  # by the other worker
+    processor_module._sent.clear()
+    processor_module._sent.update(here)
+    history.heartbeat()
+    bench.again()
+    bench.follow(history)
+    assert {"prod/broker/0", "prod/broker/1", "prod/broker/2"} <= set(bench.views)
+
+
+def test_each_fold_names_a_state_of_its_own(bench: Bench) -> None:
+    """Folds are counted from 1 in the state, and the worker remembers the views of that very one."""
+    history = small_cluster()
+    bench.follow(history)
+    key = (bench.parameters.lineage, "prod")
+    for folds in (1, 2, 3):
+        processor = bench.tester.processor
+        assert isinstance(processor, FoldProcessor)
+        held = read_control(processor._control, bench.parameters.lineage)
+        assert held is not None
+        assert held.folds == processor_module._sent[key][0] == folds
+        history.heartbeat()
+        bench.again()
+        bench.follow(history)

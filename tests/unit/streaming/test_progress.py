@@ -2,35 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from streaming.progress import BatchReport, read_progress
-
-PROGRESS: dict[str, Any] = {
-    "batchId": 7,
-    "numInputRows": 3,
-    "durationMs": {
-        "addBatch": 195,
-        "commitOffsets": 39,
-        "getBatch": 0,
-        "latestOffset": 7,
-        "queryPlanning": 30,
-        "triggerExecution": 317,
-        "walCommit": 46,
-    },
-    "stateOperators": [{"commitTimeMs": 37}],
-    "sources": [{"endOffset": {"kcm.changes": {"0": 100, "1": 20}}}],
-    "sink": {"numOutputRows": 2},
-    "observedMetrics": {
-        "fold": {
-            "changes": 5,
-            "unreadable": 1,
-            "unattributed": 0,
-            "errors": 0,
-            "newest_ms": 60_000,
-        }
-    },
-}
+from tests.support.progress import PROGRESS
 
 
 def test_a_progress_is_read() -> None:
@@ -45,7 +18,7 @@ def test_a_progress_is_read() -> None:
             "addBatch": 195,
             "commitOffsets": 39,
         },
-        rows=3,
+        messages=3,
         changes=5,
         unreadable=1,
         newest_ms=60_000,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
+from controller_model.records.views import encode_view
 from pipeline.kafka_errors import TopicReadError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import EnsuredTopics, topic_names
 from streaming.published_lineage import LOOK_BACK, published_lineage
 from tests.support.kafka_client import AWAY_CODE, EOF_CODE, Client, Message, use_client
+from tests.support.samples import beat
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -40,6 +42,20 @@ def test_the_newest_of_all_partitions_counts(monkeypatch: pytest.MonkeyPatch) ->
     )
     assert lineage_of(monkeypatch, client) == NEW
     assert client.assigned == [{(NAMES.views, 0): 100 - LOOK_BACK, (NAMES.views, 1): 0}]
+
+
+def test_beats_of_watchers_do_not_hide_the_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While no fold works they alone are written: it is looked for from further back on."""
+    place = (NAMES.views, 0)
+    beats = [Message(place, n, value=encode_view(beat(n))) for n in range(50, 100)]
+    client = Client(
+        beats[-LOOK_BACK:],
+        [Message((NAMES.views, 1), 0, EOF_CODE)],
+        [view(0, 49, NEW), *beats],
+        ends=((0, 100), (0, 0)),
+    )
+    assert lineage_of(monkeypatch, client) == NEW
+    assert client.assigned == [{place: 100 - LOOK_BACK}, {place: 0}]
 
 
 def test_empty_views_have_no_lineage(monkeypatch: pytest.MonkeyPatch) -> None:

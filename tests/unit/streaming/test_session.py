@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.runtime import EnvironmentProblemError, UsageError
 from pipeline.settings import load
 from streaming.config import StreamSettings
-from streaming.session import spark_properties
+from streaming.session import _escaped, check_wire, spark_properties, submit_files
 from streaming.workspace import Workspace
 
 
@@ -36,3 +43,71 @@ def test_jars_reach_a_cluster_too(tmp_path: Path) -> None:
     )
     assert remote["spark.jars"] == "/a.jar,/b.jar"
     assert "spark.driver.host" not in remote
+
+
+def test_a_cluster_has_a_guarded_wire(tmp_path: Path) -> None:
+    """With executors elsewhere both sides authenticate and encrypt; locally there is no wire."""
+    workspace = Workspace(tmp_path, stop=threading.Event())
+    remote = spark_properties(load(StreamSettings, spark_master="k8s://https://k"), workspace)
+    assert remote["spark.authenticate"] == "true"
+    assert remote["spark.network.crypto.enabled"] == "true"
+    assert "spark.authenticate" not in spark_properties(load(StreamSettings), workspace)
+
+
+SECRET = {"spark.authenticate.secret": "hunter2"}
+OPEN = {"spark.authenticate": "false", "spark.network.crypto.enabled": "false"}
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "refused"),
+    [
+        ("local[2]", {}, False),
+        ("k8s://https://kubernetes.default.svc", {}, False),
+        ("yarn", {}, False),
+        ("spark://m:7077", {}, True),
+        ("local-cluster[1,1,512]", {}, True),
+        ("spark://m:7077", {"spark.authenticate.secret": ""}, True),
+        ("spark://m:7077", SECRET, False),
+        ("spark://m:7077", {"spark.authenticate.secret.file": "/run/secrets/spark"}, False),
+        ("spark://m:7077", OPEN, False),
+    ],
+)
+def test_a_master_that_shares_a_secret_is_given_one(
+    master: str, conf: dict[str, str], refused: bool
+) -> None:
+    """Where Spark makes no secret itself one must be given, or the guard be taken off by name."""
+    settings = load(StreamSettings, spark_master=master, spark_conf=conf)
+    with (
+        pytest.raises(UsageError, match=r"spark\.authenticate\.secret")
+        if refused
+        else (nullcontext())
+    ):
+        check_wire(settings)
+
+
+def test_submit_files_are_the_owners_alone_and_go(tmp_path: Path) -> None:
+    """The arguments name files without a secret in their names; nobody else may read them."""
+    properties = {"spark.a": "hunter2", "spark.driver.extraJavaOptions": "-Da='b c' -Dd=\"e\\\\f\""}
+    with submit_files(properties, tmp_path) as arguments:
+        files = {path.name: path for path in tmp_path.iterdir()}
+        assert {oct(path.stat().st_mode & 0o777) for path in files.values()} == {"0o600"}
+        assert "hunter2" not in arguments
+        assert files["java.options"].read_text() == '"-Da=b c"\n"-Dd=e\\\\f"\n'
+        assert "spark.a=hunter2\n" in files["spark.properties"].read_text()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_takes_no_files_is_named(tmp_path: Path) -> None:
+    """The fold waits for a machine's problems: it must be told one, and leave nothing behind."""
+    gone = tmp_path / "gone"
+    with pytest.raises(EnvironmentProblemError, match=str(gone)), submit_files({"a": "b"}, gone):
+        pass
+
+
+@given(st.text())
+def test_a_property_is_read_back_to_the_letter(text: str) -> None:
+    """What a file of Java properties gives is what was written, whatever it is."""
+    written = _escaped(text)
+    units = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), written)
+    assert units.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") == text
+    assert not set(written) & set("=:#! \t\f\r\n")

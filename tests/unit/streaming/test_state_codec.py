@@ -41,3 +41,18 @@ def test_a_removed_topic_is_gone_at_once_and_from_the_store_with_a_flush() -> No
     assert list(StateTopics(store).names()) == ["a"]
     topics.flush()
     assert list(StateTopics(store).names()) == []
+
+
+def test_a_walk_over_all_topics_keeps_none() -> None:
+    """What was put or removed meanwhile is seen; what was not is read each time, and let go."""
+    store = DictMapState()
+    topics = StateTopics(store)
+    topics.put(topic("a"))
+    topics.put(topic("b"))
+    topics.flush()
+    again = StateTopics(store)
+    assert [again.peek(name) for name in again.names()] == [topic("a"), topic("b")]
+    assert again.peek("a") is not again.peek("a")
+    again.remove("a")
+    assert again.peek("a") is None
+    assert again.get("b") is again.peek("b")

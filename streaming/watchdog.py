@@ -1,0 +1,123 @@
+"""What ends Spark's JVM when it hangs: a call into it that does not return, or a batch that never ends.
+
+The rule: whoever waits for the JVM cannot end the wait, so a thread of its own counts the time, and what it does needs
+nobody's answer: it kills the JVM by its id. The call then fails, and the service starts another JVM. Time counts
+only as it passes for this thread, so that a machine that slept does not look like a JVM that hung.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pipeline.runtime import Backoff
+from pipeline.supervised_thread import SupervisedThread
+
+TURN_S = 0.5
+"""How often the time is counted."""
+
+_MOST_COUNTED_S = 2 * TURN_S
+"""What counts of the time between two turns."""
+
+ANSWER_S = 15.0
+"""How long the JVM may take for an answer: it takes milliseconds, and while it collects garbage a second or two."""
+
+START_S = 120.0
+"""How long a session and a query may take to start: 5 s on an idle machine."""
+
+BATCH_S = 60.0
+"""How long a batch may take, the first time: some hundred times what it takes when all is well."""
+
+MOST_BATCH_S = 3600.0
+
+
+class _Call:
+    """A call into the JVM, and what is left of the time that it may take."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self.left_s = limit_s
+
+
+class Watchdog:
+    """Counts the time of one call after the other, and calls `kill` when one takes too long."""
+
+    def __init__(self, kill: Callable[[], None]) -> None:
+        self.reason: str | None = None
+        """Why the JVM was killed; None while it was not. The owner clears it."""
+        self.thread = SupervisedThread("watchdog", self.turn, every_s=TURN_S)
+        self._kill = kill
+        self._call: _Call | None = None
+        self._turned_at = time.monotonic()
+
+    @contextmanager
+    def allow(self, limit_s: float) -> Iterator[None]:
+        """Give the JVM so long for what is done meanwhile."""
+        self._call = _Call(limit_s)
+        try:
+            yield
+        finally:
+            self._call = None
+
+    def end(self, reason: str) -> None:
+        """Kill the JVM for this reason."""
+        self.reason = reason
+        self._kill()
+
+    def turn(self, now_s: float | None = None) -> None:
+        """Count the time since the last turn."""
+        now_s = time.monotonic() if now_s is None else now_s
+        passed_s, self._turned_at = now_s - self._turned_at, now_s
+        call = self._call
+        if call is None:
+            return
+        call.left_s -= min(passed_s, _MOST_COUNTED_S)
+        # The call may have ended meanwhile: then nobody is waiting any more.
+        if call.left_s <= 0 and self._call is call:
+            self._call = None
+            self.end(f"Spark's JVM has not answered for {call.limit_s:.0f} s")
+
+
+class BatchClock:
+    """How long the log has held something new without a batch that ended, while Kafka answers.
+
+    A batch that only is slow gets twice as long the next time.
+    """
+
+    def __init__(self) -> None:
+        self._pause = Backoff(first_s=BATCH_S, most_s=MOST_BATCH_S)
+        self._limit_s = self._pause.next_s()
+        self._looked_at = time.monotonic()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with another query."""
+        self._folded_to: int | None = None
+        self._waited_s = 0.0
+
+    def moved(self, end_offset: int) -> None:
+        """Take note of a batch that has ended, and of how far it folded the log."""
+        self._folded_to = end_offset
+        self._waited_s = 0.0
+        self._pause.reset()
+        self._limit_s = self._pause.next_s()
+
+    def look(self, log_end: int | None, now_s: float | None = None) -> str | None:
+        """Return why the query counts as hanging; None while it does not.
+
+        `log_end` is where the log ends; None while Kafka does not answer, and so nobody is to blame.
+        """
+        now_s = time.monotonic() if now_s is None else now_s
+        passed_s, self._looked_at = now_s - self._looked_at, now_s
+        if log_end is not None and self._folded_to is None:
+            self._folded_to = log_end
+        if log_end is None or self._folded_to is None or log_end <= self._folded_to:
+            self._waited_s = 0.0
+            return None
+        self._waited_s += min(passed_s, _MOST_COUNTED_S)
+        if self._waited_s <= self._limit_s:
+            return None
+        waited_s, self._limit_s = self._limit_s, self._pause.next_s()
+        self._waited_s = 0.0
+        return f"no batch has ended for {waited_s:.0f} s, though the log has grown"

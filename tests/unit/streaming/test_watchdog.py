@@ -1,0 +1,124 @@
+"""When Spark's JVM counts as hanging, and when it does not."""
+
+from __future__ import annotations
+
+import time
+
+from streaming.watchdog import ANSWER_S, BATCH_S, TURN_S, BatchClock, Watchdog
+
+
+class Killed:
+    """Counts how often the JVM was killed."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> None:
+        """Kill it."""
+        self.times += 1
+
+
+def pass_time(watchdog: Watchdog, seconds: float, *, step_s: float = TURN_S) -> None:
+    """Let time pass in turns."""
+    turned_at = watchdog._turned_at
+    for number in range(1, round(seconds / step_s) + 1):
+        watchdog.turn(turned_at + number * step_s)
+
+
+def test_a_call_that_does_not_return_kills_the_jvm_once() -> None:
+    """It is killed when its time is over, not before and not again, and the reason is kept."""
+    killed = Killed()
+    watchdog = Watchdog(killed)
+    with watchdog.allow(ANSWER_S):
+        pass_time(watchdog, ANSWER_S - 2 * TURN_S)
+        assert killed.times == 0
+        pass_time(watchdog, 4 * TURN_S)
+        assert killed.times == 1
+        pass_time(watchdog, ANSWER_S)
+    assert killed.times == 1
+    assert watchdog.reason == "Spark's JVM has not answered for 15 s"
+
+
+def test_calls_that_return_are_counted_each_by_itself() -> None:
+    """Many short calls, and the time between them, are nobody's fault."""
+    killed = Killed()
+    watchdog = Watchdog(killed)
+    for _ in range(5):
+        with watchdog.allow(ANSWER_S):
+            pass_time(watchdog, ANSWER_S * 0.6)
+        pass_time(watchdog, ANSWER_S * 2)
+    assert killed.times == 0
+    assert watchdog.reason is None
+
+
+def test_a_machine_that_slept_is_no_jvm_that_hangs() -> None:
+    """An hour between two turns counts as a second."""
+    killed = Killed()
+    watchdog = Watchdog(killed)
+    with watchdog.allow(ANSWER_S):
+        pass_time(watchdog, 3600, step_s=1800)
+    assert killed.times == 0
+
+
+def test_the_thread_kills_while_its_owner_waits() -> None:
+    """Nobody has to come back for it."""
+    killed = Killed()
+    watchdog = Watchdog(killed)
+    watchdog.thread.start()
+    with watchdog.allow(0.1):
+        deadline = time.monotonic() + 10
+        while killed.times == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    watchdog.thread.close(5)
+    assert killed.times == 1
+
+
+class Batches:
+    """A batch clock whose time passes in turns."""
+
+    def __init__(self) -> None:
+        self.clock = BatchClock()
+        self._now_s = self.clock._looked_at
+
+    def wait(self, seconds: float, log_end: int | None) -> list[str]:
+        """Look every half second; return what was said."""
+        said = []
+        for _ in range(round(seconds / TURN_S)):
+            self._now_s += TURN_S
+            reason = self.clock.look(log_end, self._now_s)
+            said += [] if reason is None else [reason]
+        return said
+
+
+def test_a_log_that_grows_while_no_batch_ends_is_a_query_that_hangs() -> None:
+    """It is said once the time is over, and the next time only after twice as long."""
+    batches = Batches()
+    batches.clock.moved(7)
+    assert batches.wait(BATCH_S, 8) == []
+    assert batches.wait(1, 9) == ["no batch has ended for 60 s, though the log has grown"]
+    batches.clock.begin()
+    assert batches.wait(1, 9) == []
+    assert batches.wait(BATCH_S * 2, 10) == []
+    assert batches.wait(1, 10) == ["no batch has ended for 120 s, though the log has grown"]
+
+
+def test_a_batch_that_ends_gives_the_next_one_the_usual_time() -> None:
+    """However long the one before was allowed to take."""
+    batches = Batches()
+    batches.clock.moved(7)
+    assert batches.wait(BATCH_S + 1, 8)
+    batches.clock.moved(8)
+    assert batches.wait(BATCH_S * 5, 8) == []
+    assert len(batches.wait(BATCH_S + 1, 9)) == 1
+
+
+def test_a_quiet_log_and_a_kafka_that_is_away_are_no_query_that_hangs() -> None:
+    """Nothing to fold, or nobody who says whether there is: the query may wait for ever."""
+    batches = Batches()
+    batches.clock.begin()
+    assert batches.wait(BATCH_S * 3, 7) == []
+    batches.clock.moved(7)
+    assert batches.wait(BATCH_S * 3, None) == []
+    assert batches.wait(BATCH_S - 1, 9) == []
+    assert batches.wait(1, None) == []
+    assert batches.wait(BATCH_S - 1, 9) == []
