@@ -13,14 +13,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from controller_model.insights.flapping import Blame
+from controller_model.insights.flapping import Blame, FlappingPartition
 from controller_model.insights.loss import StopRisk
-from controller_model.insights.rebalance import AutoRebalance, Blocked
+from controller_model.insights.rebalance import AutoRebalance, Blocked, BrokerElections
+from controller_model.insights.writes_due import WriteDue
 from controller_model.records.completeness import Completeness
 from controller_model.records.incidents import Incident
-from controller_model.records.predictions import ControllerHealth, Due
+from controller_model.records.predictions import ControllerHealth
 from controller_model.records.views import Counts
 from exporter.partitions.partition_pages import PartitionDetail, TopicSummary
+
+Json = dict[str, Any]
 
 SCHEMAS = "#/components/schemas/"
 """Where the OpenAPI document holds the schemas."""
@@ -65,7 +68,7 @@ class Place(Answer, frozen=True, kw_only=True):
 
 
 class AboutCluster(Answer, frozen=True, kw_only=True):
-    """What each answer about a cluster begins with."""
+    """What each answer about a cluster begins with; it is put before the answer's own fields."""
 
     name: str
     as_of: Place
@@ -105,31 +108,32 @@ class StopSafety(Answer, frozen=True, kw_only=True):
     """None: it is not known."""
     why: str | None
     offline: int
-    under_min_isr: int
+    under_min_isr: int | None
+    """None: it is not known."""
 
 
-class Brokers(AboutCluster, frozen=True, kw_only=True):
+class Brokers(Answer, frozen=True, kw_only=True):
     """A page of brokers."""
 
     brokers: list[BrokerWords]
     next: NextPage | None
 
 
-class Topics(AboutCluster, frozen=True, kw_only=True):
+class Topics(Answer, frozen=True, kw_only=True):
     """A page of topics."""
 
     topics: list[TopicSummary]
     next: NextPage | None
 
 
-class Partitions(AboutCluster, frozen=True, kw_only=True):
+class Partitions(Answer, frozen=True, kw_only=True):
     """A page of partitions."""
 
     partitions: list[PartitionDetail]
     next: NextPage | None
 
 
-class Events(AboutCluster, frozen=True, kw_only=True):
+class Events(Answer, frozen=True, kw_only=True):
     """A page of events."""
 
     events: list[EventWords]
@@ -140,7 +144,7 @@ class Events(AboutCluster, frozen=True, kw_only=True):
     )
 
 
-class Incidents(AboutCluster, frozen=True, kw_only=True):
+class Incidents(Answer, frozen=True, kw_only=True):
     """The newest incidents."""
 
     total: int
@@ -170,17 +174,6 @@ class ElectionChunk(Answer, frozen=True, kw_only=True):
     election: LeaderElectionFile
 
 
-class BrokerElections(Answer, frozen=True, kw_only=True):
-    """What a recommendation does for a broker."""
-
-    broker: int
-    preferred: int
-    not_led_before: int
-    not_led_after: int
-    ratio_before: float
-    ratio_after: float
-
-
 class NextCheck(Answer, frozen=True, kw_only=True):
     """What the controller's own next check would do."""
 
@@ -198,7 +191,7 @@ class Triggered(Answer, frozen=True, kw_only=True):
     graded: list[GradeWords]
 
 
-class Recommendations(AboutCluster, frozen=True, kw_only=True):
+class Recommendations(Answer, frozen=True, kw_only=True):
     """A page of a recommendation, and what the controller would do by itself."""
 
     broker: int | None
@@ -208,7 +201,7 @@ class Recommendations(AboutCluster, frozen=True, kw_only=True):
     chunk_count: int
     chunks: list[ElectionChunk]
     next: NextPage | None
-    brokers: list[BrokerElections]
+    brokers: tuple[BrokerElections, ...]
     blocked: list[BlockedElections]
     command: str
     next_rebalance: NextCheck
@@ -241,20 +234,23 @@ class LossAnswer(Answer, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     offline: int
     stranded: int
-    under_min_isr: int
+    under_min_isr: Annotated[int, Meta(description="Null: not known of some partitions.")] | None
+    min_isr_unknown: Annotated[
+        int, Meta(description="Partitions of which nobody knows whether they fall below it.")
+    ]
     unclean: int
     leaders_moved: list[BrokerShare]
     leaders_after: list[BrokerShare]
     beyond_members: (
         Annotated[
-            dict[str, int],
+            dict[str, int | None],
             Meta(description="Of a pair: partitions that only the loss of both would harm."),
         ]
         | None
     )
 
 
-class WhatIf(AboutCluster, frozen=True, kw_only=True):
+class WhatIf(Answer, frozen=True, kw_only=True):
     """What would break if brokers were lost now."""
 
     losses: list[LossAnswer]
@@ -263,17 +259,7 @@ class WhatIf(AboutCluster, frozen=True, kw_only=True):
     )
 
 
-class FlappingPartition(Answer, frozen=True, kw_only=True):
-    """A partition whose ISR shrank again and again, and the brokers to blame, worst first."""
-
-    topic: str
-    partition: int
-    shrinks: int
-    blames: tuple[Blame, ...]
-    unexplained: Annotated[int, Meta(description="Replicas that left for an unknown reason.")]
-
-
-class Flapping(AboutCluster, frozen=True, kw_only=True):
+class Flapping(Answer, frozen=True, kw_only=True):
     """What changed again and again within a window: ISRs, and the controller."""
 
     since: int
@@ -287,7 +273,7 @@ class Flapping(AboutCluster, frozen=True, kw_only=True):
     )
     times: Annotated[int, Meta(description="How many times within the window is flapping.")]
     partition_count: Annotated[int, Meta(description="Partitions whose ISR flaps.")]
-    partitions: list[FlappingPartition]
+    partitions: tuple[FlappingPartition, ...]
     blames: tuple[Blame, ...]
     unexplained: int
     controller_flaps: bool
@@ -295,19 +281,7 @@ class Flapping(AboutCluster, frozen=True, kw_only=True):
     controller_changes: Annotated[int, Meta(description="Elections of another broker.")]
 
 
-class WriteDue(Answer, frozen=True, kw_only=True):
-    """A write that the controller owes for a partition."""
-
-    kind: Due
-    topic: str
-    partition: int
-    since: Annotated[int, Meta(description="When it became due; null: not known.")] | None
-    leader: Annotated[int, Meta(description="The leader it would write; -1: none.")] | None
-    isr: tuple[int, ...] | None
-    sure: Annotated[bool, Meta(description="False: it may not be due (a failed log directory).")]
-
-
-class WritesDueAnswer(AboutCluster, frozen=True, kw_only=True):
+class WritesDueAnswer(Answer, frozen=True, kw_only=True):
     """The writes that the controller owes now."""
 
     health: ControllerHealth
@@ -318,6 +292,7 @@ class WritesDueAnswer(AboutCluster, frozen=True, kw_only=True):
 
 
 ANSWERS = (
+    AboutCluster,
     Root,
     Problem,
     Clusters,

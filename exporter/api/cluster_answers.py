@@ -7,25 +7,27 @@ milliseconds since 1970.
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from controller_model.kafka.ids import AsOf
+from controller_model.kafka.ids import AsOf, TopicPartition
 from controller_model.records.completeness import Completeness
 from controller_model.records.event_records import EventId, EventRecord
-from controller_model.records.events import BrokerStarted, BrokerStopped, RecommendationGraded
+from controller_model.records.events import (
+    AnyEvent,
+    BrokerStarted,
+    BrokerStopped,
+    RecommendationGraded,
+)
+from controller_model.records.recommendations import Grade, Recommended
 from controller_model.records.views import BrokerView, ClusterView
-from exporter.api.account_answers import grade_answer
-from exporter.api.answers import Place, Summary, SummaryController
+from exporter.api.answers import Json, Place, Summary, SummaryController
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
 
 _PARTITIONS_SHOWN = 20
 """Partitions listed with an event; the number of all stands beside."""
-
-Json = dict[str, Any]
 
 
 def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Summary:
@@ -45,11 +47,10 @@ def summary(snapshot: ClusterSnapshot, completeness: Completeness) -> Summary:
 
 def detail(snapshot: ClusterSnapshot, completeness: Completeness, events: list[Json]) -> Json:
     """Return all that is known of a cluster, topics apart, and these events of it."""
-    body = cluster_answer(snapshot.view)
     return {
         "name": snapshot.name,
-        "completeness": msgspec.to_builtins(completeness),
-        **body,
+        "completeness": completeness,
+        **cluster_answer(snapshot.view),
         "brokers": [broker_answer(broker) for broker in snapshot.brokers.values()],
         "events": events,
     }
@@ -58,25 +59,22 @@ def detail(snapshot: ClusterSnapshot, completeness: Completeness, events: list[J
 def event(record: EventRecord) -> Json:
     """Return an event; of many partitions the first ones and how many they are."""
     fact = record.event
-    count = None
     partitions = getattr(fact, "partitions", None)
     if isinstance(partitions, tuple):
         # Of thousands only those that are shown are put into words.
-        count, shown = len(partitions), partitions[:_PARTITIONS_SHOWN]
-        fact = msgspec.structs.replace(fact, partitions=())
-    body: Json = msgspec.to_builtins(fact)
+        fact = msgspec.structs.replace(fact, partitions=partitions[:_PARTITIONS_SHOWN])
+    body = by_name(fact)
+    if isinstance(partitions, tuple):
+        # Of what is recommended only the first ones are listed, with the number of all.
+        body.setdefault("partition_count", len(partitions))
     generation, seq = fact.position
     body["position"] = {"generation": str(generation), "seq": seq}
     if fact.zxid is not None:
         body["zxid"] = str(fact.zxid)
     if isinstance(fact, BrokerStarted | BrokerStopped) and fact.epoch is not None:
         body["epoch"] = str(fact.epoch)
-    if count is not None:
-        # Of what is recommended only the first ones are listed, with the number of all.
-        body.setdefault("partition_count", count)
-        body["partitions"] = [each._asdict() for each in shown]
     if isinstance(fact, RecommendationGraded):
-        body["grade"] = grade_answer(fact.grade)
+        body["grade"] = by_name(fact.grade)
     return {"id": event_id(record.id), **body}
 
 
@@ -93,6 +91,15 @@ def read_event_id(text: str) -> EventId:
     """
     lineage, generation, seq, index = text.rsplit("/", 3)
     return EventId(lineage, whole_number(generation), whole_number(seq), whole_number(index))
+
+
+def by_name(record: AnyEvent | Recommended | Grade) -> Json:
+    """Return a record with the partitions in it by name."""
+    body: Json = msgspec.to_builtins(record)
+    for name, value in msgspec.structs.asdict(record).items():
+        if value and isinstance(value, tuple) and isinstance(value[0], TopicPartition):
+            body[name] = [partition._asdict() for partition in value]
+    return body
 
 
 def place(as_of: AsOf) -> Place:

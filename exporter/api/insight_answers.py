@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from controller_model.insights.cluster_facts import ClusterFacts
-from controller_model.insights.loss import Loss, lose, lose_each, lose_groups, safety
+from controller_model.insights.loss import Loss, StopRisk, lose, lose_each, lose_groups, safety
 from controller_model.insights.pairs import lose_pairs
 from controller_model.insights.rebalance import (
     AutoRebalance,
@@ -26,18 +26,21 @@ from controller_model.insights.rebalance import (
 )
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.views import BrokerView
-from exporter.api.account_answers import Json
 from exporter.api.answers import (
     BlockedElections,
-    BrokerElections,
     BrokerShare,
     ElectionChunk,
+    Json,
     LeaderElectionFile,
     LossAnswer,
     LossReason,
     NextCheck,
+    Recommendations,
     StopSafety,
+    Triggered,
+    WhatIf,
 )
+from exporter.api.cluster_answers import by_name
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.partition_pages import all_partitions
@@ -57,20 +60,6 @@ class IdentifiedRecommendation(NamedTuple):
 
     recommendation: Recommendation
     digest: str
-
-
-class ChunksPage(NamedTuple):
-    """Chunks of a recommendation, and where to go on; None at the end."""
-
-    chunks: list[ElectionChunk]
-    next: str | None
-
-
-class Losses(NamedTuple):
-    """What losses would do; `pair_count` is None where pairs were not asked for."""
-
-    losses: list[LossAnswer]
-    pair_count: int | None = None
 
 
 def recommendation_of(
@@ -109,79 +98,89 @@ def rebalance_of(snapshot: ClusterSnapshot, facts: ClusterFacts) -> NextRebalanc
     return next_rebalance(all_partitions(snapshot.topics.values()), facts, assumed)
 
 
-def chunks_page(of: IdentifiedRecommendation, *, after: int, limit: int) -> ChunksPage:
-    """Return `limit` chunks after the chunk with this number."""
-    chunks = of.recommendation.chunks
-    shown = chunks[after : after + limit]
-    end = after + len(shown)
-    return ChunksPage(
-        [_chunk(number, chunk) for number, chunk in enumerate(shown, after + 1)],
-        f"{end}/{of.digest}" if end < len(chunks) else None,
-    )
-
-
-def broker_elections(recommendation: Recommendation) -> list[BrokerElections]:
-    """Return what a recommendation does for each broker."""
-    pairs = zip(recommendation.brokers_before, recommendation.brokers_after, strict=True)
-    return [
-        BrokerElections(
-            broker=before.broker,
-            preferred=before.preferred,
-            not_led_before=before.not_led,
-            not_led_after=after.not_led,
-            ratio_before=before.ratio,
-            ratio_after=after.ratio,
-        )
-        for before, after in pairs
-    ]
-
-
-def next_check_answer(check: NextRebalance, *, elected_at: int | None, now: int) -> NextCheck:
-    """Return what the controller's next check would do, and when it comes at the earliest."""
+def recommendations_answer(
+    snapshot: ClusterSnapshot,
+    identified: IdentifiedRecommendation,
+    check: NextRebalance,
+    *,
+    broker: int | None,
+    shown: slice,
+    now: int,
+) -> Recommendations:
+    """Return the `shown` chunks of a recommendation, and what the controller's next check would do."""
+    recommendation, digest = identified
+    chunks = recommendation.chunks
+    elected_at, triggered = snapshot.view.controller.elected_at, snapshot.recommendation
     at = None if elected_at is None else next_check_at(elected_at, now, check.assumed)
-    return NextCheck(
-        assumed=check.assumed,
-        at_earliest=at,
-        exceeding=check.exceeding,
-        elects=len(check.elect),
-        blocked=blocked_answer(check.blocked),
+    return Recommendations(
+        broker=broker,
+        imbalance_before=recommendation.imbalance_before,
+        imbalance_after=recommendation.imbalance_after,
+        partition_count=sum(len(chunk.partitions) for chunk in chunks),
+        chunk_count=len(chunks),
+        chunks=[_chunk(number, each) for number, each in enumerate(chunks[shown], shown.start + 1)],
+        next=f"{shown.stop}/{digest}" if shown.stop < len(chunks) else None,
+        brokers=recommendation.brokers,
+        blocked=_blocked(recommendation.blocked),
+        command=_command(snapshot.brokers.values()),
+        next_rebalance=NextCheck(
+            assumed=check.assumed,
+            at_earliest=at,
+            exceeding=check.exceeding,
+            elects=len(check.elect),
+            blocked=_blocked(check.blocked),
+        ),
+        triggered=Triggered(
+            standing=triggered and triggered.standing and by_name(triggered.standing),
+            graded=[by_name(grade) for grade in triggered.graded] if triggered else [],
+        ),
     )
 
 
-def command_of(brokers: Iterable[BrokerView]) -> str:
+def _chunk(number: int, chunk: Chunk) -> ElectionChunk:
+    return ElectionChunk(
+        number=number,
+        partition_count=len(chunk.partitions),
+        imbalance_after=chunk.imbalance_after,
+        election=LeaderElectionFile(partitions=[each._asdict() for each in chunk.partitions]),
+    )
+
+
+def _command(brokers: Iterable[BrokerView]) -> str:
     """Return the command that runs an election out of a file, by a broker that is there."""
-    servers = (f"{_host(b.host)}:{b.port}" for b in brokers if b.live and b.host and b.port)
+    servers = (
+        f"[{b.host}]:{b.port}" if ":" in b.host else f"{b.host}:{b.port}"
+        for b in brokers
+        if b.live and b.host and b.port
+    )
     return election_command(next(servers, None))
 
 
-def _host(host: str) -> str:
-    """Return a host as it stands before a port."""
-    return f"[{host}]" if ":" in host else host
-
-
-def loss_of(snapshot: ClusterSnapshot, facts: ClusterFacts, brokers: Collection[int]) -> LossAnswer:
-    """Return what the loss of all these brokers at once would do."""
+def loss_of(
+    snapshot: ClusterSnapshot, facts: ClusterFacts, brokers: Collection[int], racks: Sequence[str]
+) -> WhatIf:
+    """Return what the loss of all these brokers at once would do; `racks` are all lost with them."""
     loss = lose(all_partitions(snapshot.topics.values()), facts, brokers)
-    return loss_answer(loss, facts, brokers)
+    return WhatIf(losses=[loss_answer(loss, facts, brokers, racks=racks)], pair_count=None)
 
 
-def loss_of_each_broker(snapshot: ClusterSnapshot, facts: ClusterFacts) -> Losses:
+def loss_of_each_broker(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     """Return what the loss of each live broker alone would do."""
-    losses = lose_each(all_partitions(snapshot.topics.values()), facts)
-    return Losses([loss_answer(loss, facts, (broker,)) for broker, loss in losses.items()])
+    found = lose_each(all_partitions(snapshot.topics.values()), facts)
+    losses = [loss_answer(loss, facts, (broker,)) for broker, loss in found.items()]
+    return WhatIf(losses=losses, pair_count=None)
 
 
-def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> Losses:
+def loss_of_each_rack(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     """Return what the loss of each rack would do; brokers without a rack are in none."""
     racks = sorted({rack for b in facts.live if (rack := facts.racks.get(b)) is not None})
     in_rack = {rack: facts.in_rack(rack) for rack in racks}
-    losses = lose_groups(all_partitions(snapshot.topics.values()), facts, in_rack)
-    return Losses(
-        [loss_answer(loss, facts, in_rack[rack], racks=[rack]) for rack, loss in losses.items()]
-    )
+    found = lose_groups(all_partitions(snapshot.topics.values()), facts, in_rack)
+    losses = [loss_answer(loss, facts, in_rack[r], racks=[r]) for r, loss in found.items()]
+    return WhatIf(losses=losses, pair_count=None)
 
 
-def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> Losses:
+def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> WhatIf:
     """Return the worst pairs of those that break more together than apart, and how many are."""
     found = lose_pairs(lambda: all_partitions(snapshot.topics.values()), facts, most=MOST_PAIRS)
     losses = [
@@ -189,11 +188,23 @@ def loss_of_each_pair(snapshot: ClusterSnapshot, facts: ClusterFacts) -> Losses:
             pair.loss,
             facts,
             pair.loss.brokers,
-            beyond_members={str(risk): count for risk, count in pair.beyond.items()},
+            beyond_members={
+                str(risk): None
+                if risk is StopRisk.UNDER_MIN_ISR and pair.loss.min_isr_unknown
+                else n
+                for risk, n in pair.beyond.items()
+            },
         )
         for pair in found.worst
     ]
-    return Losses(losses, found.count)
+    return WhatIf(losses=losses, pair_count=found.count)
+
+
+LOSS_OF_EACH = {
+    "broker": loss_of_each_broker,
+    "rack": loss_of_each_rack,
+    "pair": loss_of_each_pair,
+}
 
 
 def loss_answer(
@@ -202,7 +213,7 @@ def loss_answer(
     brokers: Collection[int],
     *,
     racks: Sequence[str] = (),
-    beyond_members: dict[str, int] | None = None,
+    beyond_members: dict[str, int | None] | None = None,
 ) -> LossAnswer:
     """Return a loss, and whether it is safe."""
     judged = safety(loss, facts)
@@ -222,7 +233,8 @@ def loss_answer(
         notes=judged.notes,
         offline=len(loss.offline),
         stranded=len(loss.stranded),
-        under_min_isr=len(loss.under_min_isr),
+        under_min_isr=None if loss.min_isr_unknown else len(loss.under_min_isr),
+        min_isr_unknown=len(loss.min_isr_unknown),
         unclean=len(loss.unclean),
         leaders_moved=_shares(loss.moved),
         leaders_after=_shares(loss.leaders_after),
@@ -236,29 +248,30 @@ MORE_MAY_BREAK = (
 )
 
 
+MIN_ISR_NOT_KNOWN = (
+    "min.insync.replicas is not known: it stands in the brokers' own files (setting "
+    "min_insync_replicas)"
+)
+
+
 def safe_to_stop(broker: BrokerView) -> StopSafety:
     """Return whether a broker may be stopped, by the fold's own running counts; None: not known."""
-    safe = broker.safe_to_stop
     if not broker.live:
-        return StopSafety(safe=safe, why="not registered", offline=0, under_min_isr=0)
+        why = "not registered"
+        return StopSafety(safe=broker.safe_to_stop, why=why, offline=0, under_min_isr=0)
     return StopSafety(
-        safe=safe,
-        why=None if safe is not None else MORE_MAY_BREAK,
+        safe=broker.safe_to_stop,
+        why=_why_not_known(broker) if broker.safe_to_stop is None else None,
         offline=broker.offline_if_lost,
         under_min_isr=broker.under_min_isr_if_lost,
     )
 
 
-def _chunk(number: int, chunk: Chunk) -> ElectionChunk:
-    return ElectionChunk(
-        number=number,
-        partition_count=len(chunk.partitions),
-        imbalance_after=chunk.imbalance_after,
-        election=LeaderElectionFile(partitions=[each._asdict() for each in chunk.partitions]),
-    )
+def _why_not_known(broker: BrokerView) -> str:
+    return MIN_ISR_NOT_KNOWN if broker.under_min_isr_if_lost is None else MORE_MAY_BREAK
 
 
-def blocked_answer(
+def _blocked(
     blocked: Mapping[Blocked, Sequence[TopicPartition]],
 ) -> list[BlockedElections]:
     """Return why elections cannot help, each with how many partitions and the first of them."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import Any
 
 from controller_model.kafka.ids import AsOf
 from controller_model.records.event_records import EventId, decode_event
 from controller_model.records.events import ControllerElected, ControllerVacated
 from exporter.api import cluster_answers
+from exporter.api.answers import Json
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventPage, EventStore
 
@@ -23,8 +23,6 @@ EVENTS_SHOWN = 50
 _CONTROLLER_CHANGES = (ControllerElected.__name__, ControllerVacated.__name__)
 _MOST_AT_ONCE = 500
 """Events taken in one step; after more than these it is cheaper to begin again."""
-
-Json = dict[str, Any]
 
 
 class NewestEvents:
@@ -37,18 +35,10 @@ class NewestEvents:
         self._cluster = cluster
         self._lineage: str | None = None
         self._newest: EventId | None = None
-        self._events: deque[Json] = deque(maxlen=most)
-        self._changes: deque[Json] = deque(maxlen=most_changes)
-
-    @property
-    def events(self) -> list[Json]:
+        self.events: deque[Json] = deque(maxlen=most)
         """The newest events, newest first."""
-        return list(self._events)
-
-    @property
-    def controller_changes(self) -> list[Json]:
+        self.controller_changes: deque[Json] = deque(maxlen=most_changes)
         """The newest elections and vacancies of the controller, newest first."""
-        return list(self._changes)
 
     def follow(self, up_to: AsOf) -> bool:
         """Take in what the views have come to; return whether there was anything new."""
@@ -61,15 +51,15 @@ class NewestEvents:
             return self._begin(up_to)
         self._newest = page.newer
         for event in map(_in_words, page.values):
-            self._events.appendleft(event)
+            self.events.appendleft(event)
             if event["kind"] in _CONTROLLER_CHANGES:
-                self._changes.appendleft(event)
+                self.controller_changes.appendleft(event)
         return bool(page.values)
 
     def _begin(self, up_to: AsOf) -> bool:
         self._lineage = up_to.lineage
-        page = self._read(self._events, up_to)
-        self._read(self._changes, up_to, _CONTROLLER_CHANGES)
+        page = self._read(self.events, up_to)
+        self._read(self.controller_changes, up_to, _CONTROLLER_CHANGES)
         self._newest = page.newer
         return bool(page.values)
 
@@ -95,7 +85,7 @@ class NewestEventsOfClusters:
         newest.follow(snapshot.view.as_of)
         self._by_cluster = {c: old for c, old in self._by_cluster.items() if c in held}
         self._by_cluster[name] = newest
-        return newest.events
+        return list(newest.events)
 
 
 def _in_words(value: bytes) -> Json:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-from typing import Any
 
 import msgspec
 
@@ -17,11 +16,8 @@ from controller_model.records.completeness import Completeness
 from controller_model.records.events import AnyEvent
 from controller_model.records.recommendations import Recommended
 from controller_model.records.views import BrokerView, ClusterView
-from exporter.api.answers import ANSWERS, SCHEMAS
-from exporter.api.operations import OPERATIONS, Operation
-from exporter.core.parameters import Parameter
-
-Json = dict[str, Any]
+from exporter.api.answers import ANSWERS, SCHEMAS, Json
+from exporter.api.operations import CLUSTER, OPERATIONS, Operation
 
 _DISTRIBUTION = "kafka-controller-monitor"
 _TEXT: Json = {"type": "string"}
@@ -46,9 +42,6 @@ def _object(**properties: Json) -> Json:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-_EXAMPLES = _list(_ref("TopicPartition"))
-
-
 @functools.cache
 def document() -> Json:
     """Return the document."""
@@ -64,19 +57,25 @@ def document() -> Json:
         "paths": {operation.path: {"get": _operation(operation)} for operation in OPERATIONS},
         "components": {
             "schemas": dict(sorted(_schemas().items())),
-            "responses": {"Problem": _problem_response()},
+            "responses": {
+                "Problem": {
+                    "description": "What is wrong, and what to do.",
+                    "content": {"application/problem+json": {"schema": _ref("Problem")}},
+                }
+            },
         },
     }
 
 
 def _operation(operation: Operation) -> Json:
-    parameters = [_parameter(parameter) for parameter in operation.parameters]
+    parameters = [
+        {"name": each.name, "in": "query", "description": each.text, "schema": each.schema()}
+        for each in operation.parameters
+    ]
     if "{name}" in operation.path:
         text = "The cluster's name."
-        parameters.insert(
-            0,
-            {"name": "name", "in": "path", "required": True, "description": text, "schema": _TEXT},
-        )
+        name: Json = {"name": "name", "in": "path", "required": True, "description": text}
+        parameters.insert(0, {**name, "schema": _TEXT})
     etag = {"description": "Give it back as If-None-Match.", "schema": _TEXT}
     return {
         "operationId": operation.handler,
@@ -94,31 +93,7 @@ def _operation(operation: Operation) -> Json:
     }
 
 
-def _parameter(parameter: Parameter) -> Json:
-    return {
-        "name": parameter.name,
-        "in": "query",
-        "description": parameter.text,
-        "schema": parameter.schema(),
-    }
-
-
-def _problem_response() -> Json:
-    return {
-        "description": "What is wrong, and what to do.",
-        "content": {"application/problem+json": {"schema": _ref("Problem")}},
-    }
-
-
 def _schemas() -> dict[str, Json]:
-    return _of_the_records() | {
-        "OpenApi": {"type": "object", "description": "An OpenAPI 3.1 document."},
-        "Position": _object(generation=_LONG, seq=_WHOLE),
-        "TopicPartition": _object(topic=_TEXT, partition=_WHOLE),
-    }
-
-
-def _of_the_records() -> dict[str, Json]:
     """Return the schemas of the answers and of the model's records, as the API words them."""
     kinds = AnyEvent.__args__
     _, found = msgspec.json.schema_components(
@@ -126,31 +101,40 @@ def _of_the_records() -> dict[str, Json]:
         ref_template=f"{SCHEMAS}{{name}}",
     )
     schemas: dict[str, Json] = dict(found)
+    schemas |= {
+        "OpenApi": {"type": "object", "description": "An OpenAPI 3.1 document."},
+        "Position": _object(generation=_LONG, seq=_WHOLE),
+        "TopicPartition": _object(topic=_TEXT, partition=_WHOLE),
+    }
     events = {kind.__name__ for kind in kinds}
     for name, schema in schemas.items():
         if "properties" in schema and name not in events:
             schema["required"] = list(schema["properties"])  # only events leave out what is not
     for name in events:
         _reword_event(schemas[name])
-    _reword_views(schemas)
     schemas["Event"] = {
         "oneOf": [_ref(name) for name in sorted(events)],
         "discriminator": {"propertyName": "kind"},
     }
+    _reword_views(schemas)
+    about = schemas.pop("AboutCluster")
+    for operation in OPERATIONS:
+        if operation.path.startswith(f"{CLUSTER}/"):
+            schema = schemas[operation.answer]
+            schema["properties"] = about["properties"] | schema["properties"]
+            schema["required"] = about["required"] + schema["required"]
     return schemas
 
 
 def _reword_event(schema: Json) -> None:
-    properties = schema["properties"]
+    properties, required = schema["properties"], schema["required"]
     properties["id"] = {"type": "string", "description": "Its name; rises within a cluster."}
-    properties["position"] = _ref("Position")
     properties["zxid"] = _LONG
     if properties.get("partitions", {}).get("type") == "array":
-        properties["partitions"] = _EXAMPLES
         properties["partition_count"] = _WHOLE
-        if "partition_count" not in schema["required"]:
-            schema["required"] = [*schema["required"], "partition_count"]
-    schema["required"] = [*schema["required"], "id"]
+        if "partition_count" not in required:
+            required.append("partition_count")
+    required.append("id")
 
 
 def _reword_views(schemas: dict[str, Json]) -> None:
@@ -171,9 +155,6 @@ def _reword_views(schemas: dict[str, Json]) -> None:
     for name in ("BrokerStarted", "BrokerStopped"):
         schemas[name]["properties"]["epoch"] = _maybe(_LONG)
     schemas["LogView"]["properties"]["read_zxid"] = _LONG
-    schemas["Recommended"]["properties"]["partitions"] = _EXAMPLES
-    for name in ("examples_lost_again", "examples_not_regained"):
-        schemas["Grade"]["properties"][name] = _EXAMPLES
     schemas.pop("AsOf", None)
     with_safety = {**broker["properties"], "safe_to_stop": _ref("StopSafety")}
     for name, schema in (

@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from controller_model.records.events import AnyEvent
-from exporter.api.account_answers import INCIDENTS_SHOWN
-from exporter.api.account_answers import STATES as INCIDENT_STATES
+from controller_model.records.incidents import INCIDENTS_KEPT
 from exporter.api.activity_answers import DEFAULT_WINDOW_S, LONGEST_WINDOW_S
 from exporter.core.parameters import Parameter
 from exporter.partitions.conditions import Condition
 
 ROOT = "/api/v1"
 CLUSTER = f"{ROOT}/clusters/{{name}}"
+
+INCIDENTS_SHOWN = INCIDENTS_KEPT + 1
+"""The closed ones that are kept, and one that is open."""
 
 EVENT_KINDS = tuple(sorted(kind.__name__ for kind in AnyEvent.__args__))
 
@@ -33,26 +35,25 @@ class Operation(NamedTuple):
     parameters: tuple[Parameter, ...] = ()
 
 
+def _whole(name: str, text: str, least: int, most: int, default: int | None = None) -> Parameter:
+    return Parameter(name, text, is_whole=True, least=least, most=most, default=default)
+
+
 def _limit(default: int, most: int, what: str) -> Parameter:
     text = f"At most so many {what}; a page may hold fewer and still have a next one."
-    return Parameter("limit", text, is_whole=True, least=1, most=most, default=default)
+    return _whole("limit", text, 1, most, default)
 
 
-def _limit_of(what: str) -> Parameter:
-    """Return the limit of a list without pages."""
-    text = f"At most so many {what}; there is no next page."
-    return Parameter("limit", text, is_whole=True, least=1, most=1000, default=100)
+def _limit_without_pages(default: int, most: int, what: str) -> Parameter:
+    return _whole("limit", f"At most so many {what}; there is no next page.", 1, most, default)
 
 
 _AFTER = Parameter("after", "The `next` of the page before; without it, the first page.")
 _CONDITION = Parameter(
-    "filter",
-    "What partitions must be; repeated, all of it.",
-    values=tuple(Condition),
-    many=True,
+    "filter", "What partitions must be; repeated, all of it.", tuple(Condition), many=True
 )
 _CONTAINS = Parameter("contains", "Only topics whose name holds this text.")
-_BROKER = Parameter("broker", "Only what has to do with this broker.", is_whole=True, most=2**31)
+_BROKER = _whole("broker", "Only what has to do with this broker.", 0, 2**31)
 
 OPERATIONS = (
     Operation(ROOT, "root", "Where to begin.", "Root"),
@@ -116,15 +117,12 @@ OPERATIONS = (
         "The incidents: what failed together, as one record each; the newest first.",
         "Incidents",
         (
-            Parameter("state", "Only incidents that are open, or closed.", values=INCIDENT_STATES),
-            Parameter(
-                "limit",
-                "At most so many incidents; the newest are kept, and older ones stand in the events "
-                "(IncidentClosed): there is no next page.",
-                is_whole=True,
-                least=1,
-                most=INCIDENTS_SHOWN,
-                default=INCIDENTS_SHOWN,
+            Parameter("state", "Only incidents that are open, or closed.", ("open", "closed")),
+            _limit_without_pages(
+                INCIDENTS_SHOWN,
+                INCIDENTS_SHOWN,
+                "incidents; the newest are kept, and older ones stand in the events "
+                "(IncidentClosed)",
             ),
         ),
     ),
@@ -135,15 +133,14 @@ OPERATIONS = (
         "judged by the events that are held (`held_from`).",
         "Flapping",
         (
-            Parameter(
+            _whole(
                 "window_s",
                 "Seconds, up to now, of which events are judged.",
-                is_whole=True,
-                least=60,
-                most=LONGEST_WINDOW_S,
-                default=DEFAULT_WINDOW_S,
+                60,
+                LONGEST_WINDOW_S,
+                DEFAULT_WINDOW_S,
             ),
-            _limit_of("partitions; those that shrank most often are listed"),
+            _limit_without_pages(100, 1000, "partitions; those that shrank most often are listed"),
         ),
     ),
     Operation(
@@ -151,7 +148,7 @@ OPERATIONS = (
         "writes_due",
         "The writes that the controller owes now, partition by partition, and what they would say.",
         "WritesDueAnswer",
-        (_limit_of("writes"),),
+        (_limit_without_pages(100, 1000, "writes"),),
     ),
     Operation(
         f"{CLUSTER}/recommendations",
@@ -159,12 +156,7 @@ OPERATIONS = (
         "Which preferred elections to run now, in chunks that kafka-leader-election takes.",
         "Recommendations",
         (
-            Parameter(
-                "broker",
-                "Only partitions that this broker is to lead.",
-                is_whole=True,
-                most=2**31,
-            ),
+            _whole("broker", "Only partitions that this broker is to lead.", 0, 2**31),
             _limit(20, 100, "chunks of 500 partitions"),
             Parameter(
                 "after",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from http import HTTPStatus
-from typing import NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -19,12 +18,6 @@ from exporter.api.answers import Problem
 
 _ETAG_BYTES = 12
 """Enough that two answers of one URL never share it."""
-
-
-class Aged(NamedTuple):
-    """The body of an answer that holds for an older commit than the one that is shown."""
-
-    body: object
 
 
 def json_response(
@@ -44,8 +37,6 @@ def json_response(
 
 def etag_response(request: Request, body: object) -> Response:
     """Return a body as JSON with its ETag; 304 without the body to a client that has it."""
-    if isinstance(body, Aged):
-        return json_response(body.body)
     return kept_response(request, msgspec.json.encode(body), "application/json", {})
 
 

@@ -47,5 +47,5 @@ class ExportSettings(PipelineSettings):
         ge=1,
         le=7 * 24 * 3600,
         description="Seconds after which a cluster is dropped that is missing from a views topic "
-        "that was made anew.",
+        "that was recreated.",
     )

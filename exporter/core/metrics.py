@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client import exposition as text_format
 from prometheus_client.openmetrics import exposition as openmetrics_format
 
-from exporter.core.render import EOF_LINE, Format
+from exporter.core.render import Format
 
 _DELAY_BUCKETS_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
@@ -100,4 +100,4 @@ class ExporterMetrics:
         if format_ is Format.TEXT:
             return text_format.generate_latest(self.registry)
         body: bytes = openmetrics_format.generate_latest(self.registry)  # type: ignore[no-untyped-call]  # the package leaves it untyped
-        return body.removesuffix(EOF_LINE)
+        return body.removesuffix(format_.end)

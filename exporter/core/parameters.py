@@ -50,22 +50,27 @@ class Parameter(NamedTuple):
                 one["default"] = self.default
         return {"type": "array", "items": one} if self.many else one
 
-    def check(self, value: str) -> str:
-        """Return the value; raise a 400 that names the parameter when it cannot be."""
-        if self.values and value not in self.values:
-            raise _bad(self.name, f"{value!r} is none of {', '.join(self.values)}")
-        if self.is_whole and not _is_whole(value, self.least, self.most):
-            raise _bad(
-                self.name, f"{value!r} is not a whole number from {self.least} to {self.most}"
-            )
+    def read(self, text: str) -> str | int:
+        """Return the value: text, a whole number, or a time; raises a 400 when it cannot be."""
+        if self.values and text not in self.values:
+            raise refuse(self.name, f"{text!r} is none of {', '.join(self.values)}")
+        if self.is_whole:
+            try:
+                number = whole_number(text)
+            except ValueError:
+                number = None
+            if number is None or not self.least <= number <= self.most:
+                bounds = f"from {self.least} to {self.most}"
+                raise refuse(self.name, f"{text!r} is not a whole number {bounds}")
+            return number
         if self.is_time:
             try:
-                parse_time(value)
+                return parse_time(text)
             except ValueError as error:
                 # In a query a bare + is a space.
-                hint = " (a + is to be written as %2B)" if " " in value else ""
-                raise _bad(self.name, f"{error}{hint}") from None
-        return value
+                hint = " (a + is to be written as %2B)" if " " in text else ""
+                raise refuse(self.name, f"{error}{hint}") from None
+        return text
 
 
 class Query:
@@ -73,51 +78,34 @@ class Query:
 
     def __init__(self, request: Request, parameters: tuple[Parameter, ...]) -> None:
         """Check what was given; raises HTTPException 400 for the first that is wrong."""
-        known = {parameter.name: parameter for parameter in parameters}
-        self._known = known
-        self._given: dict[str, list[str]] = {}
-        for name, value in request.query_params.multi_items():
+        self._known = known = {parameter.name: parameter for parameter in parameters}
+        self._given: dict[str, list[str | int]] = {}
+        for name, text in request.query_params.multi_items():
             if name not in known:
-                raise _bad(name, f"there is none of this name; known: {', '.join(known) or 'none'}")
-            if len(value) > _LARGEST_TEXT:
-                raise _bad(name, f"longer than {_LARGEST_TEXT} characters")
+                raise refuse(
+                    name, f"there is none of this name; known: {', '.join(known) or 'none'}"
+                )
+            if len(text) > _LARGEST_TEXT:
+                raise refuse(name, f"longer than {_LARGEST_TEXT} characters")
             given = self._given.setdefault(name, [])
-            given.append(known[name].check(value))
+            given.append(known[name].read(text))
             if len(given) > (MOST_VALUES if known[name].many else 1):
-                raise _bad(name, "given too often")
+                raise refuse(name, "given too often")
 
-    def text(self, name: str) -> str | None:
-        """Return a parameter's value; None when it was not given."""
-        given = self._given.get(name)
-        return given[0] if given else None
+    def one(self, name: str) -> Any:
+        """Return a parameter's value, else its default; None without one."""
+        if name in self._given:
+            return self._given[name][0]
+        return self._known[name].default if name in self._known else None
 
-    def texts(self, name: str) -> tuple[str, ...]:
+    def all(self, name: str) -> tuple[Any, ...]:
         """Return a parameter's values; none when it was not given."""
         return tuple(self._given.get(name, ()))
 
-    def whole(self, name: str) -> int | None:
-        """Return a whole number, or its default."""
-        value = self.text(name)
-        return self._known[name].default if value is None else int(value)
-
-    @property
-    def limit(self) -> int:
-        """How many things are asked for, of an operation that has a limit."""
-        return self.whole("limit") or 1
-
-    def wholes(self, name: str) -> tuple[int, ...]:
-        """Return whole numbers; none when it was not given."""
-        return tuple(map(int, self.texts(name)))
-
-    def time(self, name: str) -> int | None:
-        """Return a time in milliseconds since 1970; None when it was not given."""
-        value = self.text(name)
-        return None if value is None else parse_time(value)
-
 
 def refuse(name: str, why: str) -> HTTPException:
-    """Return the error for a value that only the cluster shows to be wrong."""
-    return _bad(name, why)
+    """Return the 400 that names a parameter and says what is wrong with it."""
+    return HTTPException(400, f"parameter {name!r}: {why}")
 
 
 def whole_number(text: str) -> int:
@@ -132,11 +120,3 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
         raise ValueError(text)
     return int(text)
-
-
-def _is_whole(text: str, least: int, most: int) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 18 and least <= int(text) <= most  # noqa: PLR2004  # digits of any number within 64 bits
-
-
-def _bad(name: str, why: str) -> HTTPException:
-    return HTTPException(400, f"parameter {name!r}: {why}")

@@ -7,6 +7,7 @@ whole when a batch is complete, so a scrape needs no lock and never shows half a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 import msgspec
 
@@ -32,6 +33,13 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
     chunk: int
     chunks: int
     value: bytes
+
+    @classmethod
+    def of(cls, view: TopicView, value: bytes) -> Self:
+        """Return the entry of a view that came in these bytes."""
+        return cls(
+            as_of=view.as_of, name=view.name, chunk=view.chunk, chunks=view.chunks, value=value
+        )
 
     def decode(self) -> TopicView:
         """Return the view; the bytes were read once already, when they came in."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client.exposition import choose_encoder
@@ -25,9 +25,10 @@ class Format(enum.Enum):
     TEXT = "text/plain; version=0.0.4; charset=utf-8"
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-
-EOF_LINE = b"# EOF\n"
-"""What an exposition in OpenMetrics ends with."""
+    @property
+    def end(self) -> bytes:
+        """What an exposition ends with."""
+        return b"# EOF\n" if self is Format.OPENMETRICS else b""
 
 
 class Lines(NamedTuple):
@@ -77,24 +78,13 @@ def lines(metric: Metric[V], view: V, fixed: Sequence[str], created_ms: int | No
         fixed: the values of the first labels: the cluster, and the broker for a broker's metric.
         created_ms: when counters started; None when that is not known.
     """
-    return sample_lines(
-        metric,
-        (((*fixed, *labels), value) for labels, value in metric.read(view)),
-        created_ms,
-    )
-
-
-def sample_lines(
-    metric: Metric[Any], samples: Iterable[tuple[tuple[str, ...], float]], created_ms: int | None
-) -> Lines:
-    """Return lines for samples that carry the values of all labels."""
     is_counter = metric.type is MetricType.COUNTER
     text: list[str] = []
     openmetrics: list[str] = []
-    for labels, value in samples:
+    for labels, value in metric.read(view):
         if not math.isfinite(value):
             continue
-        block = _labels(metric.labels, labels)
+        block = _labels(metric.labels, (*fixed, *labels))
         line = f"{metric.name}{block} {value}\n"
         text.append(line)
         if is_counter and created_ms is not None:

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
 
-from exporter.api.endpoints import Facts
+from exporter.api.answers import Json
 from exporter.intake.event_store import EventStore
 from exporter.live.messages import ClusterMessages, Message
 from exporter.live.picture import fleet_rows, trust
 from exporter.live.viewer import Viewer
-from exporter.scrape.collector import RenderedCluster
+from exporter.scrape.collector import Collector, RenderedCluster
 from pipeline.runtime import get_logger
 
 MOST_VIEWERS = 200
 """Open pages: more than a team has screens, and at most some 20 MB of buffers."""
+MOST_VIEWERS_OF_ONE_CLIENT = 40
+"""A fifth: one client never takes all; behind a proxy that is trusted each viewer is a client."""
 UPDATE_EVERY_S = 0.2
 """How often the exporter's figures are compared with those sent: a change shows well in a second."""
 UPDATES_PER_BEAT = 5
 """A beat a second: by it a viewer knows that the figures before it are still true."""
-
-Json = dict[str, Any]
 
 
 class LiveFeed:
@@ -39,7 +38,7 @@ class LiveFeed:
 
     def __init__(
         self,
-        reader: Facts,
+        collector: Collector,
         events: EventStore,
         *,
         clock: Callable[[], int],
@@ -48,7 +47,7 @@ class LiveFeed:
         update_every_s: float = UPDATE_EVERY_S,
     ) -> None:
         self._update_every_s = update_every_s
-        self._reader = reader
+        self._collector = collector
         self._events = events
         self._clock = clock
         self._reasons = reasons
@@ -63,13 +62,18 @@ class LiveFeed:
         self._fleet: Message | None = None
         self._clusters: dict[str, ClusterMessages] = {}
 
-    def join(self, cluster: str | None) -> Viewer:
-        """Add a viewer; raises HTTPException 503 when there are too many."""
+    def join(self, cluster: str | None, client: str | None = None) -> Viewer:
+        """Add a viewer of a client (None: nobody knows which); raises HTTPException for too many."""
+        of_client = sum(client == viewer.client for viewer in self._viewers)
+        if client is not None and of_client >= MOST_VIEWERS_OF_ONE_CLIENT:
+            raise HTTPException(
+                429, f"{of_client} pages are open from {client} already", {"retry-after": "10"}
+            )
         if len(self._viewers) >= MOST_VIEWERS:
             raise HTTPException(
                 503, f"{MOST_VIEWERS} pages are open already", headers={"retry-after": "10"}
             )
-        viewer = Viewer(cluster)
+        viewer = Viewer(cluster, client)
         self._viewers.add(viewer)
         self._wake.set()
         if self._task is None or self._task.done():
@@ -112,7 +116,7 @@ class LiveFeed:
 
     async def _update(self) -> None:
         """Bring the messages up to date, and offer each viewer its own."""
-        clusters = self._reader.collector.clusters
+        clusters = self._collector.clusters
         now = self._clock()
         # A viewer that joins from here on waits for the next update, which begins with a beat.
         cluster_of = {viewer: viewer.cluster or _only(clusters) for viewer in self._viewers}
@@ -120,7 +124,8 @@ class LiveFeed:
         is_beat = self._updates % UPDATES_PER_BEAT == 0 or any(v.is_new for v in cluster_of)
         if is_beat or clusters is not self._fleet_of:
             self._update_fleet(clusters, now)
-        beats = self._beats(set(cluster_of.values()), now) if is_beat else {}
+        asked = set(cluster_of.values()) if is_beat else ()
+        beats = {name: Message("beat", self._beat(name, now)) for name in asked}
         for viewer, cluster in cluster_of.items():
             for message in self._messages_of(cluster, beats):
                 viewer.offer(message.kind, message.sent)
@@ -136,7 +141,7 @@ class LiveFeed:
 
     def _update_fleet(self, clusters: Mapping[str, RenderedCluster], now: int) -> None:
         self._fleet_of = clusters
-        assess = self._reader.collector.completeness
+        assess = self._collector.completeness
         rows = fleet_rows((each.snapshot, assess(each.snapshot, now)) for each in clusters.values())
         body = msgspec.json.encode({"clusters": rows})
         if self._fleet is None or self._fleet.body != body:
@@ -153,13 +158,8 @@ class LiveFeed:
         of_cluster = (messages.brokers, messages.cluster) if messages else ()
         return [m for m in (beats.get(cluster), self._fleet, *of_cluster) if m is not None]
 
-    def _beats(self, clusters: Collection[str | None], now: int) -> dict[str | None, Message]:
-        return {
-            name: Message("beat", msgspec.json.encode(self._beat(name, now))) for name in clusters
-        }
-
-    def _beat(self, name: str | None, now: int) -> Json:
-        collector = self._reader.collector
+    def _beat(self, name: str | None, now: int) -> bytes:
+        collector = self._collector
         held = collector.clusters.get(name or "")
         body: Json = {
             "now": now,
@@ -170,8 +170,8 @@ class LiveFeed:
         }
         if held is not None:
             completeness = collector.completeness(held.snapshot, now)
-            body["trust"] = trust(held.snapshot, completeness, collector.reading(held.snapshot))
-        return body
+            body["trust"] = trust(completeness, collector.reading(held.snapshot), now)
+        return msgspec.json.encode(body)
 
 
 def _only(clusters: Mapping[str, RenderedCluster]) -> str | None:

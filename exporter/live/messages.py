@@ -46,7 +46,8 @@ class ClusterMessages:
     async def update(self, snapshot: ClusterSnapshot | None, now: int) -> None:
         """Make the messages again if there is something else to show; None: an unknown cluster."""
         if snapshot is None:
-            self._show_unknown()
+            if self._shown is not None or self.cluster is None:
+                self._shown, self.cluster = None, Message("cluster", b"null")
             return
         # The first time all kept events are read, up to 32 MiB: not in the server's thread.
         has_new_events = await run_in_threadpool(self._newest.follow, snapshot.view.as_of)
@@ -56,10 +57,6 @@ class ClusterMessages:
         self._show_brokers(snapshot)
         self._show_cluster(snapshot)
         self._shown = snapshot
-
-    def _show_unknown(self) -> None:
-        if self._shown is not None or self.cluster is None:
-            self._shown, self.cluster = None, Message("cluster", b"null")
 
     def _measure_delay(self, snapshot: ClusterSnapshot, now: int) -> None:
         """Note how long the newest change took from the watcher to the page."""

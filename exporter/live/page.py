@@ -14,12 +14,14 @@ from importlib import resources
 from starlette.requests import Request
 from starlette.responses import Response
 
-from exporter.api.endpoints import Facts, Handler
+from exporter.api.endpoints import Handler
 from exporter.api.responses import kept_response
 from exporter.core.parameters import Parameter, Query
 from exporter.intake.event_store import EventStore
 from exporter.live.feed import LiveFeed
 from exporter.live.stream import EventStream
+from exporter.scrape.collector import Collector
+from pipeline.web_connections import client_network
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -48,7 +50,7 @@ class LivePage:
 
     def __init__(
         self,
-        reader: Facts,
+        collector: Collector,
         events: EventStore,
         *,
         clock: Callable[[], int],
@@ -57,16 +59,12 @@ class LivePage:
     ) -> None:
         self._files = read_files(partition_metrics=partition_metrics)
         page = hashlib.blake2b(b"".join(self._files.values()), digest_size=8).hexdigest()
-        self._feed = LiveFeed(reader, events, clock=clock, reasons=reasons, page=page)
+        self.feed = LiveFeed(collector, events, clock=clock, reasons=reasons, page=page)
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""
         files = {f"/page/{name}": self._file(name) for name in self._files if name != _INDEX}
         return {"/": self._file(_INDEX), **files, "/live": self.live}
-
-    def end(self) -> None:
-        """Let all streams end, so that the server can; may be called by any thread."""
-        self._feed.end()
 
     def _file(self, name: str) -> Handler:
         content = self._files[name]
@@ -79,8 +77,9 @@ class LivePage:
 
     async def live(self, request: Request) -> Response:
         """Send a viewer the state, and each change of it."""
-        cluster = Query(request, (_CLUSTER,)).text("cluster") or None
-        return EventStream(self._feed, self._feed.join(cluster))
+        cluster = Query(request, (_CLUSTER,)).one("cluster") or None
+        client = None if request.client is None else client_network(request.client.host)
+        return EventStream(self.feed, self.feed.join(cluster, client))
 
 
 def read_files(*, partition_metrics: bool) -> dict[str, bytes]:

@@ -8,16 +8,18 @@ so a quiet cluster costs a few bytes a second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from controller_model.records.completeness import Completeness, ReaderProgress, Stage, sign_of_life
+from controller_model.records.completeness import Completeness, ReaderProgress, Stage, behind_ms
+from controller_model.records.views import Counts
 from exporter.api import cluster_answers
+from exporter.api.answers import Json
 from exporter.api.insight_answers import safe_to_stop
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import ClusterProblem, ProblemSeverity, problems_of, severity_of
+from exporter.live.problems import ProblemSeverity, problems_of, severity_of
 
 _PARTITIONS_NAMED = 3
 """Partitions that an event on the page names; the API lists more."""
@@ -29,10 +31,6 @@ _OF_BROKERS = (
 """What the page shows of a broker."""
 
 _NOT_OF_EVENTS = frozenset({"position", "zxid"})
-
-_WORST_FIRST = (ProblemSeverity.CRITICAL, ProblemSeverity.WARNING, ProblemSeverity.NONE)
-
-Json = dict[str, Any]
 
 
 def fleet_rows(clusters: Iterable[tuple[ClusterSnapshot, Completeness]]) -> list[Json]:
@@ -58,29 +56,29 @@ def _row(snapshot: ClusterSnapshot, completeness: Completeness) -> Json:
         },
         "brokers_live": len(view.brokers_live),
         "brokers_gone": sum(not b.live and b.replicas > 0 for b in snapshot.brokers.values()),
-        "counts": msgspec.to_builtins(view.counts),
+        "counts": view.counts,
     }
 
 
 def _badness(row: Json) -> tuple[Any, ...]:
-    counts = row["counts"]
+    counts: Counts = row["counts"]
     return (
-        _WORST_FIRST.index(row["severity"]),
+        list(ProblemSeverity).index(row["severity"]),
         row["controller"]["id"] >= 0,
-        -counts["offline"],
-        -counts["under_min_isr"],
-        -counts["under_replicated"],
+        -counts.offline,
+        -(counts.under_min_isr or 0),
+        -counts.under_replicated,
         row["name"],
     )
 
 
 def cluster_picture(
-    snapshot: ClusterSnapshot, events: Sequence[Json], elections: Sequence[Json]
+    snapshot: ClusterSnapshot, events: Iterable[Json], elections: Iterable[Json]
 ) -> Json:
     """Return what the page shows of one cluster, brokers apart; events newest first."""
     return cluster_answers.cluster_answer(snapshot.view) | {
         "name": snapshot.name,
-        "problems": [_problem(problem) for problem in problems_of(snapshot)],
+        "problems": problems_of(snapshot),
         "events": [_event(event) for event in events],
         "elections": [_event(event) for event in elections],
     }
@@ -97,19 +95,11 @@ def brokers_picture(snapshot: ClusterSnapshot) -> Json:
     }
 
 
-def trust(snapshot: ClusterSnapshot, completeness: Completeness, reading: ReaderProgress) -> Json:
-    """Return how far the figures can be trusted now, and when each stage was last heard of."""
-    heard_at = {
-        Stage.WATCHER: sign_of_life(snapshot.view),
-        Stage.FOLD: snapshot.view.folded_at,
-        Stage.EXPORTER: reading.read_at,
-    }
-    return {**msgspec.to_builtins(completeness), "heard_at": heard_at}
-
-
-def _problem(problem: ClusterProblem) -> Json:
-    body: Json = msgspec.to_builtins(problem)
-    return body
+def trust(completeness: Completeness, reading: ReaderProgress, now: int) -> Json:
+    """Return how far the figures can be trusted now, and when each stage was last in time."""
+    ages = behind_ms(reading)
+    heard_at = {stage: now - ages[stage] if stage in ages else None for stage in Stage}
+    return {**msgspec.structs.asdict(completeness), "heard_at": heard_at}
 
 
 def _event(event: Json) -> Json:

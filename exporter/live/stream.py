@@ -7,9 +7,10 @@ dropped, and comes again by itself if it is alive.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from exporter.live.feed import LiveFeed
 from exporter.live.viewer import Viewer
@@ -18,60 +19,43 @@ SEND_WITHIN_S = 10.0
 """How long a viewer may take to read what fills its buffers: a phone that is in a tunnel."""
 
 _HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
     # nginx keeps back what comes in small pieces, unless this header forbids it.
     "x-accel-buffering": "no",
 }
 
 
-class EventStream(Response):
-    """An answer without an end."""
+class EventStream(StreamingResponse):
+    """An answer without an end: starlette ends it when the viewer hangs up, we when it is too slow."""
 
     def __init__(
         self, feed: LiveFeed, viewer: Viewer, *, send_within_s: float = SEND_WITHIN_S
     ) -> None:
-        super().__init__(headers=_HEADERS)
-        # It has no length: Response has put that of an empty body.
-        self.raw_headers = [each for each in self.raw_headers if each[0] != b"content-length"]
+        super().__init__(_news(viewer), headers=_HEADERS, media_type="text/event-stream")
         self._feed = feed
         self._viewer = viewer
         self._send_within_s = send_within_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what is new until the viewer has gone, is too slow, or the feed ends."""
-        gone = asyncio.get_running_loop().create_task(_gone(receive, self._viewer))
+
+        async def send_in_time(message: Message) -> None:
+            await asyncio.wait_for(send(message), self._send_within_s)
+
+        if scope["method"] == "HEAD":
+            self._viewer.end()
         try:
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": self.status_code,
-                    "headers": self.raw_headers,
-                }
-            )
-            # Of who takes nothing not even an end would be taken: the server closes the connection.
-            if scope["method"] == "HEAD" or await self._send_all(send):
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await super().__call__(scope, receive, send_in_time)
+        except TimeoutError:
+            return  # of who takes nothing not even an end is taken: the server closes the connection
         finally:
             self._feed.leave(self._viewer)
-            gone.cancel()
-
-    async def _send_all(self, send: Send) -> bool:
-        """Send until there is an end; False when the viewer took too long."""
-        viewer = self._viewer
-        while True:
-            await viewer.news.wait()
-            if viewer.ended:
-                return True
-            message = {"type": "http.response.body", "body": viewer.take(), "more_body": True}
-            try:
-                await asyncio.wait_for(send(message), self._send_within_s)
-            except TimeoutError:
-                return False
 
 
-async def _gone(receive: Receive, viewer: Viewer) -> None:
-    """End the viewer's stream when it hangs up."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    viewer.end()
+async def _news(viewer: Viewer) -> AsyncIterator[bytes]:
+    """Yield what the viewer is to be sent, until its stream is to end."""
+    while True:
+        await viewer.news.wait()
+        if viewer.ended:
+            return
+        yield viewer.take()

@@ -12,9 +12,11 @@ import asyncio
 class Viewer:
     """One open page; used by the server's loop only."""
 
-    def __init__(self, cluster: str | None) -> None:
+    def __init__(self, cluster: str | None, client: str | None = None) -> None:
         self.cluster = cluster
         """The cluster that it asks for; None: the only one there is, or none."""
+        self.client = client
+        """From where it asks, as connections are counted; None: not known."""
         self.ended = False
         self.news = asyncio.Event()
         """Set when there is something to send, or the stream is to end."""

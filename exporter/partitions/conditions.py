@@ -1,7 +1,8 @@
 """What a partition can be that an operator asks for: offline, under-replicated, not preferred.
 
 The rule: each condition is the one that is counted in the figures (`views.Counts`), so a list is
-never longer or shorter than the number that led somebody to it.
+never longer or shorter than the number that led somebody to it. Where min.insync.replicas is not known, it
+is not known (None) whether a partition is so: it is not listed, and there is no number.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.insights.racks import has_racks_to_spread_over, in_one_rack
 from controller_model.records.views import Counts
 
-Judge = Callable[[PartitionFacts, ClusterFacts], bool]
+Judge = Callable[[PartitionFacts, ClusterFacts], bool | None]
 
 
 class Condition(enum.StrEnum):
@@ -42,14 +43,10 @@ class Condition(enum.StrEnum):
     """Its topic is being deleted."""
 
 
-def _under_replicated(partition: PartitionFacts, _cluster: ClusterFacts) -> bool:
+def is_under_replicated(partition: PartitionFacts) -> bool:
+    """Return whether a counted partition lacks replicas in sync, those being added apart."""
     wanted = len(set(partition.replicas) - set(partition.adding))
     return partition.counts and wanted > len(partition.isr)
-
-
-def _at_min_isr(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
-    led = partition.counts and partition.leader in cluster.live
-    return led and len(partition.isr) == cluster.min_isr_of(partition)
 
 
 def _electable(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
@@ -66,9 +63,9 @@ def _one_rack(partition: PartitionFacts, cluster: ClusterFacts) -> bool:
 
 JUDGES: Mapping[Condition, Judge] = {
     Condition.OFFLINE: lambda partition, cluster: cluster.is_offline(partition),
-    Condition.UNDER_REPLICATED: _under_replicated,
+    Condition.UNDER_REPLICATED: lambda partition, _: is_under_replicated(partition),
     Condition.UNDER_MIN_ISR: lambda partition, cluster: cluster.is_under_min_isr(partition),
-    Condition.AT_MIN_ISR: _at_min_isr,
+    Condition.AT_MIN_ISR: lambda partition, cluster: cluster.is_at_min_isr(partition),
     Condition.NOT_PREFERRED: lambda partition, _: (
         partition.counts and not partition.has_preferred_leader
     ),
@@ -84,7 +81,9 @@ JUDGES: Mapping[Condition, Judge] = {
     Condition.DELETING: lambda partition, _: partition.deleting,
 }
 
-_COUNTED: Mapping[Condition, Callable[[Counts], int]] = {
+_BY_MIN_ISR = (Condition.UNDER_MIN_ISR, Condition.AT_MIN_ISR, Condition.MIN_ISR_BLOCKING)
+
+_COUNTED: Mapping[Condition, Callable[[Counts], int | None]] = {
     Condition.OFFLINE: lambda counts: counts.offline,
     Condition.UNDER_REPLICATED: lambda counts: counts.under_replicated,
     Condition.UNDER_MIN_ISR: lambda counts: counts.under_min_isr,
@@ -101,6 +100,13 @@ _COUNTED: Mapping[Condition, Callable[[Counts], int]] = {
 def conditions_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
     """Return all that a partition is."""
     return [condition for condition, judge in JUDGES.items() if judge(partition, cluster)]
+
+
+def unknown_of(partition: PartitionFacts, cluster: ClusterFacts) -> list[Condition]:
+    """Return of which conditions it is not known whether the partition is so."""
+    if cluster.min_isr_of(partition) is not None and cluster.min_isr_blocks(partition) is not None:
+        return []
+    return [met for met in _BY_MIN_ISR if JUDGES[met](partition, cluster) is None]
 
 
 def none_counted(condition: Condition, counts: Counts) -> bool:

@@ -25,7 +25,13 @@ from controller_model.insights.cluster_facts import (
 from controller_model.records.views import TopicView
 from exporter.core.parameters import whole_number
 from exporter.core.records import ClusterSnapshot, TopicEntry
-from exporter.partitions.conditions import JUDGES, Condition, conditions_of, none_counted
+from exporter.partitions.conditions import (
+    JUDGES,
+    Condition,
+    conditions_of,
+    none_counted,
+    unknown_of,
+)
 
 MOST_READ = 20_000
 """Partitions that one request reads: about 0.1 s of work."""
@@ -69,7 +75,8 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     deleting: bool
     min_isr: int | None
     unclean: bool | None
-    conditions: dict[str, int]
+    conditions: dict[str, int | None]
+    """How many are so, those of which none is left out; None: of some it is not known."""
 
 
 class PartitionDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +93,13 @@ class PartitionDetail(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: int | None
     controller_epoch: int | None
     partition_epoch: int | None
-    min_isr: int
+    min_isr: int | None
+    """What counts for its ISR; None: it is not known."""
     conditions: list[Condition]
+    """All that it is known to be."""
+    unreadable: bool = False
+    """Its newest state, or its topic's newest assignment or configuration, cannot be read: what is
+    said is the last good one, or nothing."""
 
 
 class Page(NamedTuple):
@@ -130,6 +142,7 @@ def partitions_page(
             read += len(view.partitions) * PLAIN_COST
             topic, partition = view.name, view.partitions[-1]
             continue
+        unreadable = set(view.partitions if view.unreadable_znodes else view.unreadable)
         epochs = dict(zip(view.partitions, view.partition_epoch, strict=True))
         for each in partitions_in(view):
             if view.name == topic and each.partition <= partition:
@@ -139,7 +152,11 @@ def partitions_page(
             read += 1
             topic, partition = each.topic, each.partition
             if _fits(each, facts, query):
-                items.append(_partition(each, facts, epochs.get(each.partition)))
+                found = _partition(each, facts, epochs.get(each.partition))
+                is_unreadable = each.partition in unreadable
+                items.append(
+                    msgspec.structs.replace(found, unreadable=True) if is_unreadable else found
+                )
     return Page(items, None)
 
 
@@ -226,22 +243,22 @@ def _partition(
 
 
 def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> TopicSummary:
-    counts: Counter[str] = Counter()
-    number = factor = 0
-    for view in views:
-        for partition in partitions_in(view):
-            number += 1
-            factor = max(factor, len(partition.target))
-            counts.update(conditions_of(partition, facts))
+    partitions = [partition for view in views for partition in partitions_in(view)]
+    counts = Counter(met for partition in partitions for met in conditions_of(partition, facts))
+    unknown = {met for partition in partitions for met in unknown_of(partition, facts)}
     return TopicSummary(
         name=name,
         topic_id=views[0].topic_id,
-        partitions=number,
-        replication_factor=factor,
+        partitions=len(partitions),
+        replication_factor=max((len(partition.target) for partition in partitions), default=0),
         deleting=views[0].deleting,
         min_isr=views[0].min_isr,
         unclean=views[0].unclean,
-        conditions={condition: counts[condition] for condition in JUDGES if counts[condition]},
+        conditions={
+            condition: None if condition in unknown else counts[condition]
+            for condition in JUDGES
+            if counts[condition] or condition in unknown
+        },
     )
 
 

@@ -24,7 +24,7 @@ from controller_model.insights.cluster_facts import (
 )
 from controller_model.metrics.metric import TopicTrouble, WorstTopics
 from exporter.core.records import ClusterSnapshot, TopicEntry
-from exporter.partitions.conditions import JUDGES, Condition
+from exporter.partitions.conditions import is_under_replicated
 from exporter.partitions.one_rack import OneRackCount
 from exporter.partitions.partition_pages import is_plain
 
@@ -49,16 +49,16 @@ def worst_topics(snapshot: ClusterSnapshot, at: int) -> WorstTopics:
         entries = sorted(snapshot.topics.values(), key=lambda entry: (entry.name, entry.chunk))
         for name, chunks in groupby(entries, key=lambda entry: entry.name):
             troubled = _troubled(chunks, facts)
-            numbers = [
-                sum(JUDGES[condition](each, facts) for each in troubled) for condition in _ORDER
-            ]
-            led.update(
-                each.written_leader
-                for each in troubled
-                if JUDGES[Condition.UNDER_REPLICATED](each, facts)
+            under_min_isr = [facts.is_under_min_isr(each) for each in troubled]
+            topic = TopicTrouble(
+                name,
+                offline=sum(facts.is_offline(each) for each in troubled),
+                under_min_isr=None if None in under_min_isr else sum(map(bool, under_min_isr)),
+                under_replicated=sum(map(is_under_replicated, troubled)),
             )
-            if any(numbers):
-                found.append(TopicTrouble(name, *numbers))
+            led.update(each.written_leader for each in troubled if is_under_replicated(each))
+            if any(topic[1:]):
+                found.append(topic)
     return WorstTopics(
         at=at,
         topics=tuple(nsmallest(MOST_TOPICS, found, key=_worst_first)),
@@ -76,11 +76,9 @@ def _troubled(chunks: Iterable[TopicEntry], facts: ClusterFacts) -> list[Partiti
     ]
 
 
-_ORDER = (Condition.OFFLINE, Condition.UNDER_MIN_ISR, Condition.UNDER_REPLICATED)
-
-
 def _worst_first(topic: TopicTrouble) -> tuple[int, int, int, str]:
-    return (-topic.offline, -topic.under_min_isr, -topic.under_replicated, topic.topic)
+    under_min_isr = topic.under_min_isr or 0
+    return (-topic.offline, -under_min_isr, -topic.under_replicated, topic.topic)
 
 
 class WorstTopicsStore:

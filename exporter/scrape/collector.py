@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from controller_model.insights.rebalance import next_check_at
 from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
-from controller_model.metrics.metric import Metric, Moment, WorstTopics
+from controller_model.metrics.metric import Metric, Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
-from controller_model.records.views import BrokerView, ClusterView
+from controller_model.records.views import BrokerView
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import NO_LINES, Format, Lines, header, lines
 from exporter.partitions.worst_topics import WorstTopicsStore
@@ -34,29 +34,6 @@ class RenderedCluster(NamedTuple):
     of_cluster: Families
     of_brokers: Families
     each_broker: Mapping[int, tuple[BrokerView, Families]]
-
-
-class _Joined(NamedTuple):
-    version: int
-    body: bytes
-
-
-def moment(
-    view: ClusterView,
-    reading: ReaderProgress,
-    now: int,
-    worst: WorstTopics,
-) -> Moment:
-    """Return what depends on now."""
-    since = view.controller.vacant_since
-    elected_at = view.controller.elected_at
-    return Moment(
-        completeness=assess(view, reading, now),
-        behind_ms=behind_ms(view, reading, now),
-        vacant_ms=None if view.log.is_denied("/controller") else max(0, now - (since or now)),
-        worst=worst,
-        next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
-    )
 
 
 def render_cluster(snapshot: ClusterSnapshot, before: RenderedCluster | None) -> RenderedCluster:
@@ -100,7 +77,8 @@ class Collector:
         self._reading_of = reading_of
         self._rendered: Mapping[str, RenderedCluster] = {}
         self._version = 0
-        self._joined: dict[Format, _Joined] = {}
+        self._joined: dict[Format, tuple[int, bytes]] = {}
+        """Of which version the joined lines are, and they."""
 
     @property
     def clusters(self) -> Mapping[str, RenderedCluster]:
@@ -144,17 +122,28 @@ class Collector:
         return b"".join(parts)
 
     def _moment(self, snapshot: ClusterSnapshot, now: int) -> Moment:
-        worst = self.worst_topics.of(snapshot.name)
-        return moment(snapshot.view, self._reading_of(snapshot), now, worst)
+        """Return what depends on now."""
+        view, reading = snapshot.view, self._reading_of(snapshot)
+        controller = view.controller
+        is_hidden = view.log.is_denied("/controller")
+        elected_at = controller.elected_at
+        return Moment(
+            completeness=assess(view, reading, now),
+            behind_ms=behind_ms(reading),
+            clock_skew_ms=reading.clock_skew_ms,
+            vacant_ms=None if is_hidden else max(0, now - (controller.vacant_since or now)),
+            worst=self.worst_topics.of(snapshot.name),
+            next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
+        )
 
     def _cached_lines(self, format_: Format) -> bytes:
         # The version is read first: a change meanwhile makes the next scrape join again.
         version, rendered = self._version, self._rendered
-        joined = self._joined.get(format_)
-        if joined is None or joined.version != version:
-            joined = _Joined(version, _join_clusters(format_, rendered.values()))
-            self._joined[format_] = joined
-        return joined.body
+        joined_of, body = self._joined.get(format_, (None, b""))
+        if joined_of != version:
+            body = _join_clusters(format_, rendered.values())
+            self._joined[format_] = (version, body)
+        return body
 
 
 def _join_clusters(format_: Format, clusters: Iterable[RenderedCluster]) -> bytes:

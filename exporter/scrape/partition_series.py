@@ -8,13 +8,15 @@ megabytes. What is not known makes no sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from controller_model.metrics.metric import Metric, MetricType, Sample
-from controller_model.records.views import TopicView
+from controller_model.insights.cluster_facts import PartitionFacts, partitions_in
+from controller_model.metrics.metric import Metric, Sample
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.core.render import Format, header, lines
+from exporter.partitions.conditions import is_under_replicated
 
+_Metric = Metric[Sequence[PartitionFacts]]
 _Cached = tuple[TopicEntry, tuple[bytes, ...]]
 
 STEP_BYTES = 2 * 1024 * 1024
@@ -23,63 +25,39 @@ PIECE_BYTES = 256 * 1024
 """Sent at a time: enough that 90 MB are few pieces."""
 
 
-def _leaders(view: TopicView) -> Iterable[Sample]:
-    for partition, leader in zip(view.partitions, view.leader, strict=True):
-        if leader is not None:
-            yield (view.name, str(partition)), leader
+def _leader_is_preferred(partition: PartitionFacts) -> int | None:
+    if partition.leader is None or not partition.replicas:
+        return None
+    return int(partition.leader == partition.replicas[0])
 
 
-def _in_sync(view: TopicView) -> Iterable[Sample]:
-    for partition, isr in zip(view.partitions, view.isr, strict=True):
-        if isr is not None:
-            yield (view.name, str(partition)), len(isr)
+def _metric(name: str, text: str, value: Callable[[PartitionFacts], int | None]) -> _Metric:
+    def read(partitions: Sequence[PartitionFacts]) -> Iterator[Sample]:
+        for partition in partitions:
+            figure = value(partition)
+            if figure is not None:
+                yield (partition.topic, str(partition.partition)), figure
+
+    labels = ("cluster", "topic", "partition")
+    return Metric(name=name, help=text, labels=labels, read=read)
 
 
-def _replicas(view: TopicView) -> Iterable[Sample]:
-    for partition, replicas in zip(view.partitions, view.replicas, strict=True):
-        yield (view.name, str(partition)), len(replicas)
-
-
-def _leader_is_preferred(view: TopicView) -> Iterable[Sample]:
-    triples = zip(view.partitions, view.replicas, view.leader, strict=True)
-    for partition, replicas, leader in triples:
-        if leader is not None and replicas:
-            yield (view.name, str(partition)), int(leader == replicas[0])
-
-
-def _under_replicated(view: TopicView) -> Iterable[Sample]:
-    if view.deleting:
-        return
-    triples = zip(view.partitions, view.replicas, view.isr, strict=True)
-    for partition, replicas, isr in triples:
-        if isr is not None:
-            wanted = len(set(replicas) - set(view.adding.get(partition, ())))
-            yield (view.name, str(partition)), int(wanted > len(isr))
-
-
-def _metric(
-    name: str, text: str, read: Callable[[TopicView], Iterable[Sample]]
-) -> Metric[TopicView]:
-    return Metric(
-        name=name,
-        type=MetricType.GAUGE,
-        help=text,
-        labels=("cluster", "topic", "partition"),
-        unit="",
-        read=read,
-    )
-
-
-PARTITION_METRICS: tuple[Metric[TopicView], ...] = (
+PARTITION_METRICS = (
     _metric(
         "kafka_topic_partition_leader",
         "Broker that leads the partition; -1 while it has no leader.",
-        _leaders,
+        lambda partition: partition.leader,
     ),
     _metric(
-        "kafka_topic_partition_in_sync_replica", "Replicas of the partition in the ISR.", _in_sync
+        "kafka_topic_partition_in_sync_replica",
+        "Replicas of the partition in the ISR.",
+        lambda partition: None if partition.leader is None else len(partition.isr),
     ),
-    _metric("kafka_topic_partition_replicas", "Replicas of the partition.", _replicas),
+    _metric(
+        "kafka_topic_partition_replicas",
+        "Replicas of the partition.",
+        lambda partition: len(partition.replicas),
+    ),
     _metric(
         "kafka_topic_partition_leader_is_preferred",
         "1 if the partition is led by its preferred (first) replica.",
@@ -88,7 +66,7 @@ PARTITION_METRICS: tuple[Metric[TopicView], ...] = (
     _metric(
         "kafka_topic_partition_under_replicated_partition",
         "1 if fewer replicas are in sync than there are; 0 in a healthy cluster.",
-        _under_replicated,
+        lambda partition: int(is_under_replicated(partition)) if partition.counts else None,
     ),
 )
 
@@ -141,6 +119,6 @@ def _pieces(format_: Format, topics: Sequence[tuple[bytes, ...]]) -> Iterator[by
 
 
 def _render(cluster: str, entry: TopicEntry) -> tuple[bytes, ...]:
-    view = entry.decode()
+    partitions = list(partitions_in(entry.decode()))
     # Gauges only: the lines are the same in both formats.
-    return tuple(lines(metric, view, (cluster,), None).text for metric in PARTITION_METRICS)
+    return tuple(lines(metric, partitions, (cluster,), None).text for metric in PARTITION_METRICS)

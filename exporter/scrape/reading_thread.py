@@ -2,7 +2,7 @@
 
 The rule: one thread reads, applies and renders, so nothing needs a lock and a change is visible a
 few milliseconds after it was written. It survives whatever happens to Kafka: brokers that go and
-come, topics made anew or cut (read from the beginning again, and said so). Only a mistake of ours
+come, topics recreated or cut (read from the beginning again, and said so). Only a mistake of ours
 or a setting that cannot work ends it.
 """
 
@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from controller_model.kafka.errors import UnreadableRecordError
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
-from exporter.core.status import ReadingState, ReadingStatus, newest_signs
+from exporter.core.status import ReadingState
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
@@ -31,8 +32,8 @@ from pipeline.topics import EnsuredTopics, ensure_topics
 _READ_TIMEOUT_S = 0.1
 """How long a reading waits for a first record: also how soon a stop and an answer are noticed."""
 
-_PROBE_EVERY_S = 2.0
-"""Often enough to notice a dead Kafka within seconds, rare enough to cost nothing."""
+_PROBE_EVERY_S = 1.0
+"""A third of what makes the exporter late, and rare enough to cost nothing."""
 
 _CLOSE_TIMEOUT_S = 6.0
 """A probe's question may be under way for 5 s."""
@@ -45,7 +46,6 @@ class ReadingThread:
         self,
         settings: ExportSettings,
         *,
-        views: ViewStore,
         events: EventStore,
         collector: Collector,
         state: ReadingState,
@@ -54,26 +54,23 @@ class ReadingThread:
     ) -> None:
         self.failure: BaseException | None = None
         self._settings = settings
-        self._views = views
+        self._views = ViewStore()
         self._events = events
-        self.collector = collector
+        self._collector = collector
         self._state = state
         self._metrics = metrics
         self._clock = clock
         self._log = get_logger("exporter")
+        self._places: list[Place] = []
         self._at_end: set[Place] = set()
         self._unshown: set[str] = set()
-        self._unreadable: dict[str, int] = {}
+        self._reads_history = True
+        """What is read was written at any time, until the end of the views is reached."""
         self._last_answer: TopicsAnswer | None = None
         self._ids: dict[str, str] = {}
         self._forget_at_s: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
-
-    @property
-    def status(self) -> ReadingStatus:
-        """Where the reading is."""
-        return self._state.status
 
     @property
     def alive(self) -> bool:
@@ -100,7 +97,9 @@ class ReadingThread:
 
     def _read_all(self, topics: EnsuredTopics) -> None:
         read = (topics.names.views, topics.names.events)
-        places = [(topic, p) for topic in read for p in range(topics.partitions)]
+        self._places = [(topic, p) for topic in read for p in range(topics.partitions)]
+        for topic in read:
+            self._metrics.unreadable.labels(topic)  # a counter is there before it counts
         self._set_status(stage="reading the topics to their ends")
         probe = TopicProbe(
             self._settings,
@@ -108,47 +107,43 @@ class ReadingThread:
             every_s=_PROBE_EVERY_S,
             ends_of=read,
             newest_of=[topics.names.changes],
-            clock=self._clock,
+            clock=self._state.steady,
         )
         consumer = RecordReader(self._settings, f"{self._settings.topic_prefix}.exporter")
-        consumer.follow(places)
+        consumer.follow(self._places)
         probe.thread.start()
         try:
             while not self._stop.is_set():
                 batch = consumer.poll(_READ_TIMEOUT_S)
                 if batch.records:
-                    self._take_in(batch.records, *read)
+                    self._take_in(batch.records, topics.names.views)
                 if any(batch):
-                    self._note(batch, consumer, places)
+                    self._note(batch, consumer)
                 probe.thread.check()
-                self._consider(probe, consumer, places, topics.names.views)
+                self._consider(probe, consumer, topics.names.views)
         finally:
             consumer.close()
             probe.thread.close(_CLOSE_TIMEOUT_S)
 
-    def _take_in(self, records: list[Record], views_topic: str, events_topic: str) -> None:
+    def _take_in(self, records: list[Record], views_topic: str) -> None:
         """Apply records and show the clusters whose batches are complete."""
         changed: dict[str, int] = {}
         shown_before = self._views.clusters
         for record in records:
             self._metrics.records.labels(record.topic).inc()
-            if record.topic == views_topic:
-                cluster = self._views.apply(record)
-                if cluster is not None:
+            try:
+                if record.topic != views_topic:
+                    self._events.apply(record)
+                elif cluster := self._views.apply(record):
                     changed[cluster] = record.timestamp
-            else:
-                self._events.apply(record)
-        unreadable = {
-            views_topic: self._views.counts.unreadable,
-            events_topic: self._events.unreadable,
-        }
-        for topic, count in unreadable.items():
-            self._metrics.unreadable.labels(topic).inc(count - self._unreadable.get(topic, 0))
-        self._unreadable = unreadable
+            except UnreadableRecordError:
+                self._metrics.unreadable.labels(record.topic).inc()
+        for beat in self._views.take_beats():
+            self._state.note_beat(beat, is_live=not self._reads_history)
         if not changed:
             return
         self._metrics.commits.inc(len(changed))
-        if not self.status.read_to_end_once:
+        if not self._state.status.read_to_end_once:
             # A start shows the state at the end once, not every state on the way to it.
             self._unshown.update(changed)
             return
@@ -157,30 +152,29 @@ class ReadingThread:
 
     def _show(self, changed: Iterable[str]) -> None:
         with self._metrics.render.time():
-            self._state.newest_signs = newest_signs(self._views.clusters.values())
-            self.collector.update(changed, self._views.clusters)
+            self._state.note_clusters(
+                self._views.clusters, changed, is_live=not self._reads_history
+            )
+            self._collector.update(changed, self._views.clusters)
         self._metrics.clusters.set(len(self._views.clusters))
         for cluster in changed:
             if cluster not in self._views.clusters:
                 self._events.forget(cluster)
 
     def _measure(self, changed: dict[str, int], before: Mapping[str, ClusterSnapshot]) -> None:
-        """Measure how long the newest records took."""
+        """Measure how long the newest records took, and the newest changes that they show."""
         now = self._clock()
         for cluster, written_at in changed.items():
-            new = self._views.clusters.get(cluster)
+            old, new = before.get(cluster), self._views.clusters.get(cluster)
             if new is None:
                 continue
             if written_at:
                 self._metrics.record_delay.observe(max(0, now - written_at) / 1000)
-            self._measure_change(before.get(cluster), new, now)
+            seen_at = new.view.log.last_change_at
+            if seen_at is not None and old is not None and old.view.log.last_change_at != seen_at:
+                self._metrics.change_delay.observe(max(0, now - seen_at) / 1000)
 
-    def _measure_change(self, old: ClusterSnapshot | None, new: ClusterSnapshot, now: int) -> None:
-        seen_at = new.view.log.last_change_at
-        if seen_at is not None and old is not None and old.view.log.last_change_at != seen_at:
-            self._metrics.change_delay.observe(max(0, now - seen_at) / 1000)
-
-    def _note(self, batch: ReadBatch, consumer: RecordReader, places: list[Place]) -> None:
+    def _note(self, batch: ReadBatch, consumer: RecordReader) -> None:
         self._at_end -= {(record.topic, record.partition) for record in batch.records}
         self._at_end |= set(batch.at_end)
         cut = set()
@@ -191,26 +185,26 @@ class ReadingThread:
                 log = self._log.debug if trouble is ReadTrouble.AWAY else self._log.warning
                 log("cannot read", trouble=trouble.name, place=place, reason=reason)
         if cut:
-            self._reread(consumer, cut, "lost records", places)
-        if (batch.records or batch.at_end) and self._at_end >= set(places):
-            self._set_status(read_at=self._clock(), records_left=0)
-            self._ready()
+            self._reread(consumer, cut, "lost records")
+        has_moved = bool(batch.records or batch.at_end)
+        # Of a topic that is gone no record comes any more: its places stand at their ends for ever.
+        is_whole = not self._state.status.topics_gone
+        if has_moved and is_whole and self._at_end >= set(self._places):
+            self._set_status(records_left=0)
+            self._note_end(self._state.steady())
 
-    def _reread(
-        self, consumer: RecordReader, topics: set[str], why: str, places: list[Place]
-    ) -> None:
+    def _reread(self, consumer: RecordReader, topics: set[str], why: str) -> None:
         for topic in sorted(topics):
             self._metrics.resets.labels(topic).inc()
             self._log.warning("reading a topic from its beginning again", topic=topic, why=why)
-        again = [place for place in places if place[0] in topics]
+        again = [place for place in self._places if place[0] in topics]
         self._at_end -= set(again)
+        self._reads_history = True
         consumer.reopen(from_beginning=again)
 
-    def _consider(
-        self, probe: TopicProbe, consumer: RecordReader, places: list[Place], views_topic: str
-    ) -> None:
+    def _consider(self, probe: TopicProbe, consumer: RecordReader, views_topic: str) -> None:
         """Draw the conclusions from the probe's last answer."""
-        if probe.failure != self.status.kafka_failure:
+        if probe.failure != self._state.status.kafka_failure:
             self._set_status(kafka_failure=probe.failure)
             if probe.failure is not None:
                 self._log.warning("the pipeline's Kafka does not answer", reason=probe.failure)
@@ -222,13 +216,14 @@ class ReadingThread:
             return
         self._last_answer = answer
         self._note_answer(answer, consumer)
-        read = {topic for topic, _ in places}
-        made_anew = {t for t in read & set(answer.ids) if self._ids.get(t) != answer.ids[t]}
+        read = {topic for topic, _ in self._places}
+        recreated = {t for t in read & set(answer.ids) if self._ids.get(t) != answer.ids[t]}
         self._ids.update(answer.ids)
-        if made_anew:
-            self._reread(consumer, made_anew, "it was made anew", places)
-            if views_topic in made_anew:
+        if recreated:
+            self._reread(consumer, recreated, "it was recreated")
+            if views_topic in recreated:
                 self._views.begin_reread()
+                self._state.forget_signs()
                 self._forget_at_s = time.monotonic() + self._settings.forget_after_s
 
     def _note_answer(self, answer: TopicsAnswer, consumer: RecordReader) -> None:
@@ -239,9 +234,10 @@ class ReadingThread:
         for topic in {topic for topic, _ in left}:
             lag = sum(n for place, n in left.items() if place[0] == topic)
             self._metrics.lag.labels(topic).set(lag)
-        self._metrics.kafka_answered.set(answer.asked_at / 1000)
+        ago_ms = self._state.steady() - answer.asked_at
+        self._metrics.kafka_answered.set((self._clock() - ago_ms) / 1000)
         gone = tuple(sorted(set(self._ids) - set(answer.ids)))
-        if gone and gone != self.status.topics_gone:
+        if gone and gone != self._state.status.topics_gone:
             self._log.warning("topics are gone", topics=", ".join(gone))
         self._set_status(
             kafka_answered_at=answer.asked_at,
@@ -250,14 +246,20 @@ class ReadingThread:
             records_left=sum(left.values()),
         )
         if not gone and not any(left.values()):
-            self._set_status(read_at=max(answer.asked_at, self.status.read_at or 0))
-            self._ready()
+            self._note_end(max(answer.asked_at, self._state.status.read_at or 0))
+
+    def _note_end(self, at: int) -> None:
+        """Note that everything there was at a time has been read."""
+        self._set_status(read_at=at)
+        self._ready()
+        self._reads_history = False
 
     def _ready(self) -> None:
-        if not self.status.read_to_end_once:
+        if not self._state.status.read_to_end_once:
             self._show(self._unshown)
             self._unshown.clear()
-            self._set_status(read_to_end_once=True, stage="following the topics")
+            at = self._state.steady()
+            self._set_status(read_to_end_once=True, read_to_end_at=at, stage="following the topics")
             self._log.info("read both topics to their ends", clusters=len(self._views.clusters))
 
     def _forget(self, views_topic: str) -> None:
@@ -274,4 +276,4 @@ class ReadingThread:
             self._show(gone)
 
     def _set_status(self, **changes: object) -> None:
-        self._state.status = msgspec.structs.replace(self.status, **changes)
+        self._state.status = msgspec.structs.replace(self._state.status, **changes)

@@ -55,7 +55,7 @@ function controller(row) {
 }
 
 function bad(value, severity) {
-  return value > 0 ? strong(number(value), severity) : "0";
+  return value > 0 ? strong(number(value), severity) : number(value);
 }
 
 function strong(text, severity = "critical") {

@@ -21,8 +21,9 @@ export function now() {
   return Date.now() + offset;
 }
 
+// null: not known, which is shown as such and never as 0.
 export function number(value) {
-  return NUMBER.format(value);
+  return value === null ? "not known" : NUMBER.format(value);
 }
 
 export function count(value, one, many = `${one}s`) {

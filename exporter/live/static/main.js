@@ -153,6 +153,7 @@ function showCluster(picture, beat) {
 const TRUST_SIGNS = {
   live: "none",
   unready: "warning",
+  clocks_disagree: "warning",
   incomplete: "warning",
   divergent: "warning",
 };

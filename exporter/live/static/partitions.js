@@ -32,13 +32,16 @@ const COLUMNS = [
   { head: "Partition", row: true, cell: (p) => `${p.topic}-${p.partition}` },
   {
     head: "What it is",
-    cell: (p) => (p.conditions.length ? p.conditions.map(words).join(", ") : "well"),
+    cell: (p) => {
+      const state = p.conditions.length ? p.conditions.map(words).join(", ") : "well";
+      return p.unreadable ? `${state}: the last good value, its znode cannot be read` : state;
+    },
   },
   { head: "Leader", cell: leader },
   { head: "In sync", cell: inSync },
   { head: "Missing", cell: missing },
   { head: "Replicas", cell: replicas },
-  { head: "Min ISR", number: true, cell: (p) => String(p.min_isr) },
+  { head: "Min ISR", number: true, cell: (p) => number(p.min_isr) },
 ];
 
 const table = new Table($("partition-table"), "Partitions, by topic and number", COLUMNS);
@@ -105,7 +108,7 @@ function worst(counts) {
   return counts.preferred_imbalance > 0 ? "not-preferred" : "offline";
 }
 
-// How many partitions are so; null where it is not counted.
+// How many partitions are so; null where it is not counted, or not known.
 function counted(filter) {
   const name = CONDITIONS.find(([each]) => each === filter)?.[1];
   return name ? cluster.counts[name] : null;

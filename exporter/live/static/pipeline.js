@@ -4,10 +4,14 @@ import { $, at, el, setChildren, since } from "./dom.js";
 import { age, clock, count, duration, list, number } from "./format.js";
 
 const MEANS = {
+  clocks_disagree: (stage, trust) =>
+    `Clocks disagree, the ${stage}'s is the odd one (${skewText(trust.clock_skew_ms)}): the figures follow ZooKeeper, the times in them may be wrong`,
   behind: (stage) =>
     `Behind: the ${stage} gives no sign of life. The figures are what was true then`,
-  incomplete: (stage) =>
-    stage === "watcher"
+  incomplete: (stage, trust, picture) =>
+    isControllerUnreadable(picture)
+      ? "Incomplete: what stands about the controller is the last good value, its znode cannot be read"
+      : stage === "watcher"
       ? "Incomplete: ZooKeeper denies the watcher a part of what the figures are made of"
       : "Incomplete: changes may be missing until a resync has ended",
   divergent: () => "Divergent: a reconciliation proved that the figures are not what ZooKeeper holds",
@@ -23,13 +27,23 @@ export function trustText(trust, picture, reasons) {
       ? ""
       : `, and the newest change took ${duration(picture.delay_ms)} to get here`;
   if (trust.status === "live") return `The figures follow ZooKeeper, ${proven}${delay}.${doubts}`;
-  const meaning = (MEANS[trust.status] ?? (() => trust.status))(trust.stage);
+  const meaning = (MEANS[trust.status] ?? (() => trust.status))(trust.stage, trust, picture);
   const why =
     picture.log.incomplete_reason && trust.status === "incomplete" && trust.stage !== "watcher"
       ? ` (${picture.log.incomplete_reason})`
       : "";
   const from = trust.since === null ? "" : ` since ${clock(trust.since)}`;
   return `${meaning}${why}${from}; ${proven}.${doubts}`;
+}
+
+function isControllerUnreadable(picture) {
+  return picture.unreadable.some((path) => path.startsWith("/controller"));
+}
+
+function skewText(skew) {
+  return Object.entries(skew)
+    .map(([stage, ms]) => `${stage} ${duration(Math.abs(ms))} ${ms > 0 ? "ahead of" : "behind"} the exporter`)
+    .join(", ");
 }
 
 export function showPipeline(picture, trust) {
@@ -62,7 +76,7 @@ export function showPipeline(picture, trust) {
   ]);
   setChildren(
     $("pipeline-notes"),
-    notes(log).map((text) => el("li", {}, text)),
+    notes(picture).map((text) => el("li", {}, text)),
   );
 }
 
@@ -81,8 +95,12 @@ function lastChange(log) {
   return [at(log.last_change_at), seen];
 }
 
-function notes(log) {
+function notes({ log, unreadable, unreadable_count }) {
   const lines = [];
+  if (unreadable_count)
+    lines.push(
+      `${count(unreadable_count, "znode")} of no topic cannot be read, so the last good value is shown: ${list(unreadable)}.`,
+    );
   if (log.resync_under_way) lines.push("A resync is under way.");
   if (log.denied.length)
     lines.push(`ZooKeeper denies the watcher ${list(log.denied)}: its content is not known.`);

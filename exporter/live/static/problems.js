@@ -18,6 +18,7 @@ function doubtOfExporter({ trust, reasons }) {
   if (reasons.length > 0 && (!trust || trust.status === "live"))
     return frozen("the exporter is not ready", trust ? trust.heard_at.exporter : null);
   if (!trust || trust.status === "live") return null;
+  if (trust.status === "clocks_disagree") return null; // the figures follow; the line above says it
   const said = `figures are ${trust.status}`;
   if (FROZEN.has(trust.status)) return frozen(said, trust.since);
   // A reconciliation finds late that figures are wrong: they may be since the last one that proved them.

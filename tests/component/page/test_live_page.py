@@ -210,7 +210,7 @@ def test_a_broker_of_which_nobody_can_tell_is_not_said_to_be_safe(desk: Desk) ->
     """While the controller owes writes more may break than is counted: not known, and why."""
     exporter = Served()
     exporter.write(
-        broker_view(0, replicas=2, more_if_lost=True),
+        broker_view(0, replicas=2, under_min_isr_if_lost=0, more_if_lost=True),
         broker_view(1, replicas=2, offline_if_lost=1, more_if_lost=True),
         broker_view(2, replicas=2, live=False),
         cluster_view(brokers_known=(0, 1, 2)),

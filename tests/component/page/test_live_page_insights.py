@@ -30,7 +30,7 @@ def test_isrs_that_flap_are_listed_with_the_replica_to_blame(desk: Desk) -> None
     """By the events that are held, and the page says since when they are."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic_view("t"), cluster_view(at=as_of(9)))
-    served.tell(shrunk(1, 0, 1), shrunk(2, 0), shrunk(3, 0))
+    served.publish(shrunk(1, 0, 1), shrunk(2, 0), shrunk(3, 0))
     served.now = T0 + 1000
     page = desk.page(desk.serve(served).url).open()
     expect(page.locator("#flapping-lead")).to_have_text(
@@ -40,7 +40,7 @@ def test_isrs_that_flap_are_listed_with_the_replica_to_blame(desk: Desk) -> None
     assert texts(rows.locator("th, td")) == ["t-0", "3 times", "broker 1 (left 3 times)"]
     expect(page.locator("#flapping-notes")).to_contain_text("To blame over all: broker 1")
     expect(page.locator("#flapping-notes")).to_contain_text("Events are held since")
-    served.tell(*(shrunk(seq, 1) for seq in (4, 5)))
+    served.publish(*(shrunk(seq, 1) for seq in (4, 5)))
     changed = topic_view("t", as_of(10), isr=((0,), (1, 0)))
     served.write(changed, cluster_view(at=as_of(10), log=log_view(digest="2")))
     expect(page.locator("#flapping-lead")).to_contain_text("2 ISRs shrank")

@@ -35,7 +35,7 @@ def flapped() -> Served:
     """Return a cluster in which broker 1 left the ISR of two partitions, one of them thrice."""
     served = Served()
     served.write(broker_view(0), broker_view(1), topic_view("t"), cluster_view(at=as_of(10)))
-    served.tell(shrunk(1, 0, 1), shrunk(2, 0), shrunk(3, 0), elected(4))
+    served.publish(shrunk(1, 0, 1), shrunk(2, 0), shrunk(3, 0), elected(4))
     served.now = T0 + 1000
     return served
 
@@ -77,7 +77,7 @@ def test_events_beyond_the_views_wait_for_them_here_too(monkeypatch: pytest.Monk
     monkeypatch.setattr(worker, "REST", 0)
     served = Served()
     served.write(topic_view("t"), cluster_view(at=as_of(2)))
-    served.tell(shrunk(1, 0), shrunk(2, 0), shrunk(3, 0))
+    served.publish(shrunk(1, 0), shrunk(2, 0), shrunk(3, 0))
     served.now = T0 + 10
     assert served.json(FLAPPING)["partition_count"] == 0
     served.write(topic_view("t", as_of(3), isr=((0,), (1, 0))), cluster_view(at=as_of(3)))
@@ -88,7 +88,7 @@ def test_no_more_flapping_partitions_are_listed_than_were_asked_for() -> None:
     """Their number stands beside, and the blame is over all of them."""
     served = Served()
     served.write(topic_view("t"), cluster_view(at=as_of(10)))
-    served.tell(*(shrunk(seq, 0, 1) for seq in (1, 2, 3)), shrunk(4, 1))
+    served.publish(*(shrunk(seq, 0, 1) for seq in (1, 2, 3)), shrunk(4, 1))
     served.now = T0 + 10
     answer = served.json(FLAPPING, limit=1)
     assert [each["partition"] for each in answer["partitions"]] == [1], "the one with most shrinks"
@@ -101,7 +101,7 @@ def test_a_controller_that_changes_again_and_again_flaps() -> None:
     served = Served()
     served.now = T0 + 1000
     for number, (seq, flaps) in enumerate(((1, False), (2, False), (3, True)), start=1):
-        served.tell(elected(seq, to=1))
+        served.publish(elected(seq, to=1))
         controller = ControllerView(id=1, epoch=seq, elections=number)
         served.write(cluster_view(at=as_of(seq), controller=controller))
         answer = served.json(FLAPPING)

@@ -14,6 +14,7 @@ from controller_model.records.views import ControllerView
 from exporter.api import cluster_answers
 from exporter.intake.view_store import ViewStore
 from tests.support.samples import (
+    FRESH,
     T0,
     as_of,
     broker_view,
@@ -47,7 +48,7 @@ def test_no_number_is_too_large_for_a_json_reader() -> None:
         at=T0, position=Position(huge, 1), zxid=huge, broker=0, epoch=huge, host="h"
     )
     event = EventRecord(v=1, cluster="prod", id=EventId("L1", huge, 1, 0), event=started)
-    verdict = assess(view, ReaderProgress(read_at=T0), T0)
+    verdict = assess(view, FRESH, T0)
     events = [cluster_answers.event(event), cluster_answers.event(elected(1))]
     body = cluster_answers.detail(store.clusters["prod"], verdict, events)
     msgspec.json.encode(body)
@@ -82,7 +83,7 @@ def test_the_summary_holds_what_a_list_needs() -> None:
     view = cluster_view(controller=ControllerView(id=3, epoch=9, elections=4))
     store.apply(record(view))
     answer = cluster_answers.summary(
-        store.clusters["prod"], assess(view, ReaderProgress(read_at=None), T0)
+        store.clusters["prod"], assess(view, ReaderProgress(read_ms=None, watcher_ms=0), T0)
     )
     body = msgspec.to_builtins(answer)
     assert body["controller"] == {"id": 3, "epoch": 9}

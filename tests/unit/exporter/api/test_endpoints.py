@@ -1,4 +1,4 @@
-"""The questions that the API answers: filters, pages, events, recommendations, what-ifs."""
+"""The questions that the API answers: pages, events, incidents, recommendations, what-ifs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ import pytest
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import IsrShrunk
+from controller_model.records.incidents import INCIDENTS_KEPT
 from tests.support.api_server import Served
 from tests.support.samples import (
     T0,
     as_of,
     cluster_view,
     elected,
+    incident,
+    incidents_view,
 )
 
 PROD = "/api/v1/clusters/prod"
 
 
-def test_brokers_tell_whether_they_may_stop(served: Served) -> None:
+def test_brokers_say_whether_they_may_stop(served: Served) -> None:
     """A broker that alone keeps partitions is not safe to stop; a dead one cannot be stopped."""
     brokers = served.json(f"{PROD}/brokers")["brokers"]
     assert [each["safe_to_stop"]["safe"] for each in brokers] == [False, True, None]
@@ -30,20 +33,20 @@ def test_brokers_tell_whether_they_may_stop(served: Served) -> None:
 
 def test_a_recommendation_is_the_file_of_kafkas_tool(served: Served) -> None:
     """Only what can be elected is in it, and what cannot be says why."""
-    told = served.json(f"{PROD}/recommendations")
-    (chunk,) = told["chunks"]
+    answer = served.json(f"{PROD}/recommendations")
+    (chunk,) = answer["chunks"]
     assert chunk["election"] == {"partitions": [{"topic": "sick", "partition": 2}]}
-    assert told["imbalance_before"] - told["imbalance_after"] == 1
-    assert {each["reason"]: each["partition_count"] for each in told["blocked"]} == {
+    assert answer["imbalance_before"] - answer["imbalance_after"] == 1
+    assert {each["reason"]: each["partition_count"] for each in answer["blocked"]} == {
         "not_in_isr": 1,
         "not_live": 1,
     }
-    assert "--bootstrap-server kafka0:9092" in told["command"]
+    assert "--bootstrap-server kafka0:9092" in answer["command"]
     assert served.json(f"{PROD}/recommendations", broker=0)["chunks"] == []
     assert served.json(f"{PROD}/recommendations", broker=1)["partition_count"] == 1
 
 
-def test_a_loss_tells_what_would_break(served: Served) -> None:
+def test_a_loss_says_what_would_break(served: Served) -> None:
     """Losing a broker, a rack, or each broker in turn gives the same figures."""
     (one,) = served.json(f"{PROD}/what-if", lose_broker=0)["losses"]
     assert one["safe"] is False
@@ -74,7 +77,7 @@ def shrunk(seq: int) -> EventRecord:
 
 def test_events_go_back_page_by_page_and_forward_from_any(served: Served) -> None:
     """Older pages end at the oldest event; after an event come those that are newer, in order."""
-    served.tell(*(shrunk(seq) if seq % 3 == 0 else elected(seq) for seq in range(1, 11)))
+    served.publish(*(shrunk(seq) if seq % 3 == 0 else elected(seq) for seq in range(1, 11)))
     path = f"{PROD}/events"
     assert served.json(path)["events"][0]["id"] == "L1/1/1/0"  # the views have come to 1
     served.write(cluster_view(at=as_of(10), brokers_known=(0, 1, 2)))
@@ -98,7 +101,7 @@ def test_events_go_back_page_by_page_and_forward_from_any(served: Served) -> Non
 
 def test_events_are_chosen_by_kind_and_time(served: Served) -> None:
     """Only the kinds that are named come, and only those not before the time."""
-    served.tell(*(shrunk(seq) if seq % 3 == 0 else elected(seq) for seq in range(1, 11)))
+    served.publish(*(shrunk(seq) if seq % 3 == 0 else elected(seq) for seq in range(1, 11)))
     served.write(cluster_view(at=as_of(10), brokers_known=(0, 1, 2)))
     path = f"{PROD}/events"
     kinds = served.json(path, kind="IsrShrunk", limit=2)
@@ -140,3 +143,35 @@ def test_what_cannot_be_answered_is_refused_by_name(
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
     assert all(name in answer.json()["detail"] for name in names), answer.text
+
+
+def test_incidents_are_the_newest_first_and_can_be_chosen(served: Served) -> None:
+    """The open one is in front; older ones than are kept are counted."""
+    path = f"{PROD}/incidents"
+    assert served.json(path)["incidents"] == []
+    assert served.json(path)["total"] == 0
+    is_open = incident(9, closed_at=None, end=None)
+    served.write(
+        incidents_view(is_open, incident(8), incident(7), at=as_of(2), total=9),
+        cluster_view(at=as_of(2)),
+    )
+    answer = served.json(path)
+    assert answer["total"] == 9
+    assert [each["number"] for each in answer["incidents"]] == [9, 8, 7]
+    assert answer["incidents"][1]["broker_ends"] == {"crashed": 1}
+    assert answer["completeness"]["status"] == "live"
+    assert [i["number"] for i in served.json(path, state="open")["incidents"]] == [9]
+    assert [i["number"] for i in served.json(path, state="closed")["incidents"]] == [8, 7]
+    assert [i["number"] for i in served.json(path, limit=1)["incidents"]] == [9]
+    assert len(served.json(path, limit=INCIDENTS_KEPT + 1)["incidents"]) == 3
+    assert served.get(path, {"limit": INCIDENTS_KEPT + 2}).status_code == 400, "none has so many"
+    served.write(cluster_view(at=as_of(3)))
+    assert served.json(path)["total"] == 9, "what did not change stands"
+
+
+def test_incidents_of_another_lineage_are_not_of_this_one(served: Served) -> None:
+    """Incidents are counted within a lineage, and go with it."""
+    served.write(incidents_view(incident(7), at=as_of(2)), cluster_view(at=as_of(2)))
+    newer = as_of(3, lineage="L2")
+    served.write(cluster_view(at=newer))
+    assert served.json(f"{PROD}/incidents")["total"] == 0

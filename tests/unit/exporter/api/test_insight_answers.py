@@ -10,7 +10,13 @@ from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import Counts, TopicView
 from exporter.api import worker
 from tests.support.api_server import Served
-from tests.support.samples import as_of, broker_view, cluster_view, topic_view
+from tests.support.samples import (
+    as_of,
+    broker_view,
+    cluster_view,
+    recommendation_view,
+    topic_view,
+)
 
 PROD = "/api/v1/clusters/prod"
 PARTITIONS = 1_100
@@ -78,10 +84,10 @@ def test_a_recommendation_is_as_old_as_the_oldest_of_its_parts(
     monkeypatch.setattr(worker, "REST", 1e9)
     served.json(f"{PROD}/recommendations")
     step(served, 2, led=10)
-    told = served.json(f"{PROD}/recommendations", broker=0)
-    assert told["partition_count"] == PARTITIONS - 10
-    assert told["next_rebalance"]["elects"] == PARTITIONS
-    assert told["as_of"]["seq"] == 1
+    answer = served.json(f"{PROD}/recommendations", broker=0)
+    assert answer["partition_count"] == PARTITIONS - 10
+    assert answer["next_rebalance"]["elects"] == PARTITIONS
+    assert answer["as_of"]["seq"] == 1
 
 
 def test_pages_of_another_recommendation_are_refused(
@@ -110,7 +116,7 @@ def test_pages_of_another_recommendation_are_refused(
 
 
 def test_the_rebalance_follows_the_threshold_at_once(served: Served) -> None:
-    """No topic changed, and what the controller would do is told by the new setting."""
+    """No topic changed, and what the controller would do follows the new setting."""
     path = f"{PROD}/recommendations"
     before = served.json(path)["next_rebalance"]["assumed"]
     assert before["leader_imbalance_per_broker_percentage"] == 10
@@ -126,16 +132,16 @@ def test_the_command_to_copy_holds_an_address_of_ipv6_in_brackets(served: Served
     assert "--bootstrap-server '[2001:db8::1]:9092' " in command
 
 
-def test_the_pairs_that_must_not_be_lost_together_are_told(served: Served) -> None:
+def test_the_pairs_that_must_not_be_lost_together_are_listed(served: Served) -> None:
     """Of three brokers only the two that share partitions break more together than apart."""
     served.write(
         broker_view(2, as_of(2), rack="b"),
         topic_view("u", as_of(2), replicas=((2,), (2,)), isr=((2,), (2,)), leader=(2, 2)),
         cluster_view(at=as_of(2), brokers_live=(0, 1, 2), brokers_known=(0, 1, 2)),
     )
-    told = served.json(f"{PROD}/what-if", each="pair")
-    assert told["pair_count"] == 1
-    (pair,) = told["losses"]
+    answer = served.json(f"{PROD}/what-if", each="pair")
+    assert answer["pair_count"] == 1
+    (pair,) = answer["losses"]
     assert pair["brokers"] == [0, 1]
     assert pair["offline"] == PARTITIONS
     assert pair["beyond_members"] == {
@@ -149,3 +155,16 @@ def test_the_pairs_that_must_not_be_lost_together_are_told(served: Served) -> No
     assert asked["losses"] == [pair | {"beyond_members": None}]
     with_another = served.json(f"{PROD}/what-if", lose_broker=[0, 2])["losses"][0]
     assert with_another["offline"] == 2, "what it breaks, broker 2 breaks alone"
+
+
+def test_what_was_triggered_stands_beside_what_can_be_elected_now(served: Served) -> None:
+    """The recommendation as it was made, and the grades of those before it."""
+    path = f"{PROD}/recommendations"
+    assert served.json(path)["triggered"] == {"standing": None, "graded": []}
+    served.write(recommendation_view(as_of(2)), cluster_view(at=as_of(2)))
+    answer = served.json(path)["triggered"]
+    assert answer["standing"]["partitions"] == [{"topic": "t", "partition": 1}]
+    assert answer["standing"]["brokers"] == [1]
+    (grade,) = answer["graded"]
+    assert grade["outcome"] == "relapsed"
+    assert grade["examples_lost_again"] == [{"topic": "t", "partition": 1}]

@@ -22,7 +22,7 @@ def test_an_event_is_put_into_words_once() -> None:
     first = newest.of(served.views.clusters["prod"], ["prod"])
     assert len(first) == EVENTS_SHOWN
     assert first[0]["partition_count"] == 10_000
-    served.tell(elected(EVENTS_SHOWN + 1))
+    served.publish(elected(EVENTS_SHOWN + 1))
     again = newest.of(served.views.clusters["prod"], ["prod"])
     assert [each["kind"] for each in again[:2]] == ["ControllerElected", "IsrShrunk"]
     assert all(old is new for old, new in zip(first[:-1], again[1:], strict=True))
@@ -44,7 +44,7 @@ def test_recent_events_are_those_of_a_search_however_they_came() -> None:
 
 
 def test_events_beyond_the_views_wait_for_them() -> None:
-    """The page never tells of what its figures do not show yet."""
+    """The page never lists what its figures do not show yet."""
     store = EventStore(kept=10)
     recent = NewestEvents(store, "prod", most=15, most_changes=60)
     for seq in (1, 2, 3):

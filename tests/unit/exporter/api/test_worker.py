@@ -88,8 +88,8 @@ def test_after_a_change_the_old_insight_stands_for_a_while_and_says_so() -> None
         clock.now_s += 0.2
         assert (await worker.insight("q", changed, compute)).as_of == as_of(3)
         # Another lineage is another truth: nothing of the old one stands.
-        told = await worker.insight("q", other_lineage, compute)
-        assert told.as_of == as_of(1, lineage="L2")
+        insight = await worker.insight("q", other_lineage, compute)
+        assert insight.as_of == as_of(1, lineage="L2")
 
     asyncio.run(story())
 
@@ -147,7 +147,7 @@ def test_what_is_kept_is_bounded() -> None:
     asyncio.run(story())
 
 
-def test_too_many_requests_are_told_to_come_again() -> None:
+def test_too_many_requests_are_asked_to_come_again() -> None:
     """While one works and others wait, one more is 503 with Retry-After; none works beside it."""
     go_on = threading.Event()
     at_work: list[int] = []

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.render import EOF_LINE, Format
+from exporter.core.render import Format
 
 
 @pytest.mark.parametrize("format_", Format)
@@ -16,7 +16,7 @@ def test_samples_come_without_an_end_so_that_more_can_follow(format_: Format) ->
     metrics.records.labels("kcm.views").inc(3)
     body = metrics.exposition(format_)
     assert b'\nkcm_exporter_records_total{topic="kcm.views"} 3.0\n' in body
-    assert EOF_LINE not in body
+    assert Format.OPENMETRICS.end not in body
 
 
 def test_two_exporters_of_one_process_count_apart() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.core.status import ReadingStatus, newest_signs, reading_of_cluster, reasons_not_ready
+import msgspec
+
+from exporter.core.status import ReadingState, ReadingStatus, reasons_not_ready
 from exporter.intake.view_store import ViewStore
 from tests.support.samples import T0, cluster_view, log_view, record
 
@@ -11,7 +13,7 @@ READY = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0)
 
 
 def test_nobody_is_ready_before_both_topics_were_read_to_their_ends() -> None:
-    """The reason tells what is being done and how many records are left."""
+    """The reason says what is being done and how many records are left."""
     assert reasons_not_ready(ReadingStatus(), T0, kafka_gone_ms=GONE_MS) == [
         "waiting for the pipeline's Kafka and its topics"
     ]
@@ -22,14 +24,14 @@ def test_nobody_is_ready_before_both_topics_were_read_to_their_ends() -> None:
 
 
 def test_ready_until_kafka_has_been_silent_for_too_long() -> None:
-    """A short silence is not told, a long one is, with its length."""
+    """A short silence is not reported, a long one is, with its length."""
     assert reasons_not_ready(READY, T0 + GONE_MS, kafka_gone_ms=GONE_MS) == []
     (reason,) = reasons_not_ready(READY, T0 + GONE_MS + 1000, kafka_gone_ms=GONE_MS)
     assert "16 s" in reason
 
 
-def test_a_kafka_that_went_before_it_answered_a_question_is_told_as_well() -> None:
-    """What was read came from it, and tells until when it was there."""
+def test_a_kafka_that_went_before_it_answered_a_question_is_reported_as_well() -> None:
+    """What was read came from it, and shows until when it was there."""
     read = ReadingStatus(read_to_end_once=True, read_at=T0)
     assert reasons_not_ready(read, T0 + GONE_MS, kafka_gone_ms=GONE_MS) == []
     (reason,) = reasons_not_ready(read, T0 + GONE_MS + 1000, kafka_gone_ms=GONE_MS)
@@ -47,7 +49,10 @@ def test_the_log_is_held_against_the_newest_sign_in_its_partition() -> None:
     store = ViewStore()
     store.apply(record(cluster_view("dead", log=log_view(heartbeat_at=T0, last_change_at=T0))))
     store.apply(record(cluster_view("lives", log=log_view(heartbeat_at=T0 + 90_000))))
-    signs = newest_signs(store.clusters.values())
-    status = ReadingStatus(read_at=T0, log_written_at={0: T0 + 95_000})
-    assert reading_of_cluster(status, 0, signs.get(0)).log_ahead_ms == 5_000
-    assert reading_of_cluster(status, 1, signs.get(1)).log_ahead_ms is None
+    state = ReadingState(ReadingStatus(read_at=T0, log_written_at={0: T0 + 95_000}))
+    dead = store.clusters["dead"]
+    assert state.of_cluster(dead).log_ahead_ms is None, "no sign is known yet"
+    state.note_clusters(store.clusters, store.clusters, is_live=True)
+    assert state.of_cluster(dead).log_ahead_ms == 5_000
+    elsewhere = msgspec.structs.replace(dead, partition=1)
+    assert state.of_cluster(elsewhere).log_ahead_ms is None

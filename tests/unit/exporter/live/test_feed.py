@@ -9,13 +9,14 @@ import pytest
 import structlog
 from starlette.exceptions import HTTPException
 
+from controller_model.records.completeness import LATE_MS
 from controller_model.records.views import ControllerView
-from exporter.live.feed import MOST_VIEWERS, LiveFeed
+from exporter.live.feed import MOST_VIEWERS, MOST_VIEWERS_OF_ONE_CLIENT, LiveFeed
 from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, watching
 from tests.support.samples import as_of, broker_view, cluster_view
 
 
-def test_a_viewer_is_told_the_time_the_fleet_and_its_cluster_at_once() -> None:
+def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
     """The beat goes first: by it the page knows what the rest is worth."""
 
     async def look() -> list[tuple[str, Any]]:
@@ -24,9 +25,9 @@ def test_a_viewer_is_told_the_time_the_fleet_and_its_cluster_at_once() -> None:
             await viewer.news.wait()
             return messages(viewer.take())
 
-    told = asyncio.run(look())
-    assert [name for name, _ in told] == ["beat", "fleet", "brokers", "cluster"]
-    beat, fleet, brokers, cluster = (data for _, data in told)
+    sent = asyncio.run(look())
+    assert [name for name, _ in sent] == ["beat", "fleet", "brokers", "cluster"]
+    beat, fleet, brokers, cluster = (data for _, data in sent)
     assert beat["trust"]["status"] == "live"
     assert beat["viewers"] == 1, "the more look, the longer each waits before it asks"
     assert [row["name"] for row in fleet["clusters"]] == ["prod"]
@@ -52,7 +53,7 @@ def test_of_one_cluster_alone_nobody_has_to_say_its_name() -> None:
     assert "cluster" not in later
 
 
-def test_who_joins_while_a_picture_is_made_is_told_the_time_first_too() -> None:
+def test_who_joins_while_a_picture_is_made_is_sent_the_time_first_too() -> None:
     """Another one's picture takes a while; the next look begins with a beat for who came then."""
 
     async def look() -> list[str]:
@@ -61,7 +62,7 @@ def test_who_joins_while_a_picture_is_made_is_told_the_time_first_too() -> None:
         feed = feed_of(served)
         async with watching(feed), asyncio.timeout(SOON_S):
             with served.events._lock:  # what a picture waits for
-                while not feed._clusters:  # noqa: ASYNC110  # the feed tells nobody that it looks
+                while not feed._clusters:  # noqa: ASYNC110  # the feed lets nobody know that it looks
                     await asyncio.sleep(0)
                 late = feed.join("other")
             await late.news.wait()
@@ -71,7 +72,7 @@ def test_who_joins_while_a_picture_is_made_is_told_the_time_first_too() -> None:
     assert asyncio.run(look()) == ["beat", "fleet", "brokers", "cluster"]
 
 
-def test_a_change_is_told_once_and_to_all_the_same() -> None:
+def test_a_change_is_sent_once_and_to_all_the_same() -> None:
     """One computation per swap: two viewers are handed the very same bytes."""
 
     async def look() -> tuple[bytes, bytes]:
@@ -91,7 +92,7 @@ def test_a_change_is_told_once_and_to_all_the_same() -> None:
     assert one is other
 
 
-def test_an_unknown_cluster_is_told_as_unknown_until_it_is_there() -> None:
+def test_an_unknown_cluster_is_shown_as_unknown_until_it_is_there() -> None:
     """The page says so, and goes on by itself when the cluster appears."""
 
     async def look() -> tuple[Any, Any]:
@@ -124,6 +125,25 @@ def test_more_viewers_than_there_is_room_for_are_turned_away() -> None:
     asyncio.run(crowd())
 
 
+def test_one_client_does_not_take_every_place() -> None:
+    """Its pages beyond its share are turned away with 429; another client has room."""
+
+    async def crowd() -> None:
+        feed = feed_of(shown())
+        viewers = [feed.join(None, "10.0.0.7") for _ in range(MOST_VIEWERS_OF_ONE_CLIENT)]
+        with pytest.raises(HTTPException) as refused:
+            feed.join(None, "10.0.0.7")
+        assert refused.value.status_code == 429
+        assert refused.value.headers == {"retry-after": "10"}
+        viewers.append(feed.join(None, "10.0.0.8"))
+        feed.leave(viewers.pop(0))
+        viewers.append(feed.join(None, "10.0.0.7"))
+        for viewer in viewers:
+            feed.leave(viewer)
+
+    asyncio.run(crowd())
+
+
 def test_nothing_is_looked_at_while_nobody_looks() -> None:
     """The task ends with its last viewer, and begins again with the next."""
 
@@ -141,14 +161,14 @@ def test_nothing_is_looked_at_while_nobody_looks() -> None:
     assert asyncio.run(look()) == (False, 1)
 
 
-def test_a_mistake_of_ours_does_not_end_the_telling() -> None:
-    """It is told once in the log; what can be told again is told again."""
+def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
+    """It is logged once; what can be sent again is sent again."""
 
     async def look() -> Any:
         served = shown()
         clock = iter([None, None, None])
         feed = LiveFeed(
-            served,
+            served.collector,
             served.events,
             clock=lambda: next(clock, served.now),  # type: ignore[arg-type,return-value]  # a clock that fails thrice
             reasons=list,
@@ -157,10 +177,25 @@ def test_a_mistake_of_ours_does_not_end_the_telling() -> None:
         async with watching(feed) as viewer:
             return await heard(viewer, "cluster")
 
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logged:
         cluster = asyncio.run(look())
-    assert [entry["event"] for entry in told] == ["the live page could not be updated"]
+    assert [entry["event"] for entry in logged] == ["the live page could not be updated"]
     assert cluster["name"] == "prod"
+
+
+def test_the_list_of_clusters_grows_old_by_the_clock_alone() -> None:
+    """With each beat it is judged anew: a monitor that has died changes no view."""
+
+    async def look() -> tuple[str, str]:
+        served = shown()
+        served.write(cluster_view("other"))
+        async with watching(feed_of(served), None) as viewer:
+            before = await heard(viewer, "fleet")
+            served.now += LATE_MS + 1
+            after = await heard(viewer, "fleet")
+            return before["clusters"][0]["status"], after["clusters"][0]["status"]
+
+    assert asyncio.run(look()) == ("live", "behind")
 
 
 def test_an_end_ends_every_stream() -> None:

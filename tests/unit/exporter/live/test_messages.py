@@ -8,7 +8,7 @@ from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, wat
 from tests.support.samples import as_of, broker_view, cluster_view, log_view
 
 
-def test_the_delay_is_told_of_changes_that_were_seen_to_come() -> None:
+def test_the_delay_is_shown_of_changes_that_were_seen_to_come() -> None:
     """Not of what was there when the page was opened, nor against a clock that is ahead."""
 
     async def look() -> list[int | None]:
@@ -25,7 +25,7 @@ def test_the_delay_is_told_of_changes_that_were_seen_to_come() -> None:
     assert asyncio.run(look()) == [None, 250, None]
 
 
-def test_brokers_are_told_again_only_when_one_changed() -> None:
+def test_brokers_are_sent_again_only_when_one_changed() -> None:
     """They may be hundreds, and a heartbeat changes none of them."""
 
     async def look() -> list[list[str]]:

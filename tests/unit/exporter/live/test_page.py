@@ -89,7 +89,7 @@ def test_a_mistyped_parameter_of_the_stream_is_refused() -> None:
     assert "clusters" in answer.json()["detail"]
 
 
-def test_an_incidents_sentence_stands_as_it_was_told() -> None:
+def test_an_incidents_sentence_stands_as_it_was_written() -> None:
     """It says itself whether its counts are at least: a script that adds to it says so twice."""
     assert "incident.summary" in text("incidents.js")
     assert "complete" not in text("incidents.js")

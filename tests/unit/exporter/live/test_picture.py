@@ -8,7 +8,7 @@ from controller_model.records.completeness import Completeness, ReaderProgress, 
 from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import cluster_picture, fleet_rows, trust
-from tests.support.samples import T0, cluster_view, log_view
+from tests.support.samples import T0, cluster_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
 
@@ -55,12 +55,13 @@ def test_a_picture_names_few_of_an_events_partitions() -> None:
 
 
 def test_trust_says_when_each_stage_was_last_heard_of() -> None:
-    """The watcher by the log, the fold by its view, the exporter by its reading."""
-    of = snapshot(log=log_view(heartbeat_at=T0 + 1, last_change_at=T0), folded_at=T0 + 2)
-    assert trust(of, LIVE, ReaderProgress(read_at=T0 + 3)) == {
+    """By the exporter's clock and the ages of their signs; None where there is none yet."""
+    progress = ReaderProgress(read_ms=3, watcher_ms=None, fold_ms=2)
+    assert trust(LIVE, progress, T0) == {
         "status": "live",
         "since": None,
         "stage": None,
         "verified_at": T0,
-        "heard_at": {Stage.WATCHER: T0 + 1, Stage.FOLD: T0 + 2, Stage.EXPORTER: T0 + 3},
+        "clock_skew_ms": {},
+        "heard_at": {Stage.WATCHER: None, Stage.FOLD: T0 - 2, Stage.EXPORTER: T0 - 3},
     }

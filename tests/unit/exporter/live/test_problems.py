@@ -27,19 +27,19 @@ def snapshot(*brokers: BrokerView, name: str = "prod", **fields: Any) -> Cluster
     )
 
 
-def told(*brokers: BrokerView, **fields: Any) -> list[tuple[str, str]]:
+def listed(*brokers: BrokerView, **fields: Any) -> list[tuple[str, str]]:
     """Return the severity and text of each problem."""
     return [(str(p.severity), p.text) for p in problems_of(snapshot(*brokers, **fields))]
 
 
 def test_a_healthy_cluster_has_no_problem() -> None:
     """The page is quiet: nothing is mentioned, and nothing is bad."""
-    assert told(broker_view(0), broker_view(1)) == []
+    assert listed(broker_view(0), broker_view(1)) == []
     assert severity_of([], LIVE) is ProblemSeverity.NONE
 
 
-def test_counts_are_told_with_what_they_mean_and_which_partitions_to_list() -> None:
-    """One is told in the singular; each kind leads to the list of its partitions."""
+def test_counts_stand_with_what_they_mean_and_which_partitions_to_list() -> None:
+    """One is in the singular; each kind leads to the list of its partitions."""
     counts = Counts(offline=1, under_min_isr=2, under_replicated=1003, without_state=9)
     found = problems_of(snapshot(broker_view(0), counts=counts))
     assert [(p.severity, p.text, p.filter) for p in found] == [
@@ -56,7 +56,7 @@ def test_counts_are_told_with_what_they_mean_and_which_partitions_to_list() -> N
 
 def test_partitions_without_a_state_alone_are_a_problem() -> None:
     """They have no leader, and no other count holds them: a page of them is not quiet."""
-    assert told(broker_view(0), counts=Counts(partitions=1, without_state=1)) == [
+    assert listed(broker_view(0), counts=Counts(partitions=1, without_state=1)) == [
         ("warning", "1 partition has no state yet: no leader")
     ]
 
@@ -83,22 +83,22 @@ def test_partitions_without_a_state_alone_are_a_problem() -> None:
     ],
     ids=["nobody", "ghost", "slow", "failover"],
 )
-def test_the_controller_is_told_with_the_time_since_when(
+def test_the_controllers_problem_has_the_time_since_when(
     fields: dict[str, Any], expected: tuple[str, str, int | None]
 ) -> None:
-    """A ghost holds /controller, so it is told before failover work; unknown times stay unknown."""
+    """A ghost holds /controller, so it is listed before failover work; unknown times stay unknown."""
     (problem,) = problems_of(snapshot(broker_view(0), **fields))
     assert (problem.severity, problem.text, problem.since) == expected
 
 
 def test_a_broker_that_is_gone_is_a_problem_only_while_replicas_are_on_it() -> None:
     """A broker that was taken out of the cluster is no trouble; of many only five are named."""
-    assert told(broker_view(0), broker_view(1, live=False, replicas=0)) == []
-    assert told(broker_view(0), broker_view(1, live=False, replicas=1)) == [
+    assert listed(broker_view(0), broker_view(1, live=False, replicas=0)) == []
+    assert listed(broker_view(0), broker_view(1, live=False, replicas=1)) == [
         ("warning", "Broker 1 is not registered; 1 replica there")
     ]
     gone = [broker_view(id_, live=False, replicas=2) for id_ in range(7)]
-    assert told(*gone) == [
+    assert listed(*gone) == [
         ("warning", "Brokers 0, 1, 2, 3, 4 and 2 more are not registered; 14 replicas there")
     ]
 
@@ -117,8 +117,8 @@ def test_imbalance_is_a_problem_above_the_threshold_where_an_election_helps() ->
     at = broker_view(0, imbalance_ratio=0.1, preferred_electable=1)
     above = broker_view(1, imbalance_ratio=0.11, preferred_electable=2)
     stuck = broker_view(2, imbalance_ratio=0.9, preferred_electable=0)
-    assert told(at, stuck) == []
-    assert told(at, above, stuck) == [
+    assert listed(at, stuck) == []
+    assert listed(at, above, stuck) == [
         ("warning", "Broker 1 is more than 10% imbalanced; an election gives 2 leaders back")
     ]
 
@@ -127,7 +127,7 @@ def test_what_is_critical_stands_before_warnings() -> None:
     """Whatever it is about."""
     gone = broker_view(1, live=False, replicas=1)
     due = WritesDue(verdict=ControllerHealth.SLOW)
-    severities = [s for s, _ in told(gone, counts=Counts(offline=1), writes_due=due)]
+    severities = [s for s, _ in listed(gone, counts=Counts(offline=1), writes_due=due)]
     assert severities == ["critical", "warning", "warning"]
 
 

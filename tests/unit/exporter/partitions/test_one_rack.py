@@ -15,7 +15,7 @@ SPREAD = topic_view("spread", replicas=((0, 2), (2, 1)))
 
 
 class _Read(TopicEntry, frozen=True, kw_only=True):
-    """An entry that tells when it is read."""
+    """An entry that counts how often it is read."""
 
     reads: list[str]
 

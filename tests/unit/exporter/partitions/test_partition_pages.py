@@ -34,6 +34,20 @@ def wide_topic() -> list[TopicView]:
     ]
 
 
+def test_a_partition_says_that_it_shows_a_last_good_value(served: Served) -> None:
+    """Where its state cannot be read, and all of a topic whose assignment cannot be."""
+    served.write(
+        topic_view("state", unreadable=(1,)),
+        topic_view("whole", unreadable_znodes=("/brokers/topics/whole",)),
+        topic_view("well"),
+        cluster_view(counts=COUNTS, brokers_known=(0, 1, 2)),
+    )
+    found = served.json(f"{PROD}/partitions", limit=100)["partitions"]
+    said = {(p["topic"], p["partition"]) for p in found if p["unreadable"]}
+    assert said == {("state", 1), ("whole", 0), ("whole", 1)}
+    assert {(p["topic"], p["partition"]) for p in found} > said
+
+
 @pytest.mark.parametrize("most_read", [1, 3, 1000])
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 @pytest.mark.parametrize("query", [{}, {"filter": "not-preferred"}, {"contains": "i"}])
@@ -90,7 +104,7 @@ def test_what_is_counted_as_none_is_not_searched_for(served: Served) -> None:
     assert (answer["partitions"], answer["next"]) == ([], None)
 
 
-def test_a_topic_tells_how_many_of_its_partitions_are_what(served: Served) -> None:
+def test_a_topic_says_how_many_of_its_partitions_are_what(served: Served) -> None:
     """The counts of a topic are those of its partitions."""
     (topic,) = served.json(f"{PROD}/topics", filter="offline")["topics"]
     assert (topic["name"], topic["partitions"], topic["min_isr"]) == ("sick", 8, 2)

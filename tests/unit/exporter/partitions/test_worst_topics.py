@@ -1,4 +1,4 @@
-"""The worst topics are found, few of them, and of when they are is told."""
+"""The worst topics are found, few of them, and they say of when they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _cluster(*topics: TopicView, counts: Counts = SOME_OFFLINE) -> ClusterSnapsh
     return ClusterSnapshot(
         name="prod",
         partition=0,
-        view=cluster_view(counts=counts, brokers_live=(0,)),
+        view=cluster_view(counts=counts, brokers_live=(0,), min_isr_assumed=1),
         brokers={0: broker_view(0), 1: broker_view(1, live=False)},
         topics={f"topic/{topic.name}/{topic.chunk}": topic_entry(topic) for topic in topics},
     )
@@ -40,12 +40,12 @@ def _topics(*topics: TopicView) -> tuple[TopicTrouble, ...]:
     return worst_topics(_cluster(*topics), T0).topics
 
 
-def test_a_leader_is_told_what_its_followers_lack() -> None:
+def test_what_its_followers_lack_is_the_leaders() -> None:
     """What broker 0 leads and is not whole counts for it; what nobody leads counts for nobody."""
     assert worst_topics(_cluster(BEHIND, LATE, LOST), T0).led_short == ((0, 3),)
 
 
-def test_topics_are_told_the_worst_first() -> None:
+def test_topics_are_listed_the_worst_first() -> None:
     """Offline outweighs under min ISR, which outweighs under-replicated; the healthy are left out."""
     assert _topics(LATE, WELL, BEHIND, LOST) == (
         TopicTrouble("lost", 2, 0, 2),
@@ -62,16 +62,16 @@ def test_chunks_of_a_topic_count_together() -> None:
 
 
 def test_a_cluster_without_trouble_is_not_looked_through() -> None:
-    """Where the totals say that all is well, no topic is told, and none is read."""
+    """Where the totals say that all is well, no topic is listed, and none is read."""
     assert worst_topics(_cluster(LOST, counts=Counts(topics=1, partitions=2)), T0).topics == ()
 
 
-def test_no_more_than_the_worst_are_told() -> None:
+def test_no_more_than_the_worst_are_listed() -> None:
     """However many topics are in trouble, the series stay few."""
     many = [msgspec.structs.replace(LATE, name=f"late-{n:03}") for n in range(MOST_TOPICS + 5)]
-    told = _topics(*many, LOST)
-    assert len(told) == MOST_TOPICS
-    assert [topic.topic for topic in told[:2]] == ["lost", "late-000"]
+    found = _topics(*many, LOST)
+    assert len(found) == MOST_TOPICS
+    assert [topic.topic for topic in found[:2]] == ["lost", "late-000"]
 
 
 def test_a_topic_that_is_being_deleted_is_in_no_trouble() -> None:
@@ -79,7 +79,7 @@ def test_a_topic_that_is_being_deleted_is_in_no_trouble() -> None:
     assert _topics(msgspec.structs.replace(LOST, deleting=True)) == ()
 
 
-def test_what_was_found_is_told_with_its_time() -> None:
+def test_what_was_found_has_its_time() -> None:
     """A look renews the time, also where nothing changed; a cluster that is gone is forgotten."""
     store = WorstTopicsStore()
     assert store.of("prod") == WorstTopics()

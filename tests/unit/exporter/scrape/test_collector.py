@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from controller_model.metrics.catalogue import CATALOGUE
-from controller_model.records.completeness import LATE_MS, ReaderProgress
+from controller_model.records.completeness import LATE_BEATS_MS, ReaderProgress, Stage
 from controller_model.records.incidents import IncidentsSummary
 from controller_model.records.predictions import WritesDue
 from controller_model.records.recommendations import RebalanceSummary
@@ -21,6 +21,7 @@ from exporter.core.render import Format
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector, render_cluster
 from tests.support.samples import (
+    FRESH,
     T0,
     as_of,
     broker_view,
@@ -33,9 +34,11 @@ from tests.support.samples import (
 END = b"# EOF\n"
 
 
-def collector_of(store: ViewStore, *views: AnyView) -> Collector:
-    """Return a collector that shows these views."""
-    collector = Collector(lambda _snapshot: ReaderProgress(read_at=T0))
+def collector_of(
+    store: ViewStore, *views: AnyView, progress: Sequence[ReaderProgress] = (FRESH,)
+) -> Collector:
+    """Return a collector that shows these views; the last of `progress` is how far they are read."""
+    collector = Collector(lambda _snapshot: progress[-1])
     changed = {cluster for view in views if (cluster := store.apply(record(view)))}
     collector.update(changed, store.clusters)
     return collector
@@ -74,7 +77,7 @@ def test_two_clusters_parse_in_both_formats(format_: Format) -> None:
     assert len(declared) == len(set(declared))
 
 
-def test_openmetrics_tells_when_counters_started_and_the_types_of_its_own() -> None:
+def test_openmetrics_says_when_counters_started_and_the_types_of_its_own() -> None:
     """Each counter carries its created time; info and unit are declared."""
     collector = collector_of(ViewStore(), broker_view(0), cluster_view())
     found = families(collector, Format.OPENMETRICS)
@@ -150,15 +153,17 @@ def test_labels_are_escaped() -> None:
         assert value(families(collector, format_), "kafka_broker_info", rack=odd) == 1
 
 
-def test_the_age_of_everything_is_told_at_the_scrape() -> None:
+def test_the_age_of_everything_is_computed_at_the_scrape() -> None:
     """Ages, up and the vacancy follow the time of the scrape without any new record."""
     controller = ControllerView(vacant_since=T0)
-    collector = collector_of(ViewStore(), cluster_view(controller=controller))
+    progress = [ReaderProgress(read_ms=0, watcher_ms=1_500)]
+    collector = collector_of(ViewStore(), cluster_view(controller=controller), progress=progress)
     fresh = families(collector, Format.TEXT, T0 + 1500)
     assert value(fresh, "kcm_cluster_up") == 1
     assert value(fresh, "kcm_cluster_behind_seconds", stage="watcher") == 1.5
     assert value(fresh, "kafka_controller_vacant_seconds") == 1.5
-    late = families(collector, Format.TEXT, T0 + LATE_MS + 1)
+    progress.append(ReaderProgress(read_ms=0, watcher_ms=LATE_BEATS_MS + 1))
+    late = families(collector, Format.TEXT, T0 + 1500)
     assert value(late, "kcm_cluster_up") == 0
     assert value(late, "kcm_cluster_status", status="behind") == 1
     assert value(late, "kcm_cluster_status", status="live") == 0
@@ -169,7 +174,10 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
     lost = topic_view("lost", leader=(-1, -1), isr=((1,), (1,)))
     full = cluster_view(
         cluster_id="abc",
-        counts=Counts(topics=1, partitions=2, offline=2),
+        counts=Counts(
+            topics=1, partitions=2, offline=2, under_min_isr=0, at_min_isr=0, min_isr_blocks=0
+        ),
+        min_isr_assumed=1,
         controller=ControllerView(
             id=0,
             epoch=1,
@@ -197,7 +205,9 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
         ),
         rebalance=RebalanceSummary(recommendation=1, recommended_at=T0),
     )
-    collector = collector_of(ViewStore(), broker_view(0, leader_skew=0.5), lost, full)
+    read = ReaderProgress(read_ms=0, watcher_ms=0, clock_skew_ms={Stage.FOLD: 1})
+    views = (broker_view(0, leader_skew=0.5, under_min_isr_if_lost=0), lost, full)
+    collector = collector_of(ViewStore(), *views, progress=[read])
     collector.worst_topics.update(collector.snapshots(), T0)
     found = families(collector, Format.TEXT)
     served = {sample.name for family in found.values() for sample in family.samples}

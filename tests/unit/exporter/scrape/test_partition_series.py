@@ -50,7 +50,7 @@ def test_a_partition_without_state_has_replicas_only() -> None:
 def test_replicas_being_added_do_not_make_a_partition_under_replicated() -> None:
     """A reassignment under way counts only the replicas that should be in sync already."""
     view = topic_view(
-        "t", partitions=(0,), replicas=((0, 1, 2),), adding={0: (2,)}, leader=(0,), isr=((0, 1),)
+        "t", replicas=((0, 1, 2), (1, 0)), adding={0: (2,)}, leader=(0, 1), isr=((0, 1), (1, 0))
     )
     lines = scrape(view)
     name = "kafka_topic_partition_under_replicated_partition"

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from prometheus_client import CollectorRegistry
 
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.status import ReadingState
+from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
-from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.scrape.reading_thread import ReadingThread
 from pipeline.settings import load
-from pipeline.topic_records import Record
+from pipeline.topic_probe import TopicsAnswer
+from pipeline.topic_records import Place, ReadBatch, Record
 from tests.support.samples import (
     EVENTS,
     T0,
     VIEWS,
     as_of,
+    beat,
     cluster_view,
     deleted,
     elected,
@@ -37,24 +41,30 @@ class Reading:
     def __init__(self) -> None:
         self.events = EventStore(kept=10)
         self.registry = CollectorRegistry()
-        state = ReadingState("kafka:9092")
+        self.now = T0
+        self.state = ReadingState(ReadingStatus(), steady=lambda: self.now, wall=lambda: self.now)
+        self.collector = Collector(self.state.of_cluster)
         self.thread = ReadingThread(
             load(ExportSettings),
-            views=ViewStore(),
             events=self.events,
-            collector=Collector(state.of_cluster),
-            state=state,
+            collector=self.collector,
+            state=self.state,
             metrics=ExporterMetrics(self.registry),
             clock=lambda: T0 + 5_000,
         )
 
     def take(self, *records: Record) -> None:
         """Take records in as one reading of Kafka."""
-        self.thread._take_in(list(records), VIEWS, EVENTS)
+        self.thread._take_in(list(records), VIEWS)
+
+    def status(self) -> str:
+        """Return the status of the only cluster."""
+        (snapshot,) = self.collector.snapshots().values()
+        return self.collector.completeness(snapshot, self.now).status
 
     def shown(self) -> dict[str, int]:
         """Return the clusters that are shown, each with the seq it holds for."""
-        held = self.thread.collector.clusters
+        held = self.collector.clusters
         return {name: each.snapshot.view.as_of.seq for name, each in held.items()}
 
     def figure(self, name: str, **labels: str) -> float | None:
@@ -69,7 +79,7 @@ def test_a_start_shows_the_state_at_the_end_once() -> None:
     assert reading.shown() == {}
     reading.thread._ready()
     assert reading.shown() == {"prod": 2}
-    assert reading.thread.status.read_to_end_once
+    assert reading.state.status.read_to_end_once
     reading.take(record(cluster_view(at=as_of(3))))
     assert reading.shown() == {"prod": 3}
     assert reading.figure("clusters") == 1
@@ -100,6 +110,64 @@ def test_delays_are_measured_of_what_comes_after_the_start() -> None:
     assert reading.figure("record_delay_seconds_sum") == 10
     assert reading.figure("change_delay_seconds_count") == 1
     assert reading.figure("change_delay_seconds_sum") == 1
+
+
+class Consumer:
+    """What a reader of Kafka says of its positions."""
+
+    def __init__(self, next_offset: dict[Place, int]) -> None:
+        self.next_offset = next_offset
+
+    def reopen(self, *, from_beginning: Iterable[Place]) -> None:
+        """Begin anew at these places."""
+        for place in from_beginning:
+            self.next_offset.pop(place, None)
+
+
+def answered(at: int, ends: dict[Place, int], *topics: str) -> TopicsAnswer:
+    """Return Kafka's answer: these topics are there, and end so."""
+    return TopicsAnswer(at, {topic: f"id-{topic}" for topic in topics}, ends, {})
+
+
+def test_who_lacks_a_topic_has_not_read_to_the_end() -> None:
+    """Neither by Kafka's answer, where a topic that is gone has no end, nor by ends of before."""
+    reading = Reading()
+    consumer: Any = Consumer({(VIEWS, 0): 5, (EVENTS, 0): 7})
+    reading.thread._places = [(VIEWS, 0), (EVENTS, 0)]
+    reading.thread._ids = {VIEWS: f"id-{VIEWS}", EVENTS: f"id-{EVENTS}"}
+    reading.thread._note_answer(answered(T0, {(VIEWS, 0): 5}, VIEWS), consumer)
+    assert reading.state.status.topics_gone == (EVENTS,)
+    assert reading.state.status.read_at is None
+    assert not reading.state.status.read_to_end_once
+    reading.thread._note(ReadBatch([], [(VIEWS, 0), (EVENTS, 0)], []), consumer)
+    assert reading.state.status.read_at is None
+    both = {(VIEWS, 0): 5, (EVENTS, 0): 7}
+    reading.thread._note_answer(answered(T0 + 1, both, VIEWS, EVENTS), consumer)
+    assert reading.state.status.read_at == T0 + 1
+    assert reading.state.status.read_to_end_once
+
+
+def test_signs_that_are_read_again_from_the_beginning_prove_nothing() -> None:
+    """What comes before the end of a topic may be of any age; from the end on it counts."""
+    reading = Reading()
+    reading.thread._note_end(reading.now)
+    reading.thread._places = [(VIEWS, 0)]
+    reading.take(record(cluster_view()), record(beat(1)))
+    reading.now += 1000
+    reading.take(record(beat(2)))
+    assert reading.status() == "live"
+    reading.now += 1000
+    reading.thread._reread(Consumer({}), {VIEWS}, "it lost records")  # type: ignore[arg-type]  # a reader without Kafka
+    for number in range(3, 9):
+        reading.now += 1000
+        reading.take(record(beat(number)))
+    assert reading.status() == "behind"
+    reading.thread._note(ReadBatch([], [(VIEWS, 0)], []), Consumer({}))  # type: ignore[arg-type]  # the same
+    for number in range(10, 13):
+        reading.now += 1000
+        reading.take(record(beat(number)))
+        reading.thread._note_end(reading.now)
+    assert reading.status() == "live"
 
 
 def test_a_cluster_that_goes_takes_its_events_with_it() -> None:

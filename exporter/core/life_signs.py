@@ -1,0 +1,165 @@
+"""The signs of life of one cluster's watcher and fold, and since when each has not advanced.
+
+The rule: ages stand on the reader's own clock (`now`), which nobody sets. A value that was there before
+proves nothing until it advances, at the start and after every silence alike: what comes first then may
+have waited on its way, or come before what was missed. So two beats, apart in time, make a proof, and
+figures are of before until the view has come as far as the beats say that the log is written.
+No clock, no I/O: each sign taken in makes a new value, so any thread may read the one that it has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import msgspec
+
+from controller_model.kafka.ids import NOWHERE, Position
+from controller_model.records.completeness import (
+    LATE_BEATS_MS,
+    LATE_MS,
+    ReaderProgress,
+    Stage,
+)
+from controller_model.records.views import ClusterView, WatcherBeat
+
+_APART_MS = 500
+"""Between two beats that prove something: those that were held up on their way come at once."""
+
+_BETWEEN_ANSWERS_MS = 1_500
+"""ZooKeeper is asked once a second: an answer that is older is one that did not come."""
+
+_MOST_DUE = 16
+"""Positions that the view has yet to reach; the newest takes a place with an earlier time if there are more."""
+
+_DELAYS = 5
+"""Delays of which the smallest is held against the clocks: one record may be late, not all of them."""
+_FEWEST_DELAYS = 3
+
+
+class _Due(NamedTuple):
+    """A position of the log that the view has yet to reach."""
+
+    position: Position
+    since: int | None
+    """None: since before anything is known."""
+
+
+class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
+    """What was heard of one cluster; times are by a clock that nobody sets."""
+
+    beat: WatcherBeat | None = None
+    beat_at: int | None = None
+    """When the newest beat came; None: before the topic had been read to its end."""
+    heard_at: int | None = None
+    """When ZooKeeper last answered the watcher, as far as beats say."""
+    unproven_since: int | None = None
+    """When the first beat after a silence came; None where more have come."""
+    proven_at: int | None = None
+    """`heard_at` as of the last beat that proves something; None: there was none."""
+    due: tuple[_Due, ...] = ()
+    position: Position = NOWHERE
+    """Of the view."""
+    advanced_at: int | None = None
+    """When the position advanced; None: not since the topic was read to its end."""
+    watcher_delays: tuple[int, ...] = ()
+    """The newest differences of our wall clock and the watcher's."""
+    fold_delays: tuple[int, ...] = ()
+
+    def with_beat(self, beat: WatcherBeat, now: int, *, wall: int, is_live: bool) -> Self:
+        """Take a beat in; not `is_live`: it was read before the topic's end, and is of any age."""
+        last = self.beat
+        if last and (beat.generation, beat.number) <= (last.generation, last.number):
+            return self
+        if not is_live:
+            return msgspec.structs.replace(self, beat=beat)
+        answered_ms = beat.zookeeper_answered_ms
+        answered_at = None if answered_ms is None else now - max(0, answered_ms)
+        heard_at = max(filter(None, (self.heard_at, answered_at)), default=None)
+        unproven_since, is_proof = self._judged(heard_at, now)
+        is_continued = unproven_since is None and last and last.generation == beat.generation
+        # The log held no more at the beat before: what is beyond it came between the two.
+        since = self._seen_until() if is_continued and not is_proof else self.proven_at
+        proven = unproven_since is None
+        return msgspec.structs.replace(
+            self,
+            beat=beat,
+            beat_at=now,
+            heard_at=heard_at,
+            unproven_since=unproven_since,
+            proven_at=heard_at if proven else self.proven_at,
+            due=self._with_due(_Due(beat.position, since)),
+            watcher_delays=(*self.watcher_delays, wall - beat.sent_at)[-_DELAYS:],
+        )
+
+    def _seen_until(self) -> int | None:
+        """Return until when the log holds all of ZooKeeper as of the newest beat: silences add up."""
+        if self.beat_at is None or self.heard_at is None:
+            return self.beat_at
+        is_answered = self.beat_at - self.heard_at <= _BETWEEN_ANSWERS_MS
+        return self.beat_at if is_answered else self.heard_at
+
+    def _judged(self, heard_at: int | None, now: int) -> tuple[int | None, bool]:
+        """Return since when beats prove nothing (None: they do), and whether this one is the first that does."""
+        before = self.heard_at
+        was_silent = self.beat_at is None or now - self.beat_at > LATE_BEATS_MS
+        if was_silent or before is None or heard_at is None or heard_at - before > LATE_BEATS_MS:
+            return now, False
+        if self.unproven_since is None:
+            return None, False
+        is_proof = now - self.unproven_since >= _APART_MS
+        return (None if is_proof else self.unproven_since), is_proof
+
+    def _with_due(self, new: _Due) -> tuple[_Due, ...]:
+        if new.position <= self.position:
+            return self.due
+        if not self.due or new.position > self.due[-1].position:
+            if len(self.due) < _MOST_DUE:
+                return (*self.due, new)
+            return (*self.due[:-1], _Due(new.position, self.due[-1].since))
+        return self.due
+
+    def with_view(self, view: ClusterView, now: int, *, wall: int, is_live: bool) -> Self:
+        """Take in what is shown of the cluster now."""
+        position = Position(view.as_of.generation, view.as_of.seq)
+        advanced = is_live and position != self.position
+        delays = (*self.fold_delays, wall - view.folded_at)[-_DELAYS:]
+        return msgspec.structs.replace(
+            self,
+            position=position,
+            advanced_at=now if advanced else self.advanced_at,
+            due=tuple(due for due in self.due if due.position > position),
+            fold_delays=delays if is_live else self.fold_delays,
+        )
+
+    def progress(self, now: int, *, read_at: int | None) -> ReaderProgress:
+        """Return how old each sign is at a moment."""
+        skew = {
+            stage: -min(delays)
+            for stage, delays in (
+                (Stage.WATCHER, self.watcher_delays),
+                (Stage.FOLD, self.fold_delays),
+            )
+            if len(delays) >= _FEWEST_DELAYS
+        }
+        read_ms = _age(now, read_at)
+        if self.beat is None or self.position.generation > self.beat.generation:
+            # The watcher is of a release without beats: only what comes through the fold tells.
+            return ReaderProgress(
+                read_ms=read_ms,
+                watcher_ms=_age(now, self.advanced_at),
+                late_ms=LATE_MS,
+                clock_skew_ms=skew,
+            )
+        proven_at = self.heard_at if self.unproven_since is None else self.proven_at
+        return ReaderProgress(
+            read_ms=read_ms,
+            watcher_ms=_age(now, self.beat_at),
+            fold_ms=_age(now, self.due[0].since) if self.due else 0,
+            zookeeper_ms=_age(now, proven_at),
+            session=self.beat.session,
+            clock_skew_ms=skew,
+        )
+
+
+def _age(now: int, at: int | None) -> int | None:
+    return None if at is None else max(0, now - at)

@@ -1,0 +1,18 @@
+"""The answers as records: what each begins with, and what is its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.api import answers
+from exporter.api.answers import AboutCluster, Answer
+from exporter.api.operations import CLUSTER, OPERATIONS
+
+OF_A_CLUSTER = [each.answer for each in OPERATIONS if each.path.startswith(f"{CLUSTER}/")]
+
+
+@pytest.mark.parametrize("name", OF_A_CLUSTER)
+def test_no_field_of_an_answer_hides_what_each_begins_with(name: str) -> None:
+    """Name, place and completeness are put before an answer's own fields, none of which is alike."""
+    answer: type[Answer] = getattr(answers, name)
+    assert set(AboutCluster.__struct_fields__).isdisjoint(answer.__struct_fields__)

@@ -1,0 +1,274 @@
+"""Signs of life: what proves that figures follow, and since when they do not."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from controller_model.records.changes import SessionState
+from controller_model.records.completeness import (
+    LATE_BEATS_MS,
+    LATE_MS,
+    Completeness,
+    Stage,
+    Status,
+    assess,
+)
+from exporter.core.life_signs import LifeSigns
+from tests.support.samples import T0, as_of, beat, cluster_view
+
+HOUR_MS = 3_600_000
+
+
+class Line:
+    """A line of parts: `now` is the reader's steady clock, and each part has a wall clock of its own."""
+
+    def __init__(self) -> None:
+        self.signs = LifeSigns()
+        self.now = 0
+        self.watcher_clock_ms = self.fold_clock_ms = self.our_clock_ms = T0
+        self.number = self.seq = self.folded = 1
+        self.generation = self.folded_generation = 1
+        self.is_live = True
+
+    def beat(self, *, answered_ms: int = 5, session: SessionState | None = None) -> Self:
+        """Let the watcher's next beat come."""
+        self.number += 1
+        sent = beat(
+            self.number,
+            seq=self.seq,
+            generation=self.generation,
+            zookeeper_answered_ms=answered_ms,
+            session=session or SessionState.CONNECTED,
+            sent_at=self.watcher_clock_ms + self.now,
+        )
+        wall = self.our_clock_ms + self.now
+        self.signs = self.signs.with_beat(sent, self.now, wall=wall, is_live=self.is_live)
+        return self
+
+    def fold(self) -> Self:
+        """Let the fold show all that the log holds."""
+        self.folded, self.folded_generation = self.seq, self.generation
+        view = cluster_view(
+            at=as_of(self.folded, generation=self.generation),
+            folded_at=self.fold_clock_ms + self.now,
+        )
+        wall = self.our_clock_ms + self.now
+        self.signs = self.signs.with_view(view, self.now, wall=wall, is_live=self.is_live)
+        return self
+
+    def wait(self, ms: int) -> Self:
+        """Let time pass."""
+        self.now += ms
+        return self
+
+    def run(self, seconds: int) -> Self:
+        """Let all work for so long."""
+        for _ in range(seconds):
+            self.wait(1000)
+            self.seq += 1
+            self.beat().fold()
+        return self
+
+    def found(self) -> Completeness:
+        """Return the status of what is shown now."""
+        view = cluster_view(at=as_of(self.folded, generation=self.folded_generation))
+        progress = self.signs.progress(self.now, read_at=self.now)
+        return assess(view, progress, self.our_clock_ms + self.now)
+
+    def status(self) -> Status:
+        """The status, without the rest."""
+        return self.found().status
+
+
+def test_what_was_there_before_proves_nothing_until_it_advances_twice() -> None:
+    """After a start: neither a view, nor beats of before, nor a first beat that may have waited."""
+    line = Line()
+    line.is_live = False
+    line.fold().beat().beat()
+    line.is_live = True
+    assert line.status() is Status.BEHIND
+    line.wait(100).beat()
+    assert line.status() is Status.BLIND
+    line.wait(10).beat()
+    assert line.status() is Status.BLIND, "two that come together may both have waited"
+    line.wait(1000).beat()
+    assert line.status() is Status.LIVE
+
+
+def test_figures_are_of_before_until_the_view_is_where_the_beats_are() -> None:
+    """After a start, the fold's old view says nothing about what the log has got since."""
+    line = Line().fold()
+    line.seq = 2
+    line.wait(100).beat().wait(1000).beat()
+    assert (line.status(), line.found().stage) == (Status.BEHIND, Stage.FOLD)
+    assert line.fold().status() is Status.LIVE
+
+
+@pytest.mark.parametrize("dead", [Stage.WATCHER, Stage.FOLD])
+def test_a_stage_that_dies_is_told_within_three_seconds(dead: Stage) -> None:
+    """The watcher by its beats, the fold by what beats say of the log; and since when."""
+    line = Line().fold().run(10)
+    assert line.status() is Status.LIVE
+    died_at = line.now
+    for _ in range(5):
+        line.wait(1000)
+        if dead is Stage.FOLD:
+            line.seq += 1
+            line.beat()
+    found = line.found()
+    assert (found.status, found.stage) == (Status.BEHIND, dead)
+    assert found.since is not None
+    assert found.since - T0 == died_at
+
+
+def test_a_quiet_fold_that_has_shown_all_is_not_late() -> None:
+    """Nothing is missing from its view, however old it is."""
+    line = Line().fold().run(3)
+    for _ in range(60):
+        line.wait(1000).beat()
+    assert line.status() is Status.LIVE
+
+
+def test_a_zookeeper_that_does_not_answer_is_told_within_three_seconds() -> None:
+    """The watcher's beats go on, and say how long it has heard nothing; or that it has no session."""
+    line = Line().fold().run(5)
+    for second in range(1, 5):
+        line.wait(1000).beat(answered_ms=1000 * second)
+    assert (line.status(), line.found().stage) == (Status.BLIND, Stage.WATCHER)
+    line = Line().fold().run(5).wait(1000).beat(session=SessionState.SUSPENDED)
+    assert line.status() is Status.BLIND
+
+
+def test_a_watcher_that_comes_back_proves_nothing_by_its_first_beat() -> None:
+    """What it missed is in the log only after it has read it, and in the view only then."""
+    line = Line().fold().run(5).wait(20_000).beat(answered_ms=20_000)
+    assert line.status() is Status.BLIND
+    line.wait(1000).beat()
+    line.seq += 50
+    line.wait(1000).beat()
+    assert (line.status(), line.found().stage) == (Status.BEHIND, Stage.FOLD)
+    assert line.fold().status() is Status.LIVE
+
+
+def test_beats_that_were_held_up_together_prove_nothing() -> None:
+    """They come at once when Kafka is back; what was written meanwhile comes after them."""
+    line = Line().fold().run(5).wait(20_000)
+    for _ in range(20):
+        line.wait(1).beat()
+    assert line.status() is Status.BLIND
+
+
+def test_a_newer_generation_makes_figures_old_until_the_view_has_it() -> None:
+    """Since the last sign of the watcher before: what the new one found is not in the view yet."""
+    line = Line().fold().run(5).wait(2_000)
+    line.generation, line.number, line.seq = 2, 0, 1
+    line.beat().wait(1_100).beat()
+    assert (line.status(), line.found().stage) == (Status.BEHIND, Stage.FOLD)
+    assert line.fold().status() is Status.LIVE
+
+
+def test_a_fold_that_only_ever_comes_near_the_log_stays_late() -> None:
+    """However many positions it has yet to reach, none of them is forgotten."""
+    line = Line().fold().run(3)
+    for _ in range(100):
+        line.seq += 1
+        line.wait(1000).beat()
+    held, line.seq = line.seq, line.seq - 5
+    line.fold()
+    assert line.status() is Status.BEHIND
+    line.seq = held
+    assert line.fold().status() is Status.LIVE
+
+
+def test_without_beats_the_views_own_progress_counts() -> None:
+    """A watcher of an older release, or one that an older release has followed."""
+    line = Line()
+    line.is_live = False
+    assert line.fold().status() is Status.BEHIND
+    line.is_live = True
+    line.seq += 1
+    assert line.wait(1000).fold().status() is Status.LIVE
+    assert line.wait(LATE_MS).status() is Status.LIVE
+    assert line.wait(1).status() is Status.BEHIND
+    line = Line().fold().run(5)
+    line.generation += 1
+    assert line.wait(10_000).fold().wait(LATE_MS).status() is Status.LIVE
+
+
+@pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
+def test_clocks_that_disagree_are_told_with_who_and_how_much(ahead_ms: int) -> None:
+    """Whose clock it is shows by the others'; where all disagree with us, it is ours."""
+    line = Line().fold()
+    line.watcher_clock_ms += ahead_ms
+    found = line.run(10).found()
+    assert (found.status, found.stage) == (Status.CLOCKS_DISAGREE, Stage.WATCHER)
+    assert found.clock_skew_ms == {Stage.WATCHER: ahead_ms}
+    line = Line().fold()
+    line.our_clock_ms -= ahead_ms
+    found = line.run(10).found()
+    assert (found.status, found.stage) == (Status.CLOCKS_DISAGREE, Stage.EXPORTER)
+    assert line.wait(LATE_BEATS_MS + 1).status() is Status.BEHIND
+
+
+def test_a_record_that_is_late_is_no_clock_that_is_behind() -> None:
+    """The smallest of several delays is held against the clocks."""
+    line = Line().fold().run(10)
+    line.watcher_clock_ms -= 60_000
+    line.fold_clock_ms -= 60_000
+    assert line.run(1).status() is Status.LIVE
+    assert line.run(5).status() is Status.CLOCKS_DISAGREE
+
+
+STEPS = st.tuples(
+    st.sampled_from(["watcher_clock_ms", "fold_clock_ms", "our_clock_ms"]),
+    st.integers(-HOUR_MS * 24, HOUR_MS * 24),
+)
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), st.integers(1, 8)),
+        st.tuples(st.just("no watcher"), st.integers(1, 8)),
+        st.tuples(st.just("no fold"), st.integers(1, 8)),
+        st.tuples(st.just("no ZooKeeper"), st.integers(1, 8)),
+        STEPS,
+    ),
+    max_size=20,
+)
+
+
+@example([("no ZooKeeper", 2), ("no fold", 1), ("no fold", 2)])
+@given(ACTS)
+def test_nothing_is_live_three_seconds_after_signs_stop_whatever_clocks_do(
+    acts: list[tuple[str, int]],
+) -> None:
+    """For any steps of anybody's clock and any silence: what is live follows by 3 s at most.
+
+    By one beat more where one part falls silent right after another.
+    """
+    silences = {act for act, _ in acts if act.startswith("no ")}
+    most_ms = LATE_BEATS_MS + (1000 if len(silences) > 1 else 0)
+    line = Line().fold().run(3)
+    logged_at = followed_at = line.now  # up to when the log, and the view, hold all of ZooKeeper
+    silent_ms = 0
+    for act, amount in acts:
+        if act.endswith("_ms"):
+            setattr(line, act, getattr(line, act) + amount)
+            continue
+        for _ in range(amount):
+            line.wait(1000)
+            silent_ms += 1000
+            if act in {"run", "no fold"}:
+                line.seq += 1
+                logged_at, silent_ms = line.now, 0
+            if act != "no watcher":
+                line.beat(answered_ms=silent_ms)
+            if act != "no fold":
+                line.fold()
+                followed_at = logged_at
+            is_live = line.status() in {Status.LIVE, Status.CLOCKS_DISAGREE}
+            assert not (is_live and line.now - followed_at > most_ms)
+    line.run(10)
+    assert line.status() in {Status.LIVE, Status.CLOCKS_DISAGREE}
