@@ -6,33 +6,37 @@ run at once, each within its time, and each says what to do.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
-import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeAlias
 
 import typer
 
+from exporter.core.config import ExportSettings
 from kcm.cli.exits import NOT_SO
 from kcm.cli.options import Options, with_options
-from kcm.cli.parts import STREAM, WATCH, AllSettings, load_all
+from kcm.cli.parts import AllSettings, load_all
+from kcm.cli.text import printable
+from kcm.doctor.broker_files import check_broker_files
 from kcm.doctor.exporter import ANSWER_S, ask_ready, check_exporter
-from kcm.doctor.findings import Check, Finding, Level, run_checks, unknown
-from kcm.doctor.kafka import check_kafka, same_cluster, shown_cluster
+from kcm.doctor.findings import Check, ClusterFindings, Finding, Level, fail, run_checks, unknown
+from kcm.doctor.kafka import ABOUT, NO_TOPIC, check_kafka, same_cluster, shown_cluster
 from kcm.doctor.machine import check_machine
-from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.options import DEFAULT_URL, AsJson, Exporter, print_json, printing
+from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
+from kcm.queries.options import AsJson, Exporter, HttpConfigFile, print_json, printing
 from pipeline.runtime import KcmError, UnreachableError
+from pipeline.topics import topic_names
 from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
 DEADLINE_S = 20.0
 WAITS_OF_TIMEOUT = 0.8
 """Of the time that a check has, how long one waits for what another finds."""
+_NO_ADDRESS = "not asked: kafka_properties may hold credentials, and no address is given for them"
 _NO_CLIENT = "the watcher is not installed here (package kazoo)"
 _NAMES = (
     "zookeeper",
@@ -44,6 +48,7 @@ _NAMES = (
     "zk_tls_key_password",
     "bootstrap_servers",
     "kafka_properties",
+    "secrets_dir",
     "topic_prefix",
     "java_home",
 )
@@ -54,27 +59,25 @@ _COLOURS = {
 }
 
 
-class _Ids:
-    """The two clusters' ids, each found by a check of its own while the third waits for both."""
-
-    def __init__(self) -> None:
-        self.watched: str | None = None
-        self.own: str | None = None
-        self.watched_checked = threading.Event()
-        self.own_checked = threading.Event()
+ClusterId: TypeAlias = Future[str | None]
+"""A cluster's id, found by one check while others wait for it; None: it is not known."""
 
 
 @with_options(
-    (WATCH.title, WatchSettings),
-    (STREAM.title, StreamSettings),
+    WatchSettings,
+    StreamSettings,
     only=_NAMES,
-    defaults={"bootstrap_servers": "what the exporter reads, else 127.0.0.1:9092"},
+    defaults={
+        "bootstrap_servers": "what the exporter reads, else 127.0.0.1:9092; must be given with "
+        "kafka_properties"
+    },
 )
 def doctor(
     config: Path | None,
     options: Options,
     *,
     exporter: Exporter = DEFAULT_URL,
+    http_config_file: HttpConfigFile = None,
     timeout: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=1, max=600, help="How long a check may take."),
@@ -85,11 +88,11 @@ def doctor(
 
     Examples: kcm doctor, kcm doctor --zookeeper zk1:2181/kafka --bootstrap-servers k1:9092, kcm doctor --json | jq
 
-    A line is ok, warn (to be checked by somebody), fail (figures are wrong, late or missing because of it), or - (not
+    With --bootstrap-servers of a cluster that is watched it reads what stands in its brokers' own files, and prints what to set. A line is ok, warn (to be checked by somebody), fail (figures are wrong, late or missing because of it), or - (not
     measured, and why). The exit code is 6 if one fails.
     """
     # Several checks ask it one after another: one that hangs must leave the others their time.
-    api = ExporterApi(exporter, within_s=min(ANSWER_S, timeout / 4))
+    api = ExporterApi(exporter, http_config_file, within_s=min(ANSWER_S, timeout / 4))
     settings = load_all(config, options)
     findings = run_checks(_checks(api, settings, timeout), timeout)
     with printing():
@@ -118,87 +121,132 @@ def lines(findings: Iterable[Finding], *, coloured: bool) -> Iterable[str]:
 
 def _checks(api: ExporterApi, settings: AllSettings, timeout_s: float) -> dict[str, Check]:
     """Return the checks in the order in which they are printed."""
-    ids = _Ids()
-    wait_s = timeout_s * WAITS_OF_TIMEOUT
+    watched: ClusterId = Future()
+    own: ClusterId = Future()
+    ends_at_s = time.monotonic() + timeout_s * WAITS_OF_TIMEOUT
     return {
         "machine": lambda: check_machine(settings.stream.java_home),
-        **_zookeepers(settings.watch),
-        "cluster": lambda: _cluster(settings.watch, ids),
-        "kafka": lambda: _kafka(api, settings, ids),
-        "apart": lambda: _apart(ids, wait_s),
+        **_zookeeper_checks(settings.watch, watched),
+        "kafka": lambda: _of_watched(
+            _found(lambda: _check_kafka(api, settings.export), own),
+            lambda: clusters_of(api, settings, *_known(watched, own, ends_at_s=ends_at_s)),
+        ),
+        "apart": lambda: [same_cluster(*_known(watched, own, ends_at_s=ends_at_s))],
         "exporter": lambda: check_exporter(api),
-        "same cluster": lambda: _same(api, ids, wait_s),
+        "same cluster": lambda: _same(api, watched, ends_at_s),
+        "brokers' files": lambda: _broker_files(api, settings, watched, own, ends_at_s),
     }
 
 
-def _zookeepers(settings: WatchSettings) -> dict[str, Check]:
-    """Return a check for each server, so that one that is away holds up none of the others."""
-
-    def asked(address: str) -> Check:
-        return lambda: [_zookeeper("check_server", settings, address)]
-
-    if not _has_zookeeper_client():
+def _zookeeper_checks(settings: WatchSettings, watched: ClusterId) -> dict[str, Check]:
+    """Return a check for each server, so that one that is away holds up no other, and one for all."""
+    if importlib.util.find_spec("kazoo") is None:
+        watched.set_result(None)
         return {"zookeeper": lambda: [unknown("zookeeper", _NO_CLIENT)]}
-    return {f"zookeeper {address}": asked(address) for address in settings.hosts.split(",")}
+    from kcm.doctor.zookeeper import check_cluster, check_server  # noqa: PLC0415  # only the watcher brings its client
+
+    def server(address: str) -> Check:
+        return lambda: [check_server(settings, address)]
+
+    return {
+        **{f"zookeeper {address}": server(address) for address in settings.hosts.split(",")},
+        "cluster": lambda: _found(lambda: check_cluster(settings), watched),
+    }
 
 
-def _has_zookeeper_client() -> bool:
-    return importlib.util.find_spec("kazoo") is not None
-
-
-def _zookeeper(function: str, *arguments: Any) -> Any:
-    """Call a check of ZooKeeper, whose client only the watcher brings."""
-    module = importlib.import_module("kcm.doctor.zookeeper")
-    return getattr(module, function)(*arguments)
-
-
-def _cluster(settings: WatchSettings, ids: _Ids) -> Iterable[Finding]:
+def _found(check: Callable[[], ClusterFindings], cluster_id: ClusterId) -> list[Finding]:
+    """Return what a check finds at a cluster, and give its id to those that wait for it."""
+    seen = ClusterFindings([], None)
     try:
-        if not _has_zookeeper_client():
-            return []
-        seen = _zookeeper("check_cluster", settings)
-        ids.watched = seen.cluster_id
-        findings: list[Finding] = seen.findings
+        seen = check()
+    finally:
+        cluster_id.set_result(seen.cluster_id)
+    return seen.findings
+
+
+def _known(*ids: ClusterId, ends_at_s: float) -> list[str | None]:
+    """Return the clusters' ids; None for one that is not found in time."""
+    wait(ids, timeout=max(0.0, ends_at_s - time.monotonic()))
+    return [each.result() if each.done() else None for each in ids]
+
+
+def _of_watched(
+    findings: list[Finding], clusters: Callable[[], Mapping[str, object]]
+) -> Iterable[Finding]:
+    """Return the findings of a Kafka, without its lack of our topics where it is one that is watched."""
+    lacking = [finding for finding in findings if finding.text == NO_TOPIC]
+    names = list(clusters()) if len(lacking) == len(topic_names("")) else []
+    if not names:
         return findings
-    finally:
-        ids.watched_checked.set()
+    why = f"these are the brokers of {', '.join(names)}, which is watched; the topics are elsewhere"
+    rest = [finding for finding in findings if finding.text != NO_TOPIC]
+    return [*rest, unknown("topics", printable(why))]
 
 
-def _kafka(api: ExporterApi, settings: AllSettings, ids: _Ids) -> Iterable[Finding]:
+def clusters_of(
+    api: ExporterApi, settings: AllSettings, watched: str | None, own: str | None
+) -> dict[str, dict[str, int | None]]:
+    """Return the names under which a Kafka is watched, each with what is set of its brokers' files.
+
+    `watched` is the id of the cluster in ZooKeeper, `own` that of the Kafka that was asked; what the
+    exporter does not show is not known to be set.
+    """
+    found: dict[str, dict[str, int | None]] = {}
+    if own is None:
+        return found
     try:
-        seen = check_kafka(_with_known_address(api, settings))
-        ids.own = seen.cluster_id
-        return seen.findings
-    finally:
-        ids.own_checked.set()
+        for name in api.cluster_names():
+            answer = api.get(cluster_path(name))
+            if answer["cluster_id"] == own:
+                found[name] = {
+                    "min_insync_replicas": answer["min_isr_assumed"],
+                    "leader_imbalance_percentage": answer["rebalance"]["threshold_percentage"],
+                }
+    except KcmError:
+        pass  # its own line says why
+    if not found and watched == own:
+        found[settings.watch.cluster] = {}
+    return found
 
 
-def _apart(ids: _Ids, wait_s: float) -> Iterable[Finding]:
-    ends_at_s = time.monotonic() + wait_s
-    for asked in (ids.watched_checked, ids.own_checked):
-        asked.wait(max(0.0, ends_at_s - time.monotonic()))
-    return [same_cluster(ids.watched, ids.own)]
+def _broker_files(
+    api: ExporterApi, settings: AllSettings, watched: ClusterId, own: ClusterId, ends_at_s: float
+) -> Iterable[Finding]:
+    """Check what the fold must be told of the brokers' own files, if the brokers named are watched."""
+    # Only an address of the user's own is asked: another may be anybody's.
+    is_named = "bootstrap_servers" in settings.export.model_fields_set
+    watched_id, own_id = _known(watched, own, ends_at_s=ends_at_s) if is_named else (None, None)
+    clusters = clusters_of(api, settings, watched_id, own_id)
+    if not clusters:
+        why = "no brokers of a watched cluster are named: --bootstrap-servers takes them, too"
+        return [unknown("brokers' files", why)]
+    return check_broker_files(settings.export, clusters)
 
 
-def _same(api: ExporterApi, ids: _Ids, wait_s: float) -> Iterable[Finding]:
+def _same(api: ExporterApi, watched: ClusterId, ends_at_s: float) -> Iterable[Finding]:
     """Check that the exporter shows the very cluster whose ZooKeeper was checked."""
-    ends_at_s = time.monotonic() + wait_s
     try:
         names = api.cluster_names()
         shown = {name: api.get(cluster_path(name))["cluster_id"] for name in names}
     except KcmError:
         shown = {}  # its own line says why
-    ids.watched_checked.wait(max(0.0, ends_at_s - time.monotonic()))
-    return [shown_cluster(ids.watched, shown)]
+    (watched_id,) = _known(watched, ends_at_s=ends_at_s)
+    return [shown_cluster(watched_id, shown)]
 
 
-def _with_known_address(api: ExporterApi, settings: AllSettings) -> Any:
-    """Return the settings, with the exporter's own address of Kafka where none was given."""
-    export = settings.export
-    if "bootstrap_servers" in export.model_fields_set:
-        return export
+def _check_kafka(api: ExporterApi, settings: ExportSettings) -> ClusterFindings:
+    """Check the pipeline's Kafka where the settings say, or the exporter if there are no credentials.
+
+    Credentials go to an address of the user's own alone: whoever answers for the exporter could name
+    any other.
+    """
+    if "bootstrap_servers" in settings.model_fields_set:
+        return check_kafka(settings)
+    if settings.kafka_properties:
+        return ClusterFindings([fail(ABOUT, _NO_ADDRESS, "give --bootstrap-servers")], None)
     try:
         servers = ask_ready(api).body["reading"].get("bootstrap_servers")
     except UnreachableError:
-        return export
-    return export if servers is None else export.model_copy(update={"bootstrap_servers": servers})
+        servers = None
+    known = {} if servers is None else {"bootstrap_servers": servers}
+    return check_kafka(settings.model_copy(update=known))

@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import LATE_MS
+from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.text import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
 from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.queries.http_config import OPTION
 from kcm.queries.options import ago
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, UnreachableError
@@ -56,10 +58,12 @@ def ask_ready(api: ExporterApi) -> ExporterReadiness:
     except (OSError, http.client.HTTPException) as error:
         why = getattr(error, "reason", None) or error
         raise UnreachableError(f"{api.url} does not answer: {why}") from None
+    if not body:
+        raise UnreachableError(f"{api.url} asks for a user and a password: {OPTION} names a file")
     try:
         decoded = json.loads(body)
         decoded["ready"], decoded["clusters"], decoded["reading"]
-    except (ValueError, KeyError, TypeError):
+    except (*DECODING_ERRORS, KeyError, TypeError):
         raise UnreachableError(f"what answers at {api.url} is no exporter of kcm") from None
     return ExporterReadiness(decoded, _ahead(date, began_ms, clock_ms()))
 
@@ -73,13 +77,14 @@ def check_exporter(api: ExporterApi) -> Iterator[Finding]:
         return
     yield _exporter(api.url, ready)
     yield clock_here(ready.clock_ahead_ms)
+    ahead_ms = sum(ready.clock_ahead_ms or (0,)) // 2
     for name in ready.body["clusters"]:
         try:
             answer = api.get(cluster_path(name))
         except KcmError as error:
             yield fail(name, str(error), "see the exporter's log")
             continue
-        yield from check_figures(name, answer, clock_ms() + _middle(ready.clock_ahead_ms))
+        yield from check_figures(name, answer, clock_ms() + ahead_ms)
 
 
 def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
@@ -103,12 +108,30 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
         yield ok(f"proof of {name}", f"equal to ZooKeeper {ago(proven, now)} ago")
     yield _watcher(name, log, now)
     yield _fold(name, answer, now)
-    lost = {key: log[key] for key in ("holes", "dropped_by_watcher", "unreadable", "errors")}
+    names = ("holes", "dropped_by_watcher", "unreadable", "errors")
+    lost = ", ".join(f"{log[key]} {key.replace('_', ' ')}" for key in names)
     if log["errors"]:
-        yield warn(f"log of {name}", _listed(lost), "see kcm events --kind Anomaly")
+        yield warn(f"log of {name}", lost, "see kcm events --kind Anomaly")
     else:
-        yield ok(f"log of {name}", _listed(lost))
+        yield ok(f"log of {name}", lost)
+    yield _min_isr(name, answer)
     yield clock_of_zookeeper(name, log)
+
+
+def _min_isr(name: str, answer: Json) -> Finding:
+    """Check whether min.insync.replicas is known of every partition."""
+    about = f"min ISR of {name}"
+    said = answer["min_isr_assumed"]
+    if answer["counts"]["under_min_isr"] is None:
+        return warn(
+            about,
+            "min.insync.replicas is not known: under and at min ISR, and whether a broker is safe "
+            "to stop, are not known either",
+            f"set min_insync_replicas ({name}=N) for the fold; kcm doctor --bootstrap-servers with "
+            "brokers of that cluster reads N from them",
+        )
+    source = "by ZooKeeper alone" if said is None else f"{said} where ZooKeeper holds none"
+    return ok(about, f"min.insync.replicas is known: {source}")
 
 
 def clock_here(ahead_ms: tuple[int, int] | None) -> Finding:
@@ -171,10 +194,8 @@ def _watcher(name: str, log: Json, now: int) -> Finding:
     summary = (
         f"{printable(log['watcher'])} on {server}, last heartbeat {ago(heartbeat_at, now)} ago"
     )
-    if heartbeat_at - now > SKEW_MS:
-        ahead_s = (heartbeat_at - now) / 1000
-        text = f"{summary}; its clock is at least {ahead_s:.0f} s ahead of the exporter's"
-        return warn(about, text, "set the clocks by NTP")
+    if ahead := _clock_ahead(heartbeat_at, now):
+        return warn(about, f"{summary}; {ahead}", "set the clocks by NTP")
     if log["denied"]:
         listed = printable(", ".join(log["denied"][:5]))
         return warn(about, f"{summary}; not readable: {listed}", "give it READ there")
@@ -189,13 +210,19 @@ def _fold(name: str, answer: Json, now: int) -> Finding:
     about = f"fold of {name}"
     folded = answer["folded_at"]
     text = f"wrote {ago(folded, now)} ago"
-    if folded - now > SKEW_MS:
-        ahead_s = (folded - now) / 1000
-        text = f"its clock is at least {ahead_s:.0f} s ahead of the exporter's"
-        return warn(about, text, "set the clocks by NTP")
+    if ahead := _clock_ahead(folded, now):
+        return warn(about, ahead, "set the clocks by NTP")
     if now - folded > LATE_MS:
         return fail(about, text, "read its log")
     return ok(about, text)
+
+
+def _clock_ahead(written_at: int, now: int) -> str:
+    """Return by how much the clock of who wrote a time is ahead; empty when it is not."""
+    ahead_ms = written_at - now
+    if ahead_ms <= SKEW_MS:
+        return ""
+    return f"its clock is at least {ahead_ms / 1000:.0f} s ahead of the exporter's"
 
 
 def _ahead(date: str | None, began_ms: int, ended_ms: int) -> tuple[int, int] | None:
@@ -209,11 +236,3 @@ def _ahead(date: str | None, began_ms: int, ended_ms: int) -> tuple[int, int] | 
     except ValueError:
         return None
     return said_ms - ended_ms, said_ms + _DATE_STEP_MS - began_ms
-
-
-def _middle(ahead_ms: tuple[int, int] | None) -> int:
-    return 0 if ahead_ms is None else sum(ahead_ms) // 2
-
-
-def _listed(counts: Json) -> str:
-    return ", ".join(f"{value} {key.replace('_', ' ')}" for key, value in counts.items())

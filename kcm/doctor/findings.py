@@ -38,6 +38,14 @@ class Finding(NamedTuple):
     """What to do about it; empty where nothing is to be done."""
 
 
+class ClusterFindings(NamedTuple):
+    """What was found at a cluster, and which one it is."""
+
+    findings: list[Finding]
+    cluster_id: str | None
+    """None: it did not answer, has none, or it may not be read."""
+
+
 Check = Callable[[], Iterable[Finding]]
 
 

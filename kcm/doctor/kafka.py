@@ -7,13 +7,13 @@ what the parts themselves would say of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from kcm.cli.text import printable
-from kcm.doctor.findings import Finding, fail, ok, unknown, warn
+from kcm.cli.text import counted, printable
+from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from pipeline.kafka_errors import reason_of
 from pipeline.settings import PipelineSettings
 from pipeline.topics import (
@@ -27,45 +27,35 @@ from pipeline.topics import (
 ANSWER_S = 5.0
 """A broker that takes longer is as good as gone for a monitor."""
 ABOUT = "pipeline's Kafka"
+NO_TOPIC = "there is no such topic"
 _PROTOCOL = "inter.broker.protocol.version"
 
 
-class KafkaSeen(NamedTuple):
-    """What was found, and which cluster it is; None when it did not answer."""
-
-    findings: list[Finding]
-    cluster_id: str | None
-
-
-def check_kafka(settings: PipelineSettings) -> KafkaSeen:
+def check_kafka(settings: PipelineSettings) -> ClusterFindings:
     """Check whether the pipeline's Kafka answers, and whether its topics are as they must be."""
     client_errors: list[KafkaError] = []
     where = settings.bootstrap_servers
+    properties: dict[str, Any] = {**client_properties(settings), "error_cb": client_errors.append}
     try:
-        properties: dict[str, Any] = {
-            **client_properties(settings),
-            "error_cb": client_errors.append,
-        }
         admin = AdminClient(properties, logger=None)
     except KafkaException as error:
-        return KafkaSeen([fail(ABOUT, reason_of(error), "check kafka_properties")], None)
+        return ClusterFindings([fail(ABOUT, reason_of(error), "check kafka_properties")], None)
     try:
         cluster = admin.describe_cluster(request_timeout=ANSWER_S).result()
     except KafkaException as error:
         admin.poll(0)  # delivers the client's errors
         why = reason_of(error, client_errors)
         todo = "start it, or correct bootstrap_servers"
-        return KafkaSeen([fail(ABOUT, f"{where} does not answer: {why}", todo)], None)
+        return ClusterFindings([fail(ABOUT, f"{where} does not answer: {why}", todo)], None)
     brokers = [node.id for node in cluster.nodes]
-    count = f"{len(brokers)} broker{'' if len(brokers) == 1 else 's'}"
-    summary = f"{where}: {count}, cluster {cluster.cluster_id}{_protocol(admin, brokers[0])}"
+    count, protocol = counted(len(brokers), "broker"), _protocol(admin, brokers[0])
+    summary = f"{where}: {count}, cluster {cluster.cluster_id}{protocol}"
     try:
         topics = list(check_topics(admin, settings))
     except KafkaException as error:
-        topics = [
-            fail("topics", f"cannot be described: {reason_of(error)}", "check our permissions")
-        ]
-    return KafkaSeen([ok(ABOUT, summary), *topics], str(cluster.cluster_id))
+        why = f"cannot be described: {reason_of(error)}"
+        topics = [fail("topics", why, "check our permissions")]
+    return ClusterFindings([ok(ABOUT, summary), *topics], str(cluster.cluster_id))
 
 
 def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Finding]:
@@ -78,7 +68,7 @@ def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Fin
     for name in names:
         if name not in found:
             todo = "the first part that starts makes it; check topic_prefix"
-            yield fail(name, "there is no such topic", todo)
+            yield fail(name, NO_TOPIC, todo)
         else:
             yield _topic(name, found[name], actual.get(name), wanted[name])
     if len(counts) > 1:
@@ -93,11 +83,8 @@ def _topic(
     leaderless = sum(partition.leader is None for partition in found.partitions)
     lagging = sum(len(each.isr) < len(each.replicas) for each in found.partitions)
     factor = min(len(partition.replicas) for partition in found.partitions)
-    count = len(found.partitions)
-    summary = (
-        f"{count} partition{'' if count == 1 else 's'}, replication factor {factor}, "
-        f"id {found.topic_id}"
-    )
+    count = counted(len(found.partitions), "partition")
+    summary = f"{count}, replication factor {factor}, id {found.topic_id}"
     if leaderless:
         return fail(name, f"{summary}; {leaderless} have no leader", "check the pipeline's Kafka")
     if actual is None:

@@ -12,12 +12,12 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
+from kcm.cli.parts import DISTRIBUTION
 from kcm.doctor.findings import Finding, ok, unknown, warn
 from kcm.jars.jars import default_cache, find_jars
 from pipeline.java import find_java
 from pipeline.runtime import EnvironmentProblemError
 
-DISTRIBUTION = "kafka-controller-monitor"
 NEEDS = {"watch": "kazoo", "stream": "pyspark", "export": "starlette"}
 """The package without which a part cannot run."""
 

@@ -10,16 +10,17 @@ import json
 import re
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
-from kcm.cli.text import printable
-from kcm.doctor.findings import Finding, fail, ok, unknown, warn
+from kcm.cli.text import counted, printable
+from kcm.doctor.findings import ClusterFindings, Finding, fail, ok, unknown, warn
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
 from zk_source.wire.tls_advice import tls_advice
@@ -104,14 +105,6 @@ def _of_version(about: str, answer: str, version: str, took_ms: float) -> Findin
     return ok(about, summary)
 
 
-class ClusterFindings(NamedTuple):
-    """What a session saw of the cluster."""
-
-    findings: list[Finding]
-    cluster_id: str | None
-    """/cluster/id; None when there is none, or it may not be read."""
-
-
 def check_cluster(settings: WatchSettings) -> ClusterFindings:
     """Connect as the watcher does, and report what can be read and which Kafka is there."""
     client, _ = make_client(settings, Authenticating, most_reconnect_s=1.0)
@@ -142,17 +135,16 @@ class _Reader:
         top = self._children("/brokers")
         if top is None and "/brokers" not in self._denied:
             todo = "correct the chroot in the setting zookeeper"
-            return ClusterFindings(
-                [fail("cluster", f"no Kafka at {self._where}: no /brokers", todo)], None
-            )
+            missing = fail("cluster", f"no Kafka at {self._where}: no /brokers", todo)
+            return ClusterFindings([missing], None)
         for path in _TREES:
             self._data(path)
             for child in (self._children(path) or ())[:SAMPLES]:
                 self._data(f"{path}/{child}")
         self._read_a_state()
         findings = [*self._permissions(), *self._cluster()]
-        data = self._data("/cluster/id")
-        return ClusterFindings(findings, _field(data, "id"))
+        cluster_id = _body(self._data("/cluster/id")).get("id")
+        return ClusterFindings(findings, cluster_id if isinstance(cluster_id, str) else None)
 
     def _read_a_state(self) -> None:
         for topic in (self._children("/brokers/topics") or ())[:1]:
@@ -188,19 +180,21 @@ class _Reader:
 
     def _data(self, path: str) -> bytes | None:
         """Return what a znode holds; None when there is none, or it may not be read."""
-        try:
-            data: bytes = self._client.get(self._chroot + path)[0]
-        except NoNodeError:
-            return None
-        except NoAuthError:
-            self._denied.append(path)
+        found = self._ask(self._client.get, path)
+        if found is None:
             return None
         self._read += 1
+        data: bytes = found[0]
         return data
 
     def _children(self, path: str) -> list[str] | None:
+        """Return the names under a znode; None when there is none, or it may not be read."""
+        found = self._ask(self._client.get_children, path)
+        return None if found is None else sorted(found)
+
+    def _ask(self, ask: Callable[[str], Any], path: str) -> Any:
         try:
-            return sorted(self._client.get_children(self._chroot + path))
+            return ask(self._chroot + path)
         except NoNodeError:
             return None
         except NoAuthError:
@@ -223,27 +217,20 @@ def _registered(ids: Sequence[str], registrations: Iterable[dict[str, Any]]) -> 
         for each in registrations
     }
     listed = ", ".join(sorted(ids, key=lambda each: (len(each), each))[:20])
-    count = f"{len(ids)} broker{'' if len(ids) == 1 else 's'} ({listed})"
     versions = ", ".join(sorted({str(version) for version, _ in kinds}))
-    summary = printable(f"{count}, registration version {versions}")
+    count = counted(len(ids), "broker")
+    summary = printable(f"{count} ({listed}), registration version {versions}")
     if len(kinds) > 1:
-        return warn(
-            "cluster", f"{summary}: they differ", "brokers of several releases? an upgrade?"
-        )
-    (features,) = (features for _, features in kinds)
-    return ok(
-        "cluster", summary if features == "{}" else printable(f"{summary}, features {features}")
-    )
+        todo = "brokers of several releases? an upgrade?"
+        return warn("cluster", f"{summary}: they differ", todo)
+    ((_, features),) = kinds
+    shown = "" if features == "{}" else printable(f", features {features}")
+    return ok("cluster", f"{summary}{shown}")
 
 
 def _body(data: bytes | None) -> dict[str, Any]:
     try:
         body = json.loads(data or b"{}")
-    except ValueError:
+    except DECODING_ERRORS:
         return {}
     return body if isinstance(body, dict) else {}
-
-
-def _field(data: bytes | None, name: str) -> str | None:
-    value = _body(data).get(name)
-    return value if isinstance(value, str) else None

@@ -27,12 +27,6 @@ _KEY = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+|debug|log_level|retries")
 _LEAST_SECRET = 3
 """Characters; what is shorter stands in too many words by chance."""
 _ADDRESSES = {"bootstrap.servers", "metadata.broker.list"}
-_NAMES = {
-    getattr(ck.KafkaError, name): name
-    for name in dir(ck.KafkaError)
-    if name.isupper() and not name.startswith("_")
-}
-"""Kafka's names of its error codes; those that begin with an underscore are the library's own."""
 
 
 class ElectionRefusedError(Exception):
@@ -76,7 +70,7 @@ class Elections:
             return str(future.result().cluster_id)
         except ck.KafkaException as error:
             self._admin.poll(0)  # delivers the client's errors
-            why = self._heard[-1].str() if self._heard else reason_of(error)
+            why = reason_of(error, self._heard)
             raise UnreachableError(
                 f"Kafka at {self.servers} does not answer: {why}; check --bootstrap-servers"
             ) from None
@@ -141,4 +135,5 @@ def error_name(error: ck.KafkaException | ck.KafkaError) -> str:
     'PREFERRED_LEADER_NOT_AVAILABLE'
     """
     cause = error.args[0] if isinstance(error, ck.KafkaException) else error
-    return _NAMES.get(cause.code()) or str(cause.str())
+    name = str(cause.name())
+    return str(cause.str()) if name.startswith("_") else name

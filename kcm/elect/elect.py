@@ -11,26 +11,25 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from controller_model.kafka.ids import TopicPartition
+from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.exits import NOT_CONFIRMED, STOPPED
+from kcm.cli.text import counted
 from kcm.elect.admin import Elections
-from kcm.elect.run import ElectionPace, ElectionRun
+from kcm.elect.run import ElectionRun
 from kcm.elect.watch import ClusterWatch, names
-from kcm.queries.api_client import ExporterApi, cluster_path
-from kcm.queries.options import DEFAULT_URL, Cluster, Exporter, PreferredBroker, discard_output
+from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
+from kcm.queries.options import Cluster, Exporter, HttpConfigFile, PreferredBroker, discard_output
 from kcm.queries.recommended import read_recommended
 from pipeline.runtime import UnreachableError, UsageError
 
 CHUNK = 100
 """Partitions elected at a time: what one request moves, and what is at stake if it surprises."""
 MOST_AT_ONCE = 500
-
-Chunks: TypeAlias = list[list[TopicPartition]]
-
 
 Brokers = Annotated[
     str,
@@ -84,10 +83,6 @@ class Plan(NamedTuple):
     after: int | None
     """The same afterwards; None: not known of a part of what is recommended."""
 
-    def in_chunks(self, size: int) -> Chunks:
-        """Return the partitions in chunks of this size."""
-        return [self.partitions[at : at + size] for at in range(0, len(self.partitions), size)]
-
 
 def elect(
     *,
@@ -100,6 +95,7 @@ def elect(
     wait: Wait = 30.0,
     command_config: CommandConfig = None,
     exporter: Exporter = DEFAULT_URL,
+    http_config_file: HttpConfigFile = None,
     cluster: Cluster = None,
 ) -> int:
     """Run recommended preferred elections, and watch them.
@@ -114,30 +110,46 @@ def elect(
         raise UsageError("give --file or --broker, not both")
     kafka = Elections(bootstrap_servers, command_config, within_s=wait)
     wanted = None if file is None else read_election(file)
-    api = ExporterApi(exporter)
+    api = ExporterApi(exporter, http_config_file)
     name = api.choose(cluster)
     check_cluster(api, name, kafka)
     plan = make_plan(api, name, broker, wanted)
-    chunks = plan.in_chunks(chunk)
-    ended = announce(plan, chunks, confirm=confirm)
+    chunks = [plan.partitions[at : at + chunk] for at in range(0, len(plan.partitions), chunk)]
+    ended = announce(plan, len(chunks), confirm=confirm)
     if ended is not None:
         return ended
-    pace = ElectionPace(pause_s=pause, wait_s=wait)
     watch = ClusterWatch(api, name)
-    return run_and_report(ElectionRun(chunks, kafka=kafka, watch=watch, pace=pace, say=_say))
+    return run_and_report(
+        ElectionRun(chunks, elect=kafka.elect, watch=watch, pause_s=pause, wait_s=wait, say=_say)
+    )
 
 
 def check_cluster(api: ExporterApi, name: str, kafka: Elections) -> None:
     """Raise KcmError unless the monitor sees the cluster live, and Kafka is that same cluster."""
     shown = api.get(cluster_path(name))
-    _check_live(name, shown["completeness"]["status"])
-    _check_same(name, shown["cluster_id"], kafka)
+    status, cluster_id = shown["completeness"]["status"], shown["cluster_id"]
+    if status != "live":
+        raise UnreachableError(
+            f"the monitor's figures of {name} are {status}: what elections do could not be "
+            "seen; nothing was done; see kcm status"
+        )
+    there = kafka.cluster_id()
+    if cluster_id is None:
+        raise UnreachableError(
+            f"the monitor does not know the id of {name} (/cluster/id), so nothing proves that "
+            f"Kafka at {kafka.servers} is that cluster; nothing was done"
+        )
+    if there != cluster_id:
+        raise UsageError(
+            f"Kafka at {kafka.servers} is cluster {there}, and the monitor's {name} is "
+            f"{cluster_id}: correct --bootstrap-servers or --cluster; nothing was done"
+        )
 
 
-def announce(plan: Plan, chunks: Chunks, *, confirm: bool) -> int | None:
+def announce(plan: Plan, chunks: int, *, confirm: bool) -> int | None:
     """Print what is to be done; return the exit code if nothing is done after that, else None."""
     try:
-        for line in plan_lines(plan, len(chunks)):
+        for line in plan_lines(plan, chunks):
             _say(line)
         if chunks and not confirm:
             _say("nothing was done: say --confirm to do it")
@@ -182,10 +194,9 @@ def plan_lines(plan: Plan, chunks: int) -> list[str]:
     if not count:
         return [*lines, f"nothing to elect; imbalance{of} {plan.before}"]
     then = "" if plan.after is None else f", then {plan.after}"
-    in_chunks = f"{chunks} chunk{'' if chunks == 1 else 's'}"
     return [
         *lines,
-        f"elect       {count} in {in_chunks}: {names(plan.partitions)}",
+        f"elect       {count} in {counted(chunks, 'chunk')}: {names(plan.partitions)}",
         f"imbalance   {plan.before}{of}{then}",
     ]
 
@@ -198,7 +209,7 @@ def read_election(path: Path) -> list[TopicPartition]:
         found = [(each["topic"], each["partition"]) for each in body["partitions"]]
     except OSError as error:
         raise UsageError(f"option --file: cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except (*DECODING_ERRORS, KeyError, TypeError):
         found = None
     if found is None or not all(isinstance(t, str) and type(p) is int for t, p in found):
         raise UsageError(
@@ -206,28 +217,6 @@ def read_election(path: Path) -> list[TopicPartition]:
             "kcm recommend --json makes one"
         )
     return list(dict.fromkeys(TopicPartition(topic, partition) for topic, partition in found))
-
-
-def _check_live(cluster: str, status: str) -> None:
-    if status != "live":
-        raise UnreachableError(
-            f"the monitor's figures of {cluster} are {status}: what elections do could not be "
-            "seen; nothing was done; see kcm status"
-        )
-
-
-def _check_same(cluster: str, cluster_id: str | None, kafka: Elections) -> None:
-    there = kafka.cluster_id()
-    if cluster_id is None:
-        raise UnreachableError(
-            f"the monitor does not know the id of {cluster} (/cluster/id), so nothing proves that "
-            f"Kafka at {kafka.servers} is that cluster; nothing was done"
-        )
-    if there != cluster_id:
-        raise UsageError(
-            f"Kafka at {kafka.servers} is cluster {there}, and the monitor's {cluster} is "
-            f"{cluster_id}: correct --bootstrap-servers or --cluster; nothing was done"
-        )
 
 
 def run_and_report(run: ElectionRun) -> int:
@@ -238,9 +227,7 @@ def run_and_report(run: ElectionRun) -> int:
         _sum_up(run)
         raise
     except BrokenPipeError:
-        discard_output()
         stopped_by = "the output was closed"
-        sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
     if stopped_by is not None:
         sys.stderr.write(f"kcm: stopped: {stopped_by}\n")
     _sum_up(run)

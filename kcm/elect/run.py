@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
 
 from controller_model.kafka.ids import TopicPartition
 from kcm.cli.text import printable
 from kcm.elect.admin import NOT_NEEDED, ElectionRefusedError
-from kcm.elect.watch import ClusterSample, names, surprise
+from kcm.elect.watch import ClusterSample, ClusterWatch, names, surprise
 from pipeline.runtime import KcmError
 
 POLL_INTERVAL_S = 0.25
@@ -23,33 +22,8 @@ UNSURE = frozenset({"REQUEST_TIMED_OUT", "NETWORK_EXCEPTION"})
 """Errors after which Kafka may have elected all the same: the effect shows it."""
 
 
-class Watch(Protocol):
-    """What shows the cluster (`ClusterWatch`)."""
-
-    def sample(self) -> ClusterSample:
-        """Return how the cluster is now."""
-
-    def not_led(self, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Return those that are not shown as led by their preferred replica."""
-
-    def led_wrong(self, partitions: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Return those that are there, and that another leads."""
-
-
-class Elect(Protocol):
-    """What elects (`Elections`)."""
-
-    def elect(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
-        """Return each partition's error, or None."""
-
-
-class ElectionPace(NamedTuple):
-    """How fast it goes."""
-
-    pause_s: float
-    """Between the effect of a chunk and the next chunk."""
-    wait_s: float
-    """How long the effect of a chunk may take."""
+Elect = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, str | None]]
+"""Elects the preferred leaders of partitions; returns each one's error, or None."""
 
 
 class SurpriseError(Exception):
@@ -63,15 +37,18 @@ class ElectionRun:
         self,
         chunks: Sequence[Sequence[TopicPartition]],
         *,
-        kafka: Elect,
-        watch: Watch,
-        pace: ElectionPace,
+        elect: Elect,
+        watch: ClusterWatch,
+        pause_s: float,
+        wait_s: float,
         say: Callable[[str], None],
     ) -> None:
+        """Take the chunks, the pause between two of them, and how long the effect of one may take."""
         self._chunks = chunks
-        self._kafka = kafka
+        self._elect = elect
         self._watch = watch
-        self._pace = pace
+        self._pause_s = pause_s
+        self._wait_s = wait_s
         self._say = say
         self.elected: list[TopicPartition] = []
         """Kafka elected them, and the monitor shows it."""
@@ -89,7 +66,7 @@ class ElectionRun:
             self._check(before)
             for number, chunk in enumerate(self._chunks, 1):
                 if number > 1:
-                    time.sleep(self._pace.pause_s)
+                    time.sleep(self._pause_s)
                 self._check(before)
                 self._one(number, chunk, before)
         except SurpriseError as error:
@@ -103,12 +80,8 @@ class ElectionRun:
         total = sum(map(len, self._chunks))
         parts = (self.elected, self.not_needed, self.unsure, self.lost, self.failed)
         tried = sum(map(len, parts))
-        lines = [
-            (
-                f"done        {len(self.elected)} of {total} elected, "
-                f"{len(self.not_needed)} did not need it"
-            )
-        ]
+        done, skipped = len(self.elected), len(self.not_needed)
+        lines = [f"done        {done} of {total} elected, {skipped} did not need it"]
         if self.failed:
             reasons = Counter(self.failed.values())
             listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
@@ -128,12 +101,12 @@ class ElectionRun:
         return lines
 
     def _check(self, before: ClusterSample) -> ClusterSample:
+        """Return how the cluster is now; raises SurpriseError for what elections do not do."""
         now = self._watch.sample()
         if (what := surprise(before, now)) is not None:
             raise SurpriseError(what)
         done = [*self.elected, *self.not_needed]
-        lost = self._watch.led_wrong(done) if done else set()
-        if lost:
+        if lost := self._watch.led_wrong(done):
             self.lost = sorted(lost)
             self.elected = [p for p in self.elected if p not in lost]
             self.not_needed = [p for p in self.not_needed if p not in lost]
@@ -147,7 +120,7 @@ class ElectionRun:
         began_s = time.monotonic()
         self.unsure = list(chunk)
         try:
-            answer = self._kafka.elect(chunk)
+            answer = self._elect(chunk)
         except ElectionRefusedError as error:
             raise SurpriseError(f"Kafka did not answer for chunk {number}: {error}") from None
         refused = {
@@ -164,7 +137,7 @@ class ElectionRun:
         if left:
             raise SurpriseError(
                 f"{len(left)} of chunk {number} are not led by their preferred replica "
-                f"{self._pace.wait_s:g} s after the election, such as {names(self.unsure[:1])}"
+                f"{self._wait_s:g} s after the election, such as {names(self.unsure[:1])}"
             )
         took_s = time.monotonic() - began_s
         self._say(
@@ -182,7 +155,7 @@ class ElectionRun:
         self, wanted: Sequence[TopicPartition], before: ClusterSample
     ) -> tuple[ClusterSample, set[TopicPartition]]:
         """Wait until the preferred replicas lead; return those that they do not lead in time."""
-        deadline_s = time.monotonic() + self._pace.wait_s
+        deadline_s = time.monotonic() + self._wait_s
         while True:
             self._check(before)
             left = self._watch.not_led(wanted)

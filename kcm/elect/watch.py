@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 from controller_model.kafka.ids import TopicPartition
 from kcm.cli.text import printable
-from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.queries.api_client import PAGE, ExporterApi, cluster_path
 
 MOST_TOPICS = 20
 """Topics that are asked for one by one; of more, the list of all that are not led right is read."""
 NAMED = 5
 """Partitions that are named; of the others only the number is printed."""
-_PAGE = 1000
 _MOST = 10_000_000
 """More partitions than a cluster has."""
 
@@ -35,7 +34,8 @@ class ClusterSample(NamedTuple):
     offline: int
     offline_named: frozenset[TopicPartition]
     """Which are offline; of more than a page of them only the first."""
-    under_min_isr: int
+    under_min_isr: int | None
+    """None: it is not known."""
     imbalance: int
 
 
@@ -66,11 +66,13 @@ class ClusterWatch:
         """Return those of the partitions that another than their preferred replica leads now."""
         topics = sorted({partition.topic for partition in partitions})
         asked = topics if len(topics) <= MOST_TOPICS else [None]
-        found = set()
-        for topic in asked:
-            listed = self._partitions(topic=topic, filter="not-preferred")
-            # Kafka counts a preferred replica that is still being added even where it leads.
-            found |= {_name(each) for each in listed if not _is_led_right(each)}
+        # Kafka counts a preferred replica that is still being added even where it leads.
+        found = {
+            _name(each)
+            for topic in asked
+            for each in self._partitions(topic=topic, filter="not-preferred")
+            if not _is_led_right(each)
+        }
         return found & set(partitions)
 
     def not_led(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
@@ -88,22 +90,16 @@ class ClusterWatch:
         for topic, numbers in sorted(by_topic.items()):
             first, last = min(numbers), max(numbers)
             after = f"{topic}/{first - 1}" if first else None
-            for each in self._partitions(topic=topic, after=after, most=last - first + 1):
-                if _is_led_right(each):
-                    found.add(_name(each))
+            listed = self._partitions(topic=topic, after=after, most=last - first + 1)
+            found |= {_name(each) for each in listed if _is_led_right(each)}
         return found
 
     def _offline(self) -> frozenset[TopicPartition]:
-        return frozenset(map(_name, self._partitions(filter="offline", most=_PAGE)))
+        return frozenset(map(_name, self._partitions(filter="offline", most=PAGE)))
 
     def _partitions(self, *, most: int = _MOST, **params: Any) -> Iterator[dict[str, Any]]:
-        return self._api.pages(
-            cluster_path(self.cluster, "/partitions"),
-            "partitions",
-            most=most,
-            limit=min(most, _PAGE),
-            **params,
-        )
+        path = cluster_path(self.cluster, "/partitions")
+        return self._api.pages(path, "partitions", most=most, **params)
 
 
 def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
@@ -132,25 +128,30 @@ def surprise(before: ClusterSample, now: ClusterSample) -> str | None:
 def _of_brokers(before: ClusterSample, now: ClusterSample) -> str | None:
     gone = sorted(before.registrations.keys() - now.registrations.keys())
     if gone:
-        many = len(gone) > 1
-        return f"broker{'s' * many} {', '.join(map(str, gone))} {'are' if many else 'is'} gone"
-    anew = sorted(
+        return f"{_listed(gone)} {'are' if len(gone) > 1 else 'is'} gone"
+    back = sorted(
         id_ for id_, epoch in before.registrations.items() if now.registrations[id_] != epoch
     )
-    if anew:
-        many = len(anew) > 1
-        listed = ", ".join(map(str, anew))
-        were, are = ("were", "are") if many else ("was", "is")
-        return f"broker{'s' * many} {listed} {were} gone and {are} back"
+    if back:
+        were, are = ("were", "are") if len(back) > 1 else ("was", "is")
+        return f"{_listed(back)} {were} gone and {are} back"
     return None
+
+
+def _listed(brokers: list[int]) -> str:
+    return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
 
 
 def _of_partitions(before: ClusterSample, now: ClusterSample) -> str | None:
     if now.offline > before.offline:
         return f"partitions went offline: {now.offline} are, {before.offline} were"
-    all_named = before.offline <= _PAGE
+    all_named = before.offline <= PAGE
     if all_named and (others := sorted(now.offline_named - before.offline_named)):
         return f"partitions went offline, while others came back: {names(others)}"
+    if now.under_min_isr is None or before.under_min_isr is None:
+        if now.under_min_isr == before.under_min_isr:
+            return None
+        return "what is known of min.insync.replicas changed"
     if now.under_min_isr > before.under_min_isr:
         return (
             f"partitions fell under min.insync.replicas: {now.under_min_isr} are, "

@@ -16,18 +16,21 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, NoReturn
 
 from controller_model.kafka.errors import ModelError
 from controller_model.kafka.ids import check_cluster_name
+from controller_model.records.decoding import DECODING_ERRORS
+from kcm.queries.http_config import OPTION, http_handlers
 from pipeline.runtime import EXPORTER_PORT, KcmError, UnreachableError, UsageError
 
 DEFAULT_URL = f"http://127.0.0.1:{EXPORTER_PORT}"
 ANSWER_WITHIN_S = 30.0
 """Most answers take milliseconds; at 200,000 partitions the first what-if takes seconds."""
-_NOT_FOUND = 404
+PAGE = 1000
+"""Things in one answer of a list: the most that the exporter gives of any."""
 _REFUSED = range(400, 500)
-_UNCHANGED = 304
 _KNOWN_AT_MOST = 64
 
 Json = dict[str, Any]
@@ -50,8 +53,10 @@ class ApiAnswer(dict[str, Any]):
 class ExporterApi:
     """A client of one exporter."""
 
-    def __init__(self, url: str, *, within_s: float = ANSWER_WITHIN_S) -> None:
-        """Take the exporter's address, and how long it may be silent; raises UsageError."""
+    def __init__(
+        self, url: str, http_config: Path | None = None, *, within_s: float = ANSWER_WITHIN_S
+    ) -> None:
+        """Take the exporter's address, how it is asked, how long it may be silent; raises UsageError."""
         try:
             parts = urllib.parse.urlsplit(url)
             usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
@@ -62,7 +67,9 @@ class ExporterApi:
         self.url = url.rstrip("/")
         self._within_s = within_s
         self._known: dict[str, tuple[str, Any]] = {}
-        self._opener = urllib.request.build_opener(*_no_proxy_to(parts.hostname or ""))
+        # This machine itself is asked without a proxy.
+        direct = [urllib.request.ProxyHandler({})] if _is_here(parts.hostname or "") else []
+        self._opener = urllib.request.build_opener(*direct, *http_handlers(http_config, self.url))
         self._by_proxy = _proxy_text(parts)
 
     def get(self, path: str, **params: Any) -> Any:
@@ -84,7 +91,7 @@ class ExporterApi:
                 return self._keep(address, answer.headers.get("etag"), self._read(answer.read()))
         except urllib.error.HTTPError as error:
             with error:
-                if error.code == _UNCHANGED and known is not None:
+                if error.code == HTTPStatus.NOT_MODIFIED and known is not None:
                     return known[1]
                 raise self._trouble(error) from None
         except (OSError, http.client.HTTPException) as error:
@@ -93,7 +100,7 @@ class ExporterApi:
                 f"the exporter at {self.url} does not answer: {why}{self._by_proxy}; start it "
                 "(kcm up, kcm export), or name another with --exporter URL"
             ) from None
-        except ValueError:
+        except DECODING_ERRORS:
             raise UnreachableError(self._foreign()) from None
 
     def open(self, request: str | urllib.request.Request) -> Any:
@@ -105,7 +112,7 @@ class ExporterApi:
     ) -> Iterator[Json]:
         """Yield things page by page, `most` of them at most, from the first or after a place."""
         while most > 0:
-            page = self.get(path, after=after, **params)
+            page = self.get(path, after=after, limit=min(most, PAGE), **params)
             yield from page[of][:most]
             most -= len(page[of])
             after = page["next"]
@@ -143,13 +150,18 @@ class ExporterApi:
     def _trouble(self, error: urllib.error.HTTPError) -> KcmError:
         try:
             detail = json.loads(error.read())["detail"]
-        except (ValueError, KeyError, TypeError, OSError):
+        except (*DECODING_ERRORS, KeyError, TypeError, OSError):
             return UnreachableError(self._foreign())
-        if error.code == _NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
+        if error.code == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
             path = urllib.parse.urlsplit(error.url).path
             return UnreachableError(
                 f"the exporter at {self.url} serves no {path}: it is of another release than this "
                 "command"
+            )
+        if error.code == HTTPStatus.UNAUTHORIZED:
+            return UsageError(
+                f"the exporter at {self.url} asks for a user and a password: name a file with them "
+                f"with {OPTION}"
             )
         if error.code in _REFUSED:
             return UsageError(str(detail))
@@ -177,11 +189,6 @@ def cluster_path(cluster: str, rest: str = "") -> str:
     return f"/clusters/{urllib.parse.quote(cluster, safe='')}{rest}"
 
 
-def _no_proxy_to(host: str) -> list[urllib.request.BaseHandler]:
-    """Return a handler that asks this machine itself without a proxy; none for another host."""
-    return [urllib.request.ProxyHandler({})] if _is_here(host) else []
-
-
 def _is_here(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -192,6 +199,7 @@ def _is_here(host: str) -> bool:
 def _proxy_text(parts: urllib.parse.SplitResult) -> str:
     """Return through which proxy an exporter is asked, for the line that says it does not answer."""
     host = parts.hostname or ""
-    proxied = parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
-    is_asked = proxied and not _is_here(host)
-    return f" (asked through the proxy of {parts.scheme}_proxy)" if is_asked else ""
+    is_direct = _is_here(host) or urllib.request.proxy_bypass(host)
+    if is_direct or parts.scheme not in urllib.request.getproxies():
+        return ""
+    return f" (asked through the proxy of {parts.scheme}_proxy)"

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.queries.api_client import DEFAULT_URL, PAGE, ExporterApi, cluster_path
 from kcm.queries.options import (
-    DEFAULT_URL,
     AsJsonLines,
     Cluster,
     Exporter,
+    HttpConfigFile,
     poll,
     print_json,
     printing,
@@ -24,7 +24,6 @@ from pipeline.clock import clock_ms
 
 POLL_INTERVAL_S = 0.5
 """How often the exporter is polled while following; an answer without news is a few bytes."""
-PAGE = 1000
 MOST = 1_000_000
 """More events than an exporter may keep."""
 
@@ -54,6 +53,7 @@ Limit = Annotated[
 def events(
     *,
     exporter: Exporter = DEFAULT_URL,
+    http_config_file: HttpConfigFile = None,
     cluster: Cluster = None,
     follow: Follow = False,
     since: Since = None,
@@ -67,7 +67,7 @@ def events(
 
     The exporter keeps the newest events only (its setting events_kept); the topic <prefix>.events has them all.
     """
-    api = ExporterApi(exporter)
+    api = ExporterApi(exporter, http_config_file)
     since_ms = None if since is None else read_since(since, clock_ms())
     most = limit or (20 if since is None else MOST)
     with printing():
@@ -98,11 +98,10 @@ def newest(
 
 def following(api: ExporterApi, path: str, newer: str | None, **params: Any) -> Iterator[Any]:
     """Yield what happens, as it is served; an exporter that is away is waited for."""
-    place = newer
 
     def ask() -> list[Any]:
-        nonlocal place
-        found, at = [], place
+        nonlocal newer
+        found, at = [], newer
         while True:
             if at is None:
                 page, at = newest(api, path, most=PAGE, **params)
@@ -111,7 +110,7 @@ def following(api: ExporterApi, path: str, newer: str | None, **params: Any) -> 
                 page, at = answer["events"], answer["newer"]
             found += page
             if len(page) < PAGE:
-                place = at  # only now: what was served before an error is served again
+                newer = at  # only now: what was served before an error is served again
                 return found
 
     for found in poll(ask, every_s=POLL_INTERVAL_S, begun=True):

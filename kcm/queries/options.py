@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -22,12 +23,14 @@ from rich.text import Text
 
 from kcm.cli.text import printable, read_milliseconds
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi
+from kcm.queries.http_config import OPTION
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, UnreachableError, UsageError
 
 T = TypeVar("T")
 
 EXPORTER_VARIABLE = "KCM_EXPORTER"
+HTTP_CONFIG_VARIABLE = "KCM_HTTP_CONFIG_FILE"
 PIPE_WIDTH = 1000
 """Columns where no terminal limits them: a line is never broken for a program that reads it."""
 COMPLETED_WITHIN_S = 0.5
@@ -47,11 +50,25 @@ Exporter = Annotated[
 ]
 
 
+HttpConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        OPTION,
+        metavar="FILE",
+        envvar=HTTP_CONFIG_VARIABLE,
+        show_envvar=False,
+        help="How the exporter is asked where it has TLS or asks for a password: Prometheus' HTTP client "
+        f"configuration (tls_config, basic_auth); {HTTP_CONFIG_VARIABLE} names it too.",
+    ),
+]
+
+
 def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     """Return the clusters that the Tab key offers; none where the exporter does not answer soon."""
     url = context.params.get("exporter") or DEFAULT_URL
     try:
-        names = ExporterApi(url, within_s=COMPLETED_WITHIN_S).cluster_names()
+        config = context.params.get("http_config_file")
+        names = ExporterApi(url, config, within_s=COMPLETED_WITHIN_S).cluster_names()
     except KcmError:
         return []
     return [name for name in names if name.startswith(incomplete)]
@@ -72,8 +89,6 @@ PreferredBroker = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, a line each.")]
-
-__all__ = ["DEFAULT_URL", "AsJson", "Cluster", "Exporter"]
 
 
 def console(pipe_width: int = PIPE_WIDTH) -> Console:
@@ -107,41 +122,36 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def not_live_warning(answer: dict[str, Any], now_ms: int) -> str | None:
-    """Return in one line why an answer's figures are not to be trusted; None: they are live."""
-    completeness = answer["completeness"]
-    if completeness["status"] == "live":
-        return None
-    since = "" if completeness["since"] is None else f" for {ago(completeness['since'], now_ms)}"
-    by = "" if completeness["stage"] is None else f", by the {completeness['stage']}"
-    return printable(
-        f"the figures of {answer['name']} are {completeness['status']}{since}{by}: what follows is what "
-        "was known last, not what is true now; see kcm status"
-    )
-
-
 def print_not_live_warning(answer: dict[str, Any], *, as_json: bool) -> None:
     """Print before an answer that its figures are not live; beside JSON, on standard error."""
-    line = not_live_warning(answer, clock_ms())
-    if line is None:
+    status = answer["completeness"]["status"]
+    if status == "live":
         return
+    since = blame(answer["completeness"], clock_ms())
+    line = printable(
+        f"the figures of {answer['name']} are {status}{since}: what follows "
+        "is what was known last, not what is true now; see kcm status"
+    )
     if as_json:
         sys.stderr.write(f"kcm: {line}\n")
     else:
         console().print(Text(line, style="bold red"), soft_wrap=True)
 
 
+def _print_unreachable(error: KcmError) -> None:
+    sys.stderr.write(f"kcm: {error}; waiting for it\n")
+
+
 def poll(
     ask: Callable[[], T],
     *,
     every_s: float,
-    on_unreachable: Callable[[KcmError], None] | None = None,
+    on_unreachable: Callable[[KcmError], None] = _print_unreachable,
     begun: bool = False,
 ) -> Iterator[T]:
     """Yield the answer, again and again; an exporter that goes away is waited for.
 
-    The first answer must come, unless it has begun before. `on_unreachable` gets the error of each absence once;
-    None: it is printed on standard error.
+    The first answer must come, unless it has begun before. `on_unreachable` gets the error of each absence once.
     """
     away = False
     while True:
@@ -152,16 +162,12 @@ def poll(
             if not begun:
                 raise
             if not away:
-                (on_unreachable or _print_unreachable)(error)
+                on_unreachable(error)
             away = True
         else:
             begun, away = True, False
             yield answer
         time.sleep(every_s)
-
-
-def _print_unreachable(error: KcmError) -> None:
-    sys.stderr.write(f"kcm: {error}; waiting for it\n")
 
 
 def read_since(text: str, now_ms: int) -> int:
@@ -174,6 +180,25 @@ def read_since(text: str, now_ms: int) -> int:
     if match is not None:
         return max(0, now_ms - int(match[1]) * _UNIT_MS[match[2]])
     return read_milliseconds("--since", text)
+
+
+def blame(completeness: dict[str, Any], now_ms: int) -> str:
+    """Return since when figures are not live and because of which part, as far as it is known.
+
+    >>> blame({"since": 0, "stage": "watcher"}, 59_000)
+    ' for 59 s, by the watcher'
+    """
+    since, stage = lasting(completeness["since"], now_ms), completeness["stage"]
+    return since if stage is None else f"{since}, by the {stage}"
+
+
+def lasting(since_ms: int | None, now_ms: int) -> str:
+    """Return how long something has been so, to go on with in a sentence; empty: not known.
+
+    >>> lasting(0, 59_000)
+    ' for 59 s'
+    """
+    return "" if since_ms is None else f" for {ago(since_ms, now_ms)}"
 
 
 def ago(since_ms: int | None, now_ms: int) -> str:

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import printable, time_text
-from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.cli.text import counted, printable, time_text
+from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
 from kcm.queries.options import (
-    DEFAULT_URL,
     Cluster,
     Exporter,
+    HttpConfigFile,
     PreferredBroker,
     console,
     print_json,
@@ -44,6 +44,7 @@ AsElectionFile = Annotated[
 def recommend(
     *,
     exporter: Exporter = DEFAULT_URL,
+    http_config_file: HttpConfigFile = None,
     cluster: Cluster = None,
     broker: PreferredBroker = None,
     chunk: ChunkNumber = None,
@@ -56,7 +57,7 @@ def recommend(
     Only partitions are named whose preferred replica is live and in sync now. Then run kcm elect, which watches what they do, or
     kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type PREFERRED --path-to-json-file election.json
     """
-    api = ExporterApi(exporter)
+    api = ExporterApi(exporter, http_config_file)
     with printing():
         path = cluster_path(api.choose(cluster), "/recommendations")
         if as_json:
@@ -99,7 +100,7 @@ def recommendation_text(
         line = f"cannot be   {blocked['partition_count']}: preferred replica {reason} ({names})"
         parts.append(Text(printable(line), style="bold yellow"))
     parts.append(Text(_next(answer["next_rebalance"])))
-    parts += map(Text, _triggered(answer.get("triggered")))
+    parts += map(Text, _triggered(answer["triggered"]))
     if count and answer["completeness"]["status"] == "live":
         parts.append(Text(printable(f"run         {command(answer, chunk, given)}")))
     return Group(*parts)
@@ -108,7 +109,8 @@ def recommendation_text(
 def command(answer: dict[str, Any], chunk: int | None, given: list[str]) -> str:
     """Return what runs it: `kcm elect`, which goes chunk by chunk, or Kafka's tool for one."""
     if chunk is None and answer["chunk_count"] > 1:
-        servers = _servers(answer["command"])
+        tool = shlex.split(answer["command"])
+        servers = tool[tool.index("--bootstrap-server") + 1]
         return shlex.join(["kcm", "elect", "--bootstrap-servers", servers, *given])
     only = [] if chunk is None else ["--chunk", str(chunk)]
     asked = shlex.join(["kcm", "recommend", *given, *only, "--json"])
@@ -117,18 +119,11 @@ def command(answer: dict[str, Any], chunk: int | None, given: list[str]) -> str:
 
 def _given(*, exporter: str, cluster: str | None, broker: int | None) -> list[str]:
     """Return the options that say what was asked and of whom."""
+    url = None if exporter == DEFAULT_URL else exporter
+    options = {"--exporter": url, "--cluster": cluster, "--broker": broker}
     return [
-        *(() if exporter == DEFAULT_URL else ("--exporter", exporter)),
-        *(() if cluster is None else ("--cluster", cluster)),
-        *(() if broker is None else ("--broker", str(broker))),
+        word for name, value in options.items() if value is not None for word in (name, str(value))
     ]
-
-
-def _servers(of_kafkas_tool: str) -> str:
-    """Return the brokers that the command of Kafka's tool names."""
-    given = shlex.split(of_kafkas_tool)
-    at = given.index("--bootstrap-server") + 1 if "--bootstrap-server" in given else len(given)
-    return given[at] if at < len(given) else "HOST:PORT"
 
 
 def _summary(answer: dict[str, Any]) -> str:
@@ -137,7 +132,7 @@ def _summary(answer: dict[str, Any]) -> str:
         return f"nothing to elect; imbalance {answer['imbalance_before']}"
     of = "" if answer["broker"] is None else f" of broker {answer['broker']}"
     return (
-        f"{count} preferred election{'' if count == 1 else 's'} would take the imbalance{of} from "
+        f"{counted(count, 'preferred election')} would take the imbalance{of} from "
         f"{answer['imbalance_before']} to {answer['imbalance_after']}"
         f"{f', in {chunks} chunks' if chunks > 1 else ''}"
     )
@@ -154,8 +149,7 @@ def _brokers(brokers: list[dict[str, Any]]) -> RenderableType:
             f"{broker['ratio_before']:.1%}",
             f"{broker['ratio_after']:.1%}",
         )
-    if len(brokers) > SHOWN:
-        table.add("...", f"{len(brokers) - SHOWN} more")
+    table.add_more(len(brokers) - SHOWN)
     return table
 
 
@@ -171,13 +165,8 @@ def _next(planned: dict[str, Any]) -> str:
     )
 
 
-def _triggered(triggered: dict[str, Any] | None) -> Iterator[str]:
-    """Yield what the monitor has recommended by itself, and how the last election did.
-
-    None: an exporter of before that.
-    """
-    if triggered is None:
-        return
+def _triggered(triggered: dict[str, Any]) -> Iterator[str]:
+    """Yield what the monitor has recommended by itself, and how the last election did."""
     standing = triggered["standing"]
     if standing is not None:
         brokers = ", ".join(map(str, standing["brokers"]))

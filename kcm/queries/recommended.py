@@ -1,7 +1,7 @@
 """The recommendation whole, page by page: for Kafka's own tool, and for `kcm elect`.
 
 The rule: all pages are of one moment. Where the cluster has moved on between two of them, the
-exporter refuses to go on or reports another count, and all is read anew.
+exporter refuses to go on or reports another count, and all is read again.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from kcm.queries.api_client import ApiAnswer, ExporterApi, cluster_path
+from kcm.queries.api_client import DEFAULT_URL, ApiAnswer, ExporterApi, cluster_path
 from kcm.queries.options import (
-    DEFAULT_URL,
     AsJson,
     Cluster,
     Exporter,
+    HttpConfigFile,
     console,
     poll,
     print_json,
@@ -34,6 +34,7 @@ ABNORMAL = ("offline", "under-min-isr", "under-replicated")
 def status(
     *,
     exporter: Exporter = DEFAULT_URL,
+    http_config_file: HttpConfigFile = None,
     cluster: Cluster = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Refresh every second, until Ctrl-C.")
@@ -46,7 +47,7 @@ def status(
 
     Of several clusters, without --cluster, one line each, the worst first.
     """
-    api = ExporterApi(exporter)
+    api = ExporterApi(exporter, http_config_file)
     with printing():
         if watch:
             _watch(api, cluster, as_json=as_json)
@@ -80,17 +81,11 @@ def shown(answer: Any, now_ms: int) -> RenderableType:
 
 def _abnormal(api: ExporterApi, cluster: str, counts: dict[str, int]) -> list[Any]:
     found: dict[tuple[str, int], Any] = {}
+    path, most = cluster_path(cluster, "/partitions"), MOST_PARTITIONS + 1
     for condition in ABNORMAL:
-        if not counts[condition.replace("-", "_")]:
-            continue
-        for partition in api.pages(
-            cluster_path(cluster, "/partitions"),
-            "partitions",
-            most=MOST_PARTITIONS + 1,
-            filter=condition,
-            limit=MOST_PARTITIONS + 1,
-        ):
-            found.setdefault((partition["topic"], partition["partition"]), partition)
+        if counts[condition.replace("-", "_")]:
+            for each in api.pages(path, "partitions", most=most, filter=condition):
+                found.setdefault((each["topic"], each["partition"]), each)
     return list(found.values())
 
 

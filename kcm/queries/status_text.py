@@ -14,8 +14,8 @@ from rich.text import Text
 
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import printable, time_text
-from kcm.queries.options import ago
+from kcm.cli.text import known, printable, time_text
+from kcm.queries.options import ago, blame, lasting
 
 MOST_BROKERS = 30
 """Rows of brokers on one screen; those that are not well come first."""
@@ -43,11 +43,11 @@ def fleet(clusters: Sequence[Json]) -> RenderableType:
         table.add(
             printable(cluster["name"]),
             Text(status, style=_STATUS_STYLES.get(status, _DOUBTFUL)),
-            _number(controller["id"], bad=controller["id"] < 0, instead="nobody"),
-            _or_dash(controller["epoch"]),
+            Text("nobody", _BAD) if controller["id"] < 0 else str(controller["id"]),
+            "-" if controller["epoch"] is None else str(controller["epoch"]),
             str(len(cluster["brokers_live"])),
             str(counts["partitions"]),
-            *(_number(counts[name], bad=counts[name] > 0) for name in _TROUBLE),
+            *(Text(known(counts[name]), _BAD if counts[name] else "") for name in _TROUBLE),
             str(counts["preferred_imbalance"]),
             str(counts["preferred_electable"]),
         )
@@ -59,7 +59,7 @@ def screen(answer: Json, partitions: Sequence[Json], now_ms: int) -> RenderableT
     parts: list[RenderableType] = [_head(answer, now_ms), _figures(answer["counts"])]
     parts += [Text(), _brokers(answer["brokers"], now_ms)]
     if partitions:
-        parts += [Text(), *map(_partition, partitions[:MOST_PARTITIONS])]
+        parts += [Text(), *map(_partition_line, partitions[:MOST_PARTITIONS])]
         if len(partitions) > MOST_PARTITIONS:
             parts.append(Text("... and more; kcm status --json lists them"))
     if answer["events"]:
@@ -80,13 +80,14 @@ def event_line(event: Json) -> str:
     return printable(f"{time_text(event['at'])}  {event_text(facts)}{names}")
 
 
-def partition_line(partition: Json) -> str:
+def _partition_line(partition: Json) -> Text:
     """Return a partition as one line: what is wrong, who leads, who is in sync."""
     isr = "none" if partition["isr"] is None else _list(partition["isr"])
     leader = "no state" if partition["leader"] is None else f"leader {partition['leader']}"
     what = ", ".join(partition["conditions"])
     name = f"{partition['topic']}-{partition['partition']}"
-    return printable(f"{name}: {what}; {leader}, ISR {isr} of {_list(partition['replicas'])}")
+    line = f"{name}: {what}; {leader}, ISR {isr} of {_list(partition['replicas'])}"
+    return Text(printable(line), _BAD if "offline" in partition["conditions"] else "")
 
 
 _TROUBLE = ("offline", "under_replicated", "under_min_isr")
@@ -96,7 +97,7 @@ def _badness(cluster: Json) -> tuple[Any, ...]:
     counts = cluster["counts"]
     return (
         cluster["controller"]["id"] >= 0,
-        *(-counts[name] for name in _TROUBLE),
+        *(-(counts[name] or 0) for name in _TROUBLE),
         cluster["completeness"]["status"] == "live",
         cluster["name"],
     )
@@ -108,26 +109,24 @@ def _head(answer: Json, now_ms: int) -> Text:
     status = verdict["status"]
     text.append(status, style=_STATUS_STYLES.get(status, _DOUBTFUL))
     if status != "live":
-        since, stage = verdict["since"], verdict["stage"]
-        text.append("" if since is None else f" for {ago(since, now_ms)}")
-        text.append("" if stage is None else f", by the {stage}")
+        text.append(blame(verdict, now_ms))
         reason = answer["log"]["incomplete_reason"]
         text.append(f" ({printable(reason)})" if reason else "")
     proven = verdict["verified_at"]
     text.append(", never proven" if proven is None else f", last proven {ago(proven, now_ms)} ago")
     text.append("\ncontroller  ")
     _controller(text, answer, now_ms)
-    _incident(text, answer.get("incidents") or {}, now_ms)
+    _incident(text, answer["incidents"], now_ms)
     return text
 
 
 def _incident(text: Text, incidents: Json, now_ms: int) -> None:
     """Add the incident that is open, or how long ago the last one was closed; none: nothing."""
-    if incidents.get("open") is not None:
+    if incidents["open"] is not None:
         since = ago(incidents["open_since"], now_ms)
         text.append(f"\nincident    number {incidents['open']}, open for {since}", style=_BAD)
         text.append(f", since {incidents['opened_by']}")
-    elif incidents.get("last_closed_at") is not None:
+    elif incidents["last_closed_at"] is not None:
         closed = ago(incidents["last_closed_at"], now_ms)
         text.append(
             f"\nincident    none; {incidents['total']} before, the last closed {closed} ago"
@@ -137,21 +136,17 @@ def _incident(text: Text, incidents: Json, now_ms: int) -> None:
 def _controller(text: Text, answer: Json, now_ms: int) -> None:
     controller = answer["controller"]
     if controller["id"] < 0:
-        vacant = controller["vacant_since"]
-        since = "" if vacant is None else f" for {ago(vacant, now_ms)}"
-        text.append(f"NOBODY{since}", style=_BAD)
+        text.append(f"NOBODY{lasting(controller['vacant_since'], now_ms)}", style=_BAD)
     else:
-        elected = controller["elected_at"]
         text.append(f"broker {controller['id']}", style="bold")
-        text.append("" if elected is None else f" for {ago(elected, now_ms)}")
+        text.append(lasting(controller["elected_at"], now_ms))
     epoch = "not known" if controller["epoch"] is None else controller["epoch"]
     text.append(f", epoch {epoch}, {controller['elections']} elections")
     verdict = answer["writes_due"]["verdict"]
-    style = {"ghost": _BAD, "slow": _DOUBTFUL}.get(verdict, "")
     text.append("; its work: ")
+    style = {"ghost": _BAD, "slow": _DOUBTFUL}.get(verdict, "")
     text.append(verdict.replace("_", " "), style=style)
-    failover = controller["failover"].replace("_", " ")
-    text.append(f"; failover work: {failover}")
+    text.append(f"; failover work: {controller['failover'].replace('_', ' ')}")
     if controller["failover_last_ms"] is not None:
         text.append(f", the last took {controller['failover_last_ms'] / 1000:.1f} s")
 
@@ -159,9 +154,11 @@ def _controller(text: Text, answer: Json, now_ms: int) -> None:
 def _figures(counts: Json) -> Text:
     text = Text(f"partitions  {counts['partitions']} in {counts['topics']} topics: ")
     for name in _TROUBLE:
-        text.append(f"{counts[name]} {name.replace('_', ' ')}", _BAD if counts[name] else "")
+        count = known(counts[name])
+        text.append(f"{count} {name.replace('_', ' ')}", _BAD if counts[name] else "")
         text.append(", ")
-    text.append(f"{counts['at_min_isr']} at min isr, {counts['reassigning']} reassigning\n")
+    text.append(f"{known(counts['at_min_isr'])} at min isr, ")
+    text.append(f"{counts['reassigning']} reassigning\n")
     electable = counts["preferred_electable"]
     text.append(f"balance     {counts['preferred_imbalance']} not led by the preferred replica, ")
     text.append(f"{electable} of them electable", _DOUBTFUL if electable else "")
@@ -188,8 +185,7 @@ def _brokers(brokers: Sequence[Json], now_ms: int) -> PlainTable:
             _safety(broker),
             style="" if broker["live"] else _BAD,
         )
-    if len(order) > MOST_BROKERS:
-        table.add("...", f"{len(order) - MOST_BROKERS} more")
+    table.add_more(len(order) - MOST_BROKERS)
     return table
 
 
@@ -205,21 +201,6 @@ def _safety(broker: Json) -> Text:
         if safety[name]
     ]
     return Text(f"NO: {', '.join(reasons)}", style=_DOUBTFUL)
-
-
-def _partition(partition: Json) -> Text:
-    return Text(
-        partition_line(partition), style=_BAD if "offline" in partition["conditions"] else ""
-    )
-
-
-def _number(value: int, *, bad: bool, instead: str | None = None) -> Text:
-    text = instead if bad and instead is not None else str(value)
-    return Text(text, style=_BAD if bad else "")
-
-
-def _or_dash(value: int | None) -> str:
-    return "-" if value is None else str(value)
 
 
 def _list(brokers: Sequence[int]) -> str:

@@ -1,6 +1,7 @@
 """`kcm what-if`: what would break if brokers were lost now.
 
-The rule: "safe" is said only of live figures. What is not known is not safe, and --check says no.
+The rule: "safe" is said only of live figures. What is not known is not safe, and --check says no:
+by a code of its own where only min.insync.replicas is not known.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kcm.cli.exits import NOT_SO
+from kcm.cli.exits import NOT_KNOWN, NOT_SO
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import printable
-from kcm.queries.api_client import ExporterApi, cluster_path
+from kcm.cli.text import known, printable
+from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
 from kcm.queries.options import (
-    DEFAULT_URL,
     AsJson,
     Cluster,
     Exporter,
+    HttpConfigFile,
     console,
     print_json,
     print_not_live_warning,
@@ -38,7 +39,8 @@ CheckSafe = Annotated[
     bool,
     typer.Option(
         "--check",
-        help=f"Exit with {NOT_SO} unless nothing would break, by live figures: for scripts.",
+        help=f"Exit with {NOT_SO} unless nothing would break, by live figures, and with {NOT_KNOWN} if all that is "
+        "not known is min.insync.replicas: for scripts.",
     ),
 ]
 
@@ -46,6 +48,7 @@ CheckSafe = Annotated[
 def what_if(
     *,
     exporter: Exporter = DEFAULT_URL,
+    http_config_file: HttpConfigFile = None,
     cluster: Cluster = None,
     lose_broker: LostBrokers = None,
     lose_rack: LostRacks = None,
@@ -59,13 +62,13 @@ def what_if(
     Without a broker or a rack: each live broker alone. A partition that another replica can lead does not break. Figures that
     are not live (kcm status) prove nothing: that is printed first, and --check says no.
     """
-    api = ExporterApi(exporter)
-    is_safe = False  # unless it was seen to be
+    api = ExporterApi(exporter, http_config_file)
+    code = NOT_SO  # unless it was seen to be safe
     with printing():
         path = cluster_path(api.choose(cluster), "/what-if")
         each = None if lose_broker or lose_rack else "broker"
         answer = api.get(path, lose_broker=lose_broker, lose_rack=lose_rack, each=each)
-        is_safe = proves_safe(answer)
+        code = checked(answer)
         print_not_live_warning(answer, as_json=as_json)
         if as_json:
             print_json(answer)
@@ -77,14 +80,25 @@ def what_if(
                 else loss_text(answer["losses"][0], live=is_live)
             )
             console().print(shown, crop=False)
-    return NOT_SO if check and not is_safe else 0
+    return code if check else 0
 
 
-def proves_safe(answer: dict[str, Any]) -> bool:
-    """Return whether live figures show of some loss, and of each in the answer, that it is safe."""
-    verdicts = [loss["safe"] for loss in answer["losses"]]
-    is_live = answer["completeness"]["status"] == "live"
-    return is_live and bool(verdicts) and all(verdict is True for verdict in verdicts)
+def checked(answer: dict[str, Any]) -> int:
+    """Return 0 if live figures show of some loss, and of each in the answer, that it is safe.
+
+    NOT_KNOWN: they show no harm, and of some it takes a min.insync.replicas that is not known.
+    """
+    losses = answer["losses"]
+    if answer["completeness"]["status"] != "live" or not losses:
+        return NOT_SO
+    if all(loss["safe"] is True for loss in losses):
+        return 0
+    return NOT_KNOWN if all(loss["safe"] or _is_unknown(loss) for loss in losses) else NOT_SO
+
+
+def _is_unknown(loss: dict[str, Any]) -> bool:
+    """Return whether all that keeps a loss from being safe is what is not known of it."""
+    return loss["safe"] is None and loss["min_isr_unknown"] > 0
 
 
 def loss_text(loss: dict[str, Any], *, live: bool) -> RenderableType:
@@ -97,6 +111,8 @@ def loss_text(loss: dict[str, Any], *, live: bool) -> RenderableType:
         head = Text(f"{who}: not known now; it was safe to stop", style="bold yellow")
     elif loss["safe"] is True:
         head = Text(f"{who}: safe to stop, nothing would break", style="bold green")
+    elif _is_unknown(loss):
+        head = Text(f"{who}: not known whether it is safe to stop", style="bold yellow")
     elif loss["safe"] is None:
         head = Text(f"{who}: nothing to stop", style="bold yellow")
     else:
@@ -117,7 +133,7 @@ def table(answer: dict[str, Any], *, live: bool) -> RenderableType:
         shown.add(
             ", ".join(map(str, loss["brokers"])),
             _verdict(loss["safe"] if live or not loss["safe"] else None),
-            *(str(loss[name]) for name in ("offline", "under_min_isr", "stranded", "unclean")),
+            *(known(loss[name]) for name in ("offline", "under_min_isr", "stranded", "unclean")),
             str(sum(move["partition_count"] for move in loss["leaders_moved"])),
         )
     return shown

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from exporter.serve.server import HttpServer
-from tests.component.commands.elections import Cluster
 from tests.support.api_server import Served
+from tests.support.elections import Cluster
 
 
 @pytest.fixture

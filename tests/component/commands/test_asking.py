@@ -71,7 +71,7 @@ def showing(capsys: pytest.CaptureFixture[str]) -> Iterator[Shown]:
         topic_view("u", isr=((0,), (1, 0))),
         cluster_view(at=as_of(30), counts=COUNTS),
     )
-    served.tell(*(elected(seq) for seq in range(1, 31)))
+    served.publish(*(elected(seq) for seq in range(1, 31)))
     with HttpServer(served.app, "127.0.0.1", 0) as server:
         yield Shown(server.url, served, capsys)
 
@@ -164,7 +164,7 @@ def test_events_follow_what_happens(shown: Shown) -> None:
         try:
             wait_until(lambda: list(lines), lambda seen: len(seen) == 1, deadline_s=20)
             for seq in (31, 32):
-                shown.served.tell(elected(seq))
+                shown.served.publish(elected(seq))
                 shown.served.write(cluster_view(at=as_of(seq), counts=COUNTS))
             seen = wait_until(lambda: list(lines), lambda seen: len(seen) == 3, deadline_s=10)
             assert [line.split()[-1] for line in seen] == [b"30", b"31", b"32"]

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from controller_model.kafka.ids import Position, TopicPartition
-from controller_model.records.changes import encode_changes
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import (
     IncidentClosed,
@@ -22,7 +21,7 @@ from exporter.serve.server import HttpServer
 from kcm.__main__ import main
 from tests.component.commands.test_asking import Shown
 from tests.support.api_server import Served
-from tests.support.histories import small_cluster
+from tests.support.histories import encode_changes, small_cluster
 from tests.support.samples import (
     T0,
     as_of,
@@ -68,7 +67,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[Shown]:
             ),
         ),
     )
-    served.tell(
+    served.publish(
         *(
             EventRecord(v=1, cluster="prod", id=EventId("L1", *fact.position, 0), event=fact)
             for fact in facts

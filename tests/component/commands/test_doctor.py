@@ -266,3 +266,46 @@ def test_topics_are_checked_as_the_parts_check_them(
     chosen = Findings(capsys, *options).of(names.events)
     assert chosen["level"] == "warn"
     assert "retention.ms=1000" in chosen["text"]
+
+
+def test_what_stands_in_the_brokers_files_is_printed_as_settings(
+    pipeline_broker: KraftBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By DescribeConfigs: the file's value, under what was set dynamically; its lack of topics is no fault."""
+    admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})
+    described = admin.describe_cluster().result(timeout=10)
+    (node,) = described.nodes
+    dynamic = ConfigResource(
+        ResourceType.BROKER,
+        str(node.id),
+        incremental_configs=[
+            ConfigEntry("min.insync.replicas", "3", incremental_operation=AlterConfigOpType.SET)
+        ],
+    )
+    served = Served()
+    served.write(cluster_view(cluster_id=described.cluster_id, min_isr_assumed=None))
+    with HttpServer(served.app, "127.0.0.1", 0) as server:
+        options = (
+            *("--bootstrap-servers", pipeline_broker.bootstrap_servers),
+            *("--topic-prefix", "elsewhere", "--exporter", server.url),
+            *("--zookeeper", f"127.0.0.1:{free_port()}"),
+        )
+        for future in admin.incremental_alter_configs([dynamic]).values():
+            future.result(timeout=10)
+        try:
+            found = Findings(capsys, *options)
+        finally:
+            dynamic.incremental_configs[0].incremental_operation = AlterConfigOpType.DELETE
+            for future in admin.incremental_alter_configs([dynamic]).values():
+                future.result(timeout=10)
+        lines = [each for each in found.all if each["about"] == "brokers' files of prod"]
+        on = f"on broker {node.id}"
+        percentage = f"leader.imbalance.per.broker.percentage=10 {on}"
+        assert [(each["level"], each["text"]) for each in lines] == [
+            ("warn", f"min.insync.replicas=1 {on}; min_insync_replicas is not set"),
+            ("ok", f"{percentage}: --leader-imbalance-percentage prod=10"),
+            ("ok", f"auto.leader.rebalance.enable=true {on}"),
+            ("ok", f"leader.imbalance.check.interval.seconds=300 {on}"),
+        ]
+        assert lines[0]["todo"].startswith("set --min-insync-replicas prod=1")
+        assert "the brokers of prod, which is watched" in found.of("topics")["text"]

@@ -30,7 +30,7 @@ def test_an_exporter_that_is_ready_tells_its_lag_and_its_clusters() -> None:
     """The figures of each cluster follow it, by the exporter's own clock."""
     served = Served()
     served.write(cluster_view("a"), cluster_view("b"))
-    served.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0, records_left=3)
+    served.state.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0, records_left=3)
     with HttpServer(served.app, "127.0.0.1", 0) as server:
         found = list(check_exporter(ExporterApi(server.url)))
     assert found[0].level is Level.OK
@@ -41,7 +41,7 @@ def test_an_exporter_that_is_ready_tells_its_lag_and_its_clusters() -> None:
 def test_an_exporter_that_is_not_ready_fails_with_its_reasons() -> None:
     """What /readyz says is told, though its status is 503."""
     served = Served()
-    served.status = ReadingStatus(topics_gone=("kcm.views",), read_to_end_once=True)
+    served.state.status = ReadingStatus(topics_gone=("kcm.views",), read_to_end_once=True)
     with HttpServer(served.app, "127.0.0.1", 0) as server:
         found = first(server.url)
     assert found.level is Level.FAIL

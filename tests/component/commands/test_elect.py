@@ -24,8 +24,8 @@ from kcm.elect.watch import ClusterWatch
 from kcm.processes.ports import free_port
 from kcm.queries.api_client import ExporterApi
 from pipeline.runtime import UsageError
-from tests.component.commands.elections import Cluster
 from tests.support.api_server import Served
+from tests.support.elections import Cluster
 from tests.support.samples import T0, broker_view, cluster_view, topic_view
 
 

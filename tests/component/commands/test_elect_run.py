@@ -17,10 +17,10 @@ from controller_model.records.changes import SessionState
 from kcm.cli.exits import STOPPED
 from kcm.elect.admin import ElectionRefusedError
 from kcm.elect.elect import _say, run_and_report
-from kcm.elect.run import ElectionPace, ElectionRun
+from kcm.elect.run import ElectionRun
 from kcm.elect.watch import ClusterWatch
 from kcm.queries.api_client import ExporterApi
-from tests.component.commands.elections import PARTITIONS, Cluster, Ran
+from tests.support.elections import PARTITIONS, Cluster, Ran
 
 
 def test_all_that_is_recommended_is_elected_in_chunks(cluster: Cluster, url: str) -> None:
@@ -183,9 +183,10 @@ def test_ctrl_c_tells_what_was_done(
     chunks = [[TopicPartition("t", 0)], [TopicPartition("t", 1)], [TopicPartition("t", 2)]]
     run = ElectionRun(
         chunks,
-        kafka=cluster,
+        elect=cluster.elect,
         watch=ClusterWatch(api, "prod"),
-        pace=ElectionPace(pause_s=0, wait_s=1.0),
+        pause_s=0,
+        wait_s=1.0,
         say=lambda _: None,
     )
     with pytest.raises(KeyboardInterrupt):
@@ -204,9 +205,10 @@ def test_an_output_that_nobody_reads_stops_the_run_and_reports_on_standard_error
     chunks = [[TopicPartition("t", number)] for number in range(3)]
     run = ElectionRun(
         chunks,
-        kafka=cluster,
+        elect=cluster.elect,
         watch=ClusterWatch(api, "prod"),
-        pace=ElectionPace(pause_s=0, wait_s=1.0),
+        pause_s=0,
+        wait_s=1.0,
         say=_say,
     )
     reading, writing = os.pipe()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from controller_model.records.changes import ZnodeChange, encode_change, encode_changes
+from controller_model.records.changes import ZnodeChange, encode_change
 from controller_model.records.event_records import encode_event, number
 from controller_model.records.events import AnyEvent
 from kcm.__main__ import main
@@ -22,7 +22,7 @@ from kcm.processes.ports import free_port
 from kcm.stack.kafka import KraftBroker
 from pipeline.settings import PipelineSettings, load
 from pipeline.topics import EnsuredTopics, ensure_topics
-from tests.support.histories import Fold, History, small_cluster
+from tests.support.histories import Fold, History, encode_changes, small_cluster
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 

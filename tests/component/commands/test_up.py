@@ -43,6 +43,7 @@ class Command:
         options = {"port": 0, "watcher-metrics-port": 0, "stream-metrics-port": 0}
         given = [f"--{name}={value}" for name, value in options.items()]
         own = {name: value for name, value in os.environ.items() if not name.startswith("KCM_")}
+        own["http_proxy"] = f"http://{HOST}:9"  # nobody is there, and it is not for this machine
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
                 [
@@ -117,8 +118,9 @@ def watched(zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker) 
     broker = {"version": 5, "host": "h", "port": 9, "endpoints": [], "features": {}}
     topic = {"version": 3, "partitions": {"0": [0]}, "adding_replicas": {}, "removing_replicas": {}}
     state = {"controller_epoch": 7, "leader": 0, "version": 1, "leader_epoch": 0, "isr": [0]}
+    admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})
     znodes: dict[str, object] = {
-        "/cluster/id": {"version": "1", "id": pipeline_broker.cluster_id},
+        "/cluster/id": {"version": "1", "id": admin.list_topics(timeout=10).cluster_id},
         "/brokers/ids/0": broker,
         "/controller": {"version": 2, "brokerid": 0, "timestamp": "1", "kraftControllerEpoch": -1},
         "/controller_epoch": 7,

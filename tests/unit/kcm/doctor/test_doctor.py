@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from kcm.doctor.doctor import lines
+from typing import Any
+from urllib.request import Request
+
+from exporter.core.config import ExportSettings
+from kcm.doctor.doctor import _check_kafka, lines
 from kcm.doctor.findings import fail, ok, unknown, warn
+from kcm.queries.api_client import ExporterApi
+from pipeline.settings import load
 
 
 def test_lines_stand_in_columns_and_are_counted() -> None:
@@ -18,3 +24,22 @@ def test_lines_stand_in_columns_and_are_counted() -> None:
         "1 ok, 1 warn, 1 fail, 1 not measured",
     ]
     assert "\x1b" in next(iter(lines(findings, coloured=True)))
+
+
+class UnaskedExporter(ExporterApi):
+    """An exporter that nobody may ask: whoever answers for it could name any address."""
+
+    def open(self, request: str | Request) -> Any:
+        """Fail."""
+        raise AssertionError(f"asked {request}")
+
+
+def test_credentials_go_to_no_address_of_the_exporters() -> None:
+    """With client properties the address must be the user's own; without one it is a line."""
+    settings = load(ExportSettings, kafka_properties={"sasl.password": "hunter2"})
+    findings = _check_kafka(UnaskedExporter("http://127.0.0.1:1"), settings)
+    assert findings.cluster_id is None
+    line, _ = lines(findings.findings, coloured=False)
+    assert line.startswith("fail")
+    assert line.endswith("-> give --bootstrap-servers")
+    assert "hunter2" not in line

@@ -18,7 +18,7 @@ from tests.support.samples import T0, cluster_view, log_view
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
 
 
-def told(completeness: Completeness = LIVE, folded_at: int = T0, **log: Any) -> Any:
+def reported(completeness: Completeness = LIVE, folded_at: int = T0, **log: Any) -> Any:
     """Return the API's answer about a cluster, but for these fields."""
     view = cluster_view(folded_at=folded_at, log=log_view(**log))
     snapshot = ClusterSnapshot(name="prod", partition=0, view=view, brokers={}, topics={})
@@ -36,13 +36,22 @@ def levels(answer: Any, now: int = T0) -> dict[str, str]:
 
 def test_figures_in_good_order_are_ok() -> None:
     """A live cluster whose last change was read as it came has nothing but ok lines."""
-    assert levels(told(last_change_mtime=T0 - 3)) == {}
+    assert levels(reported(last_change_mtime=T0 - 3)) == {}
+
+
+def test_a_min_isr_that_is_not_known_is_one_line_that_names_the_setting() -> None:
+    """What is not known because of it, and what to set."""
+    answer = reported(last_change_mtime=T0 - 3)
+    answer["counts"]["under_min_isr"] = answer["min_isr_assumed"] = None
+    (finding,) = [each for each in check_figures("prod", answer, T0) if each.level is not Level.OK]
+    assert (finding.about, finding.level) == ("min ISR of prod", Level.WARN)
+    assert "min_insync_replicas (prod=N)" in finding.todo
 
 
 def test_figures_that_are_not_live_name_the_stage() -> None:
     """What is behind, since when, and because of whom."""
     behind = Completeness(status=Status.BEHIND, since=T0 - 60_000, stage=Stage.FOLD, verified_at=T0)
-    assert levels(told(behind))["figures"] == "behind for 1 min, by the fold"
+    assert levels(reported(behind))["figures"] == "behind for 1 min, by the fold"
 
 
 @pytest.mark.parametrize(
@@ -58,16 +67,16 @@ def test_figures_that_are_not_live_name_the_stage() -> None:
         ({"verified_at": None}, T0 + 16 * 60_000, "proof", "16 min ago"),
     ],
 )
-def test_what_is_not_well_is_told_by_its_part(
+def test_what_is_not_well_is_reported_by_its_part(
     fields: dict[str, Any], now: int, about: str, words: str
 ) -> None:
     """Each trouble has a line of its own that says what was seen."""
-    assert words in levels(told(**fields), now)[about]
+    assert words in levels(reported(**fields), now)[about]
 
 
-def test_a_fold_whose_clock_is_ahead_is_told() -> None:
+def test_a_fold_whose_clock_is_ahead_is_reported() -> None:
     """It cannot have written in the future."""
-    assert "at least 5 s ahead" in levels(told(folded_at=T0 + 5000))["fold"]
+    assert "at least 5 s ahead" in levels(reported(folded_at=T0 + 5000))["fold"]
 
 
 @pytest.mark.parametrize(
@@ -100,10 +109,10 @@ def test_zookeepers_clock_is_judged_by_changes_alone(
         ((-9600, -8500), Level.WARN, "8 s ahead of the exporter's"),
     ],
 )
-def test_this_machines_clock_is_judged_within_what_http_tells(
+def test_this_machines_clock_is_judged_within_what_http_says(
     ahead: tuple[int, int] | None, level: Level, words: str
 ) -> None:
-    """Date counts whole seconds, so only a difference that is certain is told."""
+    """Date counts whole seconds, so only a difference that is certain is reported."""
     finding = clock_here(ahead)
     assert finding.level is level
     assert words in finding.text

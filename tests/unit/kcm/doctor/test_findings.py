@@ -10,7 +10,7 @@ from kcm.doctor.findings import Finding, Level, ok, run_checks
 from pipeline.runtime import UnreachableError
 
 
-def test_checks_run_side_by_side_and_are_told_in_order() -> None:
+def test_checks_run_side_by_side_and_are_reported_in_order() -> None:
     """Two checks that wait for each other both end; the order is that of the table."""
     here, there = threading.Event(), threading.Event()
 

@@ -16,7 +16,7 @@ SECRET = "hunter2"  # noqa: S105  # the password that must show nowhere
     "line", [f"sasl.password: {SECRET}=", f"{SECRET}=", f"{SECRET}", f"sasl.password {SECRET}=x"]
 )
 def test_a_mistyped_line_with_a_secret_is_not_repeated(line: str, tmp_path: Path) -> None:
-    """It is told by its number."""
+    """It is reported by its number."""
     path = tmp_path / "client.properties"
     path.write_text(f"# ours\n{line}\n")
     with pytest.raises(UsageError, match="line 2 of ") as caught:

@@ -9,16 +9,16 @@ from kcm.elect.elect import Plan, plan_lines
 
 
 @pytest.mark.parametrize(
-    ("broker", "after", "told"),
+    ("broker", "after", "reported"),
     [
         (None, 3, "imbalance   5, then 3"),
         (3, 3, "imbalance   5 of broker 3, then 3"),
         (None, None, "imbalance   5"),
     ],
 )
-def test_a_plan_says_whose_imbalance_it_tells(
-    broker: int | None, after: int | None, told: str
+def test_a_plan_says_whose_imbalance_it_gives(
+    broker: int | None, after: int | None, reported: str
 ) -> None:
     """And what will be left of it, where that is known."""
     plan = Plan([TopicPartition("t", 0)], [], broker, 5, after)
-    assert plan_lines(plan, 1)[-1] == told
+    assert plan_lines(plan, 1)[-1] == reported

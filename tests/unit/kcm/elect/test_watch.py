@@ -33,18 +33,21 @@ CALM = ClusterSample(
 def test_what_gets_better_is_no_surprise(change: dict[str, Any]) -> None:
     """A broker that comes, a partition that is back."""
     assert surprise(CALM, CALM._replace(**change)) is None
+    unknown = CALM._replace(under_min_isr=None)
+    assert surprise(unknown, unknown._replace(imbalance=0)) is None
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"under_min_isr": 400}, "under min.insync.replicas: 400 are, 2 were"),
         ({"registrations": {1: "40", 2: "99"}}, "broker 2 was gone and is back"),
         ({"registrations": {1: "98", 2: "99"}}, "brokers 1, 2 were gone and are back"),
         ({"offline_named": frozenset({TopicPartition("u", 3)})}, "others came back: u-3"),
         ({"offline": 2}, "partitions went offline: 2 are, 1 were"),
+        ({"under_min_isr": None}, "what is known of min.insync.replicas changed"),
     ],
 )
-def test_what_elections_do_not_do_is_a_surprise(change: dict[str, Any], told: str) -> None:
+def test_what_elections_do_not_do_is_a_surprise(change: dict[str, Any], reported: str) -> None:
     """A restart between two looks and a partition that takes another's place included."""
-    assert told in str(surprise(CALM, CALM._replace(**change)))
+    assert reported in str(surprise(CALM, CALM._replace(**change)))

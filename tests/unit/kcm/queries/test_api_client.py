@@ -11,7 +11,7 @@ from pipeline.runtime import UnreachableError, UsageError
 @pytest.mark.parametrize(
     "url", ["http://[::1", "http://h:99999", "http://h:x", "h:1", "", "http://", "ftp://h"]
 )
-def test_what_is_no_address_is_told_as_an_option(url: str) -> None:
+def test_what_is_no_address_is_reported_as_an_option(url: str) -> None:
     """Whatever is wrong with it."""
     with pytest.raises(UsageError, match="option --exporter: "):
         ExporterApi(url)
@@ -24,7 +24,7 @@ def test_what_cannot_be_a_cluster_is_refused_before_it_is_asked_for(name: str) -
         ExporterApi("http://127.0.0.1:1").choose(name)
 
 
-def test_what_an_answer_lacks_is_told_as_the_exporters() -> None:
+def test_what_an_answer_lacks_is_reported_as_the_exporters() -> None:
     """Its address, what is missing, and the likely cause."""
     with pytest.raises(UnreachableError, match="http://h answers without 'counts'"):
         ApiAnswer({"name": "prod"}, "http://h")["counts"]

@@ -8,32 +8,35 @@ from typing import Any
 
 import pytest
 
-from kcm.queries.options import console, not_live_warning, poll
+from kcm.queries.options import console, poll, print_not_live_warning
+from pipeline.clock import clock_ms
 from pipeline.runtime import UnreachableError, UsageError
 
 HOUR_MS = 3_600_000
 
 
-def told(*safe: bool | None, status: str = "live") -> dict[str, Any]:
-    """Return an answer to a what-if."""
-    verdict = {"status": status, "since": None if status == "live" else 0, "stage": "watcher"}
-    return {
-        "name": "prod",
-        "completeness": verdict,
-        "losses": [{"safe": each} for each in safe],
-    }
+def answered(*, status: str) -> dict[str, Any]:
+    """Return an answer whose figures have been so for 15 hours."""
+    verdict = {"status": status, "since": clock_ms() - 15 * HOUR_MS, "stage": "watcher"}
+    return {"name": "prod", "completeness": verdict}
 
 
-def test_figures_that_are_not_live_are_told_as_such() -> None:
-    """With how long, and because of whom; live ones are not spoken of."""
-    assert not_live_warning(told(True), 15 * HOUR_MS) is None
-    line = not_live_warning(told(True, status="blind"), 15 * HOUR_MS)
-    assert line is not None
-    assert line.startswith("the figures of prod are blind for 15 h, by the watcher: ")
+def test_figures_that_are_not_live_are_announced_as_such(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With how long, and because of whom, beside JSON on standard error; live ones are not spoken of."""
+    print_not_live_warning(answered(status="live"), as_json=False)
+    assert capsys.readouterr() == ("", "")
+    line = "the figures of prod are blind for 15 h, by the watcher: "
+    print_not_live_warning(answered(status="blind"), as_json=False)
+    assert capsys.readouterr().out.startswith(line)
+    print_not_live_warning(answered(status="blind"), as_json=True)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.startswith(f"kcm: {line}")) == ("", True)
 
 
-def test_an_exporter_that_goes_away_is_waited_for_and_told_once() -> None:
-    """Each absence is told once, however often it is asked meanwhile."""
+def test_an_exporter_that_goes_away_is_waited_for_and_reported_once() -> None:
+    """Each absence is reported once, however often it is asked meanwhile."""
     answers: Iterator[int | Exception] = iter(
         [1, UnreachableError("away"), UsageError("no such cluster"), 2, UnreachableError("x"), 3]
     )
@@ -51,7 +54,7 @@ def test_an_exporter_that_goes_away_is_waited_for_and_told_once() -> None:
 
 
 def test_an_exporter_that_was_never_there_is_not_waited_for() -> None:
-    """A mistyped address or cluster must be told at once."""
+    """A mistyped address or cluster must be reported at once."""
 
     def ask() -> int:
         raise UsageError("no cluster is called 'prdo'")

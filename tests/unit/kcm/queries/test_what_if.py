@@ -6,31 +6,37 @@ from typing import Any
 
 import pytest
 
-from kcm.queries.what_if import proves_safe
+from kcm.queries.what_if import checked
 
 
-def told(*safe: bool | None, status: str = "live") -> dict[str, Any]:
+def reported(*safe: bool | None, status: str = "live", unknown: int = 0) -> dict[str, Any]:
     """Return an answer to a what-if."""
     verdict = {"status": status, "since": None if status == "live" else 0, "stage": "watcher"}
     return {
         "name": "prod",
         "completeness": verdict,
-        "losses": [{"safe": each} for each in safe],
+        "losses": [{"safe": each, "min_isr_unknown": unknown} for each in safe],
     }
 
 
 @pytest.mark.parametrize(
-    ("answer", "safe"),
+    ("answer", "code"),
     [
-        (told(True), True),
-        (told(True, True), True),
-        (told(True, False), False),
-        (told(None), False),
-        (told(), False),
-        (told(True, status="blind"), False),
-        (told(True, status="incomplete"), False),
+        (reported(True), 0),
+        (reported(True, True), 0),
+        (reported(True, False), 6),
+        (reported(None), 6),
+        (reported(), 6),
+        (reported(True, status="blind"), 6),
+        (reported(True, status="incomplete"), 6),
+        (reported(True, None, unknown=1), 9),
+        (reported(False, None, unknown=1), 6),
+        (reported(None, unknown=1, status="blind"), 6),
     ],
 )
-def test_safe_is_what_live_figures_prove(answer: dict[str, Any], safe: bool) -> None:
-    """No broker, a verdict that is not known, and figures that are not live prove nothing."""
-    assert proves_safe(answer) is safe
+def test_safe_is_what_live_figures_prove(answer: dict[str, Any], code: int) -> None:
+    """No broker, a verdict that is not known, and figures that are not live prove nothing.
+
+    That only min.insync.replicas is not known has a code of its own.
+    """
+    assert checked(answer) == code

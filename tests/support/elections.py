@@ -10,7 +10,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import ControllerView, Counts
 from kcm.elect.admin import NOT_NEEDED
 from kcm.elect.elect import make_plan
-from kcm.elect.run import ElectionPace, ElectionRun
+from kcm.elect.run import ElectionRun
 from kcm.elect.watch import ClusterWatch
 from kcm.queries.api_client import ExporterApi
 from tests.support.api_server import Served
@@ -116,9 +116,10 @@ class Ran:
         self.said: list[str] = []
         run = ElectionRun(
             chunks,
-            kafka=cluster,
+            elect=cluster.elect,
             watch=ClusterWatch(api, "prod"),
-            pace=ElectionPace(pause_s=0.01, wait_s=1.0),
+            pause_s=0.01,
+            wait_s=1.0,
             say=self.said.append,
         )
         self.surprise = run.run()

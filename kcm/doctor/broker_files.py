@@ -1,0 +1,130 @@
+"""What the watched brokers' own files say, which ZooKeeper does not hold: read from the brokers.
+
+The rule: what was set dynamically is in ZooKeeper and counts there, so of each value that is asked for
+only what stands in the file, or Kafka's own default, becomes a line to set.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
+
+from kcm.cli.text import printable
+from kcm.doctor.findings import Finding, ok, unknown, warn
+from pipeline.kafka_errors import reason_of
+from pipeline.settings import PipelineSettings
+from pipeline.topics import client_properties
+
+ANSWER_S = 3.0
+"""For each broker: one that takes longer is as good as gone."""
+SETTING_OF = {
+    "min.insync.replicas": "min_insync_replicas",
+    "leader.imbalance.per.broker.percentage": "leader_imbalance_percentage",
+}
+"""What the fold must be told of each cluster, by Kafka's name."""
+TAKEN_AS = {
+    "auto.leader.rebalance.enable": "true",
+    "leader.imbalance.check.interval.seconds": "300",
+}
+"""What the next rebalance is foretold by: Kafka's defaults."""
+_IN_FILES = {ConfigSource.STATIC_BROKER_CONFIG.value, ConfigSource.DEFAULT_CONFIG.value}
+
+BrokerFile = Mapping[str, str | None]
+"""The settings in a broker's own file by name; None: it does not say."""
+
+
+def about(cluster: str) -> str:
+    """Return what the findings of a cluster are about."""
+    return printable(f"brokers' files of {cluster}")
+
+
+def check_broker_files(
+    settings: PipelineSettings, clusters: Mapping[str, Mapping[str, int | None]]
+) -> Iterator[Finding]:
+    """Ask the brokers for their files, and compare them with what the fold is told of the clusters.
+
+    `clusters` holds, by the names under which this one cluster is watched, what is set already; a
+    setting that is not there is not known to us.
+    """
+    admin = AdminClient(client_properties(settings), logger=None)
+    brokers = [node.id for node in admin.describe_cluster(request_timeout=ANSWER_S).result().nodes]
+    files: dict[int, BrokerFile] = {}
+    for broker in sorted(brokers):
+        try:
+            files[broker] = read_file(admin, broker)
+        except KafkaException as error:
+            for cluster in clusters:
+                yield unknown(about(cluster), f"broker {broker}: {reason_of(error)}")
+    for cluster, is_set in clusters.items():
+        yield from findings_of(cluster, files, is_set)
+
+
+def read_file(admin: AdminClient, broker: int) -> BrokerFile:
+    """Return what a broker's own file says; raises KafkaException."""
+    asked = ConfigResource(ResourceType.BROKER, str(broker))
+    (future,) = admin.describe_configs([asked], request_timeout=ANSWER_S).values()
+    found = future.result()
+    return {name: _in_file(found.get(name)) for name in (*SETTING_OF, *TAKEN_AS)}
+
+
+def _in_file(entry: Any) -> str | None:
+    """Return the value of the file, else Kafka's default, whatever was set dynamically above them."""
+    if entry is None:
+        return None
+    layers = [entry, *entry.synonyms.values()]
+    found = {layer.source: layer.value for layer in layers if layer.source in _IN_FILES}
+    value: str | None = found.get(min(found)) if found else None
+    return value
+
+
+def findings_of(
+    cluster: str, files: Mapping[int, BrokerFile], is_set: Mapping[str, int | None]
+) -> Iterator[Finding]:
+    """Yield a line for each setting: what to set, or which brokers differ."""
+    for name, setting in SETTING_OF.items():
+        listed, value = _values(name, files)
+        if value is None:
+            yield _unclear(cluster, name, listed)
+        elif setting in is_set and str(is_set[setting]) != value:
+            now = "is not set" if is_set[setting] is None else f"is {is_set[setting]} for the fold"
+            todo = f"--{setting.replace('_', '-')} {cluster}={value}, or {setting} in the file"
+            yield warn(about(cluster), f"{listed}; {setting} {now}", printable(f"set {todo}"))
+        else:
+            line = f"--{setting.replace('_', '-')} {cluster}={value}"
+            yield ok(about(cluster), printable(f"{listed}: {line}"))
+    for name, taken in TAKEN_AS.items():
+        listed, value = _values(name, files)
+        if value is None:
+            yield _unclear(cluster, name, listed)
+        elif value != taken:
+            text = f"{listed}; the next rebalance is foretold as if it were {taken}"
+            yield warn(about(cluster), text, "do not wait for it: kcm recommend, kcm elect")
+        else:
+            yield ok(about(cluster), listed)
+
+
+def _unclear(cluster: str, name: str, listed: str) -> Finding:
+    if not listed:
+        return unknown(about(cluster), f"no broker says {name}")
+    todo = f"let them say the same, or set {name} for all by kafka-configs (--entity-default)"
+    return warn(about(cluster), f"{listed}: they differ", todo)
+
+
+def _values(name: str, files: Mapping[int, BrokerFile]) -> tuple[str, str | None]:
+    """Return which brokers say what, in words, and the value if all say the same."""
+    by_value: dict[str, list[int]] = defaultdict(list)
+    for broker, file in sorted(files.items()):
+        value = file[name]
+        if value is not None:
+            by_value[value].append(broker)
+    listed = "; ".join(f"{name}={value} on {_brokers(ids)}" for value, ids in by_value.items())
+    return printable(listed), next(iter(by_value)) if len(by_value) == 1 else None
+
+
+def _brokers(ids: Iterable[int]) -> str:
+    named = ", ".join(map(str, ids))
+    return f"broker{'s' if ',' in named else ''} {named}"

@@ -1,0 +1,56 @@
+"""What the brokers' own files say, as lines of `kcm doctor`."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcm.doctor.broker_files import SETTING_OF, TAKEN_AS, findings_of
+from kcm.doctor.findings import Level
+
+
+def file(**said: str | None) -> dict[str, str | None]:
+    """Return a broker's file: Kafka's defaults, but for these, with `_` for `.`."""
+    names = dict(zip(SETTING_OF, ("1", "10"), strict=True)) | TAKEN_AS
+    return names | {name.replace("_", "."): value for name, value in said.items()}
+
+
+def test_brokers_that_agree_give_the_line_to_set() -> None:
+    """What the fold knows already is ok, another value or none is a warning with the line."""
+    files = {1: file(min_insync_replicas="2"), 2: file(min_insync_replicas="2")}
+    said = findings_of("prod", files, {})
+    first, *others = said
+    text = "min.insync.replicas=2 on brokers 1, 2: --min-insync-replicas prod=2"
+    assert (first.level, first.text) == (Level.OK, text)
+    assert {each.level for each in others} == {Level.OK}
+    for value, words in ((None, "is not set"), (1, "is 1 for the fold")):
+        (line, *_) = findings_of("prod", files, {"min_insync_replicas": value})
+        assert (line.level, words in line.text) == (Level.WARN, True)
+        assert "--min-insync-replicas prod=2" in line.todo
+    (line, *_) = findings_of("prod", files, {"min_insync_replicas": 2})
+    assert line.level is Level.OK
+
+
+@pytest.mark.parametrize("name", [*SETTING_OF, *TAKEN_AS])
+def test_brokers_that_differ_are_named(name: str) -> None:
+    """No single value is right for them, so none is printed as one to set."""
+    files = {1: file(), 2: file(), 3: file() | {name: "7"}}
+    (line,) = [each for each in findings_of("prod", files, {}) if each.level is not Level.OK]
+    assert "on brokers 1, 2; " in line.text
+    assert f"{name}=7 on broker 3: they differ" in line.text
+    assert "prod=" not in line.text + line.todo
+
+
+def test_a_rebalance_that_is_off_is_told() -> None:
+    """What the next check would elect is foretold by Kafka's defaults."""
+    files = {1: file(auto_leader_rebalance_enable="false")}
+    (line,) = [each for each in findings_of("prod", files, {}) if each.level is not Level.OK]
+    assert "auto.leader.rebalance.enable=false" in line.text
+
+
+def test_a_broker_that_does_not_say_is_not_counted() -> None:
+    """An older release may lack a setting; where nobody says it, it is not measured."""
+    files = {1: file(min_insync_replicas=None), 2: file(min_insync_replicas="2")}
+    (first, *_) = findings_of("prod", files, {})
+    assert first.text == "min.insync.replicas=2 on broker 2: --min-insync-replicas prod=2"
+    (first, *_) = findings_of("prod", {1: file(min_insync_replicas=None)}, {})
+    assert first.level is Level.UNKNOWN

@@ -1,0 +1,71 @@
+"""A cluster, and a fleet, on one screen."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console, RenderableType
+
+from controller_model.records.changes import SessionState
+from controller_model.records.views import Counts
+from kcm.queries.status import read_status
+from kcm.queries.status_text import MOST_EVENTS, MOST_PARTITIONS, event_line, fleet, screen
+from tests.support.api_server import Served
+from tests.support.in_process_api import api_of
+from tests.support.samples import T0, as_of, broker_view, cluster_view, log_view
+
+
+def text_of(shown: RenderableType) -> str:
+    """Return what a wide terminal shows."""
+    file = io.StringIO()
+    Console(file=file, width=200, markup=False, emoji=False).print(shown)
+    return file.getvalue()
+
+
+def test_a_screen_has_the_head_the_figures_the_brokers_what_is_wrong_and_the_events(
+    served: Served,
+) -> None:
+    """In this order; of events only the newest."""
+    answer = read_status(api_of(served), None)
+    text = text_of(screen(answer, answer["abnormal"], T0))
+    order = (
+        *("prod: figures are live", "broker 0", "1 under replicated", "safe to stop"),
+        *("u-0: under-replicated", "ControllerElected"),
+    )
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    assert text.count("ControllerElected") == MOST_EVENTS
+
+
+def test_figures_that_are_not_live_say_since_when_and_why(served: Served) -> None:
+    """Before anything that they claim."""
+    blind = log_view(session=SessionState.SUSPENDED, session_since=T0)
+    served.write(cluster_view(at=as_of(31), log=blind))
+    answer = read_status(api_of(served), None)
+    first, *_ = text_of(screen(answer, [], T0 + 60_000)).splitlines()
+    assert first.startswith("cluster     prod: figures are blind for 1 min, by the watcher")
+
+
+def test_only_some_of_many_abnormal_partitions_are_listed(served: Served) -> None:
+    """The rest is in the JSON, and the screen says so."""
+    answer = read_status(api_of(served), None)
+    text = text_of(screen(answer, answer["abnormal"] * (MOST_PARTITIONS + 1), T0))
+    assert text.count("u-0: ") == MOST_PARTITIONS
+    assert "... and more; kcm status --json lists them" in text
+
+
+def test_the_worst_cluster_of_a_fleet_comes_first(served: Served) -> None:
+    """Whatever its name."""
+    served.write(broker_view(0, cluster="z"), cluster_view("z", counts=Counts(offline=7)))
+    clusters = read_status(api_of(served), None)["clusters"]
+    _, *rows = text_of(fleet(clusters)).splitlines()
+    assert [row.split()[0] for row in rows] == ["z", "prod"]
+
+
+def test_an_event_names_its_first_partitions() -> None:
+    """Three, and that there are more."""
+    named = [{"topic": "t", "partition": number} for number in range(4)]
+    event = {"kind": "IsrShrunk", "at": 0, "partitions": named, "partition_count": 4}
+    assert event_line(event) == (
+        "1970-01-01T00:00:00.000Z  IsrShrunk, 4 partitions: t-0, t-1, t-2, ..."
+    )
