@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kcm.jars.java import find_java
 from kcm.jars.progress import JarsProgress
-from kcm.processes.errors import MissingJarsError
 from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
+from pipeline.java import find_java
+from pipeline.runtime import EnvironmentProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,6 +56,10 @@ class JarSet(NamedTuple):
     """How many jars each conf of the file has."""
     are_called: str
 
+    def folder(self, cache: Path) -> Path:
+        """Return where they lie in a cache."""
+        return cache / "jars" / hashlib.sha256(self.ivy_file.read_bytes()).hexdigest()[:16]
+
 
 OURS = JarSet(IVY_FILE, FILES_BY_CONF, "the jars of Kafka and ZooKeeper (56 MB, once)")
 
@@ -65,47 +70,36 @@ def default_cache() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "kcm"
 
 
-def ensure_jars(*, progress: bool = True, cache: Path | None = None) -> Jars:
-    """Return all jars, downloading what is missing; None for `cache` is `default_cache()`.
-
-    `progress` shows a bar on a terminal and plain lines elsewhere, on standard error. Raises
-    MissingJarsError, in one line, when there is something to download and it cannot be had.
-    """
-    return Jars(**ensure_set(OURS, cache, progress=progress))
-
-
-def read_jars(folder: Path) -> Jars | None:
-    """Return the jars of a complete folder; None when a file is missing or of another size."""
-    found = _read(folder, FILES_BY_CONF)
+def find_jars(cache: Path | None = None) -> Jars | None:
+    """Return the jars of this release if all are here; None if not. Downloads nothing."""
+    found = _read(OURS.folder(cache or default_cache()), OURS.counts)
     return None if found is None else Jars(**found)
 
 
-def find_jars(cache: Path | None = None) -> Jars | None:
-    """Return the jars of this release if all are here; None if not. Downloads nothing."""
-    return read_jars(_folder(default_cache() if cache is None else cache, IVY_FILE))
+def ensure_jars(cache: Path | None = None) -> Jars:
+    """Return all jars, downloading what is missing; None for `cache` is `default_cache()`.
+
+    Progress is shown on standard error. Raises EnvironmentProblemError, in one line, when there is
+    something to download and it cannot be had.
+    """
+    return Jars(**ensure_set(OURS, cache))
 
 
-def _folder(root: Path, ivy_file: Path) -> Path:
-    return root / "jars" / hashlib.sha256(ivy_file.read_bytes()).hexdigest()[:16]
-
-
-def ensure_set(
-    jar_set: JarSet, cache: Path | None = None, *, progress: bool = True
-) -> dict[str, list[Path]]:
+def ensure_set(jar_set: JarSet, cache: Path | None = None) -> dict[str, list[Path]]:
     """Return the jars of a set by conf, as `ensure_jars` does."""
-    root = default_cache() if cache is None else cache
-    folder = _folder(root, jar_set.ivy_file)
+    root = cache or default_cache()
+    folder = jar_set.folder(root)
     if (jars := _read(folder, jar_set.counts)) is not None:
         return jars
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _lock(folder.with_suffix(".lock")):
             # another process may have brought them while we waited for the lock
-            found = _read(folder, jar_set.counts)
-            return found or _download(root, folder, jar_set, progress=progress)
+            return _read(folder, jar_set.counts) or _download(root, folder, jar_set)
     except OSError as error:
-        message = f"cannot keep jars in {root}: {error.strerror or error}; make room or set XDG_CACHE_HOME"
-        raise MissingJarsError(message) from error
+        raise EnvironmentProblemError(
+            f"cannot keep jars in {root}: {error.strerror or error}; make room or set XDG_CACHE_HOME"
+        ) from error
 
 
 def _read(folder: Path, counts: Mapping[str, int]) -> dict[str, list[Path]] | None:
@@ -140,14 +134,13 @@ def find_ivy() -> Path:
     """Return Ivy's jar inside the installed pyspark, without importing pyspark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        message = (
+        raise EnvironmentProblemError(
             "pyspark is not installed, and with it Ivy, which downloads jars: install kcm[stream]"
         )
-        raise MissingJarsError(message)
-    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
+    folder = Path(spec.origin).parent / "jars"
+    found = sorted(folder.glob("ivy-*.jar"))
     if not found:
-        message = f"no ivy-*.jar in {Path(spec.origin).parent / 'jars'}: install pyspark again"
-        raise MissingJarsError(message)
+        raise EnvironmentProblemError(f"no ivy-*.jar in {folder}: install pyspark again")
     return found[-1]
 
 
@@ -155,8 +148,9 @@ def ivy_command(java: Java, root: Path, target: Path, ivy_file: Path = IVY_FILE)
     """Return the command line that resolves `ivy_file` and copies the jars to `target/<conf>`."""
     settings = os.environ.get(SETTINGS_VARIABLE)
     if settings and not Path(settings).is_file():
-        message = f"{SETTINGS_VARIABLE} names {settings}, which is not a file; correct or unset it"
-        raise MissingJarsError(message)
+        raise EnvironmentProblemError(
+            f"{SETTINGS_VARIABLE} names {settings}, which is not a file; correct or unset it"
+        )
     return [
         os.fspath(java.path),
         f"-Divy.default.ivy.user.dir={root / 'ivy'}",  # a user's own Ivy cache stays untouched
@@ -186,57 +180,48 @@ def failure_line(output: list[str], root: Path) -> str:
     return f"cannot download {what}: Ivy failed, its last words: {last}; {advice}"
 
 
-def _download(
-    root: Path, folder: Path, jar_set: JarSet, *, progress: bool
-) -> dict[str, list[Path]]:
-    java, counts = find_java(), jar_set.counts
+def _download(root: Path, folder: Path, jar_set: JarSet) -> dict[str, list[Path]]:
+    counts = jar_set.counts
+    java = find_java(os.environ)
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
         command = ivy_command(java, root, temporary, jar_set.ivy_file)
-        files = sum(counts.values())
-        shown = JarsProgress(files, root, show=progress, what=jar_set.are_called)
-        _run_ivy(command, temporary / "ivy.log", root, shown)
+        progress = JarsProgress(sum(counts.values()), root, what=jar_set.are_called)
+        _run_ivy(command, temporary, root, progress)
         write_manifest(temporary)
-        if _read(temporary, counts) is None:
+        brought = _read(temporary, counts)
+        if brought is None:
             found = {conf: len(list((temporary / conf).glob("*.jar"))) for conf in counts}
-            message = (
+            raise EnvironmentProblemError(
                 f"Ivy brought {found} jars where {dict(counts)} were expected; cache is {root}"
             )
-            raise MissingJarsError(message)
-        if folder.exists():
-            shutil.rmtree(folder)  # incomplete, or we would not be here; the lock is ours
+        # what is there is incomplete, or we would not be here; the lock is ours
+        shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    jars = _read(folder, counts)
-    if jars is None:
-        message = f"the jars in {folder} changed while they were being downloaded; run again"
-        raise MissingJarsError(message)
-    return jars
+    return {conf: [folder / conf / jar.name for jar in jars] for conf, jars in brought.items()}
 
 
-def _run_ivy(command: list[str], log_path: Path, root: Path, progress: JarsProgress) -> None:
+def _run_ivy(command: list[str], folder: Path, root: Path, progress: JarsProgress) -> None:
     """Run Ivy under guard, as everything that we start, and show what it does."""
     output: list[str] = []
-    ivy = Process("ivy", command, log_path=log_path)
-    with progress as shown:
+    with progress as shown, Supervisor(folder, kill_on_exit=True) as supervisor:
+        ivy = Process(supervisor, "ivy", command)
         ivy.start()
-        try:
-            with log_path.open(errors="replace") as log:
-                rest = ""
-                ended = False
-                while not ended:
-                    ended = not ivy.running  # asked before the last read, so that no line is lost
-                    *lines, rest = (rest + log.read()).split("\n")
-                    output += lines
-                    for line in lines:
-                        shown.read(line)
-                    if not ended:
-                        time.sleep(LOG_POLL_S)
-        finally:
-            ivy.kill()
+        with ivy.log_path.open(errors="replace") as log:
+            rest = ""
+            ended = False
+            while not ended:
+                ended = not ivy.running  # asked before the last read, so that no line is lost
+                *lines, rest = (rest + log.read()).split("\n")
+                output += lines
+                for line in lines:
+                    shown.read(line)
+                if not ended:
+                    time.sleep(LOG_POLL_S)
         if ivy.exit_code != 0:
-            raise MissingJarsError(failure_line(output, root))
+            raise EnvironmentProblemError(failure_line(output, root))
 
 
 @contextmanager

@@ -21,46 +21,34 @@ class JarsProgress:
     """A context manager that is shown Ivy's lines one by one."""
 
     def __init__(
-        self,
-        files: int,
-        cache: Path,
-        *,
-        show: bool,
-        what: str = "jars",
-        console: Console | None = None,
+        self, files: int, cache: Path, *, what: str, console: Console | None = None
     ) -> None:
         """Expect so many files, called `what`; None for `console` is standard error."""
         self._console = console or Console(stderr=True)
+        self._plain = not self._console.is_terminal
         self._total = 2 * files
-        self._cache = cache
         self._done = 0
-        self._show = show
-        self._what = what
-        self._bar: Progress | None = None
-        if show and self._console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                console=self._console,
-            )
-            self._task = self._bar.add_task("Downloading jars", total=self._total)
+        self._first_line = f"downloading {what} to {cache}"
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=self._plain,
+        )
+        self._task = self._bar.add_task("Downloading jars", total=self._total)
 
     def __enter__(self) -> Self:
         """Begin to show."""
-        if self._bar:
-            self._bar.start()
-        elif self._show:
-            self._line(f"downloading {self._what} to {self._cache}")
+        self._bar.start()
+        if self._plain:
+            self._line(self._first_line)
         return self
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Show the end, and leave the terminal as it was."""
-        if self._bar:
-            if error is None:
-                self._bar.update(self._task, completed=self._done)
-            self._bar.stop()
+    def __exit__(self, *_error: object) -> None:
+        """Leave the terminal as it was."""
+        self._bar.stop()
 
     def read(self, line: str) -> None:
         """Take one line of Ivy's output."""
@@ -68,9 +56,8 @@ class JarsProgress:
         if step is None or self._done >= self._total:
             return
         self._done += 1
-        if self._bar:
-            self._bar.update(self._task, completed=self._done, description=step)
-        elif self._show and self._done % LINE_EVERY == 0:
+        self._bar.update(self._task, completed=self._done, description=step)
+        if self._plain and self._done % LINE_EVERY == 0:
             self._line(f"jars: {self._done} of {self._total} steps, {step}")
 
     def _line(self, text: str) -> None:

@@ -6,11 +6,13 @@ The rule: it reads the same /metrics that Prometheus does, so that "ready" means
 from __future__ import annotations
 
 import http.client
-import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from kcm.queries.http_config import http_handlers
 
 ANSWER_DEADLINE_S = 2.0
 """The exporter answers from memory in milliseconds; longer means that it is not well."""
@@ -31,12 +33,15 @@ class ClusterSeen(NamedTuple):
         return self.status == "live"
 
 
-def read_cluster(url: str, cluster: str) -> ClusterSeen | str:
+def read_cluster(url: str, cluster: str, http_config: Path | None = None) -> ClusterSeen | str:
     """Return what the exporter at `url` shows of a cluster, or why it shows nothing of it."""
+    # It is on this machine, and no proxy's affair.
+    directly = urllib.request.ProxyHandler({})
+    opener = urllib.request.build_opener(directly, *http_handlers(http_config, url))
     try:
-        with urllib.request.urlopen(f"{url}/metrics", timeout=ANSWER_DEADLINE_S) as answer:  # noqa: S310  # the URL is made by us and begins with http://
+        with opener.open(f"{url}/metrics", timeout=ANSWER_DEADLINE_S) as answer:
             body = answer.read().decode()
-    except (OSError, http.client.HTTPException, urllib.error.URLError) as error:
+    except (OSError, http.client.HTTPException) as error:
         return f"the exporter at {url} does not answer: {getattr(error, 'reason', error)}"
     return parse_cluster(body, cluster)
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from controller_model.records.decoding import DECODING_ERRORS
+
 REPEAT_AFTER_S = 60.0
 """How soon the same warning of the same part is shown again."""
 MOST_READ_BYTES = 1 << 20
@@ -68,7 +70,7 @@ def _entry(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         entry = json.loads(line)
-    except ValueError:
+    except DECODING_ERRORS:
         return None
     return entry if isinstance(entry, dict) else None
 

@@ -2,16 +2,18 @@
 
 The rule: one `step` never waits, and returns what is to be printed; who calls it decides how
 often and where the lines go. Exit codes 2, 4 and 5 are final: a bad setting, a conflict or a
-missing Java does not go away by starting again.
+missing Java does not go away by starting again. Once all has worked nothing is final: what broke it,
+such as a full disk, may be mended, and until then the exporter says how old its figures are.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from kcm.local.log_follower import LogFollower
-from kcm.local.pipeline_processes import VERBS, Pipeline
+from kcm.local.pipeline_processes import Pipeline
 from kcm.processes.process import Process
 from pipeline.runtime import (
     Backoff,
@@ -48,59 +50,60 @@ class _RestartState:
 class ProcessRestarter:
     """Restarts the processes of one pipeline; make it before the pipeline starts."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        *,
-        fail_fast: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Watch over a pipeline; with `fail_fast` an unreachable server is final as well."""
+    def __init__(self, pipeline: Pipeline, *, fail_fast: bool) -> None:
+        """Watch over a pipeline, whose older warnings are old news.
+
+        With `fail_fast` an unreachable server is final as well.
+        """
         self._pipeline = pipeline
         self._final = _FINAL | ({UnreachableError.exit_code: UnreachableError} if fail_fast else {})
-        self._clock = clock
-        self._followers: dict[str, LogFollower] = {}
+        self._is_final_now = True
         self._states: dict[str, _RestartState] = {}
+        self._followers = [
+            LogFollower(name, process.log_path) for name, process in pipeline.processes.items()
+        ]
 
-    def follow(self) -> None:
-        """Begin with the logs as they are before the start: older warnings are old news."""
-        for name in VERBS:
-            self._followers[name] = LogFollower(name, self._pipeline.log_path(name))
+    def has_worked(self) -> None:
+        """Take note that the figures have been shown, live: from now on nothing is final."""
+        self._is_final_now = False
 
     def step(self) -> Iterator[str]:
         """Restart what has died and yield the lines for the user; a KcmError ends it all."""
-        for follower in self._followers.values():
+        for follower in self._followers:
             yield from follower.news()
-        if self._pipeline.broker:
-            yield from self._restart(BROKER, self._pipeline.broker.process, self._start_broker)
+        if broker := self._pipeline.broker:
+            yield from self._restart(BROKER, broker, partial(broker.start, wait=False))
         for name, process in self._pipeline.processes.items():
             yield from self._restart(name, process, process.start)
 
-    def _start_broker(self) -> None:
-        if self._pipeline.broker:
-            self._pipeline.broker.start(wait=False)
-
     def _restart(self, name: str, process: Process, start: Callable[[], None]) -> Iterator[str]:
-        now = self._clock()
+        now = time.monotonic()
         state = self._states.setdefault(name, _RestartState(now))
         if process.running:
             return
         if state.restart_at is None:
-            self._check_final(name, process, state)
+            if self._is_final_now:
+                self._check_final(name, process, state)
             if now - state.started_at >= HEALTHY_AFTER_S:
                 state.pause.reset()
                 state.deaths = 0
             state.deaths += 1
             wait_s = state.pause.next_s()
             state.restart_at = now + wait_s
-            yield (
-                f"{name} {_how_it_ended(process)}; starting it again in {wait_s:g} s "
-                f"(log: {process.log_path})"
-            )
+            line = final_line(process)
+            how = f"ended: {line}" if line else f"ended with exit code {process.exit_code}"
+            yield f"{name} {how}; starting it again in {wait_s:g} s (log: {process.log_path})"
         if now >= state.restart_at:
             state.restart_at = None
             state.started_at = now
-            start()
+            try:
+                start()
+            except (OSError, KcmError) as error:
+                if self._is_final_now:
+                    raise
+                wait_s = state.pause.next_s()
+                state.restart_at = now + wait_s
+                yield f"{name} cannot be started: {error}; trying again in {wait_s:g} s"
 
     def _check_final(self, name: str, process: Process, state: _RestartState) -> None:
         code = process.exit_code
@@ -120,10 +123,3 @@ def final_line(process: Process) -> str:
         if colon and head.split()[:1] == ["kcm"]:
             return rest
     return ""
-
-
-def _how_it_ended(process: Process) -> str:
-    words = final_line(process)
-    if words:
-        return f"ended: {words}"
-    return f"ended with exit code {process.exit_code}"

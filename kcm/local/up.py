@@ -6,11 +6,12 @@ what has died until a signal comes, and whatever ends it, nothing is left runnin
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -20,14 +21,15 @@ from confluent_kafka.admin import AdminClient
 
 from kcm.cli.exits import traced
 from kcm.cli.options import Options, with_options
-from kcm.cli.parts import TITLED, AllSettings, load_all, missing_package, suspicious_variables
+from kcm.cli.parts import ALL_SETTINGS, AllSettings, load_all, missing_package, suspicious_variables
 from kcm.jars.jars import ensure_jars
-from kcm.jars.java import find_java
 from kcm.local.data_folder import default_folder, locked
 from kcm.local.exporter_client import ClusterSeen
 from kcm.local.pipeline_processes import Pipeline
 from kcm.local.process_restarter import ProcessRestarter
 from kcm.processes.supervisor import Supervisor
+from kcm.queries.options import HttpConfigFile
+from pipeline.java import find_java
 from pipeline.runtime import EnvironmentProblemError, install_stop_signal
 from pipeline.settings import PipelineSettings, given_values
 from pipeline.topics import client_properties
@@ -43,9 +45,6 @@ ANSWER_DEADLINE_S = 5.0
 """How long the pipeline's Kafka may take to answer with its cluster's id."""
 _NEEDED_PACKAGES = ("kazoo", "pyspark", "pandas", "pyarrow")
 
-Say = Callable[[str], None]
-
-
 DataFolder = Annotated[
     Path | None,
     typer.Option(
@@ -57,7 +56,7 @@ DataFolder = Annotated[
 
 
 @with_options(
-    *TITLED,
+    *ALL_SETTINGS,
     defaults={
         "bootstrap_servers": "a broker that is started for it",
         "checkpoint_dir": "DATA/checkpoint",
@@ -68,6 +67,7 @@ def up(
     options: Options,
     *,
     data: DataFolder = None,
+    http_config_file: HttpConfigFile = None,
 ) -> int:
     """Run everything on this machine, for a cluster of yours.
 
@@ -83,9 +83,9 @@ def up(
         _say(f"warning: {line}")
     with traced(wanted=settings.watch.log_level == "debug"):
         check_packages()
-        find_java()
+        find_java(os.environ)
         with locked(data or default_folder(settings.watch.cluster)) as folder:
-            jars = ensure_jars(progress=True)
+            jars = ensure_jars()
             with Supervisor(folder) as supervisor:
                 pipeline = Pipeline(
                     supervisor=supervisor,
@@ -95,19 +95,19 @@ def up(
                     zookeeper=settings.watch.zookeeper,
                     bootstrap_servers=own_servers(settings),
                     options=options_of(settings),
+                    http_config=http_config_file,
                 )
-                LocalRun(pipeline, settings, _say).until(install_stop_signal())
+                LocalRun(pipeline, settings).until(install_stop_signal())
     return 0
 
 
 class LocalRun:
     """One run of a pipeline, from its start until a stop signal or an error that is final."""
 
-    def __init__(self, pipeline: Pipeline, settings: AllSettings, say: Say) -> None:
+    def __init__(self, pipeline: Pipeline, settings: AllSettings) -> None:
         """Take a pipeline that was not started yet."""
         self._pipeline = pipeline
         self._settings = settings
-        self._say = say
         self._restarter = ProcessRestarter(pipeline, fail_fast=settings.watch.fail_fast)
         self._began = time.monotonic()
         self._next_status_at = 0.0
@@ -119,15 +119,14 @@ class LocalRun:
         """Run until `stop` is set; stop everything, whatever ends it."""
         pipeline = self._pipeline
         pipeline.check_ports()
-        self._restarter.follow()
-        self._say(self._first_line())
+        _say(self._first_line())
         try:
-            pipeline.start(wait_broker=False)
+            pipeline.start()
             while not stop.wait(POLL_INTERVAL_S):
                 for line in self._restarter.step():
-                    self._say(line)
+                    _say(line)
                 self._show_status()
-            self._say("stopping")
+            _say("stopping")
         finally:
             pipeline.stop()
 
@@ -152,30 +151,31 @@ class LocalRun:
         elif self._shown is None and now >= self._quiet_until:
             self._quiet_until = now + QUIET_START_S
             what = seen if isinstance(seen, str) else f"its figures are {seen.status}"
-            self._say(f"not ready after {now - self._began:.0f} s: {what}{self._hint}")
+            _say(f"not ready after {now - self._began:.0f} s: {what}{self._hint}")
             self._hint = ""
 
     def _print_changes(self, seen: ClusterSeen) -> None:
         before = self._shown
         self._shown = seen
         if before is None:
+            self._restarter.has_worked()
             url = self._pipeline.exporter_url
             took_s = time.monotonic() - self._began
-            self._say(f"ready: {_controller(seen)}; metrics at {url}/metrics, API at {url}/api/v1")
-            self._say(f"(after {took_s:.0f} s; Ctrl-C stops everything)")
+            _say(f"ready: {_controller(seen)}; metrics at {url}/metrics, API at {url}/api/v1")
+            _say(f"(after {took_s:.0f} s; Ctrl-C stops everything)")
             self._warn_of_own_cluster(seen)
             return
         if seen.status != before.status:
-            self._say(f"the figures are {seen.status} now (they were {before.status})")
+            _say(f"the figures are {seen.status} now (they were {before.status})")
         if (seen.controller_id, seen.epoch) != (before.controller_id, before.epoch):
-            self._say(_controller(seen))
+            _say(_controller(seen))
 
     def _warn_of_own_cluster(self, seen: ClusterSeen) -> None:
         """Say so when the topics lie on the cluster that is watched."""
         if self._pipeline.broker is not None or seen.cluster_id is None:
             return
         if cluster_id_of(self._settings.export) == seen.cluster_id:
-            self._say(
+            _say(
                 "warning: the pipeline's topics lie on the cluster that is watched: in its "
                 "trouble the monitor is blind; leave --bootstrap-servers out, or name another"
             )
@@ -227,5 +227,10 @@ def _controller(seen: ClusterSeen) -> str:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # Where the output is a file on a disk that is full, the line waits until there is room.
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise

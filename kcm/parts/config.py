@@ -22,13 +22,13 @@ from kcm.cli.options import (
     placeholder,
     with_options,
 )
-from kcm.cli.parts import PARTS, TITLED, all_names, load_all, suspicious_variables
+from kcm.cli.parts import ALL_SETTINGS, PARTS, all_names, load_all, suspicious_variables
 from pipeline.settings import ENV_PREFIX, PipelineSettings, describe, read_layers
 
 SHARED_TITLE = "All parts"
 
 
-@with_options(*TITLED)
+@with_options(*ALL_SETTINGS)
 def config(
     config: Path | None,
     options: Options,

@@ -10,7 +10,7 @@ from kcm.jars.jars import ensure_jars
 from streaming.config import StreamSettings
 
 
-@with_options((WATCH.title, WATCH.settings))
+@with_options(WATCH.settings)
 def watch(config: Path | None, options: Options) -> int:
     """Watch one cluster's ZooKeeper and write what changes to the log.
 
@@ -22,7 +22,7 @@ def watch(config: Path | None, options: Options) -> int:
     return run_part(WATCH, config, options)
 
 
-@with_options((STREAM.title, STREAM.settings))
+@with_options(STREAM.settings)
 def stream(config: Path | None, options: Options) -> int:
     """Fold the log into views and events with Spark.
 
@@ -34,7 +34,7 @@ def stream(config: Path | None, options: Options) -> int:
     return run_part(STREAM, config, options, prepare=with_connector_jars)
 
 
-@with_options((EXPORT.title, EXPORT.settings))
+@with_options(EXPORT.settings)
 def export(config: Path | None, options: Options) -> int:
     """Serve /metrics for Prometheus, and an API.
 
@@ -50,5 +50,5 @@ def with_connector_jars(settings: StreamSettings) -> StreamSettings:
     """Return the settings with the connector's jars, downloading them if nobody gave any."""
     if settings.connector_jars:
         return settings
-    jars = tuple(ensure_jars(progress=True).connector)
+    jars = tuple(ensure_jars().connector)
     return settings.model_copy(update={"connector_jars": jars})

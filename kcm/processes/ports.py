@@ -16,7 +16,7 @@ import socket
 import tempfile
 from pathlib import Path
 
-from kcm.processes.errors import PortInUseError, StackError
+from pipeline.runtime import ConflictError, EnvironmentProblemError
 
 HOST = "127.0.0.1"
 FIRST_PORT = 17_000  # above what well-known servers use by default
@@ -33,8 +33,9 @@ def free_port() -> int:
         port = random_source.randint(FIRST_PORT, LAST_PORT)
         if port not in _reserved and _reserve(port):
             return port
-    message = f"no free port found between {FIRST_PORT} and {LAST_PORT} on {HOST}"
-    raise StackError(message)
+    raise EnvironmentProblemError(
+        f"no free port found between {FIRST_PORT} and {LAST_PORT} on {HOST}"
+    )
 
 
 def is_free(port: int, host: str = HOST) -> bool:
@@ -50,9 +51,12 @@ def is_free(port: int, host: str = HOST) -> bool:
 
 
 def require_free(name: str, port: int, host: str = HOST) -> None:
-    """Raise PortInUseError when the named server could not listen on the port."""
+    """Raise ConflictError when the named server could not listen on the port."""
     if not is_free(port, host):
-        raise PortInUseError(name, host, port)
+        raise ConflictError(
+            f"{name} cannot listen on {host}:{port}: the port is in use; "
+            "stop what listens there or choose another port"
+        )
 
 
 def _reserve(port: int) -> bool:

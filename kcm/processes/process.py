@@ -3,7 +3,8 @@
 A process is only ever reached through its guard (see `guard`), which owns its whole family: `kill`
 of a Spark driver ends its JVM and Python workers too, and so does the death of this process.
 Health is a callable that returns None when all is well and else what it saw, so that a wait that
-runs out of time can say what it last saw.
+runs out of time can say what it last saw. An error's first line names what failed and where; below
+it stands the end of the log.
 """
 
 from __future__ import annotations
@@ -12,46 +13,54 @@ import os
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kcm.processes.errors import NotReadyError, ProcessFailedError, StackError
+from pipeline.runtime import EnvironmentProblemError, UnreachableError
+
+if TYPE_CHECKING:
+    from kcm.processes.supervisor import Supervisor
 
 HealthCheck = Callable[[], str | None]
 
 GUARD_PATH = Path(__file__).with_name("guard.py")
 GUARD_START_DEADLINE_S = 30.0  # a Python start takes 0.05 s, on a machine that swaps much longer
+READY_DEADLINE_S = 30.0  # of what says nothing else
 HEALTH_POLL_S = 0.05  # how often a health check is repeated while a process starts
 STOP_DEADLINE_S = 15.0  # a broker's controlled shutdown takes 1-5 s
 KILL_DEADLINE_S = 30.0  # the guard's own deadline, with a margin
 PAUSE_DEADLINE_S = 20.0  # the guard's own deadline, with a margin
 LOG_TAIL_LINES = 25  # enough for a Java stack trace with its cause
+SIGNAL_BASE = 128  # a shell reports a signal as this and its number
 
 
 class Process:
-    """A named child process that can be started again under the same name and log."""
+    """A named child process of a supervisor; it can be started again under the same name and log."""
 
     def __init__(
         self,
+        supervisor: Supervisor,
         name: str,
-        argv: Sequence[str | Path],
+        argv: Sequence[str | Path] = (),
         *,
-        log_path: Path,
         env: Mapping[str, str] | None = None,
         health: HealthCheck | None = None,
-        ready_deadline_s: float = 30.0,
+        ready_deadline_s: float = READY_DEADLINE_S,
         stop_deadline_s: float = STOP_DEADLINE_S,
     ) -> None:
         """Describe the process; `env` is added to ours, None for `health` means running is enough."""
         self.name = name
-        self.argv = [os.fspath(argument) for argument in argv]
-        self.log_path = log_path
+        self.argv = argv
+        self.log_path = supervisor.log_path(name)
         self.env = dict(env or {})
-        self.health = health
         self.ready_deadline_s = ready_deadline_s
         self.stop_deadline_s = stop_deadline_s
         self.expected_running = False
+        self._supervisor = supervisor
+        self._health = health
         self._guard: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._pid: int | None = None
@@ -72,12 +81,13 @@ class Process:
         """How the last run ended, 128 + signal if by a signal; None while running or never run."""
         if self._guard is None or (code := self._guard.poll()) is None:
             return None
-        return _shell_code(code)
+        return code if code >= 0 else SIGNAL_BASE - code
 
     def start(self) -> None:
         """Start it, without waiting for health; does nothing when it runs."""
         if self.running:
             return
+        self._supervisor.own(self)
         self._close_control()
         ours, theirs = socket.socketpair()
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,8 +95,8 @@ class Process:
             self._log_start = log.tell()
             self._guard = subprocess.Popen(
                 [
-                    *(sys.executable, "-I", "-S", os.fspath(GUARD_PATH)),
-                    *(str(theirs.fileno()), os.fspath(self.log_path), *self.argv),
+                    *(sys.executable, "-I", "-S", GUARD_PATH),
+                    *(str(theirs.fileno()), self.log_path, *self.argv),
                 ],
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C reaches us alone, and we stop the rest in order
@@ -99,39 +109,50 @@ class Process:
         self._pid = self._read_pid(ours)
         self.expected_running = True
 
-    def wait_ready(self, deadline_s: float | None = None) -> None:
-        """Wait until the health check is content; None takes the deadline given at the start.
+    def seen(self) -> str | None:
+        """Ask it how it is; None when all is well, else what was seen."""
+        return self._health() if self._health else None
 
-        Raises ProcessFailedError when the process ends instead, NotReadyError at the deadline.
+    def wait_ready(self) -> None:
+        """Wait until the health check is content.
+
+        Raises EnvironmentProblemError when the process ends instead, UnreachableError at the deadline.
         """
-        limit_s = self.ready_deadline_s if deadline_s is None else deadline_s
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + self.ready_deadline_s
         while True:
             self.check()
-            seen = self.health() if self.health else None
+            seen = self.seen()
             if seen is None:
                 return
             if time.monotonic() >= deadline:
                 self.check()
-                raise NotReadyError(self.name, limit_s, seen, self.log_path, self.log_tail())
+                raise self.not_ready(self.name, self.ready_deadline_s, seen)
             time.sleep(HEALTH_POLL_S)
 
     def check(self) -> None:
-        """Raise ProcessFailedError when the process has ended."""
-        if not self.running:
-            code = self.exit_code
-            if code is None:
-                message = f"{self.name} was never started"
-                raise StackError(message)
-            raise ProcessFailedError(self.name, code, self.log_path, self.log_tail())
+        """Raise EnvironmentProblemError when the process has ended."""
+        if self.running:
+            return
+        code = self.exit_code
+        if code is None:
+            raise EnvironmentProblemError(f"{self.name} was never started")
+        signal = f" (signal {code - SIGNAL_BASE})" if code > SIGNAL_BASE else ""
+        raise EnvironmentProblemError(
+            self._with_log(f"{self.name} ended with exit code {code}{signal}")
+        )
 
-    def stop(self, deadline_s: float | None = None) -> int | None:
+    def not_ready(self, what: str, deadline_s: float, seen: str) -> UnreachableError:
+        """Return the error that says what did not become ready in time, and what was seen last."""
+        return UnreachableError(
+            self._with_log(f"{what} was not ready within {deadline_s:g} s; last seen: {seen}")
+        )
+
+    def stop(self) -> int | None:
         """Stop it cleanly (SIGTERM), kill what is left at the deadline; return its exit code."""
         self.request_stop()
-        limit_s = self.stop_deadline_s if deadline_s is None else deadline_s
         if self._guard is not None:
             try:
-                self._guard.wait(limit_s)
+                self._guard.wait(self.stop_deadline_s)
             except subprocess.TimeoutExpired:
                 self.kill()
         self._close_control()
@@ -157,7 +178,7 @@ class Process:
     def pause(self) -> None:
         """Freeze it and everything that it started (SIGSTOP): alive, and deaf, when this returns.
 
-        Raises StackError when something did not stop; does nothing when it does not run.
+        Raises EnvironmentProblemError when something did not stop; does nothing when it does not run.
         """
         self._send(b"S")
         if self._control is None or not self.running:
@@ -166,8 +187,9 @@ class Process:
         try:
             self._control.recv(1)  # nothing, when it has ended meanwhile
         except TimeoutError:
-            message = f"{self.name} did not stop within {PAUSE_DEADLINE_S:g} s of being paused"
-            raise StackError(message) from None
+            raise EnvironmentProblemError(
+                f"{self.name} did not stop within {PAUSE_DEADLINE_S:g} s of being paused"
+            ) from None
         except ConnectionResetError:
             return
 
@@ -187,14 +209,21 @@ class Process:
             return ""
         return "\n".join(text.splitlines()[-LOG_TAIL_LINES:])
 
+    def _with_log(self, what: str) -> str:
+        tail = self.log_tail()
+        if not tail:
+            return f"{what}; its log is empty: {self.log_path}"
+        return f"{what}; the end of {self.log_path}:\n{textwrap.indent(tail, '    ')}"
+
     def _read_pid(self, control: socket.socket) -> int:
         control.settimeout(GUARD_START_DEADLINE_S)
         answer = b""
         while not answer.endswith(b"\n"):
             more = control.recv(32)
             if not more:
-                message = f"the guard of {self.name} did not start; see {self.log_path}"
-                raise StackError(message)
+                raise EnvironmentProblemError(
+                    f"the guard of {self.name} did not start; see {self.log_path}"
+                )
             answer += more
         return int(answer)
 
@@ -209,8 +238,3 @@ class Process:
         if self._control is not None:
             self._control.close()
             self._control = None
-
-
-def _shell_code(code: int) -> int:
-    """Return an exit code as a shell reports it, for a guard that a signal ended."""
-    return code if code >= 0 else 128 - code

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from kcm.processes.errors import StackError
-from kcm.processes.process import STOP_DEADLINE_S, HealthCheck, Process
+from pipeline.runtime import EnvironmentProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from kcm.processes.process import Process
 
 
 class Supervisor:
@@ -30,61 +31,40 @@ class Supervisor:
         self._processes: dict[str, Process] = {}
 
     def __enter__(self) -> Self:
-        """Return the supervisor itself; processes start by `start` only."""
+        """Return the supervisor itself; each process is started by its own `start`."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End all processes, whatever happened."""
-        self.close()
+        """End every process, the last started first, whatever happened."""
+        for process in reversed(self._processes.values()):
+            if self._kill_on_exit:
+                process.kill()
+            else:
+                process.stop()
 
-    @property
-    def processes(self) -> list[Process]:
-        """All processes in the order of their start, ended ones included."""
-        return list(self._processes.values())
+    def log_path(self, name: str) -> Path:
+        """Return where a process's log is, also before it runs."""
+        return self.folder / "logs" / f"{name}.log"
 
-    def start(
-        self,
-        name: str,
-        argv: Sequence[str | Path],
-        *,
-        env: Mapping[str, str] | None = None,
-        health: HealthCheck | None = None,
-        ready_deadline_s: float = 30.0,
-        stop_deadline_s: float = STOP_DEADLINE_S,
-        wait: bool = True,
-    ) -> Process:
-        """Start a process and wait until it is healthy; with `wait=False` call `wait_ready` later.
+    def own(self, process: Process) -> None:
+        """Answer for a process that is about to start; the name of one that has ended is free again.
 
-        `env` is added to our environment. `health` returns None when the process is ready and else
-        what it saw; None for `health` means that running is enough. A name of a process that has
-        ended can be used again.
+        Raises EnvironmentProblemError while another process of that name runs.
         """
-        if name in self._processes and self._processes[name].running:
-            message = f"{name} already runs"
-            raise StackError(message)
-        process = Process(
-            name,
-            argv,
-            log_path=self.folder / "logs" / f"{name}.log",
-            env=env,
-            health=health,
-            ready_deadline_s=ready_deadline_s,
-            stop_deadline_s=stop_deadline_s,
-        )
-        if (ended := self._processes.pop(name, None)) is not None:
-            ended.stop()  # it has ended; this lets go of what it held
-        self._processes[name] = process
-        process.start()
-        if wait:
-            process.wait_ready()
-        return process
+        older = self._processes.get(process.name)
+        if older is not None and older.running:
+            raise EnvironmentProblemError(f"{process.name} already runs")
+        if older is not None:
+            older.stop()  # it has ended; this lets go of what it held
+            del self._processes[process.name]
+        self._processes[process.name] = process
 
     def failed(self) -> list[Process]:
         """Return the processes that ended without having been stopped."""
         return [p for p in self._processes.values() if p.expected_running and not p.running]
 
     def check(self) -> None:
-        """Raise ProcessFailedError for the first process that ended without having been stopped."""
+        """Raise EnvironmentProblemError for the first that ended without having been stopped."""
         for process in self.failed():
             process.check()
 
@@ -95,11 +75,3 @@ class Supervisor:
             process.request_stop()
         for process in chosen:
             process.stop()
-
-    def close(self) -> None:
-        """End every process, the last started first."""
-        for process in reversed(self.processes):
-            if self._kill_on_exit:
-                process.kill()
-            else:
-                process.stop()

@@ -9,34 +9,38 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from kcm.jars.java import find_java, server_command
-from kcm.processes.errors import StackError
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from kcm.processes.ports import HOST, free_port
-from kcm.stack.kafka_probe import ProbeError, ask_brokers
-from kcm.stack.server import LOG_PROPERTIES, Server
-from zk_source.zookeeper.four_letter_words import four_letter_word
+from kcm.stack.server import Server, jvm_command
+from pipeline.kafka_errors import reason_of
+from pipeline.runtime import EnvironmentProblemError
+from zk_source.zookeeper.four_letter_words import four_letter_word, host_and_port
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from kcm.jars.jars import Jars
     from kcm.processes.supervisor import Supervisor
-    from pipeline.java import Java
 
 MAIN_CLASS = "kafka.Kafka"
 MIB = 1 << 20
 MESSAGE_MAX_BYTES = 8 * MIB + MIB // 2  # a message of 8 MiB and its batch's overhead
 CLEANER_BUFFER_BYTES = 16 * MIB  # the default of 128 MiB is half of our heap
-DEFAULT_ZOOKEEPER_PORT = 2181  # ZooKeeper's own
 EXPIRY_MARGIN_S = 10.0  # ZooKeeper expires sessions at its next tick; a busy one is late
 EXPIRY_POLL_S = 0.05  # how often to look whether a session has expired
 KRAFT_SESSION_MS = 2000  # the default of 9 s is what a restart after a crash would take
 READY_DEADLINE_S = 60.0  # three brokers at once on two busy cores take 9 s
+ANSWER_DEADLINE_S = 0.5  # a healthy broker answers within 0.06 s
+QUIET_LIBRDKAFKA: dict[str, Any] = {"log_level": 0, "error_cb": lambda _error: None}
+"""Brokers start, hang and die on purpose here: librdkafka's complaints are no news."""
 
-Properties = dict[str, str | int]
+Properties = Mapping[str, str | int]
 
 FRUGAL: Properties = {
     "num.network.threads": 2,
@@ -46,29 +50,17 @@ FRUGAL: Properties = {
     "log.cleaner.dedupe.buffer.size": CLEANER_BUFFER_BYTES,
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
 }
 SMALL_CLUSTER: Properties = {
     "zookeeper.connection.timeout.ms": 30_000,
     "offsets.topic.num.partitions": 3,
-    "offsets.topic.replication.factor": 1,
-    "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 3,
-    "transaction.state.log.replication.factor": 1,
     "controlled.shutdown.max.retries": 2,
     "controlled.shutdown.retry.backoff.ms": 1000,
 }
-
-
-class BrokerOptions(TypedDict, total=False):
-    """What both kinds of brokers may be given."""
-
-    port: int | None
-    """None takes a free one."""
-    java: Java | None
-    """None takes the one found."""
-    properties: Mapping[str, str | int] | None
-    """Win over ours."""
-    ready_deadline_s: float
 
 
 class Broker(Server):
@@ -82,54 +74,44 @@ class Broker(Server):
         data_dir: Path,
         *,
         name: str,
-        **options: Unpack[BrokerOptions],
+        port: int | None = None,
+        properties: Properties | None = None,
     ) -> None:
-        """Describe a broker."""
-        deadline_s = options.get("ready_deadline_s", READY_DEADLINE_S)
-        super().__init__(name, supervisor, data_dir, ready_deadline_s=deadline_s)
+        """Describe a broker; `properties` win over ours."""
+        super().__init__(supervisor, name, data_dir, port=port, ready_deadline_s=READY_DEADLINE_S)
         self.broker_id = broker_id
-        port = options.get("port")
-        self.port = free_port() if port is None else port
         self._jars = jars
-        self._java = options.get("java") or find_java()
-        self._extra = dict(options.get("properties") or {})
+        self._extra = dict(properties or {})
 
     @property
     def bootstrap_servers(self) -> str:
         """Where clients find it, `host:port`."""
         return f"{HOST}:{self.port}"
 
-    def ports(self) -> list[int]:
-        """Return the port for clients."""
-        return [self.port]
-
+    @abstractmethod
     def config(self) -> Properties:
         """Return this kind of broker's own properties."""
-        raise NotImplementedError
 
     def prepare(self) -> list[str]:
         """Write server.properties and return the command line."""
-        config = {**FRUGAL, **self.config(), **self._extra}
-        path = self.data_dir / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
-        return server_command(
-            self._java,
+        return jvm_command(
             MAIN_CLASS,
-            path,
+            self.data_dir / "server.properties",
+            {**FRUGAL, **self.config(), **self._extra},
             classpath=self._jars.broker,
-            properties=LOG_PROPERTIES,
         )
 
     def seen(self) -> str | None:
         """Return None when it serves, else what its answer to a metadata request was."""
+        client = AdminClient({"bootstrap.servers": self.bootstrap_servers, **QUIET_LIBRDKAFKA})
         try:
-            answer = ask_brokers(HOST, self.port)
-        except (OSError, ProbeError) as error:
-            return f"{self.bootstrap_servers}: {error}"
-        if self.broker_id in answer.broker_ids and answer.controller_id >= 0:
+            answer = client.list_topics(timeout=ANSWER_DEADLINE_S)
+        except KafkaException as error:
+            return f"{self.bootstrap_servers}: {reason_of(error)}"
+        if self.broker_id in answer.brokers and answer.controller_id >= 0:
             return None
         return (
-            f"{self.bootstrap_servers} knows brokers {sorted(answer.broker_ids)} "
+            f"{self.bootstrap_servers} knows brokers {sorted(answer.brokers)} "
             f"and controller {answer.controller_id}"
         )
 
@@ -145,42 +127,38 @@ class ZooKeeperModeBroker(Broker):
         data_dir: Path,
         *,
         zookeeper_connect: str,
+        session_timeout_ms: int,
         name: str | None = None,
-        rack: str | None = None,
-        session_timeout_ms: int = 6000,
-        auto_leader_rebalance: bool = False,
-        **options: Unpack[BrokerOptions],
+        port: int | None = None,
+        properties: Properties | None = None,
     ) -> None:
-        """Describe the broker; `zookeeper_connect` may end in a chroot, which it creates.
+        """Describe the broker; `zookeeper_connect` is an address and a chroot, if any, which it creates.
 
-        None for `name` is `kafka-<id>`, for `rack` no rack.
+        None for `name` is `kafka-<id>`.
         """
         name = name or f"kafka-{broker_id}"
-        super().__init__(broker_id, supervisor, jars, data_dir, name=name, **options)
-        self._own: Properties = {
-            **SMALL_CLUSTER,
-            "broker.id": broker_id,
-            "zookeeper.connect": zookeeper_connect,
-            "zookeeper.session.timeout.ms": session_timeout_ms,
-            "auto.leader.rebalance.enable": str(auto_leader_rebalance).lower(),
-        }
-        if rack:
-            self._own["broker.rack"] = rack
+        super().__init__(
+            broker_id, supervisor, jars, data_dir, name=name, port=port, properties=properties
+        )
+        self._zookeeper_connect = zookeeper_connect
+        self.session_timeout_ms = session_timeout_ms
+        """From the next start on."""
 
     def start(self, *, wait: bool = True) -> None:
         """Start it as every server, once ZooKeeper has forgotten its last run.
 
         Kafka refuses to start while the znode of a killed broker is still there, until that
-        session expires. Raises StackError when it does not.
+        session expires. Raises EnvironmentProblemError when it does not.
         """
         if not self.running:
             self._await_expiry()
         super().start(wait=wait)
 
     def _await_expiry(self) -> None:
-        host, port, chroot = split_connect(str(self._own["zookeeper.connect"]))
-        znode = f"{chroot}/brokers/ids/{self.broker_id}"
-        limit_s = int(self._own["zookeeper.session.timeout.ms"]) / 1000 + EXPIRY_MARGIN_S
+        address, slash, chroot = self._zookeeper_connect.partition("/")
+        host, port = host_and_port(address)
+        znode = f"{slash}{chroot}/brokers/ids/{self.broker_id}"
+        limit_s = self.session_timeout_ms / 1000 + EXPIRY_MARGIN_S
         deadline = time.monotonic() + limit_s
         while True:
             try:
@@ -190,14 +168,19 @@ class ZooKeeperModeBroker(Broker):
             if znode not in sessions.split():
                 return
             if time.monotonic() >= deadline:
-                message = f"{self.name}: {znode} at {host}:{port} is still held after {limit_s:g} s"
-                raise StackError(message)
+                raise EnvironmentProblemError(
+                    f"{self.name}: {znode} at {host}:{port} is still held after {limit_s:g} s"
+                )
             time.sleep(EXPIRY_POLL_S)
 
     def config(self) -> Properties:
         """Return the properties of a broker in ZooKeeper mode."""
         return {
-            **self._own,
+            **SMALL_CLUSTER,
+            "broker.id": self.broker_id,
+            "zookeeper.connect": self._zookeeper_connect,
+            "zookeeper.session.timeout.ms": self.session_timeout_ms,
+            "auto.leader.rebalance.enable": "false",
             "listeners": f"PLAINTEXT://{HOST}:{self.port}",
             "log.dirs": str(self.data_dir / "logs"),
         }
@@ -216,28 +199,12 @@ class KraftBroker(Broker):
         data_dir: Path,
         *,
         name: str = "pipeline-kafka",
-        **options: Unpack[BrokerOptions],
+        properties: Properties | None = None,
     ) -> None:
         """Describe the broker."""
-        super().__init__(1, supervisor, jars, data_dir, name=name, **options)
+        super().__init__(1, supervisor, jars, data_dir, name=name, properties=properties)
         self.controller_port = free_port()
-
-    def ports(self) -> list[int]:
-        """Return the ports for clients and for the controller."""
-        return [self.port, self.controller_port]
-
-    @property
-    def cluster_id(self) -> str | None:
-        """The id given to the cluster when its folder was formatted; None before."""
-        try:
-            lines = (self._log_dir / "meta.properties").read_text().splitlines()
-        except FileNotFoundError:
-            return None
-        return next((line[11:] for line in lines if line.startswith("cluster.id=")), None)
-
-    @property
-    def _log_dir(self) -> Path:
-        return self.data_dir / "logs"
+        self.ports.append(self.controller_port)
 
     def prepare(self) -> list[str]:
         """Format the folder if it is new, and return the command line."""
@@ -254,14 +221,11 @@ class KraftBroker(Broker):
             "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.controller_port}",
             "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "log.dirs": str(self._log_dir),
+            "log.dirs": str(self.data_dir / "logs"),
             # after a crash the node refuses its own registration until this time has passed
             "broker.session.timeout.ms": KRAFT_SESSION_MS,
             "broker.heartbeat.interval.ms": KRAFT_SESSION_MS // 4,
-            "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 1,
-            "transaction.state.log.replication.factor": 1,
-            "transaction.state.log.min.isr": 1,
             "transaction.state.log.num.partitions": 1,
             "message.max.bytes": MESSAGE_MAX_BYTES,
             "replica.fetch.max.bytes": MESSAGE_MAX_BYTES,
@@ -269,29 +233,16 @@ class KraftBroker(Broker):
 
     def _format(self) -> None:
         """Write what Kafka's storage tool would, which takes it a JVM's start."""
-        path = self._log_dir / "meta.properties"
+        path = self.data_dir / "logs" / "meta.properties"
         if path.exists():
             return
-        self._log_dir.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_text(
             f"version=1\ncluster.id={random_id()}\nnode.id={self.broker_id}\n"
             f"directory.id={random_id()}\n"
         )
         partial.rename(path)
-
-
-def split_connect(connect: str) -> tuple[str, int, str]:
-    """Return the first host, its port and the chroot of a ZooKeeper connect string.
-
-    >>> split_connect("127.0.0.1:2181,127.0.0.1:2182/kafka/a")
-    ('127.0.0.1', 2181, '/kafka/a')
-    >>> split_connect("zoo")
-    ('zoo', 2181, '')
-    """
-    hosts, slash, chroot = connect.partition("/")
-    host, _, port = hosts.partition(",")[0].partition(":")
-    return host, int(port or DEFAULT_ZOOKEEPER_PORT), slash + chroot if chroot else ""
 
 
 def random_id() -> str:

@@ -9,12 +9,13 @@ import http.client
 import json
 import os
 import shutil
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kcm.processes.errors import StackError
-from kcm.processes.ports import HOST, free_port
+from kcm.processes.ports import HOST
 from kcm.stack.server import Server
+from pipeline.runtime import EnvironmentProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from kcm.processes.supervisor import Supervisor
 
 ANSWER_DEADLINE_S = 1.0  # a healthy server answers in a few milliseconds
-HTTP_OK = 200
 RETENTION = "2d"  # a demo left running must not fill the disk
+_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is on this machine
 
 
 def find_prometheus() -> Path | None:
@@ -43,24 +44,11 @@ class Prometheus(Server):
         targets: Mapping[str, Sequence[str]],
         rule_files: Sequence[Path] = (),
         scrape_interval_s: float = 1.0,
-        name: str = "prometheus",
         port: int | None = None,
-        ready_deadline_s: float = 30.0,
     ) -> None:
-        """Describe the server; `targets` are `host:port` by job name, None for `port` takes a free one.
-
-        Raises StackError when the program is not on PATH.
-        """
-        super().__init__(name, supervisor, data_dir, ready_deadline_s=ready_deadline_s)
-        program = find_prometheus()
-        if program is None:
-            message = (
-                "the program prometheus is not on PATH; install it (Debian: apt install prometheus)"
-            )
-            raise StackError(message)
-        self.port = free_port() if port is None else port
-        self._program = program
-        self._targets = {job: list(addresses) for job, addresses in targets.items()}
+        """Describe the server; `targets` are `host:port` by job name, None for `port` takes a free one."""
+        super().__init__(supervisor, "prometheus", data_dir, port=port)
+        self._targets = targets
         self._rule_files = [path.resolve() for path in rule_files]
         self._interval = f"{round(scrape_interval_s * 1000)}ms"
 
@@ -69,28 +57,28 @@ class Prometheus(Server):
         """Where its page and its API are."""
         return f"http://{HOST}:{self.port}"
 
-    def ports(self) -> list[int]:
-        """Return the port of its page, the only one."""
-        return [self.port]
-
-    def env(self) -> Mapping[str, str]:
-        """Return nothing: it is no JVM."""
-        return {}
-
     def prepare(self) -> list[str]:
-        """Write prometheus.yml (in JSON, which is YAML) and return the command line."""
+        """Write prometheus.yml (in JSON, which is YAML) and return the command line.
+
+        Raises EnvironmentProblemError when the program is not on PATH.
+        """
+        program = find_prometheus()
+        if program is None:
+            raise EnvironmentProblemError(
+                "the program prometheus is not on PATH; install it (Debian: apt install prometheus)"
+            )
         config = {
             "global": {"scrape_interval": self._interval, "evaluation_interval": self._interval},
             "rule_files": [os.fspath(path) for path in self._rule_files],
             "scrape_configs": [
-                {"job_name": job, "static_configs": [{"targets": addresses}]}
+                {"job_name": job, "static_configs": [{"targets": list(addresses)}]}
                 for job, addresses in self._targets.items()
             ],
         }
         path = self.data_dir / "prometheus.yml"
         path.write_text(json.dumps(config, indent=2))
         return [
-            os.fspath(self._program),
+            os.fspath(program),
             f"--config.file={path}",
             f"--storage.tsdb.path={self.data_dir / 'tsdb'}",
             f"--storage.tsdb.retention.time={RETENTION}",
@@ -99,14 +87,10 @@ class Prometheus(Server):
         ]
 
     def seen(self) -> str | None:
-        """Return None when it is ready, else what its answer to /-/ready was."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=ANSWER_DEADLINE_S)
+        """Return None when it is ready, else why it does not say so."""
+        ready = f"{self.url}/-/ready"
         try:
-            connection.request("GET", "/-/ready")
-            answer = connection.getresponse()
-            body = answer.read().decode(errors="replace").strip()
+            _DIRECTLY.open(ready, timeout=ANSWER_DEADLINE_S).close()
         except (OSError, http.client.HTTPException) as error:
-            return f"{self.url}: {error}"
-        finally:
-            connection.close()
-        return None if answer.status == HTTP_OK else f"{self.url}/-/ready: {answer.status} {body}"
+            return f"{ready}: {error}"
+        return None

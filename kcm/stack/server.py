@@ -1,109 +1,102 @@
-"""What all servers have in common: one process each, under a supervisor, on fixed ports.
+"""What all servers have in common: a process with a port and a folder, configured before each start.
 
-A server object outlives its process, so that a story can kill, pause and restart it under the same
-name, ports and data folder.
+A server object outlives a run of its process, so that a story can kill, pause and restart it under
+the same name, port and data folder.
 """
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from kcm.processes.errors import StackError
-from kcm.processes.ports import require_free
+from kcm.processes.ports import free_port, require_free
+from kcm.processes.process import READY_DEADLINE_S, Process
+from pipeline.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from kcm.processes.process import Process
     from kcm.processes.supervisor import Supervisor
 
 JVM_ENV = {"MALLOC_ARENA_MAX": "2"}  # glibc's arenas cost a small JVM tens of megabytes
-LOG_PROPERTIES = {
-    "org.slf4j.simpleLogger.defaultLogLevel": "warn",
-    "org.slf4j.simpleLogger.showDateTime": "true",
-    "org.slf4j.simpleLogger.dateTimeFormat": "yyyy-MM-dd HH:mm:ss,SSS",
-}
+JVM_OPTIONS = (
+    "-Xmx256m",  # enough for a server of a story or of the pipeline's own topics
+    "-XX:+UseSerialGC",  # no pool of collector threads
+    "-XX:TieredStopAtLevel=1",  # these servers live for minutes: compile quickly, once
+    "-Xshare:auto",
+    "-XX:-UsePerfData",  # no file in the temporary folder that a SIGKILL leaves behind
+    "-XX:+ExitOnOutOfMemoryError",  # ended is better than half alive
+    "-Djava.awt.headless=true",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS",
+)
+"""Quick to start, and frugal on two cores."""
 
 
-class Server(ABC):
+class Server(Process, ABC):
     """One server: `start` it first, then stop, kill, pause, resume and start it again at will."""
 
     def __init__(
-        self, name: str, supervisor: Supervisor, data_dir: Path, *, ready_deadline_s: float
+        self,
+        supervisor: Supervisor,
+        name: str,
+        data_dir: Path,
+        *,
+        port: int | None,
+        ready_deadline_s: float = READY_DEADLINE_S,
     ) -> None:
-        """Describe a server that keeps its data in `data_dir`; nothing is written or started yet."""
-        self.name = name
-        self.data_dir = data_dir
-        self.ready_deadline_s = ready_deadline_s
-        self._supervisor = supervisor
-        self._process: Process | None = None
+        """Describe a server that keeps its data in `data_dir`; None for `port` takes a free one.
 
-    @abstractmethod
-    def ports(self) -> list[int]:
-        """Return the ports that it listens on."""
+        Nothing is written or started yet.
+        """
+        super().__init__(supervisor, name, env=JVM_ENV, ready_deadline_s=ready_deadline_s)
+        self.data_dir = data_dir
+        self.port = free_port() if port is None else port
+        self.ports = [self.port]
+        """All that it listens on."""
 
     @abstractmethod
     def prepare(self) -> list[str]:
         """Write its configuration and return its command line."""
 
-    @abstractmethod
-    def seen(self) -> str | None:
-        """Ask it how it is; None when it is ready to serve, else what was seen."""
-
-    def env(self) -> Mapping[str, str]:
-        """Return what its process has in its environment beyond ours."""
-        return JVM_ENV
-
-    @property
-    def process(self) -> Process:
-        """Its process; a StackError when it was never started."""
-        if self._process is None:
-            message = f"{self.name} was never started"
-            raise StackError(message)
-        return self._process
-
-    @property
-    def running(self) -> bool:
-        """Whether its process is there, ready or not."""
-        return self._process is not None and self._process.running
-
     def start(self, *, wait: bool = True) -> None:
         """Start it and wait until it serves; with `wait=False` call `wait_ready` later.
 
-        Raises PortInUseError, ProcessFailedError or NotReadyError.
+        Raises ConflictError for a port in use, and what `wait_ready` raises.
         """
         if self.running:
             return
-        for port in self.ports():
+        for port in self.ports:
             require_free(self.name, port)
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        self._process = self._supervisor.start(
-            self.name,
-            self.prepare(),
-            env=self.env(),
-            health=self.seen,
-            ready_deadline_s=self.ready_deadline_s,
-            wait=wait,
-        )
+        self.argv = self.prepare()
+        super().start()
+        if wait:
+            self.wait_ready()
 
-    def wait_ready(self, deadline_s: float | None = None) -> None:
-        """Wait until it serves; None takes its own deadline."""
-        self.process.wait_ready(deadline_s)
 
-    def stop(self, deadline_s: float | None = None) -> None:
-        """Stop it cleanly (a broker: by a controlled shutdown); kill it at the deadline."""
-        self.process.stop(deadline_s)
+def jvm_command(
+    main_class: str,
+    config_path: Path,
+    config: Mapping[str, object],
+    *,
+    classpath: Sequence[Path],
+    options: Sequence[str] = (),
+) -> list[str]:
+    """Write a server's properties file; return the command line of a JVM that reads it.
 
-    def kill(self) -> None:
-        """Kill it (SIGKILL), as a crash or a power cut would."""
-        self.process.kill()
-
-    def pause(self) -> None:
-        """Freeze it (SIGSTOP), as a long garbage collection or a sick machine would."""
-        self.process.pause()
-
-    def resume(self) -> None:
-        """Let it go on after a pause."""
-        self.process.resume()
+    Raises EnvironmentProblemError without a Java that is new enough.
+    """
+    config_path.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
+    return [
+        os.fspath(find_java(os.environ).path),
+        *JVM_OPTIONS,
+        *options,
+        "-cp",
+        os.pathsep.join(os.fspath(jar) for jar in classpath),
+        main_class,
+        os.fspath(config_path),
+    ]

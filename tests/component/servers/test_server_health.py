@@ -33,40 +33,40 @@ def _server(supervisor: Supervisor, jars: Jars, folder: Path, allowed: str) -> I
         server.kill()
 
 
-def test_a_server_that_allows_mntr_tells_its_sessions(zookeeper: ZooKeeper) -> None:
+def test_a_server_that_allows_mntr_reports_its_sessions(zookeeper: ZooKeeper) -> None:
     """Role, release, sessions and latency come with one word."""
-    told = ask_server(zookeeper.connect_string, {})
-    assert told is not None
-    assert told.role == "standalone"
-    assert told.version.startswith("3.")
-    assert told.sessions is not None
-    assert told.latency_max_ms is not None
-    assert told.answered_s is not None
-    assert 0 < told.answered_s < 1
+    figures = ask_server(zookeeper.connect_string, {})
+    assert figures is not None
+    assert figures.role == "standalone"
+    assert figures.version.startswith("3.")
+    assert figures.sessions is not None
+    assert figures.latency_highest_seconds is not None
+    assert figures.answer_seconds is not None
+    assert 0 < figures.answer_seconds < 1
 
 
 def test_a_server_that_refuses_mntr_is_not_asked_for_it_again_soon(
     supervisor: Supervisor, jars: Jars, tmp_path: Path
 ) -> None:
-    """By default only srvr is allowed: it tells the role, sessions stay unknown."""
+    """By default only srvr is allowed: it reports the role, sessions stay unknown."""
     refused: dict[str, float] = {}
     with _server(supervisor, jars, tmp_path, "srvr") as server:
-        told = ask_server(server.connect_string, refused)
-        assert told is not None
-        assert (told.role, told.sessions) == ("standalone", None)
+        figures = ask_server(server.connect_string, refused)
+        assert figures is not None
+        assert (figures.role, figures.sessions) == ("standalone", None)
         noted = dict(refused)
         assert noted
         assert ask_server(server.connect_string, refused) is not None
         assert refused == noted
 
 
-def test_what_does_not_answer_tells_nothing(
+def test_what_does_not_answer_reports_nothing(
     supervisor: Supervisor, jars: Jars, tmp_path: Path
 ) -> None:
     """A server that hangs, one that is gone, and a name that is none have no figures."""
     with _server(supervisor, jars, tmp_path, "*") as server:
         server.pause()
-        wait_until(lambda: ask_server(server.connect_string, {}), lambda told: told is None)
+        wait_until(lambda: ask_server(server.connect_string, {}), lambda figures: figures is None)
         server.resume()
     assert ask_server(server.connect_string, {}) is None
     assert ask_server("nowhere", {}) is None

@@ -15,13 +15,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from kcm.jars.jars import FILES_BY_CONF, Jars, ensure_jars
-from kcm.processes.errors import MissingJarsError, PortInUseError, ProcessFailedError
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker, ZooKeeperModeBroker
-from kcm.stack.kafka_probe import ask_brokers
 from kcm.stack.prometheus import Prometheus, find_prometheus
 from kcm.stack.zookeeper import ZooKeeper
+from pipeline.runtime import ConflictError, EnvironmentProblemError
 from tests.support.waiting import wait_until
 from zk_source.zookeeper.four_letter_words import four_letter_word
 
@@ -39,8 +38,8 @@ def watched_broker(
         jars,
         supervisor.folder / "watched-0",
         zookeeper_connect=f"{zookeeper.connect_string}/stack-test",
-        rack="rack-a",
         session_timeout_ms=SESSION_TIMEOUT_MS,
+        properties={"broker.rack": "rack-a"},
     )
     broker.start()
     yield broker
@@ -75,8 +74,8 @@ def test_jars_that_cannot_be_had_leave_no_trace(
         "</filesystem></resolvers></ivysettings>"
     )
     monkeypatch.setenv("KCM_IVY_SETTINGS", str(settings))
-    with pytest.raises(MissingJarsError, match="does not have it; run again") as caught:
-        ensure_jars(progress=False, cache=tmp_path / "cache")
+    with pytest.raises(EnvironmentProblemError, match="does not have it; run again") as caught:
+        ensure_jars(cache=tmp_path / "cache")
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "cache" / "jars").glob("*/")) == []
 
@@ -109,7 +108,7 @@ def test_a_watched_broker_is_registered(
     assert registration["rack"] == "rack-a"
     assert registration["port"] == watched_broker.port
     assert json.loads(kazoo.get("/controller")[0])["brokerid"] == 0
-    assert ask_brokers(HOST, watched_broker.port).controller_id == 0
+    assert watched_broker.seen() is None
 
 
 def test_a_paused_broker_does_not_answer(watched_broker: ZooKeeperModeBroker) -> None:
@@ -117,7 +116,7 @@ def test_a_paused_broker_does_not_answer(watched_broker: ZooKeeperModeBroker) ->
     watched_broker.pause()
     seen = wait_until(watched_broker.seen)
     assert watched_broker.running
-    assert seen == f"{watched_broker.bootstrap_servers}: timed out"
+    assert (seen or "").startswith(f"{watched_broker.bootstrap_servers}: ")
     watched_broker.resume()
     watched_broker.wait_ready()
 
@@ -125,7 +124,7 @@ def test_a_paused_broker_does_not_answer(watched_broker: ZooKeeperModeBroker) ->
 def test_a_killed_broker_starts_again_when_its_session_has_expired(
     watched_broker: ZooKeeperModeBroker, kazoo: KazooClient
 ) -> None:
-    """A restart right after a kill waits for the old session to end, and registers anew."""
+    """A restart right after a kill waits for the old session to end, and registers again."""
     first = kazoo.exists("/brokers/ids/0").czxid
     started_at = time.monotonic()
     watched_broker.kill()
@@ -149,11 +148,10 @@ def test_the_pipeline_broker_keeps_topics_over_a_crash(
 ) -> None:
     """After kill -9 the KRaft broker has the same cluster id, topics, and messages of 8 MiB."""
     broker = KraftBroker(supervisor, jars, tmp_path, name="pipeline-crash")
-    assert broker.cluster_id is None
     broker.start()
-    cluster_id = broker.cluster_id
     config: dict[str, str | int | float | bool] = {"bootstrap.servers": broker.bootstrap_servers}
     admin = AdminClient(config)
+    cluster_id = admin.list_topics(timeout=10).cluster_id
     admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(10)
     value = bytes(8 << 20)
     producer = Producer({**config, "message.max.bytes": 9 << 20})
@@ -161,7 +159,6 @@ def test_the_pipeline_broker_keeps_topics_over_a_crash(
     assert producer.flush(10) == 0
     broker.kill()
     broker.start()
-    assert broker.cluster_id == cluster_id
     found = AdminClient(config).list_topics(timeout=10)
     assert found.cluster_id == cluster_id
     assert set(found.topics) == {"kept"}
@@ -186,7 +183,7 @@ def test_a_broker_that_fails_shows_why(supervisor: Supervisor, jars: Jars, tmp_p
     broker = KraftBroker(
         supervisor, jars, tmp_path, name="broken", properties={"log.retention.ms": "soon"}
     )
-    with pytest.raises(ProcessFailedError, match="broken ended with exit code 1") as caught:
+    with pytest.raises(EnvironmentProblemError, match="broken ended with exit code 1") as caught:
         broker.start()
     assert "Invalid value soon for configuration log.retention.ms" in str(caught.value)
 
@@ -196,7 +193,7 @@ def test_a_server_does_not_start_on_a_port_in_use(
 ) -> None:
     """The error names the server and the port, before a JVM is started."""
     second = ZooKeeper(supervisor, jars, tmp_path, name="second", port=zookeeper.port)
-    with pytest.raises(PortInUseError, match=f"second cannot listen on {HOST}:{zookeeper.port}"):
+    with pytest.raises(ConflictError, match=f"second cannot listen on {HOST}:{zookeeper.port}"):
         second.start()
     assert not second.running
 

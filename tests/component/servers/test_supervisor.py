@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kcm.processes.errors import NotReadyError, PortInUseError, ProcessFailedError, StackError
 from kcm.processes.guard import process_table
 from kcm.processes.ports import HOST, free_port, is_free, require_free
+from kcm.processes.process import HealthCheck, Process
 from kcm.processes.supervisor import Supervisor
+from pipeline.runtime import ConflictError, EnvironmentProblemError, UnreachableError
 from tests.support.waiting import wait_until
 
 # A program with a family like Spark's: a child in its own process group and session, and an orphan
@@ -35,10 +36,12 @@ exec(wait.replace("sys.argv[1]", "sys.argv[1] + '/program.pid'"))
 
 OWNER = """
 import pathlib, sys, time
+from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 folder, program = pathlib.Path(sys.argv[1]), sys.argv[2]
 with Supervisor(folder) as supervisor:
-    process = supervisor.start("family", [sys.executable, "-c", program, folder])
+    process = Process(supervisor, "family", [sys.executable, "-c", program, folder])
+    process.start()
     (folder / "guard.tmp").write_text(str(process._guard.pid))
     (folder / "guard.tmp").rename(folder / "guard.pid")
     time.sleep(600)
@@ -66,9 +69,24 @@ def living(pids: list[int]) -> list[int]:
     return [pid for pid in pids if pid in alive]
 
 
-def python(code: str) -> list[str]:
+def python(code: str) -> list[str | Path]:
     """Return the command line of a Python one-liner."""
     return [sys.executable, "-c", code]
+
+
+def started(
+    owner: Supervisor,
+    name: str,
+    argv: list[str | Path],
+    *,
+    health: HealthCheck | None = None,
+    ready_deadline_s: float = 30.0,
+) -> Process:
+    """Start a process and wait until it is ready."""
+    process = Process(owner, name, argv, health=health, ready_deadline_s=ready_deadline_s)
+    process.start()
+    process.wait_ready()
+    return process
 
 
 def test_nothing_survives_when_the_owner_is_killed(tmp_path: Path) -> None:
@@ -84,7 +102,7 @@ def test_nothing_survives_when_the_owner_is_killed(tmp_path: Path) -> None:
 def test_a_killed_guard_takes_its_program_with_it(tmp_path: Path) -> None:
     """SIGKILL of the guard ends the program, and the owner learns how."""
     with Supervisor(tmp_path) as supervisor:
-        process = supervisor.start("sleeper", python("import time; time.sleep(600)"))
+        process = started(supervisor, "sleeper", python("import time; time.sleep(600)"))
         assert process.pid is not None
         pid = process.pid
         assert process._guard is not None
@@ -96,7 +114,7 @@ def test_a_killed_guard_takes_its_program_with_it(tmp_path: Path) -> None:
 
 def test_kill_ends_the_whole_family(owner: Supervisor, tmp_path: Path) -> None:
     """When `kill` returns, neither the program nor anything that it started is there."""
-    process = owner.start("family", [*python(FAMILY), tmp_path])
+    process = started(owner, "family", [*python(FAMILY), tmp_path])
     pids = pids_in(tmp_path, ALL_PIDS)
     process.kill()
     assert living(pids) == []
@@ -106,7 +124,7 @@ def test_kill_ends_the_whole_family(owner: Supervisor, tmp_path: Path) -> None:
 
 def test_a_crash_of_the_program_ends_its_family(owner: Supervisor, tmp_path: Path) -> None:
     """What a killed program leaves behind is ended before it counts as ended."""
-    process = owner.start("family", [*python(FAMILY), tmp_path])
+    process = started(owner, "family", [*python(FAMILY), tmp_path])
     pids = pids_in(tmp_path, ALL_PIDS)
     assert process.pid == pids[2]
     os.kill(process.pid, signal.SIGKILL)
@@ -116,14 +134,16 @@ def test_a_crash_of_the_program_ends_its_family(owner: Supervisor, tmp_path: Pat
 
 def test_stop_is_clean_and_has_a_deadline(owner: Supervisor) -> None:
     """A program may end in its own way on SIGTERM; one that does not is killed at the deadline."""
-    polite = owner.start(
+    polite = started(
+        owner,
         "polite",
         python(
             "import signal,sys,time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3));"
             "print('up', flush=True); time.sleep(600)"
         ),
     )
-    deaf = owner.start(
+    deaf = started(
+        owner,
         "deaf",
         python(
             "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -133,12 +153,13 @@ def test_stop_is_clean_and_has_a_deadline(owner: Supervisor) -> None:
     for process in (polite, deaf):
         wait_until(process.log_tail)
     assert polite.stop() == 3
-    assert deaf.stop(deadline_s=0.2) == 137
+    deaf.stop_deadline_s = 0.2
+    assert deaf.stop() == 137
 
 
 def test_a_paused_process_does_nothing_until_resumed(owner: Supervisor, tmp_path: Path) -> None:
     """Pause freezes a process that lives on; it can be resumed, and stopped while paused."""
-    process = owner.start("family", [*python(FAMILY), tmp_path])
+    process = started(owner, "family", [*python(FAMILY), tmp_path])
     pids = pids_in(tmp_path, ALL_PIDS)
 
     def states() -> set[str]:
@@ -163,7 +184,7 @@ def test_a_pause_has_begun_when_it_returns(owner: Supervisor, tmp_path: Path) ->
         "for n in range(4):\n"
         "    threading.Thread(target=count, args=(pathlib.Path(sys.argv[1], str(n)),)).start()\n"
     )
-    process = owner.start("busy", [*python(code), tmp_path])
+    process = started(owner, "busy", [*python(code), tmp_path])
     files = [tmp_path / str(number) for number in range(4)]
 
     def written() -> list[int]:
@@ -181,7 +202,7 @@ def test_a_pause_has_begun_when_it_returns(owner: Supervisor, tmp_path: Path) ->
 
 def test_a_pause_of_what_has_ended_does_nothing(owner: Supervisor) -> None:
     """It returns at once; there is nothing to freeze."""
-    process = owner.start("short", python("pass"))
+    process = started(owner, "short", python("pass"))
     wait_until(lambda: not process.running)
     process.pause()
     process.resume()
@@ -192,24 +213,28 @@ def test_a_process_that_ends_too_early_shows_its_log(owner: Supervisor) -> None:
     """One error holds the name, the exit code and the end of the log, of this run only."""
     code = "import sys; print('\\n'.join(f'line {n}' for n in range(100))); sys.exit('disk is on fire')"
     for _ in range(2):
-        with pytest.raises(ProcessFailedError, match="burning ended with exit code 1") as caught:
-            owner.start("burning", python(code), health=lambda: "not yet")
-        assert caught.value.ended_with == 1
+        with pytest.raises(
+            EnvironmentProblemError, match="burning ended with exit code 1"
+        ) as caught:
+            started(owner, "burning", python(code), health=lambda: "not yet")
         assert "disk is on fire" in str(caught.value)
         assert "line 10\n" not in str(caught.value)
 
 
 def test_a_program_that_cannot_run_is_named(owner: Supervisor) -> None:
     """A missing program is an error that names it."""
-    with pytest.raises(ProcessFailedError, match="cannot run /no/such/program: No such file"):
-        owner.start("nobody", ["/no/such/program"], health=lambda: "not yet")
+    with pytest.raises(EnvironmentProblemError, match="cannot run /no/such/program: No such file"):
+        started(owner, "nobody", ["/no/such/program"], health=lambda: "not yet")
 
 
 def test_a_process_that_is_never_ready_tells_what_was_seen_last(owner: Supervisor) -> None:
     """The deadline's error names the process, the time it had, and the last thing seen."""
     words = iter(range(10**6))
-    with pytest.raises(NotReadyError, match=r"slow was not ready within 0.3 s; last seen: try \d"):
-        owner.start(
+    with pytest.raises(
+        UnreachableError, match=r"slow was not ready within 0.3 s; last seen: try \d"
+    ):
+        started(
+            owner,
             "slow",
             python("import time; time.sleep(600)"),
             health=lambda: f"try {next(words)}",
@@ -219,7 +244,7 @@ def test_a_process_that_is_never_ready_tells_what_was_seen_last(owner: Superviso
 
 def test_a_process_can_start_again(owner: Supervisor) -> None:
     """A restart gives another pid under the same name; a second start of a running one does not."""
-    process = owner.start("again", python("import time; time.sleep(600)"))
+    process = started(owner, "again", python("import time; time.sleep(600)"))
     first = process.pid
     process.start()
     assert process.pid == first
@@ -227,18 +252,18 @@ def test_a_process_can_start_again(owner: Supervisor) -> None:
     process.start()
     assert process.running
     assert process.pid != first
-    with pytest.raises(StackError, match="again already runs"):
-        owner.start("again", python("pass"))
+    with pytest.raises(EnvironmentProblemError, match="again already runs"):
+        started(owner, "again", python("pass"))
 
 
 def test_a_process_that_ended_by_itself_is_told(owner: Supervisor) -> None:
-    """`failed` and `check` tell of a process that nobody asked to end, and of no other."""
-    stopped = owner.start("stopped", python("import time; time.sleep(600)"))
+    """`failed` and `check` name a process that nobody asked to end, and of no other."""
+    stopped = started(owner, "stopped", python("import time; time.sleep(600)"))
     stopped.stop()
     owner.check()
-    ended = owner.start("ended", python("raise SystemExit(7)"))
+    ended = started(owner, "ended", python("raise SystemExit(7)"))
     wait_until(owner.failed, lambda failed: failed == [ended])
-    with pytest.raises(ProcessFailedError, match="ended ended with exit code 7"):
+    with pytest.raises(EnvironmentProblemError, match="ended ended with exit code 7"):
         owner.check()
 
 
@@ -249,12 +274,12 @@ def test_leaving_the_supervisor_ends_all(tmp_path: Path) -> None:
     def fail_with_two_processes() -> None:
         with Supervisor(tmp_path) as supervisor:
             for name in ("a", "b"):
-                process = supervisor.start(name, python("import time; time.sleep(600)"))
+                process = started(supervisor, name, python("import time; time.sleep(600)"))
                 pids.append(process.pid or 0)
             assert living(pids) == pids
-            raise RuntimeError("told by the test")
+            raise RuntimeError("raised by the test")
 
-    with pytest.raises(RuntimeError, match="told by the test"):
+    with pytest.raises(RuntimeError, match="raised by the test"):
         fail_with_two_processes()
     assert len(pids) == 2
     assert living(pids) == []
@@ -263,7 +288,7 @@ def test_leaving_the_supervisor_ends_all(tmp_path: Path) -> None:
 def test_a_long_log_moves_aside(owner: Supervisor) -> None:
     """A process that logs without end does not fill the disk, and its tail stays readable."""
     code = "import time\nfor n in range(20): print('x' * (1 << 20), flush=True)\ntime.sleep(0.5); print('end')"
-    process = owner.start("talker", python(code))
+    process = started(owner, "talker", python(code))
     wait_until(lambda: process.running, lambda running: not running)
     aside = process.log_path.with_name("talker.log.1")
     assert aside.stat().st_size > 16 << 20
@@ -295,5 +320,5 @@ def test_a_port_in_use_is_named() -> None:
     with socket.create_server((HOST, free_port())) as listener:
         port = listener.getsockname()[1]
         assert not is_free(port)
-        with pytest.raises(PortInUseError, match=f"kafka-1 cannot listen on {HOST}:{port}"):
+        with pytest.raises(ConflictError, match=f"kafka-1 cannot listen on {HOST}:{port}"):
             require_free("kafka-1", port)

@@ -14,18 +14,20 @@ import pytest
 from kcm.jars.jars import (
     FILES_BY_CONF,
     IVY_FILE,
+    OURS,
     default_cache,
     ensure_jars,
     ensure_set,
     failure_line,
     find_ivy,
+    find_jars,
     ivy_command,
-    read_jars,
     write_manifest,
 )
-from kcm.processes.errors import JavaError, MissingJarsError
 from pipeline.java import Java
+from pipeline.runtime import EnvironmentProblemError
 from tests.support.old_zookeeper import CONF, OLD_ZOOKEEPER
+from tests.unit.kcm.jars.cached import fill
 
 JAVA = Java(Path("/java"), "17")
 
@@ -33,30 +35,12 @@ JAVA = Java(Path("/java"), "17")
 UNRESOLVED = "\t\t:: org.apache.kafka#kafka_2.13;3.9.1: not found"
 
 
-def fill(folder: Path) -> list[Path]:
-    """Fill a folder with as many files as there should be jars, and return them."""
-    paths = [
-        folder / conf / f"{conf}-{number}.jar"
-        for conf, count in FILES_BY_CONF.items()
-        for number in range(count)
-    ]
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(path.name.encode())
-    write_manifest(folder)
-    return paths
-
-
-def cached_folder(cache: Path) -> Path:
-    """Return where the jars of this release lie in a cache."""
-    return cache / "jars" / hashlib.sha256(IVY_FILE.read_bytes()).hexdigest()[:16]
-
-
 def test_a_complete_folder_is_read(tmp_path: Path) -> None:
     """All files of the manifest, each under its conf, and nothing else that lies around."""
-    paths = fill(tmp_path)
-    (tmp_path / "broker" / "stray.jar").touch()
-    jars = read_jars(tmp_path)
+    folder = OURS.folder(tmp_path)
+    paths = fill(folder)
+    (folder / "broker" / "stray.jar").touch()
+    jars = find_jars(tmp_path)
     assert jars is not None
     assert {*jars.connector, *jars.broker} == set(paths)
     assert len(jars.connector) == FILES_BY_CONF["connector"]
@@ -64,22 +48,23 @@ def test_a_complete_folder_is_read(tmp_path: Path) -> None:
 
 def test_a_missing_or_short_file_makes_the_folder_incomplete(tmp_path: Path) -> None:
     """A file that was removed or cut short is noticed, and so are its return and its length."""
-    path = fill(tmp_path)[7]
+    path = fill(OURS.folder(tmp_path))[7]
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    assert read_jars(tmp_path) is None
+    assert find_jars(tmp_path) is None
     path.unlink()
-    assert read_jars(tmp_path) is None
+    assert find_jars(tmp_path) is None
     path.write_bytes(whole)
-    assert read_jars(tmp_path) is not None
+    assert find_jars(tmp_path) is not None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files":[{"name":"a"}]}', '{"files":[]}'])
 def test_a_damaged_manifest_makes_the_folder_incomplete(tmp_path: Path, text: str) -> None:
     """Whatever is written there, it is not complete, and not a crash."""
-    fill(tmp_path)
-    (tmp_path / "manifest.json").write_text(text)
-    assert read_jars(tmp_path) is None
+    folder = OURS.folder(tmp_path)
+    fill(folder)
+    (folder / "manifest.json").write_text(text)
+    assert find_jars(tmp_path) is None
 
 
 def test_the_manifest_holds_hashes(tmp_path: Path) -> None:
@@ -95,18 +80,20 @@ def test_a_full_cache_needs_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Jars that are there are taken without starting anything; else Java is asked for at once."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(JavaError, match="found none"):
-        ensure_jars(progress=False, cache=tmp_path)
-    fill(cached_folder(tmp_path))
-    assert len(ensure_jars(progress=False, cache=tmp_path).broker) == FILES_BY_CONF["broker"]
+    with pytest.raises(EnvironmentProblemError, match="found none"):
+        ensure_jars(cache=tmp_path)
+    fill(OURS.folder(tmp_path))
+    assert len(ensure_jars(cache=tmp_path).broker) == FILES_BY_CONF["broker"]
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """A file where the cache's folder should be is one line, not a traceback."""
     blocked = tmp_path / "blocked"
     blocked.touch()
-    with pytest.raises(MissingJarsError, match=f"cannot keep jars in {blocked}: .*XDG_CACHE_HOME"):
-        ensure_jars(progress=False, cache=blocked)
+    with pytest.raises(
+        EnvironmentProblemError, match=f"cannot keep jars in {blocked}: .*XDG_CACHE_HOME"
+    ):
+        ensure_jars(cache=blocked)
 
 
 def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,14 +120,13 @@ def test_every_dependency_is_pinned(file: Path, counts: dict[str, int], least: i
 
 def test_an_old_zookeeper_is_kept_apart(tmp_path: Path) -> None:
     """Its jars lie in a folder of their own; the others are complete without them."""
-    fill(cached_folder(tmp_path))
-    name = hashlib.sha256(OLD_ZOOKEEPER.ivy_file.read_bytes()).hexdigest()[:16]
-    folder = tmp_path / "jars" / name / CONF
+    fill(OURS.folder(tmp_path))
+    folder = OLD_ZOOKEEPER.folder(tmp_path) / CONF
     folder.mkdir(parents=True)
     for number in range(OLD_ZOOKEEPER.counts[CONF]):
         (folder / f"{number}.jar").touch()
     write_manifest(folder.parent)
-    assert len(ensure_jars(progress=False, cache=tmp_path).broker) == FILES_BY_CONF["broker"]
+    assert len(ensure_jars(cache=tmp_path).broker) == FILES_BY_CONF["broker"]
     assert ensure_set(OLD_ZOOKEEPER, tmp_path)[CONF] == sorted(folder.glob("*.jar"))
 
 
@@ -157,7 +143,7 @@ def test_being_offline_is_one_line() -> None:
     )
 
 
-def test_a_mirror_without_a_jar_is_told_from_no_network() -> None:
+def test_a_mirror_without_a_jar_is_not_taken_for_no_network() -> None:
     """Without an access error the repository answered, and does not have the file."""
     line = failure_line([UNRESOLVED], Path("/cache"))
     assert line.startswith(
@@ -180,7 +166,7 @@ def test_ivy_settings_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A user's own settings are handed to Ivy; a path to nothing is named."""
     settings = tmp_path / "settings.xml"
     monkeypatch.setenv("KCM_IVY_SETTINGS", str(settings))
-    with pytest.raises(MissingJarsError, match=f"KCM_IVY_SETTINGS names {settings}"):
+    with pytest.raises(EnvironmentProblemError, match=f"KCM_IVY_SETTINGS names {settings}"):
         ivy_command(JAVA, tmp_path, tmp_path)
     settings.touch()
     command = ivy_command(JAVA, tmp_path, tmp_path)
@@ -195,7 +181,7 @@ def test_ivy_is_found_inside_pyspark() -> None:
 
 
 def test_without_pyspark_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exporter-only installation cannot download jars, and is told why."""
+    """An exporter-only installation cannot download jars, and says why."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(MissingJarsError, match="pyspark is not installed"):
+    with pytest.raises(EnvironmentProblemError, match="pyspark is not installed"):
         find_ivy()

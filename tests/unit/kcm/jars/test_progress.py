@@ -15,7 +15,7 @@ def test_progress_off_a_terminal_is_plain_lines() -> None:
     out = io.StringIO()
     console = Console(file=out)
     what = "the jars (56 MB, once)"
-    with JarsProgress(30, Path("/cache"), show=True, what=what, console=console) as progress:
+    with JarsProgress(30, Path("/cache"), what=what, console=console) as progress:
         for number in range(30):
             progress.read(f"\tfound org.x#m{number};1.0 in public\n")
             progress.read("......\n")
@@ -29,18 +29,10 @@ def test_progress_off_a_terminal_is_plain_lines() -> None:
     ]
 
 
-def test_progress_can_be_silent() -> None:
-    """With `show=False` nothing is printed."""
-    out = io.StringIO()
-    with JarsProgress(1, Path("/cache"), show=False, console=Console(file=out)) as progress:
-        progress.read("\tfound org.x#m;1.0 in public\n")
-    assert out.getvalue() == ""
-
-
 def test_progress_on_a_terminal_is_a_bar() -> None:
     """A terminal sees how many steps of how many are done."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100)
-    with JarsProgress(2, Path("/cache"), show=True, console=console) as progress:
+    with JarsProgress(2, Path("/cache"), what="jars", console=console) as progress:
         progress.read("\tfound org.x#m;1.0 in public\n")
     assert "1/4" in out.getvalue()

@@ -17,7 +17,7 @@ kafka_cluster_info{cluster="prod",id="abc"} 1
 """
 
 
-def test_a_scrape_tells_what_is_served_of_a_cluster() -> None:
+def test_a_scrape_says_what_is_served_of_a_cluster() -> None:
     """The figures are those of the cluster asked for; a sample that is absent is None."""
     seen = parse_cluster(SCRAPE, "prod")
     assert seen == ClusterSeen("blind", 2, None, None, "abc")
@@ -25,5 +25,5 @@ def test_a_scrape_tells_what_is_served_of_a_cluster() -> None:
 
 
 def test_a_scrape_without_the_cluster_says_so() -> None:
-    """Before the first view there is nothing to tell, and that is what is told."""
+    """Before the first view there is nothing to show, and that is what is said."""
     assert parse_cluster(SCRAPE, "dev") == "the exporter shows nothing of cluster dev yet"

@@ -9,7 +9,7 @@ from kcm.local.log_follower import REPEAT_AFTER_S, LogFollower
 
 
 class Clock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -67,7 +67,7 @@ def test_the_same_trouble_is_shown_once_in_a_while(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_moved_aside_is_read_from_its_start(tmp_path: Path) -> None:
-    """A log that became shorter begins anew, and nothing of it is missed."""
+    """A log that became shorter is read from its start, and nothing of it is missed."""
     path = tmp_path / "watcher.log"
     write(path, {"event": "x" * 1000, "level": "info"})
     follower = LogFollower("watcher", path)

@@ -39,7 +39,7 @@ def test_no_secret_is_ever_printed(
     assert main(["config", "--kafka-properties", f"sasl.password={SECRET}"]) == 0
     captured = capsys.readouterr()
     assert SECRET not in captured.out + captured.err
-    assert captured.out.count("(secret)") == 3
+    assert captured.out.count("(hidden)") == 3
 
 
 def test_the_reference_holds_every_setting_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,110 @@
+"""The proxies that faults are played with do to connections what networks do."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kcm.processes.ports import HOST
+from tests.support.tcp_proxy import Network, TcpProxy
+
+SILENCE_S = 0.3
+"""How long nothing must come for it to count as silence."""
+
+
+class Echo:
+    """A server that sends back what it gets; `ended` counts connections whose end it saw."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server((HOST, 0))
+        self.port: int = self._socket.getsockname()[1]
+        self.ended = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        while data := connection.recv(1024):
+            connection.sendall(data)
+        self.ended += 1
+        connection.close()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._socket.close()
+
+
+@pytest.fixture
+def echo() -> Iterator[Echo]:
+    """A server behind the proxy."""
+    server = Echo()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def proxy(echo: Echo) -> Iterator[TcpProxy]:
+    """A proxy before it."""
+    with Network() as network:
+        yield network.proxy(echo.port)
+
+
+def connect(proxy: TcpProxy) -> socket.socket:
+    """Return a connection that passes."""
+    connection = socket.create_connection((HOST, proxy.port), 5)
+    connection.sendall(b"a")
+    assert connection.recv(1) == b"a"
+    return connection
+
+
+def test_a_silent_connection_is_half_open_and_a_new_one_passes(proxy: TcpProxy, echo: Echo) -> None:
+    """What is sent is lost, and neither end learns of the other's end."""
+    with connect(proxy) as old:
+        assert proxy.silence() == 1
+        old.sendall(b"b")
+        old.settimeout(SILENCE_S)
+        with pytest.raises(TimeoutError):
+            old.recv(1)
+        connect(proxy).close()
+    deadline = time.monotonic() + 5
+    while echo.ended < 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(SILENCE_S)
+    assert echo.ended == 1, "the end of the silent one was seen"
+
+
+def test_a_slow_wire_keeps_the_order(proxy: TcpProxy) -> None:
+    """What is under way comes late, and before what was sent once the wire was quick again."""
+    with connect(proxy) as connection:
+        proxy.delay_s = SILENCE_S
+        began = time.monotonic()
+        connection.sendall(b"late")
+        time.sleep(0.05)
+        proxy.delay_s = 0.0
+        connection.sendall(b"soon")
+        got = b""
+        while len(got) < 8:
+            got += connection.recv(8)
+        assert got == b"latesoon"
+        assert time.monotonic() - began >= SILENCE_S
+
+
+def test_a_proxy_that_refuses_ends_connections_until_it_accepts(proxy: TcpProxy) -> None:
+    """As a server that was stopped and started."""
+    with connect(proxy) as connection:
+        proxy.refuse()
+        assert connection.recv(1) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((HOST, proxy.port), 5)
+        proxy.accept()
+        connect(proxy).close()

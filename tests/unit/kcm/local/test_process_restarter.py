@@ -1,0 +1,113 @@
+"""What `kcm up` reads of a part that has ended, and what it does then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kcm.local.process_restarter import ProcessRestarter, final_line
+from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
+from pipeline.runtime import EnvironmentProblemError
+from tests.support.waiting import wait_until
+
+DISK_FULL = ["sh", "-c", "echo 'kcm stream: no space left' >&2; exit 5"]
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        (
+            '{"event": "started"}\nkcm watch: no Kafka at k1; correct it\n',
+            "no Kafka at k1; correct it",
+        ),
+        ("kcm: older: trouble\nkcm: topic x has 1 partition\n", "topic x has 1 partition"),
+        ("Traceback (most recent call last):\nValueError: 7\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_last_line_of_ours_says_why_a_part_ended(tmp_path: Path, log: str, line: str) -> None:
+    """Only a line that begins with kcm is for the user; what stands before its colon is not."""
+    process = Process(Supervisor(tmp_path), "watcher")
+    process.log_path.parent.mkdir()
+    process.log_path.write_text(log)
+    assert final_line(process) == line
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    """The owner of the processes."""
+    with Supervisor(tmp_path, kill_on_exit=True) as owner:
+        yield owner
+
+
+def restarter_of(process: Process) -> ProcessRestarter:
+    """Return a restarter of a pipeline that has one part."""
+    pipeline: Any = SimpleNamespace(broker=None, processes={process.name: process})
+    return ProcessRestarter(pipeline, fail_fast=False)
+
+
+def ended(process: Process) -> None:
+    """Start a process and wait until it has ended."""
+    process.start()
+    wait_until(lambda: process.running, lambda running: not running)
+
+
+def test_a_full_disk_ends_what_has_never_worked(supervisor: Supervisor) -> None:
+    """Its user is still there to hear of it."""
+    process = Process(supervisor, "stream", DISK_FULL)
+    ended(process)
+    with pytest.raises(EnvironmentProblemError, match="stream: no space left"):
+        list(restarter_of(process).step())
+
+
+def test_once_all_has_worked_no_end_of_a_part_is_final(supervisor: Supervisor) -> None:
+    """It is started again, so that the other parts go on, the exporter above all."""
+    process = Process(supervisor, "stream", DISK_FULL)
+    restarter = restarter_of(process)
+    restarter.has_worked()
+    ended(process)
+    (line,) = restarter.step()
+    assert line.startswith("stream ended: no space left; starting it again in 0.5 s")
+
+
+class Unwritable(Process):
+    """A process whose configuration cannot be written: there is no room."""
+
+    tries = 0
+
+    def start(self) -> None:
+        """Fail."""
+        self.tries += 1
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("has_worked", [True, False])
+def test_what_cannot_be_started_is_tried_again_once_all_has_worked(
+    supervisor: Supervisor, has_worked: bool
+) -> None:
+    """A server whose folder is full is no reason to end what serves."""
+    process = Unwritable(supervisor, "kafka")
+    restarter = restarter_of(process)
+    if has_worked:
+        restarter.has_worked()
+    said: list[str] = []
+
+    def look() -> list[str]:
+        said.extend(restarter.step())
+        return said
+
+    if not has_worked:
+        with pytest.raises(OSError, match="No space left"):
+            wait_until(look, lambda _lines: False)
+        return
+    lines = wait_until(look, lambda lines: len(lines) == 3)
+    assert lines[1] == (
+        "kafka cannot be started: [Errno 28] No space left on device; trying again in 1 s"
+    )
+    assert lines[2].endswith("trying again in 2 s")
+    assert process.tries == 2

@@ -1,0 +1,18 @@
+"""What tests of servers share: a Java that only says its version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A program that answers like Java 17."""
+    path = tmp_path / "java" / "bin" / "java"
+    path.parent.mkdir(parents=True)
+    path.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\"' >&2\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    return str(path)
