@@ -11,7 +11,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,22 +21,22 @@ from kcm.cli.exits import INTERRUPTED, print_error, traced
 
 DISTRIBUTION = "kafka-controller-monitor"
 VERBS = {
-    "up": "kcm.local.up:up",
-    "status": "kcm.queries.status:status",
-    "events": "kcm.queries.events:events",
-    "recommend": "kcm.queries.recommend:recommend",
-    "what-if": "kcm.queries.what_if:what_if",
-    "elect": "kcm.elect.elect:elect",
-    "doctor": "kcm.doctor.doctor:doctor",
-    "watch": "kcm.parts.run:watch",
-    "stream": "kcm.parts.run:stream",
-    "export": "kcm.parts.run:export",
-    "config": "kcm.parts.config:config",
-    "replay": "kcm.history.replay:replay",
-    "bundle": "kcm.history.bundle:bundle",
-    "demo": "kcm.demo.verb:demo",
+    "up": "kcm.local.up",
+    "status": "kcm.queries.status",
+    "events": "kcm.queries.events",
+    "recommend": "kcm.queries.recommend",
+    "what-if": "kcm.queries.what_if",
+    "elect": "kcm.elect.elect",
+    "doctor": "kcm.doctor.doctor",
+    "watch": "kcm.parts.run",
+    "stream": "kcm.parts.run",
+    "export": "kcm.parts.run",
+    "config": "kcm.parts.config",
+    "replay": "kcm.history.replay",
+    "bundle": "kcm.history.bundle",
+    "demo": "kcm.demo.verb",
 }
-"""Every verb, in the order of the help, and the function that it is."""
+"""Every verb, in the order of the help, and the module of its function."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,13 +72,19 @@ def _app(given: Sequence[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     words = given or completed_words(os.environ)
     if words and words[0] in VERBS:
-        verb = words[0]
-        module, _, function = VERBS[verb].partition(":")
-        app.command(name=verb)(getattr(importlib.import_module(module), function))
+        app.command(name=words[0])(function_of(words[0]))
         return app
     for verb in VERBS:
         app.command(name=verb, help=summary(verb))(_listed)
     return app
+
+
+def function_of(verb: str) -> Callable[..., int]:
+    """Return the function that a verb is; loads its module."""
+    function: Callable[..., int] = getattr(
+        importlib.import_module(VERBS[verb]), verb.replace("-", "_")
+    )
+    return function
 
 
 def completed_words(environ: Mapping[str, str]) -> list[str]:
@@ -95,11 +101,9 @@ def completed_words(environ: Mapping[str, str]) -> list[str]:
 
 def summary(verb: str) -> str:
     """Return the first line of a verb's help, read from its source: to load all takes a second."""
-    name = VERBS[verb].partition(":")[0].removeprefix("kcm.").replace(".", "/")
-    folder, function = Path(__file__).parent, verb.replace("-", "_")
-    body = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8")).body
-    for node in body:
-        if isinstance(node, ast.FunctionDef) and node.name == function:
+    path = Path(__file__).parents[1] / f"{VERBS[verb].replace('.', '/')}.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == verb.replace("-", "_"):
             return (ast.get_docstring(node) or "").partition("\n")[0]
     return ""
 

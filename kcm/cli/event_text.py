@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from kcm.cli.text import counted
 
 NOT_SHOWN = {
     "kind",
@@ -45,7 +45,7 @@ def event_text(event: Mapping[str, Any]) -> str:
     words = [f"{event.get('kind', '?')}{move}"]
     words += [f"{name.replace('_', ' ')} {_value(value)}" for name, value in facts.items()]
     if count := event.get("partition_count"):
-        words.append(f"{count} partition{'' if count == 1 else 's'}")
+        words.append(counted(count, "partition"))
     return ", ".join(words)
 
 
@@ -56,11 +56,10 @@ def _incident(event: Mapping[str, Any]) -> str:
 
 def _recommendation(event: Mapping[str, Any]) -> str:
     brokers = _value(list(event["brokers"]))
-    count = event["partition_count"]
+    electable = counted(event["partition_count"], "partition")
     return (
         f"RecommendationMade {event['number']}: broker {brokers} above "
-        f"{event['threshold_percentage']}% imbalance, {count} "
-        f"partition{'' if count == 1 else 's'} electable (kcm recommend)"
+        f"{event['threshold_percentage']}% imbalance, {electable} electable (kcm recommend)"
     )
 
 

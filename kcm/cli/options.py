@@ -25,6 +25,7 @@ Options: TypeAlias = dict[str, Any]
 """Values of options by the setting's name; None: not given."""
 
 CONFIG_HELP = "TOML file with settings by their names, such as log_level; KCM_CONFIG names it too."
+_EMPTY: Mapping[str, str] = {}
 _UNIT_PLACEHOLDERS = {
     "_per_s": "N",
     "_s": "SECONDS",
@@ -36,38 +37,33 @@ _UNIT_PLACEHOLDERS = {
 
 
 def with_options(
-    *titled: tuple[str, SettingsClass],
-    defaults: Mapping[str, str] | None = None,
+    *classes: SettingsClass,
+    defaults: Mapping[str, str] = _EMPTY,
     only: Collection[str] | None = None,
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Give a verb one option per setting of the classes, each under its class's title.
+    """Give a verb one option per setting of the classes.
 
     `defaults` are those of settings for which this verb has another one than the class; `only` names
     the settings that it needs, None: all.
     The verb gets `config` (a Path or None) and `options`; its other parameters stay its own.
     """
+    fields = _fields(classes)
+    names = [name for name in fields if only is None or name in only]
 
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
-        own = inspect.signature(verb, eval_str=True).parameters
-        fields = {
-            name: titled_field
-            for name, titled_field in _fields(titled)
-            if only is None or name in only
-        }
+        signature = inspect.signature(verb, eval_str=True).parameters
+        own = {name: each for name, each in signature.items() if name not in {"config", "options"}}
 
         @functools.wraps(verb)
         def run(**values: Any) -> int:
-            rest = {name: values[name] for name in own if name not in {"config", "options"}}
-            options = {name: _read(name, fields[name][1], values[name]) for name in fields}
+            rest = {name: values[name] for name in own}
+            options = {name: _read(name, fields[name], values[name]) for name in names}
             return verb(config=values["config"], options=options, **rest)
 
         parameters = [
-            *(own[name] for name in own if name not in {"config", "options"}),
+            *own.values(),
             _parameter("config", Path | None, typer.Option("--config", help=CONFIG_HELP)),
-            *(
-                _of_field(name, field, title, (defaults or {}).get(name, default_text(field)))
-                for name, (title, field) in fields.items()
-            ),
+            *(_of_field(name, fields[name], defaults.get(name)) for name in names),
         ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads the signature, and a function may have one of its own
         run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -112,37 +108,23 @@ def default_text(field: FieldInfo) -> str:
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 
-def known_names(classes: Iterable[SettingsClass]) -> set[str]:
-    """Return the names of all settings of the classes."""
-    return {name for each in classes for name in each.model_fields}
+def _fields(classes: Iterable[SettingsClass]) -> dict[str, FieldInfo]:
+    """Return each setting once, a part's own before those that all share."""
+    shared = PipelineSettings.model_fields
+    fields = {name: field for each in classes for name, field in each.model_fields.items()}
+    return {name: field for name, field in fields.items() if name not in shared} | shared
 
 
-def _fields(
-    titled: tuple[tuple[str, SettingsClass], ...],
-) -> Iterable[tuple[str, tuple[str, FieldInfo]]]:
-    """Yield each setting once, a part's own before those that all share."""
-    for title, settings_class in titled:
-        for name, field in settings_class.model_fields.items():
-            if name not in PipelineSettings.model_fields:
-                yield name, (title, field)
-    for name, field in PipelineSettings.model_fields.items():
-        yield name, ("Shared by all parts", field)
-
-
-def _of_field(name: str, field: FieldInfo, title: str, default: str) -> inspect.Parameter:
-    text = f"{field.description or ''}{f' [default: {default}]' if default else ''}"
+def _of_field(name: str, field: FieldInfo, default: str | None) -> inspect.Parameter:
+    """Return the option of a setting; `default` is shown instead of its own."""
+    shown = default_text(field) if default is None else default
+    text = f"{field.description or ''}{f' [default: {shown}]' if shown else ''}"
     option = option_name(name)
     if field.annotation is bool:
         flags = f"{option}/--no-{option.removeprefix('--')}"
-        info = typer.Option(flags, help=text, show_default=False, rich_help_panel=title)
-        return _parameter(name, bool | None, info)
-    info = typer.Option(
-        option,
-        help=text,
-        show_default=False,
-        metavar=placeholder(name, field),
-        rich_help_panel=title,
-    )
+        return _parameter(name, bool | None, typer.Option(flags, help=text, show_default=False))
+    metavar = placeholder(name, field)
+    info = typer.Option(option, help=text, show_default=False, metavar=metavar)
     return _parameter(name, list[str] | None if _is_mapping(field) else str | None, info)
 
 

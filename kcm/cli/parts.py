@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from exporter.core.config import ExportSettings
 from kcm.cli.exits import traced
-from kcm.cli.options import Options, SettingsClass, known_names
+from kcm.cli.options import Options, SettingsClass
 from pipeline.runtime import (
     EnvironmentProblemError,
     UsageError,
@@ -29,7 +29,7 @@ from streaming.config import StreamSettings
 from zk_source.config import WatchSettings
 
 DISTRIBUTION = "kafka-controller-monitor"
-_OTHER_VARIABLES = {CONFIG_FILE_VARIABLE, "KCM_IVY_SETTINGS"}
+_OTHER_VARIABLES = {CONFIG_FILE_VARIABLE, "KCM_HTTP_CONFIG_FILE", "KCM_IVY_SETTINGS"}
 _OUR_PACKAGES = {"controller_model", "exporter", "kcm", "pipeline", "streaming", "zk_source"}
 _ALIKE = 0.85
 """How alike two names must be for one to be a slip of the pen for the other."""
@@ -38,18 +38,17 @@ Service = Callable[[Any, threading.Event], None]
 
 
 class Part(NamedTuple):
-    """One part: its verb, its settings, where its service is, which extra installs it."""
+    """One part: its verb, which is also the extra that installs it, its settings, and its service."""
 
     verb: str
     title: str
     settings: SettingsClass
     service: str
-    extra: str
 
 
-WATCH = Part("watch", "Watcher", WatchSettings, "zk_source.service.service", "watch")
-STREAM = Part("stream", "Fold", StreamSettings, "streaming.service", "stream")
-EXPORT = Part("export", "Exporter", ExportSettings, "exporter.serve.service", "export")
+WATCH = Part("watch", "Watcher", WatchSettings, "zk_source.service.service")
+STREAM = Part("stream", "Fold", StreamSettings, "streaming.service")
+EXPORT = Part("export", "Exporter", ExportSettings, "exporter.serve.service")
 PARTS = (WATCH, STREAM, EXPORT)
 
 
@@ -61,7 +60,7 @@ class AllSettings(NamedTuple):
     export: ExportSettings
 
 
-TITLED = tuple((part.title, part.settings) for part in PARTS)
+ALL_SETTINGS = tuple(part.settings for part in PARTS)
 
 
 def load_part(part: Part, config: Path | None, options: Options) -> Any:
@@ -86,7 +85,7 @@ def load_all(config: Path | None, options: Options) -> AllSettings:
 
 def all_names() -> set[str]:
     """Return the names of all settings of all parts."""
-    return known_names(part.settings for part in PARTS)
+    return {name for each in ALL_SETTINGS for name in each.model_fields}
 
 
 def run_part(
@@ -105,8 +104,7 @@ def run_part(
         sys.stderr.write(f"kcm: warning: {line}\n")
     with traced(wanted=settings.log_level == "debug"):
         run = import_service(part)
-        settings = prepare(settings)
-        run(settings, install_stop_signal())
+        run(prepare(settings), install_stop_signal())
     return 0
 
 
@@ -118,7 +116,7 @@ def import_service(part: Part) -> Service:
         package = (error.name or "").partition(".")[0]
         if not package or package in _OUR_PACKAGES:
             raise
-        raise EnvironmentProblemError(missing_package(package, part.extra)) from None
+        raise EnvironmentProblemError(missing_package(package, part.verb)) from None
     return service
 
 
@@ -128,8 +126,7 @@ def missing_package(package: str, extra: str) -> str:
     >>> missing_package("kazoo", "watch")
     "the Python package kazoo is not installed: pip install 'kafka-controller-monitor[watch]'"
     """
-    wanted = f"{DISTRIBUTION}[{extra}]"
-    return f"the Python package {package} is not installed: pip install '{wanted}'"
+    return f"the Python package {package} is not installed: pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def suspicious_variables() -> list[str]:
@@ -138,12 +135,9 @@ def suspicious_variables() -> list[str]:
     Others that begin like ours are left alone: Kubernetes makes such for services.
     """
     known = {f"{ENV_PREFIX}{name.upper()}" for name in all_names()} | _OTHER_VARIABLES
-    lines = []
-    for name in sorted(os.environ):
-        if not name.startswith(ENV_PREFIX) or name in known:
-            continue
-        if close := difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE):
-            lines.append(
-                f"environment variable {name} is no setting and is ignored; is it {close[0]}?"
-            )
-    return lines
+    return [
+        f"environment variable {name} is no setting and is ignored; is it {close[0]}?"
+        for name in sorted(os.environ)
+        if name.startswith(ENV_PREFIX) and name not in known
+        if (close := difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE))
+    ]

@@ -38,28 +38,30 @@ class PlainTable(Table):
                 no_wrap=name in cut,
                 overflow="ellipsis" if name in cut else "fold",
             )
-        self._natural = [cell_len(name) for name in columns]
-        self._least = [_longest_word(name) for name in columns]
-        self._cut = [name in cut for name in columns]
 
     def add(self, *cells: str | Text, style: str = "") -> None:
         """Add a row; text is taken as it is, markup is none."""
-        texts = [Text(cell) if isinstance(cell, str) else cell for cell in cells]
-        for index, text in enumerate(texts):
-            width, word = text.cell_len, _longest_word(text.plain)
-            if self._cut[index]:
-                word = min(word, _LEAST_CUT)
-            self._natural[index] = max(self._natural[index], width)
-            self._least[index] = max(self._least[index], word)
-        self.add_row(*texts, style=style)
+        self.add_row(
+            *(Text(cell) if isinstance(cell, str) else cell for cell in cells), style=style
+        )
+
+    def add_more(self, count: int) -> None:
+        """Add a row about rows that are left out, if there are any."""
+        if count > 0:
+            self.add("...", f"{count} more")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        texts = [[str(each) for each in (column.header, *column.cells)] for column in self.columns]
+        natural = [max(map(cell_len, column)) for column in texts]
+        words = [max(map(_longest_word, column)) for column in texts]
+        least = [
+            min(word, _LEAST_CUT) if column.no_wrap else word
+            for column, word in zip(self.columns, words, strict=True)
+        ]
         room, between = options.max_width, len(self.columns) - 1
-        fits = (each for each in _PADDINGS if sum(self._least) + each * between <= room)
-        roomy = sum(self._natural) + _PADDINGS[0] * between <= room
-        padding = _PADDINGS[0] if roomy else next(fits, _PADDINGS[-1])
+        padding = next((p for p in _PADDINGS if sum(least) + p * between <= room), _PADDINGS[-1])
         self.padding = (0, padding, 0, 0)
-        widths = shared_out(self._natural, self._least, room - padding * between)
+        widths = shared_out(natural, least, room - padding * between)
         for column, width in zip(self.columns, widths, strict=True):
             column.width = width
         needed = sum(widths) + padding * between

@@ -32,6 +32,24 @@ def time_text(milliseconds: int) -> str:
     return f"{time:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "broker"), counted(2, "broker")
+    ('1 broker', '2 brokers')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def known(figure: int | None) -> str:
+    """Return a figure as text; None: it is not known.
+
+    >>> known(0), known(None)
+    ('0', 'not known')
+    """
+    return "not known" if figure is None else str(figure)
+
+
 def printable(text: str) -> str:
     r"""Return text that cannot steer a terminal, whatever somebody wrote into a znode.
 

@@ -10,12 +10,13 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from confluent_kafka import ElectionType, KafkaError, KafkaException
+from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import NewTopic
 from kazoo.exceptions import NoNodeError
 
 from kcm.demo.load import Load
 from kcm.demo.truth_reader import KafkaTruth, ZooKeeperTruth
+from kcm.elect.admin import NOT_NEEDED, error_name
 from kcm.processes.ports import HOST
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.zookeeper import ZooKeeper
@@ -28,16 +29,11 @@ if TYPE_CHECKING:
     from kcm.processes.supervisor import Supervisor
 
 BROKER_IDS = (0, 1, 2)  # 0 too: an id that careless code takes for "none"
-SESSION_TIMEOUT_MS = (
-    4000  # a kill shows 2.7-4 s later; shorter ones end by themselves on busy cores
-)
+SESSION_TIMEOUT_MS = 4000  # a kill shows 2.7-4 s later; shorter ones end by themselves when busy
 LONG_SESSION_TIMEOUT_MS = 30_000  # a pause as long as the step takes must not end the session
-REPLICA_LAG_MS = (
-    1500  # a follower that stalls leaves the ISR 1.5-2.3 s later; less flaps on busy cores
-)
+REPLICA_LAG_MS = 1500  # a follower that stalls leaves the ISR 1.5-2.3 s later; less flaps when busy
 REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is lost at times when a broker dies
-ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow
-REELECTION_DEADLINE_S = 30.0  # idle brokers that see /controller gone take it within milliseconds
+ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow, or to elect
 ELECTION_POLL_S = 0.2  # the controller that is asked again works on what it was asked before
 REELECTION_POLL_S = 0.005  # as fast as brokers are, so that the deletions come in a row
 
@@ -56,11 +52,17 @@ class WatchedCluster:
     def __init__(self, supervisor: Supervisor, jars: Jars, data_dir: Path) -> None:
         """Describe the servers; nothing is started yet."""
         self.zookeeper = ZooKeeper(supervisor, jars, data_dir / "zookeeper")
-        self._supervisor = supervisor
-        self._jars = jars
-        self._data_dir = data_dir
         self.brokers = {
-            broker_id: self._describe(broker_id, SESSION_TIMEOUT_MS) for broker_id in BROKER_IDS
+            broker_id: ZooKeeperModeBroker(
+                broker_id,
+                supervisor,
+                jars,
+                data_dir / f"kafka-{broker_id}",
+                zookeeper_connect=self.zookeeper.connect_string,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                properties=BROKER_PROPERTIES,
+            )
+            for broker_id in BROKER_IDS
         }
         self.truth = ZooKeeperTruth(self.zookeeper.connect_string)
         self.kafka = KafkaTruth(self.bootstrap_servers)
@@ -72,20 +74,6 @@ class WatchedCluster:
     def bootstrap_servers(self) -> str:
         """Where the cluster's clients find it."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
-
-    def _describe(
-        self, broker_id: int, session_timeout_ms: int, port: int | None = None
-    ) -> ZooKeeperModeBroker:
-        return ZooKeeperModeBroker(
-            broker_id,
-            self._supervisor,
-            self._jars,
-            self._data_dir / f"kafka-{broker_id}",
-            zookeeper_connect=self.zookeeper.connect_string,
-            port=port,
-            session_timeout_ms=session_timeout_ms,
-            properties=BROKER_PROPERTIES,
-        )
 
     def close(self) -> None:
         """Stop the load and our own clients; the servers are the supervisor's."""
@@ -107,16 +95,16 @@ class WatchedCluster:
         Raises TimeoutError when nobody takes it.
         """
         client = self.truth.client
-        deadline = time.monotonic() + REELECTION_DEADLINE_S
+        deadline = time.monotonic() + ELECTION_DEADLINE_S
         while not self.watched_by_all():
-            _wait("the brokers do not watch /controller", deadline)
+            _wait("the brokers do not watch /controller", deadline, REELECTION_POLL_S)
         deleted = client.get("/controller")[1].czxid
         client.delete("/controller")
         while True:
             with suppress(NoNodeError):
                 if client.get("/controller")[1].czxid > deleted:
                     return
-            _wait("nobody takes /controller", deadline)
+            _wait("nobody takes /controller", deadline, REELECTION_POLL_S)
 
     def watched_by_all(self) -> bool:
         """Return whether each live broker's session has a watch on /controller, which is there.
@@ -137,13 +125,13 @@ class WatchedCluster:
 
         From now on their sessions are long: they may be paused without being taken for dead.
         """
-        down = {id_: broker for id_, broker in self.brokers.items() if not broker.running}
-        for broker_id, dead in down.items():
-            self.brokers[broker_id] = self._describe(broker_id, LONG_SESSION_TIMEOUT_MS, dead.port)
-            self.brokers[broker_id].start(wait=False)
-        for broker_id in down:
-            self.brokers[broker_id].wait_ready()
-        return list(down)
+        down = [broker for broker in self.brokers.values() if not broker.running]
+        for broker in down:
+            broker.session_timeout_ms = LONG_SESSION_TIMEOUT_MS
+            broker.start(wait=False)
+        for broker in down:
+            broker.wait_ready()
+        return [broker.broker_id for broker in down]
 
     def elect_preferred(self) -> None:
         """Run the preferred-replica election for all partitions, as kafka-leader-election does.
@@ -154,25 +142,20 @@ class WatchedCluster:
         Raises TimeoutError when that does not help.
         """
         deadline = time.monotonic() + ELECTION_DEADLINE_S
-        while (error := self._ask_for_preferred()) is not None:
-            _wait(f"not elected: {error}", deadline, ELECTION_DEADLINE_S, ELECTION_POLL_S)
+        while error := self._ask_for_preferred():
+            _wait(f"not elected: {error}", deadline, ELECTION_POLL_S)
 
-    def _ask_for_preferred(self) -> KafkaError | None:
-        """Ask once; return why an election that is needed did not happen, None when each did."""
+    def _ask_for_preferred(self) -> str:
+        """Ask once; return why an election that is needed did not happen, empty when each did."""
         self.kafka.read()
         # no timeouts here: confluent-kafka 2.16 raises SystemError when it is given any
         asked = self.kafka.admin.elect_leaders(ElectionType.PREFERRED)
         try:
             answers = asked.result().values()
         except KafkaException as error:
-            return _kafka_error(error)
-        errors = (_kafka_error(answer) for answer in answers if answer is not None)
-        return next((e for e in errors if e.code() != KafkaError.ELECTION_NOT_NEEDED), None)
-
-
-def _kafka_error(error: KafkaError | KafkaException) -> KafkaError:
-    """Return the error itself: releases of confluent-kafka differ in whether they wrap it."""
-    return error.args[0] if isinstance(error, KafkaException) else error
+            return error_name(error)
+        errors = (error_name(answer) for answer in answers if answer is not None)
+        return next((error for error in errors if error != NOT_NEEDED), "")
 
 
 def watchers(wchp: str, path: str) -> set[int]:
@@ -192,14 +175,8 @@ def watchers(wchp: str, path: str) -> set[int]:
     return sessions
 
 
-def _wait(
-    problem: str,
-    deadline: float,
-    limit_s: float = REELECTION_DEADLINE_S,
-    poll_s: float = REELECTION_POLL_S,
-) -> None:
+def _wait(problem: str, deadline: float, poll_s: float) -> None:
     """Wait a moment; raise TimeoutError with the problem once the deadline has passed."""
     if time.monotonic() >= deadline:
-        message = f"{problem}, for {limit_s:g} s"
-        raise TimeoutError(message)
+        raise TimeoutError(f"{problem}, for {ELECTION_DEADLINE_S:g} s")
     time.sleep(poll_s)

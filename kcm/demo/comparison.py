@@ -10,42 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from kcm.demo.truth import agree, differences
+from kcm.demo.truth import TrueFigures, agree, differences
 
 if TYPE_CHECKING:
     from kcm.demo.observations import Observation, Observations
-    from kcm.demo.truth import TrueFigures
 
-POLL_S = 0.01  # how often both sides are compared
-KAFKA_POLL_S = 0.1  # how often Kafka is asked again whether it agrees with ZooKeeper
+POLL_S = 0.05  # how often both sides are compared
 LIVE = "live"  # the monitor's own word for figures that it stands for
+NOT_QUIET = "the cluster did not become quiet"
 
-Expectation = Callable[["TrueFigures"], bool]
-
-
-class Shows(Protocol):
-    """Somebody who shows figures: ZooKeeper's truth, or the monitor."""
-
-    @property
-    def observations(self) -> Observations:
-        """What is seen there."""
-
-
-class ShowsStatus(Shows, Protocol):
-    """The monitor, which also says what its figures are worth."""
-
-    @property
-    def status(self) -> str:
-        """`live`, or what is wrong."""
-
-
-class ReadsFigures(Protocol):
-    """Kafka's brokers, which answer requests."""
-
-    def read(self) -> TrueFigures | None:
-        """Return what they answer; None when none does."""
+Expectation = Callable[[TrueFigures], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,21 +48,27 @@ class Comparison:
 
     def __init__(
         self,
-        truth: Shows,
-        kafka: ReadsFigures,
-        monitor: ShowsStatus,
+        truth: Observations,
+        shown: Observations,
         *,
+        kafka: Callable[[], TrueFigures | None],
+        status: Callable[[], str],
+        check: Callable[[], None],
         quiet_s: float,
         deadline_s: float,
-        check: Callable[[], None],
     ) -> None:
-        """Compare with these; `check` raises when a server or a part has died on its own."""
+        """Compare what the monitor shows with ZooKeeper's truth.
+
+        `kafka` returns what the brokers answer, None when none does; `status` what the monitor's
+        figures are worth; `check` raises when a server or a part has died on its own.
+        """
         self._truth = truth
+        self._shown = shown
         self._kafka = kafka
-        self._monitor = monitor
+        self._status = status
+        self._check = check
         self._quiet_s = quiet_s
         self._deadline_s = deadline_s
-        self._check = check
 
     def settle(
         self,
@@ -103,24 +85,16 @@ class Comparison:
         """
         quiet_s = self._quiet_s if quiet_s is None else quiet_s
         deadline = time.monotonic() + self._deadline_s
-        next_question = 0.0
         while True:
             self._check()
-            truth, shown = self._truth.observations.latest, self._monitor.observations.latest
+            truth, shown = self._truth.latest, self._shown.latest
             problem = self._problem(truth, shown, expected, quiet_s)
-            now = time.monotonic()
-            if not problem and ask_kafka and now >= next_question:
-                problem = self._kafka_problem(truth)
-                next_question = now + KAFKA_POLL_S
-                still = (self._truth.observations.latest, self._monitor.observations.latest)
-                if not problem and still == (truth, shown):
-                    return self._outcome(done, truth, shown, "")
-            elif not problem and not ask_kafka:
-                return self._outcome(done, truth, shown, "")
-            if now >= deadline:
-                return self._outcome(
-                    done, truth, shown, problem or "the cluster did not become quiet"
-                )
+            if ask_kafka and truth is not None and not problem:
+                problem = self._kafka_problem(truth.figures)
+                if (truth, shown) != (self._truth.latest, self._shown.latest):
+                    problem = problem or NOT_QUIET
+            if not problem or time.monotonic() >= deadline:
+                return self._outcome(done, truth, shown, problem)
             time.sleep(POLL_S)
 
     def _problem(
@@ -136,24 +110,22 @@ class Comparison:
         if not expected(truth.figures):
             return "the cluster did not come to what this step is about"
         if shown is None:
-            return f"the monitor shows nothing: {self._monitor.status}"
+            return f"the monitor shows nothing: {self._status()}"
         if different := differences(truth.figures, shown.figures):
             return f"DIFFERENT: {', '.join(different)}"
-        if self._monitor.status != LIVE:
-            return f"the monitor says that its figures are not live: {self._monitor.status}"
+        if (status := self._status()) != LIVE:
+            return f"the monitor says that its figures are not live: {status}"
         changed = max(truth.at, shown.at)
-        return "" if time.monotonic() - changed >= quiet_s else "the cluster did not become quiet"
+        return "" if time.monotonic() - changed >= quiet_s else NOT_QUIET
 
-    def _kafka_problem(self, truth: Observation | None) -> str:
+    def _kafka_problem(self, truth: TrueFigures) -> str:
         """Return how Kafka's brokers contradict ZooKeeper; empty when they do not."""
-        kafka = self._kafka.read()
-        if kafka is None or truth is None:
+        kafka = self._kafka()
+        if kafka is None:
             return "no broker answered a metadata request"
-        if agree(truth.figures, kafka):
+        if agree(truth, kafka):
             return ""
-        return (
-            f"brokers say otherwise than ZooKeeper: {', '.join(differences(truth.figures, kafka))}"
-        )
+        return f"brokers say otherwise than ZooKeeper: {', '.join(differences(truth, kafka))}"
 
     def _outcome(
         self, done: str, truth: Observation | None, shown: Observation | None, problem: str
@@ -162,7 +134,7 @@ class Comparison:
         if truth is not None and shown is not None and not problem:
             # The truth may have left these figures and come back since (an ISR that flaps), without
             # the monitor having changed: what it showed was the truth's earlier arrival at them.
-            became = self._truth.observations.became(shown.figures, before=shown.at)
+            became = self._truth.became(shown.figures, before=shown.at)
             delay_ms = 0.0 if became is None else (shown.at - became) * 1000
         return StepOutcome(
             done=done,

@@ -12,36 +12,31 @@ import shutil
 import signal
 import sys
 import tempfile
-from contextlib import ExitStack, contextmanager
+import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
+from kcm.cli.exits import INTERRUPTED, print_error
 from kcm.demo.scene import Scene
-from kcm.demo.screen import LiveScreen, PlainScreen
+from kcm.demo.screen import PlainScreen, live_screen
 from kcm.demo.story_state import StoryState
 from kcm.demo.storyteller import FAST, UNHURRIED, Storyteller
 from kcm.demo.table import ending, outcome_table
 from kcm.jars.jars import ensure_jars
-from kcm.processes.errors import StackError
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import find_prometheus
+from pipeline.runtime import KcmError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
 
-    from kcm.demo.screen import Screen
-
 EXIT_FAILED = 1
-EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_TERMINATED = 128 + signal.SIGTERM
 PLAIN_WIDTH_COLUMNS = 140  # where there is no terminal, no line of the table need be broken
-
-
-class _TerminatedError(BaseException):
-    """SIGTERM came: unwinds like KeyboardInterrupt does for Ctrl-C."""
+WATCH_OVER_S = 1.0  # how often, after the story, it is checked that all still runs
 
 
 def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
@@ -51,21 +46,21 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
     `plain` writes lines instead of a live picture, as is done anyway where there is no terminal.
     """
     console = Console()
-    plain = plain or not console.is_terminal
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH_COLUMNS)
+        plain = True
     folder = Path(tempfile.mkdtemp(prefix="kcm-demo-"))
     code = EXIT_FAILED
     try:
-        with _sigterm_raises():
-            code = _run_story(console, folder, keep=keep, fast=fast, plain=plain)
+        signal.signal(signal.SIGTERM, _terminate)
+        code = _run_story(console, folder, keep=keep, fast=fast, plain=plain)
     except KeyboardInterrupt:
         console.print("stopped by Ctrl-C; everything has ended")
-        code = EXIT_INTERRUPTED
-    except _TerminatedError:
+        code = INTERRUPTED
+    except SystemExit:
         code = EXIT_TERMINATED
-    except StackError as error:
-        print(f"kcm: {error}", file=sys.stderr)  # noqa: T201 - what the user must know
+    except KcmError as error:
+        print_error(error)
     finally:
         if code == EXIT_FAILED and any(folder.iterdir()):
             console.print(f"the logs of all processes are in {folder / 'logs'}", soft_wrap=True)
@@ -76,17 +71,15 @@ def run_demo(*, keep: bool, fast: bool, plain: bool) -> int:
 
 def _run_story(console: Console, folder: Path, *, keep: bool, fast: bool, plain: bool) -> int:
     """Start everything, run the story, print the table; return the exit code."""
-    jars = ensure_jars(progress=True)
+    jars = ensure_jars()
     story = StoryState()
     with ExitStack() as stack:
         supervisor = stack.enter_context(Supervisor(folder, kill_on_exit=True))
         stack.callback(_ignore_interrupts)  # the end takes a second: let it come to its end
         scene = stack.enter_context(Scene(supervisor, jars, folder / "data", story))
-        screen: Screen = PlainScreen(console, story) if plain else LiveScreen(console, story)
-        with screen:
+        with PlainScreen(console, story) if plain else live_screen(console, story):
             scene.start(prometheus=keep and find_prometheus() is not None)
-            storyteller = Storyteller(scene, story, screen, FAST if fast else UNHURRIED)
-            storyteller.run()
+            Storyteller(scene, story, FAST if fast else UNHURRIED).run()
         console.print(outcome_table(story.outcomes, width=console.width))
         line = ending(story.outcomes, steps=story.steps)
         ok = len(story.outcomes) == story.steps and all(outcome.ok for outcome in story.outcomes)
@@ -97,30 +90,21 @@ def _run_story(console: Console, folder: Path, *, keep: bool, fast: bool, plain:
 
 
 def _stay(console: Console, scene: Scene, *, plain: bool) -> None:
-    """Leave all running until Ctrl-C, then return."""
-    for name, place in scene.places():
+    """Leave all running until Ctrl-C, then return; raise KcmError when something dies."""
+    for name, place in scene.places().items():
         console.print(f"{name:22} {place}", highlight=False, soft_wrap=True)
     console.print("running until Ctrl-C", style="" if plain else "bold")
     try:
-        scene.watch_over()
+        while True:
+            scene.supervisor.check()
+            time.sleep(WATCH_OVER_S)
     except KeyboardInterrupt:
         console.print("stopping")
 
 
-@contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """Let SIGTERM unwind the main thread while the context is open."""
-
-    def on_sigterm(_number: int, _frame: FrameType | None) -> None:
-        raise _TerminatedError
-
-    before = (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
-    signal.signal(signal.SIGTERM, on_sigterm)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGINT, before[1])
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Let SIGTERM unwind the main thread, as Ctrl-C does."""
+    sys.exit(EXIT_TERMINATED)
 
 
 def _ignore_interrupts() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, Producer
 
-from kcm.demo.truth_reader import QUIET_LIBRDKAFKA
+from kcm.stack.kafka import QUIET_LIBRDKAFKA
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

@@ -10,6 +10,7 @@ import json
 import re
 import threading
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from kcm.demo.observations import Observations
@@ -23,7 +24,6 @@ ANSWER_DEADLINE_S = 2.0  # the exporter answers from memory in a millisecond
 EVENTS_POLL_S = 1.0  # events are there for the eye
 EVENTS_SHOWN = 12
 STOP_DEADLINE_S = 5.0
-HTTP_OK = 200
 STATUS = "kcm_cluster_status"
 OF_THE_CLUSTER = {
     "controller": "kafka_controller_id",
@@ -40,13 +40,10 @@ OF_EACH_BROKER = {
     "leaders": "kafka_broker_leaders",
     "not_led": "kafka_broker_preferred_not_led",
 }
-BESIDE = {
-    "last_vacancy_s": "kafka_controller_last_vacancy_at_most_seconds",
-    "vacant_s": "kafka_controller_vacant_seconds",
-}
-"""Shown on the screen, but not compared: ZooKeeper does not hold them afterwards."""
+LAST_VACANCY = "kafka_controller_last_vacancy_at_most_seconds"
+"""Shown on the screen, but not compared: ZooKeeper does not hold it afterwards."""
 
-_NAMES = {STATUS, *OF_THE_CLUSTER.values(), *OF_EACH_BROKER.values(), *BESIDE.values()}
+_NAMES = {STATUS, *OF_THE_CLUSTER.values(), *OF_EACH_BROKER.values(), LAST_VACANCY}
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 Scrape = dict[tuple[str, str], float]
@@ -113,89 +110,71 @@ class Monitor:
 
     def __init__(self, url: str, cluster: str) -> None:
         """Describe the reader; `url` is where the exporter serves."""
-        self.url = url
         self.observations = Observations()
         self.scrape: Scrape = {}
         self.events: list[Mapping[str, Any]] = []
         """The newest first."""
-        self.trouble = "not polled yet"
-        """Why the last poll failed; empty when it did not."""
+        self._url = url
         self._cluster = cluster
+        self._trouble = "not polled yet"
+        """Why the last poll failed; empty when it did not."""
         self._base_elections: int | None = None
         self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._poll_metrics, name="monitor", daemon=True),
-            threading.Thread(target=self._poll_events, name="events", daemon=True),
-        ]
+        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
 
     @property
     def status(self) -> str:
         """What the monitor says its figures are worth now."""
-        return self.trouble or status_of_scrape(self.scrape)
+        return self._trouble or status_of_scrape(self.scrape)
 
     def start(self) -> None:
         """Start to poll; nobody needs to be there yet."""
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
 
     def close(self) -> None:
         """Stop polling."""
         self._stop.set()
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join(STOP_DEADLINE_S)
+        if self._thread.is_alive():
+            self._thread.join(STOP_DEADLINE_S)
 
     def begin(self) -> None:
         """Count elections from where the counter stands now."""
         self._base_elections = int(self.scrape.get((OF_THE_CLUSTER["elections"], ""), -1))
 
-    def _poll_metrics(self) -> None:
-        reader = _Reader(self.url)
-        while not self._stop.wait(POLL_S):
-            body = reader.get("/metrics")
-            now = time.monotonic()
-            self.trouble = reader.trouble
-            if body is None:
-                continue
-            self.scrape = parse_scrape(body, self._cluster)
-            figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
-            if figures is None:
-                self.trouble = f"cluster {self._cluster} is not shown yet"
-            else:
-                self.observations.add(now, figures)
-        reader.close()
-
-    def _poll_events(self) -> None:
-        reader = _Reader(self.url)
-        while not self._stop.wait(EVENTS_POLL_S):
-            body = reader.get(f"/api/v1/clusters/{self._cluster}")
-            if body is not None:
-                self.events = json.loads(body).get("events", [])[:EVENTS_SHOWN]
-        reader.close()
-
-
-class _Reader:
-    """GET on one connection that is kept, and made anew after trouble."""
-
-    def __init__(self, url: str) -> None:
-        self.trouble = ""
-        self._connection = http.client.HTTPConnection(
-            url.removeprefix("http://"), timeout=ANSWER_DEADLINE_S
+    def _run(self) -> None:
+        connection = http.client.HTTPConnection(
+            self._url.removeprefix("http://"), timeout=ANSWER_DEADLINE_S
         )
+        events_due = 0.0
+        while not self._stop.wait(POLL_S):
+            try:
+                self._poll_metrics(connection)
+                if not self._trouble and time.monotonic() >= events_due:
+                    events_due = time.monotonic() + EVENTS_POLL_S
+                    answer = _get(connection, f"/api/v1/clusters/{self._cluster}")
+                    self.events = json.loads(answer)["events"][:EVENTS_SHOWN]
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                self._trouble = str(error)
+        connection.close()
 
-    def get(self, path: str) -> str | None:
-        """Return the body of a good answer; None, with `trouble` set, for anything else."""
-        try:
-            self._connection.request("GET", path)
-            answer = self._connection.getresponse()
-            body = answer.read().decode()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            self.trouble = f"{path}: {error}"
-            return None
-        self.trouble = "" if answer.status == HTTP_OK else f"{path}: {answer.status} {body[:200]}"
-        return None if self.trouble else body
+    def _poll_metrics(self, connection: http.client.HTTPConnection) -> None:
+        body = _get(connection, "/metrics")
+        now = time.monotonic()
+        self.scrape = parse_scrape(body, self._cluster)
+        figures = figures_of_scrape(self.scrape, base_elections=self._base_elections)
+        if figures is None:
+            self._trouble = f"cluster {self._cluster} is not shown yet"
+        else:
+            self._trouble = ""
+            self.observations.add(now, figures)
 
-    def close(self) -> None:
-        """Let the connection go."""
-        self._connection.close()
+
+def _get(connection: http.client.HTTPConnection, path: str) -> str:
+    """Return the body of a good answer; anything else is an OSError or an HTTPException."""
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    if answer.status != HTTPStatus.OK:
+        raise http.client.HTTPException(f"{path}: {answer.status} {body[:200]}")
+    return body

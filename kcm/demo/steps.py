@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 TOPICS = {"orders": (12, 3), "payments": (6, 2), "clicks": (6, 3), "audit": (3, 3)}
 """Partitions and replication factor; two replicas are not enough for two dead brokers."""
 DEPOSITIONS = 3
-STALL_QUIET_S = 0.4  # whatever the pace: the stalled broker keeps its clients waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +29,8 @@ class StoryStep:
     act: Callable[[WatchedCluster, TrueFigures], str]
     expected: Callable[[TrueFigures, TrueFigures], bool]
     """Takes the truth before the step and the truth now."""
-    quiet_s: float | None = None
-    """None: the usual time."""
-    ask_kafka: bool = True
-    linger: bool = True
-    """Whether the viewer may be given time before the next step."""
+    stalls: bool = False
+    """Whether a broker hangs after it: its clients wait, so the next step may not."""
 
 
 def create_topics(cluster: WatchedCluster, _before: TrueFigures) -> str:
@@ -166,9 +162,7 @@ STORY = (
             now.brokers == before.brokers
             and now.under_replicated >= _on_every_broker() - _fewest_led(before)
         ),
-        quiet_s=STALL_QUIET_S,
-        ask_kafka=False,
-        linger=False,
+        stalls=True,
     ),
     StoryStep(
         title="it goes on and rejoins them",

@@ -25,7 +25,7 @@ class Component:
     """Something that is being started: ready after so many seconds, or not yet (None)."""
 
     name: str
-    began: float
+    began: float = field(default_factory=time.monotonic)
     ready_s: float | None = None
 
 
@@ -42,11 +42,8 @@ class StoryState:
     """The number of the step that is under way, from 1 on; 0 before the first."""
     title: str = "starting real servers"
     outcomes: list[StepOutcome] = field(default_factory=list)
-
-    @property
-    def elapsed_s(self) -> float:
-        """For how long the demo has run."""
-        return time.monotonic() - self.began
+    lines: list[str] = field(default_factory=list)
+    """All of it in words, as it came."""
 
     @property
     def truth(self) -> TrueFigures | None:
@@ -66,19 +63,40 @@ class StoryState:
         return self.monitor.events if self.monitor else []
 
     @property
-    def delays_ms(self) -> list[float]:
-        """From truth to monitor, a number for each step that has ended well."""
-        return [o.delay_ms for o in self.outcomes if o.delay_ms is not None]
-
-    @property
     def delay_words(self) -> str:
         """The end-to-end delay so far."""
-        if not self.delays_ms:
+        delays_ms = [o.delay_ms for o in self.outcomes if o.delay_ms is not None]
+        if not delays_ms:
             return "not measured yet"
-        return f"{self.delays_ms[-1]:.0f} ms (p50 {statistics.median(self.delays_ms):.0f} ms)"
+        return f"{delays_ms[-1]:.0f} ms (p50 {statistics.median(delays_ms):.0f} ms)"
+
+    def timed(self, line: str) -> str:
+        """Return a line with for how long the demo has run in front of it."""
+        return f"[{time.monotonic() - self.began:6.1f} s] {line}"
 
     def starting(self, name: str) -> Component:
         """Note that something is being started."""
-        component = Component(name, time.monotonic())
+        component = Component(name)
         self.components.append(component)
+        self.lines.append(self.timed(f"starting {name}"))
         return component
+
+    def ready(self, component: Component) -> None:
+        """Note that it is ready."""
+        component.ready_s = time.monotonic() - component.began
+        self.lines.append(self.timed(f"{component.name} ready after {component.ready_s:.1f} s"))
+
+    def begin(self, title: str) -> None:
+        """Note that the next step begins."""
+        self.step += 1
+        self.title = title
+        self.lines.append(self.timed(f"step {self.step}/{self.steps}: {title}"))
+
+    def end(self, outcome: StepOutcome) -> None:
+        """Note what the step that is under way came to."""
+        self.outcomes.append(outcome)
+        delay = "" if outcome.delay_ms is None else f", shown after {outcome.delay_ms:.0f} ms"
+        words = f"every figure equal{delay}" if outcome.ok else outcome.problem
+        self.lines.append(
+            self.timed(f"step {self.step}/{self.steps} done: {outcome.done}: {words}")
+        )

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 from kazoo.exceptions import KazooException
 
-from kcm.demo.comparison import Comparison, StepOutcome
+from kcm.demo.comparison import StepOutcome
 from kcm.demo.steps import STORY
 
 if TYPE_CHECKING:
     from kcm.demo.scene import Scene
-    from kcm.demo.screen import Screen
     from kcm.demo.steps import StoryStep
     from kcm.demo.story_state import StoryState
+    from kcm.demo.truth import TrueFigures
 
 BASELINE_TITLE = "the cluster as it starts, without topics"
+STALL_QUIET_S = 0.4  # whatever the pace: a broker that hangs keeps its clients waiting
 POLL_S = 0.05  # how often it is checked, between steps, that all still runs
 
 
@@ -30,48 +31,42 @@ class StoryPace:
     """For how long neither side may change before they are compared."""
     look_s: float
     """Time for the viewer between two steps."""
-    deadline_s: float
+    deadline_s: float = 45.0
     """Until when a step must have come to its end."""
 
 
-UNHURRIED = StoryPace(quiet_s=1.0, look_s=3.0, deadline_s=45.0)
-FAST = StoryPace(quiet_s=0.4, look_s=0.0, deadline_s=45.0)
+UNHURRIED = StoryPace(quiet_s=1.0, look_s=3.0)
+FAST = StoryPace(quiet_s=0.4, look_s=0.0)
 
 
 class Storyteller:
     """The story on one scene."""
 
-    def __init__(self, scene: Scene, story: StoryState, screen: Screen, pace: StoryPace) -> None:
-        """Run it at this pace on this screen."""
+    def __init__(self, scene: Scene, story: StoryState, pace: StoryPace) -> None:
+        """Run it at this pace."""
         self._scene = scene
         self._story = story
-        self._screen = screen
         self._pace = pace
-        self._comparison = Comparison(
-            scene.cluster.truth,
-            scene.cluster.kafka,
-            scene.monitor,
-            quiet_s=pace.quiet_s,
-            deadline_s=pace.deadline_s,
-            check=scene.check,
-        )
+        self._comparison = scene.comparison(quiet_s=pace.quiet_s, deadline_s=pace.deadline_s)
         story.steps = 1 + len(STORY)
 
     def run(self) -> None:
         """Run all steps, the baseline first; end early when a step could not be done at all."""
-        outcome = self._begin()
-        for number, step in enumerate(STORY, start=2):
+        self._story.begin(BASELINE_TITLE)
+        outcome = self._compare_baseline()
+        self._story.end(outcome)
+        self._linger()
+        for step in STORY:
             if outcome.truth is None:
                 return
-            self._announce(number, step.title)
-            outcome = self._run_step(step, outcome)
-            self._note(outcome)
-            if step.linger:
+            self._story.begin(step.title)
+            outcome = self._run_step(step, outcome.truth)
+            self._story.end(outcome)
+            if not step.stalls:
                 self._linger()
 
-    def _begin(self) -> StepOutcome:
-        """Note what the cluster is before anything is done to it, and count from there."""
-        self._announce(1, BASELINE_TITLE)
+    def _compare_baseline(self) -> StepOutcome:
+        """Return what the cluster is before anything is done to it, and count from there."""
         brokers = tuple(self._scene.cluster.brokers)
         first = self._comparison.settle("", lambda now: now.brokers == brokers)
         if first.truth is not None:
@@ -81,16 +76,10 @@ class Storyteller:
             "nothing yet", lambda now: now.brokers == brokers and now.elections == 0
         )
         # What is compared here has long been true, so there is no delay to measure.
-        outcome = replace(outcome, delay_ms=None)
-        self._note(outcome)
-        self._linger()
-        return outcome
+        return replace(outcome, delay_ms=None)
 
-    def _run_step(self, step: StoryStep, previous: StepOutcome) -> StepOutcome:
+    def _run_step(self, step: StoryStep, before: TrueFigures) -> StepOutcome:
         """Do what the step does and wait for what comes of it."""
-        before = previous.truth
-        if before is None:
-            return StepOutcome(done=step.title, problem="ZooKeeper could not be read")
         try:
             done = step.act(self._scene.cluster, before)
         except (KafkaException, KazooException, TimeoutError) as error:
@@ -98,21 +87,13 @@ class Storyteller:
         return self._comparison.settle(
             done,
             lambda now: step.expected(before, now),
-            quiet_s=step.quiet_s,
-            ask_kafka=step.ask_kafka,
+            quiet_s=STALL_QUIET_S if step.stalls else None,
+            ask_kafka=not step.stalls,
         )
-
-    def _announce(self, number: int, title: str) -> None:
-        self._story.step, self._story.title = number, title
-        self._screen.step()
-
-    def _note(self, outcome: StepOutcome) -> None:
-        self._story.outcomes.append(outcome)
-        self._screen.outcome(len(self._story.outcomes), outcome)
 
     def _linger(self) -> None:
         """Leave the viewer time, and notice what dies meanwhile."""
         until = time.monotonic() + self._pace.look_s
         while time.monotonic() < until:
-            self._scene.check()
+            self._scene.supervisor.check()
             time.sleep(POLL_S)

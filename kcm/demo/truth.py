@@ -71,14 +71,14 @@ def figures_of_znodes(znodes: Mapping[str, bytes], *, base_epoch: int | None = N
     if "/controller" in znodes:
         controller = int(json.loads(znodes["/controller"])["brokerid"])
     epoch = int(znodes["/controller_epoch"]) if "/controller_epoch" in znodes else None
-    known = base_epoch is not None and epoch is not None
+    elections = None if epoch is None or base_epoch is None else epoch - base_epoch
     names = [path[len("/brokers/topics/") :] for path in znodes if _is_topic(path)]
     return count(
         [partition for name in names for partition in _partitions(name, znodes)],
         topics=len(names),
         controller=controller,
         epoch=epoch,
-        elections=epoch - base_epoch if known else None,  # type: ignore[operator]  # both known
+        elections=elections,
         brokers={int(p.rpartition("/")[2]) for p in znodes if p.startswith("/brokers/ids/")},
     )
 

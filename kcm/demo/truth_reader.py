@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -25,6 +25,7 @@ from kcm.demo.truth import (
     figures_of_znodes,
     state_path,
 )
+from kcm.stack.kafka import QUIET_LIBRDKAFKA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,8 +36,6 @@ RETRY_PAUSE_S = 0.1  # after a reading that failed, before the next
 STOP_DEADLINE_S = 5.0  # a reading takes milliseconds
 METADATA_DEADLINE_S = 1.0  # a live broker answers in milliseconds; ask again rather than wait
 REQUEST_TIMEOUT_MS = 10_000  # a request that a dying broker swallowed is given up after this
-QUIET_LIBRDKAFKA: dict[str, Any] = {"log_level": 0, "error_cb": lambda _error: None}
-"""Brokers die on purpose here: librdkafka's complaints are no news."""
 
 
 def quiet_logger() -> logging.Logger:

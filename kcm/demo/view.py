@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kcm.cli.event_text import event_text, event_time
-from kcm.demo.monitor import BESIDE
+from kcm.demo.monitor import LAST_VACANCY
 from kcm.demo.table import shown_value
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def picture(story: StoryState) -> RenderableType:
 
 def _headline(story: StoryState) -> Text:
     where = f"step {story.step}/{story.steps}: " if story.step else ""
-    line = Text(f"{story.elapsed_s:5.1f} s  ", DIM)
+    line = Text(f"{time.monotonic() - story.began:5.1f} s  ", DIM)
     line.append(f"{where}{story.title}", "bold")
     return line
 
@@ -79,16 +79,14 @@ def _figures(story: StoryState) -> Table:
     table.add_column("monitor", justify="right")
     for words, field in ROWS:
         true, seen = _value(truth, field), _value(shown, field)
-        style = (
-            "" if true == seen else "yellow"
-        )  # on its way, or wrong: the step's outcome says which
+        # unequal is on its way, or wrong: the step's outcome says which
+        style = "" if true == seen else "yellow"
         if true == seen and field in ZERO_WHEN_HEALTHY:
             style = GOOD if seen == "0" else BAD
         table.add_row(words, true, Text(seen, style))
-    vacancy = _beside(story, "last_vacancy_s")
-    table.add_row(
-        "last vacancy at most", "", "-" if vacancy is None else f"{vacancy * 1000:.0f} ms"
-    )
+    vacancy_s = story.monitor.scrape.get((LAST_VACANCY, "")) if story.monitor else None
+    vacancy = "-" if vacancy_s is None else f"{vacancy_s * 1000:.0f} ms"
+    table.add_row("last vacancy at most", "", vacancy)
     table.add_row("end-to-end delay", "", story.delay_words)
     return table
 
@@ -125,14 +123,10 @@ def _outcomes(story: StoryState) -> Table:
     table = Table(box=None, show_header=False, title="done so far", title_justify="left")
     for number, outcome in enumerate(story.outcomes, start=1):
         delay = "" if outcome.delay_ms is None else f"shown after {outcome.delay_ms:.0f} ms"
-        verdict = Text("ok", GOOD) if outcome.ok else Text(outcome.problem, BAD)
-        table.add_row(str(number), outcome.done, delay, verdict)
+        result = Text("ok", GOOD) if outcome.ok else Text(outcome.problem, BAD)
+        table.add_row(str(number), outcome.done, delay, result)
     return table
 
 
 def _value(figures: TrueFigures | None, field: str) -> str:
     return "-" if figures is None else shown_value(getattr(figures, field))
-
-
-def _beside(story: StoryState, name: str) -> float | None:
-    return story.monitor.scrape.get((BESIDE[name], "")) if story.monitor else None

@@ -7,15 +7,14 @@ manifest and printed; a bundle is never silently incomplete.
 from __future__ import annotations
 
 import importlib.metadata
-import tempfile
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from controller_model.history.log_replay import END, Point
 from controller_model.history.snapshot import Snapshot, encode_snapshot
-from controller_model.kafka.ids import Position
 from controller_model.records.changes import ZnodeChange
 from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
@@ -24,14 +23,14 @@ from kcm.cli.text import read_milliseconds, time_text
 from kcm.history.bundle_events import IncidentEvents
 from kcm.history.bundle_file import VERSION, Manifest, Versions, write_bundle
 from kcm.history.bundle_log import IncidentLog
-from kcm.history.options import NAMES, TITLE, ReplaySettings, load_replay
+from kcm.history.options import NAMES, ReplaySettings, load_replay, position_text
 from kcm.history.replay_input import Line
 from kcm.history.replay_run import ReplayRun
 from kcm.history.topic_lines import open_topic
 from pipeline.clock import clock_ms
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import UsageError
-from pipeline.topics import TopicNames, topic_names
+from pipeline.topics import topic_names
 
 _QUIET_AT_MOST_MS = 60_000
 """A log that ends earlier than this before `--to` has lost its end: heartbeats come every 10 s."""
@@ -55,19 +54,7 @@ ClusterName = Annotated[
 ]
 
 
-class _Request(NamedTuple):
-    """What to pack, and where it is."""
-
-    settings: ReplaySettings
-    names: TopicNames
-    cluster: str | None
-    from_ms: int
-    to_ms: int
-    output: Path | None
-    assumed: Assumed
-
-
-@with_options((TITLE, ReplaySettings), only=NAMES)
+@with_options(ReplaySettings, only=NAMES)
 def bundle(
     config: Path | None,
     options: Options,
@@ -89,22 +76,9 @@ def bundle(
         raise UsageError(f"--from {begin} is after --to {end}")
     _check_output(output)
     settings = load_replay(config, options)
-    request = _Request(
-        settings=settings,
-        names=topic_names(settings.topic_prefix),
-        cluster=cluster,
-        from_ms=from_ms,
-        to_ms=to_ms,
-        output=output,
-        assumed=Assumed(min_insync_replicas=settings.assumed_min_insync_replicas or 1),
-    )
-    with tempfile.TemporaryDirectory(prefix="kcm-bundle-") as folder:
-        log = IncidentLog(Path(folder), cluster, from_ms=from_ms, to_ms=to_ms)
-        try:
-            first, last = _read_log(request, log)
-            path, manifest = _pack(request, log, first, last)
-        finally:
-            log.close()
+    with closing(IncidentLog(cluster, from_ms=from_ms, to_ms=to_ms)) as log:
+        first, last = _read_log(settings, log)
+        path, manifest = _pack(settings, log, first, last, output)
     _report(path, manifest)
     return 0
 
@@ -118,35 +92,35 @@ def _check_output(output: Path | None) -> None:
         raise UsageError(f"cannot write {output}: there is no folder {output.absolute().parent}")
 
 
-def _read_log(request: _Request, log: IncidentLog) -> tuple[Position, ZnodeChange]:
-    """Read the topic into the log; return where it begins, and its last change."""
-    topic = request.names.changes
-    with open_topic(request.settings, topic, cluster=request.cluster) as lines:
+def _read_log(settings: ReplaySettings, log: IncidentLog) -> tuple[ZnodeChange, ZnodeChange]:
+    """Read the topic into the log; return the first and the last change that are kept."""
+    topic = topic_names(settings.topic_prefix).changes
+    with open_topic(settings, topic, cluster=log.chosen) as lines:
         for line in lines:
             log.take(line.data)
-            if log.is_over and request.cluster is not None:
+            if log.is_over and log.chosen is not None:
                 break
     names = log.replay.clusters
-    if request.cluster is None and len(names) > 1:
+    if log.chosen is None and len(names) > 1:
         listed = ", ".join(sorted(names))
         raise UsageError(f"{topic} has several clusters; choose one by --cluster: {listed}")
     if log.first is None or log.last is None:
-        has = f" of cluster {request.cluster}" if request.cluster else ""
+        has = f" of cluster {log.chosen}" if log.chosen else ""
         raise UsageError(f"{topic} has no change{has} up to --to")
     return log.first, log.last
 
 
-def _missing_from(log: IncidentLog, last: ZnodeChange, to_ms: int) -> list[str]:
+def _missing_from(log: IncidentLog, first: ZnodeChange, last: ZnodeChange) -> list[str]:
     """Return what the log does not hold of the incident."""
     missing = []
     if log.at_from is None:
-        missing.append(f"the log begins at {time_text(log.first_at or 0)}, after --from")
+        missing.append(f"the log begins at {time_text(first.observed_at)}, after --from")
     if not log.is_anchored:
         missing.append(
             "the log holds no whole resync before --from: what had not changed since it begins "
             "is not known"
         )
-    if to_ms - last.observed_at > _QUIET_AT_MOST_MS:
+    if log.to_ms - last.observed_at > _QUIET_AT_MOST_MS:
         missing.append(f"the log ends at {time_text(last.observed_at)}, before --to")
     if log.unreadable:
         missing.append(f"{log.unreadable} records of the log cannot be read")
@@ -154,29 +128,35 @@ def _missing_from(log: IncidentLog, last: ZnodeChange, to_ms: int) -> list[str]:
 
 
 def _pack(
-    request: _Request, log: IncidentLog, first: Position, last: ZnodeChange
+    settings: ReplaySettings,
+    log: IncidentLog,
+    first: ZnodeChange,
+    last: ZnodeChange,
+    output: Path | None,
 ) -> tuple[Path, Manifest]:
-    names = request.names
-    before, after = _snapshots(request, log)
+    topics = topic_names(settings.topic_prefix)
+    assumed = Assumed(min_insync_replicas=settings.assumed_min_insync_replicas)
+    before, after = _snapshots(log, assumed)
     cluster = log.replay.cluster or "cluster"
-    events, complaints = _events(request, cluster)
+    events, complaints = _events(settings, log, cluster)
     manifest = Manifest(
         v=VERSION,
         cluster=cluster,
-        from_ms=request.from_ms,
-        to_ms=request.to_ms,
-        log_first=first,
-        log_last=Position(after.as_of.generation, after.as_of.seq),
+        from_ms=log.from_ms,
+        to_ms=log.to_ms,
+        log_first=first.position,
+        log_last=after.position,
         at_from=log.at_from,
         changes=log.changes,
         events=len(events),
-        topics=(names.changes, names.events),
+        topics=(topics.changes, topics.events),
         versions=Versions(kcm=importlib.metadata.version(DISTRIBUTION)),
         made_at=clock_ms(),
-        assumed_min_insync_replicas=request.assumed.min_insync_replicas,
-        missing=(*_missing_from(log, last, request.to_ms), *complaints),
+        assumed_min_insync_replicas=assumed.min_insync_replicas,
+        missing=(*_missing_from(log, first, last), *complaints),
     )
-    path = request.output or Path(f"kcm-{cluster}-{_file_time(request.from_ms)}.zip")
+    begin = time_text(log.from_ms).partition(".")[0].replace("-", "").replace(":", "")
+    path = output or Path(f"kcm-{cluster}-{begin}Z.zip")
     _check_output(path)
     write_bundle(
         path,
@@ -189,10 +169,10 @@ def _pack(
     return path, manifest
 
 
-def _snapshots(request: _Request, log: IncidentLog) -> tuple[Snapshot | None, Snapshot]:
+def _snapshots(log: IncidentLog, assumed: Assumed) -> tuple[Snapshot | None, Snapshot]:
     """Replay what is kept: the snapshots must be those that the bundle gives again."""
-    points = (Point(at=request.from_ms), END)
-    run = ReplayRun(log.replay.cluster, points, assumed=request.assumed, warn=lambda _: None)
+    points = (Point(at=log.from_ms), END)
+    run = ReplayRun(log.replay.cluster, points, assumed=assumed, warn=lambda _: None)
     run.follow(Line("", line) for line in log.lines())
     taken = run.replay.snapshots
     after = taken[END]
@@ -201,12 +181,14 @@ def _snapshots(request: _Request, log: IncidentLog) -> tuple[Snapshot | None, Sn
     return taken[points[0]], after
 
 
-def _events(request: _Request, cluster: str) -> tuple[list[bytes], list[str]]:
+def _events(
+    settings: ReplaySettings, log: IncidentLog, cluster: str
+) -> tuple[list[bytes], list[str]]:
     """Return the cluster's events of the incident, and what is missing of them."""
-    topic = request.names.events
-    events = IncidentEvents(cluster, from_ms=request.from_ms, to_ms=request.to_ms)
+    topic = topic_names(settings.topic_prefix).events
+    events = IncidentEvents(cluster, from_ms=log.from_ms, to_ms=log.to_ms)
     try:
-        with open_topic(request.settings, topic, cluster=cluster) as lines:
+        with open_topic(settings, topic, cluster=cluster) as lines:
             for line in lines:
                 events.take(line.data)
             return events.kept, events.missing(topic, is_cut=lines.is_cut)
@@ -216,15 +198,10 @@ def _events(request: _Request, cluster: str) -> tuple[list[bytes], list[str]]:
         return [], [str(error)]
 
 
-def _file_time(milliseconds: int) -> str:
-    return time_text(milliseconds).replace("-", "").replace(":", "").partition(".")[0] + "Z"
-
-
 def _report(path: Path, manifest: Manifest) -> None:
-    first, last = manifest.log_first, manifest.log_last
+    first, last = position_text(manifest.log_first), position_text(manifest.log_last)
     typer.echo(
-        f"{path}: cluster {manifest.cluster}, {manifest.changes} changes "
-        f"({first.generation}:{first.seq} to {last.generation}:{last.seq}), "
+        f"{path}: cluster {manifest.cluster}, {manifest.changes} changes ({first} to {last}), "
         f"{manifest.events} events"
     )
     for reason in manifest.missing:

@@ -31,9 +31,8 @@ class IncidentEvents:
         except UnreadableRecordError:
             self._unreadable += 1
             return
-        if record.cluster != self._cluster:
-            return
-        if self._highest is not None and record.id <= self._highest:
+        is_again = self._highest is not None and record.id <= self._highest
+        if record.cluster != self._cluster or is_again:
             return
         self._highest = record.id
         at = record.event.at

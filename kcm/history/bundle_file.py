@@ -15,6 +15,7 @@ import msgspec
 
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import VERSION as CHANGES_VERSION
+from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.event_records import VERSION as EVENTS_VERSION
 from pipeline.runtime import UsageError
 
@@ -56,18 +57,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was read from."""
     versions: Versions
     made_at: int
-    assumed_min_insync_replicas: int = 1
-    """What the snapshots take where ZooKeeper says nothing."""
+    assumed_min_insync_replicas: int | None = None
+    """What the snapshots take where ZooKeeper says nothing; None: it is not known."""
     missing: tuple[str, ...] = ()
     """What the topics did not hold any more, as text; empty when nothing is missing."""
 
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Manifest)
-_UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
-    *(RuntimeError, msgspec.DecodeError, UnicodeDecodeError),
-)
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, *DECODING_ERRORS)
 """What a damaged zip raises, one with a password (RuntimeError), and a damaged manifest."""
 
 

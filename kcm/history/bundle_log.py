@@ -7,40 +7,38 @@ the topic does, and the bundle says what that leaves unknown.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from controller_model.history.log_replay import LogReplay
-from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.records.loose_log import LooseChange, decode_line
 
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 
 
 class _Part:
-    """Records from one resync's start to the next one's, on disk."""
+    """Records from one resync's start to the next one's, in a file that goes when it is closed."""
 
-    def __init__(self, path: Path, first: Position, at: int) -> None:
-        self.path = path
+    def __init__(self, first: ZnodeChange) -> None:
         self.first = first
-        self.at = at
         self.changes = 0
         self.unreadable = 0
-        self.file: BinaryIO = path.open("wb")
-
-    def close(self) -> None:
-        self.file.close()
+        self.file = tempfile.NamedTemporaryFile(prefix="kcm-bundle-")  # noqa: SIM115  # closed when the part is dropped
 
 
 class IncidentLog:
     """Takes a log record by record, and keeps on disk what the incident needs."""
 
-    def __init__(self, folder: Path, cluster: str | None, *, from_ms: int, to_ms: int) -> None:
+    def __init__(self, cluster: str | None, *, from_ms: int, to_ms: int) -> None:
+        self.chosen = cluster
+        """The cluster that was asked for; None: the first one that the log names."""
+        self.from_ms = from_ms
+        self.to_ms = to_ms
         self.replay = LogReplay(cluster)
         self.last: ZnodeChange | None = None
         """The last change that was taken and not dropped."""
@@ -50,23 +48,14 @@ class IncidentLog:
         """Whether the part begins with a good resync that ended before the incident."""
         self.is_over = False
         """Whether a change after the incident has been seen."""
-        self._folder = folder
-        self._from_ms = from_ms
-        self._to_ms = to_ms
         self._parts: list[_Part] = []
-        self._made = 0
         self._early: list[bytes] = []
         """Unreadable records before the first change."""
 
     @property
-    def first(self) -> Position | None:
-        """Where the kept part begins; None before the first change."""
+    def first(self) -> ZnodeChange | None:
+        """The first change that is kept; None before any."""
         return self._parts[0].first if self._parts else None
-
-    @property
-    def first_at(self) -> int | None:
-        """When the kept part begins, in milliseconds since 1970."""
-        return self._parts[0].at if self._parts else None
 
     @property
     def changes(self) -> int:
@@ -82,7 +71,7 @@ class IncidentLog:
         """Take one message of the log."""
         try:
             records = [bytes(raw) for raw in _raw_decoder.decode(message)]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except DECODING_ERRORS:
             records = [message]
         for record in records:
             self._take_record(record.replace(b"\n", b" "))
@@ -90,21 +79,16 @@ class IncidentLog:
     def lines(self) -> Iterator[bytes]:
         """Yield the kept records, in order."""
         for part in self._parts:
-            part.file.flush()
-            with part.path.open("rb") as file:
-                yield from file
+            part.file.seek(0)
+            yield from part.file
 
     def close(self) -> None:
-        """Close what is open; the folder is the caller's."""
+        """Drop everything that is kept."""
         for part in self._parts:
-            part.close()
+            part.file.close()
 
     def _take_record(self, record: bytes) -> None:
-        try:
-            loose = decode_line(record)
-        except UnreadableRecordError as error:
-            self._take_damage(record, str(error))
-            return
+        loose = decode_line(record)
         for change in loose.changes:
             self._take_change(record, change)
         if loose.unreadable:
@@ -127,7 +111,7 @@ class IncidentLog:
         if change.cluster not in {"", self.replay.cluster or change.cluster}:
             return
         dropped = self.replay.drops(change)
-        if change.observed_at > self._to_ms and not dropped:
+        if change.observed_at > self.to_ms and not dropped:
             self.is_over = True
         if self.is_over:
             return
@@ -135,9 +119,8 @@ class IncidentLog:
         if dropped:
             self._keep(record)  # the replay of the bundle must count it too
             return
-        state = self.replay.state
         # As `Point` has it: what follows a later time is later, whatever its own time says.
-        is_before = state is not None and state.control.now <= self._from_ms
+        is_before = self.replay.state.control.now <= self.from_ms
         if not self._parts or (is_before and change.kind is ChangeKind.RESYNC_STARTED):
             self._begin_part(change)
         self._keep(record)
@@ -147,9 +130,7 @@ class IncidentLog:
             self._drop_what_is_not_needed(change)
 
     def _begin_part(self, change: ZnodeChange) -> None:
-        self._made += 1
-        path = self._folder / f"part-{self._made}.jsonl"
-        self._parts.append(_Part(path, change.position, change.observed_at))
+        self._parts.append(_Part(change))
         for record in self._early:
             self._write(record)
         self._parts[-1].unreadable = len(self._early)
@@ -164,15 +145,13 @@ class IncidentLog:
 
     def _drop_what_is_not_needed(self, change: ZnodeChange) -> None:
         """Let the part begin at the resync that has just ended, if it was a good one."""
-        state = self.replay.state
-        if change.kind is not ChangeKind.RESYNC_FINISHED or state is None:
+        if change.kind is not ChangeKind.RESYNC_FINISHED:
             return
-        began = state.control.log.views_from
+        began = self.replay.state.control.log.views_from
         for index, part in enumerate(self._parts):
-            if part.first == began:
+            if part.first.position == began:
                 for old in self._parts[:index]:
-                    old.close()
-                    old.path.unlink()
+                    old.file.close()
                 self._parts = self._parts[index:]
                 self.is_anchored = True
                 return

@@ -12,15 +12,21 @@ from pathlib import Path
 from pydantic import Field
 
 from controller_model.history.log_replay import Point
+from controller_model.history.snapshot import AsOfLog
 from controller_model.kafka.ids import Position
 from kcm.cli.options import Options
 from kcm.cli.parts import all_names
-from kcm.cli.text import read_milliseconds
+from kcm.cli.text import read_milliseconds, time_text
 from pipeline.runtime import UsageError
 from pipeline.settings import PipelineSettings, load
 
-TITLE = "The pipeline"
-NAMES = ("assumed_min_insync_replicas", "bootstrap_servers", "kafka_properties", "topic_prefix")
+NAMES = (
+    "assumed_min_insync_replicas",
+    "bootstrap_servers",
+    "kafka_properties",
+    "secrets_dir",
+    "topic_prefix",
+)
 """The settings that are options; the rest is for parts that run."""
 
 _POSITION = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
@@ -33,8 +39,8 @@ class ReplaySettings(PipelineSettings):
         None,
         ge=1,
         le=2**31 - 1,
-        description="min.insync.replicas where ZooKeeper sets none. [default: 1; of a bundle, what "
-        "it was made with]",
+        description="min.insync.replicas where ZooKeeper sets none; not known without it. "
+        "[default: of a bundle, what it was made with]",
     )
 
 
@@ -44,10 +50,14 @@ def load_replay(config: Path | None, options: Options) -> ReplaySettings:
 
 
 def read_point(option: str, text: str) -> Point:
-    """Return the place of either kind; raises UsageError, naming the option."""
+    """Return a place by its position or its time; raises UsageError, naming the option.
+
+    >>> read_point("--diff", "2026-11-21T10:00:00+01:00") == read_point("--diff", "1795251600000")
+    True
+    """
     if _POSITION.fullmatch(text):
         return read_position(option, text)
-    return read_time(option, text)
+    return Point(at=read_milliseconds(option, text))
 
 
 def read_position(option: str, text: str) -> Point:
@@ -62,10 +72,11 @@ def read_position(option: str, text: str) -> Point:
     return Point(until=Position(int(match[1]), int(match[2])))
 
 
-def read_time(option: str, text: str) -> Point:
-    """Return a place by its time: ISO 8601 with a zone, or milliseconds since 1970.
+def position_text(position: Position | AsOfLog) -> str:
+    """Return a position as people and `--until` read it."""
+    return f"{position.generation}:{position.seq}"
 
-    >>> read_time("--at", "2026-11-21T10:00:00+01:00").at == read_time("--at", "1795251600000").at
-    True
-    """
-    return Point(at=read_milliseconds(option, text))
+
+def place_text(position: Position | AsOfLog, at_ms: int) -> str:
+    """Return a place in a log as text: its position, and the time there."""
+    return f"{position_text(position)}, {time_text(at_ms)}"

@@ -9,27 +9,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 from controller_model.history.log_replay import END, Point
 from controller_model.history.snapshot import Snapshot, encode_snapshot
 from controller_model.history.snapshot_diff import SnapshotDiff, diff, encode_diff
-from controller_model.kafka.ids import Position
 from controller_model.records.event_records import EventId, encode_event, number
 from controller_model.records.events import AnyEvent
 from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
-from kcm.cli.text import time_text
+from kcm.cli.text import read_milliseconds
 from kcm.history.options import (
     NAMES,
-    TITLE,
     ReplaySettings,
     load_replay,
+    place_text,
+    position_text,
     read_point,
     read_position,
-    read_time,
 )
 from kcm.history.replay_input import Line, check_files, lines_of, manifests_of
 from kcm.history.replay_run import ReplayRun
@@ -78,14 +77,7 @@ FromTopic = Annotated[
 ]
 
 
-class ReplayRange(NamedTuple):
-    """What to print."""
-
-    as_json: bool
-    difference: bool
-
-
-@with_options((TITLE, ReplaySettings), only=NAMES)
+@with_options(ReplaySettings, only=NAMES)
 def replay(
     config: Path | None,
     options: Options,
@@ -108,31 +100,33 @@ def replay(
     not begin with a resync is replayed from its first change on, and called incomplete too.
     """  # fmt: skip
     points = _points(until, at, difference)
-    wanted = ReplayRange(as_json, difference is not None)
     settings = load_replay(config, options)
     lines, min_isr = _lines(settings, files or [], cluster, from_topic=from_topic)
-    assumed = Assumed(min_insync_replicas=settings.assumed_min_insync_replicas or min_isr or 1)
+    assumed = Assumed(min_insync_replicas=settings.assumed_min_insync_replicas or min_isr)
     on_events = EventPrinter(as_json=as_json) if events else None
     run = ReplayRun(cluster, points, assumed=assumed, on_events=on_events)
     with printing():
         run.follow(lines)
-        _show(wanted, points, run.snapshots)
+        snapshots = run.snapshots
+        for point, snapshot in zip(points, snapshots, strict=True):
+            _warn_of_early_end(point, snapshot)
+        if difference is not None:
+            _print_diff(diff(*snapshots), as_json=as_json)
+        elif as_json:
+            sys.stdout.write(f"{encode_snapshot(snapshots[0]).decode()}\n")
+        else:
+            console(PIPE_WIDTH).print(summary(snapshots[0]), crop=False)
     return 0
 
 
 def _lines(
     settings: ReplaySettings, files: Sequence[str], cluster: str | None, *, from_topic: bool
 ) -> tuple[Iterator[Line], int | None]:
-    """Return the lines of the topic or the files, and the min.insync.replicas of a bundle."""
-    if not from_topic:
-        return _file_lines(files)
-    if files:
+    """Return the lines of the topic or the files, and the min.insync.replicas that a bundle takes."""
+    if from_topic and files:
         raise UsageError("give files or --from-topic, not both")
-    return _topic_lines(settings, cluster), None
-
-
-def _file_lines(files: Sequence[str]) -> tuple[Iterator[Line], int | None]:
-    """Return the lines of the files, and the min.insync.replicas that a bundle among them takes."""
+    if from_topic:
+        return _topic_lines(settings, cluster), None
     if not files:
         raise UsageError("which log? name a FILE, - for standard input, or --from-topic")
     check_files(files)
@@ -147,21 +141,15 @@ def _file_lines(files: Sequence[str]) -> tuple[Iterator[Line], int | None]:
 def _points(
     until: str | None, at: str | None, difference: tuple[str, str] | None
 ) -> tuple[Point, ...]:
-    given = [
-        name
-        for name, value in (("--until", until), ("--at", at), ("--diff", difference))
-        if value is not None
-    ]
+    options = {"--until": until, "--at": at, "--diff": difference}
+    given = [name for name, value in options.items() if value is not None]
     if len(given) > 1:
         raise UsageError(f"give one of {' and '.join(given)}, not both")
     if difference is not None:
-        first, second = difference
-        return read_point("--diff", first), read_point("--diff", second)
+        return tuple(read_point("--diff", text) for text in difference)
     if until is not None:
         return (read_position("--until", until),)
-    if at is not None:
-        return (read_time("--at", at),)
-    return (END,)
+    return (END,) if at is None else (Point(at=read_milliseconds("--at", at)),)
 
 
 def _topic_lines(settings: ReplaySettings, cluster: str | None) -> Iterator[Line]:
@@ -191,29 +179,15 @@ class EventPrinter:
             sys.stdout.write(f"{encode_event(record).decode()}\n")
 
 
-def _show_diff(difference: SnapshotDiff, *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(f"{encode_diff(difference).decode()}\n")
-        return
-    for line in diff_lines(difference):
+def _print_diff(difference: SnapshotDiff, *, as_json: bool) -> None:
+    lines = [encode_diff(difference).decode()] if as_json else diff_lines(difference)
+    for line in lines:
         sys.stdout.write(f"{line}\n")
 
 
 def _warn_of_early_end(point: Point, snapshot: Snapshot) -> None:
-    position = Position(snapshot.as_of.generation, snapshot.as_of.seq)
-    if point.until is not None and position < point.until:
-        where = f"{position.generation}:{position.seq}, {time_text(snapshot.at)}"
-        asked = f"{point.until.generation}:{point.until.seq}"
-        sys.stderr.write(f"kcm: the log ends before {asked}: at {where}\n")
-
-
-def _show(wanted: ReplayRange, points: Sequence[Point], snapshots: Sequence[Snapshot]) -> None:
-    for point, snapshot in zip(points, snapshots, strict=True):
-        _warn_of_early_end(point, snapshot)
-    snapshot = snapshots[-1]
-    if wanted.difference:
-        _show_diff(diff(snapshots[0], snapshot), as_json=wanted.as_json)
-    elif wanted.as_json:
-        sys.stdout.write(f"{encode_snapshot(snapshot).decode()}\n")
-    else:
-        console(PIPE_WIDTH).print(summary(snapshot), crop=False)
+    if point.until is not None and snapshot.position < point.until:
+        sys.stderr.write(
+            f"kcm: the log ends before {position_text(point.until)}: "
+            f"at {place_text(snapshot.position, snapshot.at)}\n"
+        )

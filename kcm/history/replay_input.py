@@ -8,16 +8,18 @@ as a line of its own. What cannot be opened is reported before anything is read.
 from __future__ import annotations
 
 import gzip
+import io
 import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 import msgspec
 
+from controller_model.records.decoding import DECODING_ERRORS
 from kcm.history.bundle_file import LOG_NAME, Manifest, is_bundle, read_manifest
 from pipeline.runtime import UsageError
 
@@ -44,11 +46,9 @@ def check_files(files: Sequence[str]) -> None:
     if files.count(STDIN) > 1:
         raise UsageError("standard input (-) can be read only once")
     for name in files:
-        if name == STDIN:
-            continue
         try:
-            with Path(name).open("rb"):
-                pass
+            if name != STDIN:
+                Path(name).open("rb").close()
         except OSError as error:
             raise UsageError(f"cannot read {name}: {error.strerror or error}") from None
 
@@ -57,10 +57,6 @@ def manifests_of(files: Sequence[str]) -> dict[str, Manifest]:
     """Return the manifests of the bundles among the files; raises UsageError for a bad one."""
     bundles = [name for name in files if name != STDIN and is_bundle(Path(name))]
     return {name: read_manifest(Path(name)) for name in bundles}
-
-
-class _Source(Protocol):
-    def read1(self, size: int, /) -> bytes: ...
 
 
 def lines_of(files: Sequence[str]) -> Iterator[Line]:
@@ -74,15 +70,15 @@ def lines_of(files: Sequence[str]) -> Iterator[Line]:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[tuple[_Source, int]]:
+def _opened(name: str) -> Iterator[tuple[io.BufferedIOBase, int]]:
     """Open a file; give it with the number of bytes to read at once."""
     if name == STDIN:
-        yield cast("_Source", sys.stdin.buffer), _READ_BYTES
+        yield cast("io.BufferedIOBase", sys.stdin.buffer), _READ_BYTES
         return
     path = Path(name)
     if is_bundle(path):
         with zipfile.ZipFile(path) as bundle, bundle.open(LOG_NAME) as member:
-            yield cast("_Source", member), _UNPACK_BYTES
+            yield cast("io.BufferedIOBase", member), _UNPACK_BYTES
     elif path.suffix.lower() == ".gz":
         with gzip.open(path, "rb") as packed:
             yield packed, _UNPACK_BYTES
@@ -91,31 +87,28 @@ def _opened(name: str) -> Iterator[tuple[_Source, int]]:
             yield plain, _READ_BYTES
 
 
-def _lines(name: str, source: _Source, at_once: int) -> Iterator[Line]:
+def _lines(name: str, source: io.BufferedIOBase, at_once: int) -> Iterator[Line]:
     number = 0
     begun: list[bytes] = []
     """What has been read of the line that is not whole yet."""
     data, damage = _read_on(source, at_once)
     while data:
-        first, *more = data.split(b"\n")
-        begun.append(first)
-        if more:
-            for line in (b"".join(begun), *more[:-1]):
-                number += 1
-                if parsed := _line(name, number, line):
-                    yield parsed
-            begun = more[-1:]
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            number += 1
+            yield from _line(name, number, b"".join([*begun, end]))
+            begun = []
+        begun.append(rest)
         data, damage = _read_on(source, at_once)
     last = b"".join(begun)
     if not damage or _is_whole(last):
         number += 1
-        if parsed := _line(name, number, last):
-            yield parsed
+        yield from _line(name, number, last)
     if damage:
         yield Line(f"{name}:{number + 1}", b"", damage)
 
 
-def _read_on(source: _Source, at_once: int) -> tuple[bytes, str]:
+def _read_on(source: io.BufferedIOBase, at_once: int) -> tuple[bytes, str]:
     """Return what comes next; nothing at the end, and why where it is not the file's."""
     try:
         return source.read1(at_once), ""
@@ -125,16 +118,17 @@ def _read_on(source: _Source, at_once: int) -> tuple[bytes, str]:
         return b"", f"cannot be read from here on: {error.strerror or error}"
 
 
-def _line(name: str, number: int, line: bytes) -> Line | None:
-    """Return a line; None if it is blank."""
+def _line(name: str, number: int, line: bytes) -> Iterator[Line]:
+    """Yield a line unless it is blank."""
     data = line.removeprefix(_BOM) if number == 1 else line
-    return Line(f"{name}:{number}", data) if data and not data.isspace() else None
+    if data and not data.isspace():
+        yield Line(f"{name}:{number}", data)
 
 
 def _is_whole(line: bytes) -> bool:
     """Return whether a line that has no end is all there: damage after it takes nothing from it."""
     try:
         msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODING_ERRORS:
         return False
     return True

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from controller_model.history.log_replay import LogReplay, Point
 from controller_model.history.snapshot import Snapshot
-from controller_model.kafka.errors import UnreadableRecordError
-from controller_model.kafka.ids import Position
 from controller_model.records.events import AnyEvent
 from controller_model.records.loose_log import LooseLine, decode_line
 from controller_model.state.control_plane import Assumed
 from kcm.cli.text import printable, time_text
+from kcm.history.options import place_text, position_text
 from kcm.history.replay_input import Line
 from pipeline.runtime import UsageError
 
@@ -25,6 +24,10 @@ MOST_DAMAGE_SHOWN = 20
 
 EventSink = Callable[[str, Sequence[AnyEvent]], None]
 """Takes the cluster's name, empty where no record has one, and what happened."""
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"kcm: {printable(line)}\n")
 
 
 class ReplayRun:
@@ -37,14 +40,14 @@ class ReplayRun:
         *,
         assumed: Assumed,
         on_events: EventSink | None = None,
-        warn: Callable[[str], None] | None = None,
+        warn: Callable[[str], None] = _to_stderr,
     ) -> None:
         self.replay = LogReplay(cluster, points=points, assumed=assumed)
         self.damaged = 0
         self._chosen = cluster
         self._points = points
         self._on_events = on_events
-        self._warn = warn or _to_stderr
+        self._warn = warn
 
     def follow(self, lines: Iterable[Line]) -> None:
         """Take in all lines; raises UsageError for a log of several clusters without a choice."""
@@ -63,18 +66,15 @@ class ReplayRun:
         for point in self._points:
             snapshot = self.replay.snapshots.get(point)
             if snapshot is None:
-                raise UsageError(f"the log begins later than {_words(point)}{self._beginning()}")
+                asked = position_text(point.until) if point.until else time_text(point.at or 0)
+                first = self.replay.first
+                at = f": at {place_text(first.position, first.observed_at)}" if first else ""
+                raise UsageError(f"the log begins later than {asked}{at}")
             taken.append(snapshot)
         return taken
 
-    def _beginning(self) -> str:
-        first = self.replay.first
-        if first is None:
-            return ""
-        return f": at {first.generation}:{first.seq}, {time_text(first.observed_at)}"
-
     def _take(self, line: Line) -> None:
-        loose = _read(line)
+        loose = LooseLine((), 1, line.damage) if line.damage else decode_line(line.data)
         is_damaged = loose.unreadable > 0 and self._is_ours(loose)
         if is_damaged and not loose.ends_unreadable:
             self._note_damage(line, loose)
@@ -105,8 +105,8 @@ class ReplayRun:
         if self._on_events is None or self._is_ambiguous():
             return
         if len(self._points) > 1:  # between the two of them
-            taken = [each for each in self.replay.snapshots.values() if each is not None]
-            begin = min((Position(s.as_of.generation, s.as_of.seq) for s in taken), default=None)
+            taken = (each.position for each in self.replay.snapshots.values() if each is not None)
+            begin = min(taken, default=None)
             events = [each for each in events if begin is not None and each.position > begin]
         if events:
             self._on_events(self.replay.cluster or "", events)
@@ -129,8 +129,6 @@ class ReplayRun:
         raise UsageError("there is no change in the log")
 
     def _warn_of_what_was_dropped(self) -> None:
-        if self.replay.state is None:
-            return
         log = self.replay.state.control.log
         if log.not_newer:
             self._warn(
@@ -139,22 +137,3 @@ class ReplayRun:
             )
         if log.errors:
             self._warn(f"{log.errors} changes met an error of ours and were dropped: see --events")
-
-
-def _read(line: Line) -> LooseLine:
-    if line.damage:
-        return LooseLine((), 1, line.damage)
-    try:
-        return decode_line(line.data)
-    except UnreadableRecordError as error:
-        return LooseLine((), 1, str(error))
-
-
-def _words(point: Point) -> str:
-    if point.until is not None:
-        return f"{point.until.generation}:{point.until.seq}"
-    return time_text(point.at or 0)
-
-
-def _to_stderr(line: str) -> None:
-    sys.stderr.write(f"kcm: {printable(line)}\n")

@@ -13,12 +13,13 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from controller_model.history.snapshot import BrokerSnapshot, PartitionSnapshot, Snapshot
+from controller_model.history.snapshot import PartitionSnapshot, Snapshot
 from controller_model.history.snapshot_diff import Difference, SnapshotDiff
 from controller_model.records.events import AnyEvent
 from kcm.cli.event_text import event_text
 from kcm.cli.plain_table import PlainTable
-from kcm.cli.text import printable, time_text
+from kcm.cli.text import counted, known, printable, time_text
+from kcm.history.options import place_text, position_text
 
 MOST_BROKERS = 30
 """Rows of brokers on one screen; those that are gone come first."""
@@ -50,18 +51,17 @@ def event_line(event: AnyEvent) -> str:
     elif partitions is not None:
         facts.setdefault("partition_count", len(partitions))
         names = _some_partitions(partitions)
-    generation, seq = event.position
-    return printable(f"{time_text(event.at)}  {generation}:{seq}  {event_text(facts)}{names}")
+    at, position = time_text(event.at), position_text(event.position)
+    return printable(f"{at}  {position}  {event_text(facts)}{names}")
 
 
 def diff_lines(difference: SnapshotDiff) -> Iterator[str]:
     """Yield the differences, a line for each thing that differs."""
-    before, after = difference.before, difference.after
-    yield (
-        f"cluster {printable(difference.cluster or '(unnamed)')}: from {before.as_of.generation}:{before.as_of.seq} "
-        f"({time_text(before.at)}) to {after.as_of.generation}:{after.as_of.seq} "
-        f"({time_text(after.at)})"
+    before, after = (
+        f"{position_text(side.as_of)} ({time_text(side.at)})"
+        for side in (difference.before, difference.after)
     )
+    yield f"cluster {printable(difference.cluster or '(unnamed)')}: from {before} to {after}"
     if not difference.differences:
         yield "nothing differs"
     groups = [
@@ -80,7 +80,7 @@ def _head(snapshot: Snapshot) -> Text:
     epoch = "unknown" if controller.epoch is None else controller.epoch
     text = Text(
         f"cluster     {printable(snapshot.cluster or '(unnamed)')}\n"
-        f"as of       {snapshot.as_of.generation}:{snapshot.as_of.seq}, {time_text(snapshot.at)}\n"
+        f"as of       {place_text(snapshot.as_of, snapshot.at)}\n"
         f"controller  {who}, epoch {epoch}; elections {controller.elections}, "
         f"changes {controller.changes}, to another broker {controller.id_changes}, "
         f"missed {controller.missed_elections}"
@@ -91,24 +91,23 @@ def _head(snapshot: Snapshot) -> Text:
 
 
 def _figures(snapshot: Snapshot) -> Text:
-    counts: dict[str, int] = msgspec.structs.asdict(snapshot.counts)
-    size = [f"{_spaced(name)} {counts[name]}" for name in ("topics", "partitions")]
-    trouble = [f"{_spaced(name)} {counts[name]}" for name in _TROUBLE]
-    under_way = [f"{_spaced(name)} {counts[name]}" for name in ("reassigning", "deleting_topics")]
-    from_log = [
-        f"{_spaced(name)} {counts[name]}" for name in ("missed_updates", "unreadable", "stale")
-    ]
+    counts: dict[str, int | None] = msgspec.structs.asdict(snapshot.counts)
+
+    def listed(*names: str) -> str:
+        return ", ".join(f"{_spaced(name)} {known(counts[name])}" for name in names)
+
     pending = snapshot.pending
-    requested = [
+    under_way = [
+        listed("reassigning", "deleting_topics"),
         *(["preferred election"] if pending.preferred_election else []),
         *(["reassign partitions"] if pending.reassign_partitions else []),
         f"notifications {pending.notifications}",
     ]
-    text = Text(f"size        {', '.join(size)}\n")
-    is_bad = counts["offline"] + counts["under_replicated"] + counts["under_min_isr"] > 0
-    text.append(f"partitions  {', '.join(trouble)}\n", style="bold red" if is_bad else "")
-    text.append(f"under way   {', '.join([*under_way, *requested])}\n")
-    text.append(f"log         {', '.join(from_log)}")
+    text = Text(f"size        {listed('topics', 'partitions')}\n")
+    is_bad = any(counts[name] for name in ("offline", "under_replicated", "under_min_isr"))
+    text.append(f"partitions  {listed(*_TROUBLE)}\n", style="bold red" if is_bad else "")
+    text.append(f"under way   {', '.join(under_way)}\n")
+    text.append(f"log         {listed('missed_updates', 'unreadable', 'stale')}")
     return text
 
 
@@ -119,23 +118,19 @@ def _brokers(snapshot: Snapshot) -> PlainTable:
     )  # fmt: skip
     order = sorted(snapshot.brokers.items(), key=lambda item: (item[1].live, item[0]))
     for broker, facts in order[:MOST_BROKERS]:
-        table.add(*_broker_row(broker, facts), style="" if facts.live else "bold red")
-    if len(order) > MOST_BROKERS:
-        table.add("...", f"{len(order) - MOST_BROKERS} more")
+        table.add(
+            str(broker),
+            "yes" if facts.live else "NO",
+            "-" if facts.epoch is None else str(facts.epoch),
+            str(facts.registrations),
+            str(facts.leaders),
+            str(facts.replicas),
+            str(facts.preferred),
+            f"{facts.imbalance_ratio:.1%}",
+            style="" if facts.live else "bold red",
+        )
+    table.add_more(len(order) - MOST_BROKERS)
     return table
-
-
-def _broker_row(broker: int, facts: BrokerSnapshot) -> tuple[str, ...]:
-    return (
-        str(broker),
-        "yes" if facts.live else "NO",
-        "-" if facts.epoch is None else str(facts.epoch),
-        str(facts.registrations),
-        str(facts.leaders),
-        str(facts.replicas),
-        str(facts.preferred),
-        f"{facts.imbalance_ratio:.1%}",
-    )
 
 
 def _abnormal(snapshot: Snapshot) -> Iterator[str]:
@@ -194,7 +189,7 @@ def _facts(thing: Any) -> str:
         return ""
     if "partitions" in thing:
         count = len(thing["partitions"])
-        return f" ({count} partition{'' if count == 1 else 's'})"
+        return f" ({counted(count, 'partition')})"
     facts = (f"{_spaced(name)} {_value(value)}" for name, value in thing.items())
     return f" ({', '.join(facts)})"
 

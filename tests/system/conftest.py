@@ -1,4 +1,4 @@
-"""One scene for all stories: a real cluster, the whole pipeline, and the demo's story told on it."""
+"""One scene for all stories: a real cluster, the whole pipeline, and the demo's story played on it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import pytest
 
 from kcm.demo.comparison import Comparison, StepOutcome
 from kcm.demo.scene import Scene
-from kcm.demo.story_state import StoryState
 from kcm.demo.storyteller import FAST, Storyteller
 from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
-from tests.system.noting_screen import NotingScreen
+from tests.system.noted_story import NotedStory
 
 
 @pytest.fixture(scope="session")
-def board() -> StoryState:
+def board() -> NotedStory:
     """What the story has come to so far."""
-    return StoryState()
+    return NotedStory()
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
 
 
 @pytest.fixture(scope="session")
-def scene(world: Supervisor, jars: Jars, board: StoryState) -> Iterator[Scene]:
+def scene(world: Supervisor, jars: Jars, board: NotedStory) -> Iterator[Scene]:
     """Everything, running."""
     with Scene(world, jars, world.folder / "data", board) as scene:
         scene.start(prometheus=False)
@@ -37,15 +36,9 @@ def scene(world: Supervisor, jars: Jars, board: StoryState) -> Iterator[Scene]:
 
 
 @pytest.fixture(scope="session")
-def screen(board: StoryState) -> NotingScreen:
-    """Where the story is told."""
-    return NotingScreen(board)
-
-
-@pytest.fixture(scope="session")
-def outcomes(scene: Scene, board: StoryState, screen: NotingScreen) -> list[StepOutcome]:
-    """The demo's story, told once: what each step came to."""
-    Storyteller(scene, board, screen, FAST).run()
+def outcomes(scene: Scene, board: NotedStory) -> list[StepOutcome]:
+    """The demo's story, played once: what each step came to."""
+    Storyteller(scene, board, FAST).run()
     return board.outcomes
 
 
@@ -53,11 +46,4 @@ def outcomes(scene: Scene, board: StoryState, screen: NotingScreen) -> list[Step
 def comparison(scene: Scene, outcomes: list[StepOutcome]) -> Comparison:
     """The monitor held against the truth, from where the story ended."""
     assert outcomes[-1].truth is not None
-    return Comparison(
-        scene.cluster.truth,
-        scene.cluster.kafka,
-        scene.monitor,
-        quiet_s=0.4,
-        deadline_s=120.0,
-        check=scene.check,
-    )
+    return scene.comparison(quiet_s=0.4, deadline_s=120.0)

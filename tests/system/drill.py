@@ -38,7 +38,7 @@ from tests.support.waiting import wait_until
 from tests.system.hasty_rules import write_rules
 
 SESSION_MS = {0: 100_000, 1: 30_000, 2: 4_000}
-"""Broker 0 hangs for longer than a ghost needs to be told; broker 2 is the one that dies."""
+"""Broker 0 hangs for longer than a ghost needs to be reported; broker 2 is the one that dies."""
 
 RACKS = {0: "a", 1: "b", 2: "b"}
 """Two brokers share one, so that a topic can be lost with it."""
@@ -49,13 +49,11 @@ TWO_DISKS = 2
 CANNOT_LEAD_ON = re.compile(
     rb"ReplicaStateMachine .* Controller moved to another broker when moving some replicas"
 )
-"""A controller was deposed while it told brokers of replicas. What it had not sent by then it never
+"""A controller was deposed while it sent requests for replicas. What it had not sent by then it never
 sends, and never drops: elected again, it moves no replica any more (KAFKA-12315)."""
 
 SCRAPE_S = 0.5
 DEADLINE_S = 90.0
-READY_DEADLINE_S = 240.0
-"""On two idle cores everything is up in about 30 s, on busy ones in 120."""
 
 OPTIONS = {
     "audit_s": "5",
@@ -103,7 +101,7 @@ class Drill:
         self._scene.monitor.close()
         self.cluster.close()
         self._forget_topics()
-        self.supervisor.stop(broker.process for broker in self.brokers.values())
+        self.supervisor.stop(self.brokers.values())
         self.cluster.zookeeper.stop()
         self._describe_servers()
         self.cluster.zookeeper.start()
@@ -122,7 +120,7 @@ class Drill:
         self.cluster.load = Load(self.cluster.bootstrap_servers)
         self.zookeeper.start(timeout=20)
         self.prometheus.start()
-        self.pipeline.wait_ready(READY_DEADLINE_S)
+        self.pipeline.processes["stream"].wait_ready()
         self.await_true("kcm_cluster_up == 1 and on (cluster) kafka_cluster_brokers == 3")
         self.await_well()
 
@@ -139,7 +137,7 @@ class Drill:
         )
 
     def _describe_servers(self) -> None:
-        """Describe the servers anew, with the drill's sessions, racks and log directories."""
+        """Describe the servers again, with the drill's sessions, racks and log directories."""
         cluster = self.cluster
         old = cluster.zookeeper
         cluster.zookeeper = ZooKeeper(
@@ -149,17 +147,16 @@ class Drill:
             port=old.port,
             properties={"maxSessionTimeout": "120000"},
         )
-        for broker_id, told in cluster.brokers.items():
+        for broker_id, former in cluster.brokers.items():
             cluster.brokers[broker_id] = ZooKeeperModeBroker(
                 broker_id,
                 self.supervisor,
                 self._jars,
-                told.data_dir,
+                former.data_dir,
                 zookeeper_connect=old.connect_string,
-                port=told.port,
-                rack=RACKS[broker_id],
+                port=former.port,
                 session_timeout_ms=SESSION_MS[broker_id],
-                properties=_properties(broker_id, told.data_dir),
+                properties=_properties(broker_id, former.data_dir),
             )
 
     def close(self) -> None:
@@ -210,7 +207,7 @@ class Drill:
         self.cluster.elect_preferred()
 
     def _look(self) -> TrueFigures | None:
-        """Return what Kafka tells; restart brokers first that would be no good as controllers."""
+        """Return what Kafka answers; restart brokers first that would be no good as controllers."""
         for broker_id, broker in self.brokers.items():
             times = self._times_deposed_at_work(broker)
             if times > self._deposed_at_work[broker_id]:
@@ -221,10 +218,10 @@ class Drill:
 
     @staticmethod
     def _times_deposed_at_work(broker: ZooKeeperModeBroker) -> int:
-        return len(CANNOT_LEAD_ON.findall(broker.process.log_path.read_bytes()))
+        return len(CANNOT_LEAD_ON.findall(broker.log_path.read_bytes()))
 
     def _complete(self, now: TrueFigures | None) -> bool:
-        """Tell whether every broker is there and every replica in sync, as Kafka tells it."""
+        """Return whether every broker is there and every replica in sync, as Kafka says."""
         if now is None or now.controller < 0 or len(now.brokers) < len(self.brokers):
             return False
         return now.offline == now.under_replicated == 0
@@ -270,7 +267,7 @@ class Drill:
         return members
 
     def registered(self, broker_id: int) -> bool:
-        """Tell whether the broker's znode is there."""
+        """Return whether the broker's znode is there."""
         return self.zookeeper.exists(f"/brokers/ids/{broker_id}") is not None
 
     def delete_controller(self) -> None:
@@ -339,9 +336,10 @@ class Drill:
 
 
 def _properties(broker_id: int, data_dir: Path) -> dict[str, str | int]:
-    if broker_id != TWO_DISKS:
-        return BROKER_PROPERTIES
-    return {**BROKER_PROPERTIES, "log.dirs": ",".join(map(str, disks(data_dir)))}
+    properties = {**BROKER_PROPERTIES, "broker.rack": RACKS[broker_id]}
+    if broker_id == TWO_DISKS:
+        properties["log.dirs"] = ",".join(map(str, disks(data_dir)))
+    return properties
 
 
 def disks(data_dir: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The steps of the drill: what is done to the servers, and the alerts that must tell of it.
+"""The steps of the drill: what is done to the servers, and the alerts that must report it.
 
 The rule: each step brings a failure about, waits until Prometheus has seen what it is about, and
 ends the failure again; the next begins with a cluster that is well.
@@ -131,9 +131,9 @@ def haunt(drill: Drill) -> None:
         drill.zookeeper.create("/brokers/topics/by-hand", b'{"version":1,"partitions":{"0":[1]}}')
         drill.await_firing("KafkaControllerGhost", deadline_s=GHOST_DEADLINE_S)
     drill.brokers[2].start()
-    # The server is asked each 15 s, and broker 2 was gone for longer: it is told as gone, and back.
-    for told in ("kcm_watcher_zookeeper_sessions", "kcm_watcher_zookeeper_connections"):
-        drill.await_true(f"{told} > min_over_time({told}[40s])")
+    # The server is asked each 15 s, and broker 2 was gone for longer: it is shown as gone, and back.
+    for metric in ("kcm_watcher_zookeeper_sessions", "kcm_watcher_zookeeper_connections"):
+        drill.await_true(f"{metric} > min_over_time({metric}[40s])")
 
 
 def idle(drill: Drill) -> None:
@@ -173,7 +173,7 @@ def unwatched(drill: Drill) -> None:
         for _ in range(2):
             drill.depose()
     finally:
-        drill.pipeline.start_part("watcher")
+        drill.pipeline.processes["watcher"].start()
     drill.await_true("increase(kafka_controller_missed_elections_total[30s]) > 0")
 
 
@@ -249,7 +249,7 @@ def tear(drill: Drill) -> None:
     watcher = pipeline.processes["watcher"]
     watcher.pause()
     _forget_all_but_the_last(pipeline.bootstrap_servers)
-    pipeline.start_part("stream")
+    pipeline.processes["stream"].start()
     drill.await_firing("KcmIncompleteOrDivergent", deadline_s=GHOST_DEADLINE_S)
     watcher.resume()
 
@@ -269,7 +269,7 @@ def unserve(drill: Drill) -> None:
     """Kill the only exporter, and start it again."""
     drill.pipeline.processes["exporter"].kill()
     drill.await_firing("KcmBlind")
-    drill.pipeline.start_part("exporter")
+    drill.pipeline.processes["exporter"].start()
 
 
 STEPS = (

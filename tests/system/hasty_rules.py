@@ -31,7 +31,7 @@ HASTY_LIMITS = {
 
 
 STANDSTILL = {REASSIGNMENT_STALLED: "5s"}
-"""Signals that tell of a window in which nothing happened: it must fit into the failure."""
+"""Signals of a window in which nothing happened: it must fit into the failure."""
 
 
 def hasty(signal: Signal, expr: str) -> str:

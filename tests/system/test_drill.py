@@ -14,13 +14,13 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from dashboards.alerts.rules import ALERTS
-from dashboards.signals.catalogue import SIGNALS
 from dashboards.signals.signal import DrillStep, Signal
 from kcm.demo.comparison import StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
 from kcm.jars.jars import Jars
 from kcm.stack.prometheus import find_prometheus
-from tests.support.prometheus_answers import Told, chosen
+from tests.support.prometheus_answers import SeenStory, chosen
+from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until
 from tests.system.drill import Drill
 from tests.system.drill_steps import STEPS, Step
@@ -39,6 +39,9 @@ ALWAYS = {
     DrillStep.UNSERVED,
 }
 """The steps that `make test` does; `make test-all` does them all."""
+
+NOT_PLAYED = {"KcmClocksDisagree"}
+"""All servers of the drill have one clock, which nobody may set."""
 
 
 def _of(title: DrillStep, *rest: object, name: str = "") -> ParameterSet:
@@ -64,7 +67,7 @@ _FILL = chosen(CLUSTER_NAME)
 class Done(NamedTuple):
     """The drill as Prometheus saw it, and what went wrong in which step."""
 
-    told: Told
+    seen: SeenStory
     problems: dict[str, str]
     left: list[str]
     """Alerts that still fired at the end."""
@@ -104,17 +107,17 @@ def _do(drill: Drill, steps: Sequence[Step]) -> Done:
             began[step.title] = time.time()
             step.act(drill)
             drill.settle()
-        except Exception as problem:  # noqa: BLE001  # told by the tests; the next step goes on
+        except Exception as problem:  # noqa: BLE001  # reported by the tests; the next step goes on
             began.setdefault(step.title, time.time())
             problems[step.title] = f"{type(problem).__name__}: {problem}"
     ended = time.time()
-    told = Told(drill.prometheus.url, began, ended)
+    seen = SeenStory(drill.prometheus.url, began, ended)
     try:
         firing = 'ALERTS{alertstate="firing"}'
         wait_until(lambda: drill.seen(firing), lambda seen: seen == [], deadline_s=FORGOTTEN_S)
     except AssertionError:
-        return Done(told, problems, drill.seen(firing))
-    return Done(told, problems, [])
+        return Done(seen, problems, drill.seen(firing))
+    return Done(seen, problems, [])
 
 
 @pytest.mark.parametrize("title", STEP)
@@ -129,13 +132,13 @@ def test_a_signal_moves_in_the_step_of_the_drill_that_it_names(
 ) -> None:
     """Within the step a series of it has more than one value."""
     expr = _FILL(hasty(signal, signal.on_board()))
-    assert done.told.moved(signal, expr, title), done.told.answers(expr, title)
+    assert done.seen.moved(signal, expr, title), done.seen.answers(expr, title)
 
 
 @pytest.mark.parametrize(("title", "alert"), FIRED)
 def test_an_alert_fires_on_its_real_failure(done: Done, title: DrillStep, alert: str) -> None:
     """While the failure lasts, or as soon as it is counted, the alert fires."""
-    assert done.told.fired(alert, title)
+    assert done.seen.fired(alert, title)
 
 
 def test_every_alert_ends_after_its_failure(done: Done) -> None:
@@ -144,8 +147,9 @@ def test_every_alert_ends_after_its_failure(done: Done) -> None:
 
 
 def test_every_alert_is_fired_by_a_real_failure() -> None:
-    """No rule is known by written-out series alone."""
-    assert {alert for step in STEPS for alert in step.fires} == {alert.name for alert in ALERTS}
+    """No rule that one machine can set off is known by written-out series alone."""
+    fired = {alert for step in STEPS for alert in step.fires}
+    assert fired == {alert.name for alert in ALERTS} - NOT_PLAYED
 
 
 def test_the_steps_are_those_that_panels_name() -> None:

@@ -14,14 +14,13 @@ from pathlib import Path
 import pytest
 
 from dashboards.alerts.rules import rules
-from dashboards.signals.catalogue import SIGNALS
 from dashboards.signals.signal import DemoStep
 from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.demo.story_state import StoryState
 from kcm.stack.prometheus import Prometheus, find_prometheus
-from tests.support.prometheus_answers import LOOK_S, Told, ask, chosen, firing
+from tests.support.prometheus_answers import LOOK_S, SeenStory, ask, chosen, firing
+from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until
-from tests.system.noting_screen import NotingScreen
+from tests.system.noted_story import NotedStory
 
 pytestmark = pytest.mark.skipif(
     find_prometheus() is None, reason="the program prometheus is not installed"
@@ -61,11 +60,9 @@ _FILL = chosen(CLUSTER_NAME)
 
 
 @pytest.fixture(scope="module")
-def told(
-    scene: Scene, board: StoryState, screen: NotingScreen, request: pytest.FixtureRequest
-) -> Iterator[Told]:
+def seen(scene: Scene, board: NotedStory, request: pytest.FixtureRequest) -> Iterator[SeenStory]:
     """The story, scraped from before its beginning; the first module of the folder tells it."""
-    assert not board.outcomes, "the story was told before Prometheus was there"
+    assert not board.outcomes, "the story was played before Prometheus was there"
     folder = scene.supervisor.folder / "boards"
     server = Prometheus(
         scene.supervisor,
@@ -88,40 +85,40 @@ def told(
         wait_until(scraped_at, lambda newest: newest > now, deadline_s=60.0)
 
     # The next step may begin as soon as the API shows the last one's end, before it is scraped.
-    screen.after_each = await_scrape
+    board.after_each = await_scrape
     outcomes = request.getfixturevalue("outcomes")
     assert not outcomes[-1].problem
-    yield Told(server.url, screen.began, time.time())
+    yield SeenStory(server.url, board.step_began, time.time())
     server.stop()
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", MOVED)
-def test_a_signal_moves_in_the_step_of_the_demo_that_it_names(told: Told, name: str) -> None:
+def test_a_signal_moves_in_the_step_of_the_demo_that_it_names(seen: SeenStory, name: str) -> None:
     """Within the step, from its first second on, a series of it has more than one value."""
     signal = SIGNALS[name]
     assert isinstance(signal.moved_by, DemoStep)
     asked = signal.for_fleet() if name in _FLEET else signal
     expr = _FILL(asked.on_board())
-    assert told.moved(signal, expr, signal.moved_by), told.answers(expr, signal.moved_by)
+    assert seen.moved(signal, expr, signal.moved_by), seen.answers(expr, signal.moved_by)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("alert", FIRED)
-def test_an_alert_fires_on_its_real_failure(told: Told, alert: str) -> None:
+def test_an_alert_fires_on_its_real_failure(seen: SeenStory, alert: str) -> None:
     """By the end of the step that brings the failure, or once it was evaluated, the alert fires."""
-    assert told.fired(alert, FIRED[alert])
+    assert seen.fired(alert, FIRED[alert])
 
 
 @pytest.mark.parametrize("alert", sorted(RESOLVED))
-def test_an_alert_resolves_after_the_failure(told: Told, alert: str) -> None:
+def test_an_alert_resolves_after_the_failure(seen: SeenStory, alert: str) -> None:
     """When the story has ended well, the alert ends."""
-    wait_until(lambda: ask(told.url, "query", query=firing(alert)), lambda firing: firing == [])
+    wait_until(lambda: ask(seen.url, "query", query=firing(alert)), lambda firing: firing == [])
 
 
 @pytest.mark.parametrize("alert", sorted(NEVER))
-def test_an_alert_is_silent_about_what_did_not_happen(told: Told, alert: str) -> None:
+def test_an_alert_is_silent_about_what_did_not_happen(seen: SeenStory, alert: str) -> None:
     """Nothing in the story is its failure, however impatient the rule is."""
-    start = math.floor(min(told.began.values()))
-    asked = {"query": firing(alert), "start": start, "end": math.ceil(told.ended)}
-    assert ask(told.url, "query_range", step=LOOK_S, **asked) == []
+    start = math.floor(min(seen.began.values()))
+    asked = {"query": firing(alert), "start": start, "end": math.ceil(seen.ended)}
+    assert ask(seen.url, "query_range", step=LOOK_S, **asked) == []

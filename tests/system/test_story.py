@@ -1,4 +1,4 @@
-"""The demo's story: after each step the monitor shows the truth, and it told what happened."""
+"""The demo's story: after each step the monitor shows the truth, and it reported what happened."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cluster(scene: Scene, outcomes: list[StepOutcome]) -> dict[str, Any]:
     return shown
 
 
-def _told(cluster: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+def _events(cluster: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     """Return the events of a kind, oldest first."""
     events = reversed(cluster["events"])
     return [event for event in events if event["kind"] == kind]
@@ -45,7 +45,7 @@ def test_after_a_step_every_figure_is_equal_to_the_truth(
 
 
 def test_every_election_is_counted(outcomes: list[StepOutcome]) -> None:
-    """One for the killed controller and one for each deposition, no more than the epoch tells."""
+    """One for the killed controller and one for each deposition, no more than the epoch says."""
     last = outcomes[-1]
     assert last.truth is not None
     assert last.shown is not None
@@ -78,15 +78,15 @@ def test_leader_elections_are_told_by_kind(cluster: dict[str, Any]) -> None:
 
 def test_the_story_ended_with_the_preferred_election(cluster: dict[str, Any]) -> None:
     """The newest leaders were elected by preference, each to its first replica."""
-    elected = _told(cluster, "LeadersElected")
+    elected = _events(cluster, "LeadersElected")
     assert elected[-1]["election"] == "preferred"
 
 
 def test_a_stalled_replica_is_told_as_slow_not_dead(cluster: dict[str, Any]) -> None:
     """Leaders dropped it from ISRs (no leader epoch rose), and it was let in again."""
-    shrunk = _told(cluster, "IsrShrunk")
+    shrunk = _events(cluster, "IsrShrunk")
     assert any(not event.get("by_controller") for event in shrunk)
-    assert _told(cluster, "IsrExpanded")
+    assert _events(cluster, "IsrExpanded")
 
 
 def test_the_monitor_proved_its_figures(cluster: dict[str, Any]) -> None:

@@ -28,26 +28,28 @@ class Moved:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.api = ExporterApi(scene.pipeline.exporter_url)
-        self.broker = next(b for b in (2, 1) if b != self.told()["controller"]["id"])
+        self.broker = next(b for b in (2, 1) if b != self.shown()["controller"]["id"])
         self.topic = f"elect-{uuid.uuid4().hex[:6]}"
         scene.cluster.create_topic(self.topic, partitions=PARTITIONS, replication_factor=3)
         server = scene.cluster.brokers[self.broker]
         server.stop()
         wait_until(
-            lambda: self.told()["brokers_live"], lambda live: self.broker not in live, deadline_s=60
+            lambda: self.shown()["brokers_live"],
+            lambda live: self.broker not in live,
+            deadline_s=60,
         )
         server.start()
         self.wanted = wait_until(
             self.electable, lambda n: n >= PARTITIONS // 3, deadline_s=BACK_IN_SYNC_S
         )
 
-    def told(self) -> Any:
+    def shown(self) -> Any:
         """Return the cluster as the monitor shows it."""
         return self.api.get(CLUSTER)
 
     def electable(self) -> int:
         """Return how many partitions the broker could get back now."""
-        if self.broker not in self.told()["brokers_live"]:
+        if self.broker not in self.shown()["brokers_live"]:
             return 0
         path = f"{CLUSTER}/recommendations"
         count: int = self.api.get(path, broker=self.broker)["partition_count"]
@@ -75,10 +77,10 @@ def moved(scene: Scene, outcomes: list[StepOutcome]) -> Moved:
 def test_the_doctor_finds_nothing_that_fails(
     scene: Scene, moved: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On a real cluster every check is made, and the two clusters are told apart."""
+    """On a real cluster every check is made, and the two clusters are known apart."""
     zookeeper = scene.cluster.zookeeper.connect_string
     url = scene.pipeline.exporter_url
-    assert moved.told()
+    assert moved.shown()
     capsys.readouterr()
     code = main(["doctor", "--json", "--zookeeper", zookeeper, "--exporter", url])
     found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
@@ -101,7 +103,7 @@ def test_another_cluster_is_never_elected_on(
 
 
 def test_without_confirm_nothing_is_done(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan is told, with an exit code of its own, and no leader moves."""
+    """The plan is printed, with an exit code of its own, and no leader moves."""
     before = moved.electable()
     servers = moved.scene.cluster.bootstrap_servers
     out, err = moved.run(
@@ -115,7 +117,7 @@ def test_without_confirm_nothing_is_done(moved: Moved, capsys: pytest.CaptureFix
 def test_elections_move_the_leaders_back_and_the_monitor_sees_it(
     moved: Moved, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A file is elected first, then the rest in chunks; what was told is what is shown afterwards."""
+    """A file is elected first, then the rest in chunks; what was planned is what is shown afterwards."""
     servers = moved.scene.cluster.bootstrap_servers
     broker = str(moved.broker)
     url = moved.scene.pipeline.exporter_url

@@ -43,7 +43,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
     since = _shown(scene)["counters_since"]
     scene.pipeline.processes[part].kill()
     scene.cluster.depose()
-    scene.pipeline.start_part(part)
+    scene.pipeline.processes[part].start()
 
     def elected(now: TrueFigures) -> bool:
         return now.controller >= 0 and (now.elections or 0) >= before + 1
@@ -53,7 +53,7 @@ def test_an_election_while_a_part_is_dead_is_counted(
     assert outcome.problem == ""
     assert outcome.shown == outcome.truth
     shown = _shown(scene)
-    assert shown["counters_since"] == since  # the same lineage: no counter began anew
+    assert shown["counters_since"] == since  # the same lineage: no counter began again
     ids = [record["id"] for record in shown["events"]]
     assert len(ids) == len(set(ids))
 
@@ -65,7 +65,7 @@ def test_a_watcher_that_comes_back_takes_a_new_generation(
     assert outcomes
     before = int(_shown(scene)["as_of"]["generation"])
     scene.pipeline.processes["watcher"].kill()
-    scene.pipeline.start_part("watcher")
+    scene.pipeline.processes["watcher"].start()
     outcome = comparison.settle(
         "watcher killed",
         lambda _now: int(_shown(scene)["as_of"]["generation"]) > before,

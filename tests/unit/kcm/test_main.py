@@ -114,10 +114,10 @@ def test_bash_completes_verbs_and_options(line: str, offered: list[str]) -> None
     assert completed(line) == offered
 
 
-def test_zsh_is_told_what_a_verb_does() -> None:
+def test_zsh_is_reported_what_a_verb_does() -> None:
     """Shells that show descriptions get the first line of the help."""
-    told = run(_KCM_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="kcm stat")
-    assert '"status":"Show how a cluster is' in told
+    reported = run(_KCM_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="kcm stat")
+    assert '"status":"Show how a cluster is' in reported
 
 
 @_needs_bash
@@ -144,15 +144,15 @@ def test_bash_takes_the_script_that_is_shown(tmp_path: Path) -> None:
 @_needs_bash
 def test_completion_is_installed_for_the_users_shell(tmp_path: Path) -> None:
     """The script stands in the user's own folder and is sourced by their shell's start file."""
-    told = run("--install-completion", "bash", shell=IN_BASH, HOME=str(tmp_path))
-    assert "bash completion installed in" in told
+    reported = run("--install-completion", "bash", shell=IN_BASH, HOME=str(tmp_path))
+    assert "bash completion installed in" in reported
     (script,) = tmp_path.rglob("kcm.sh")
     assert "_KCM_COMPLETE=complete_bash" in script.read_text()
     assert str(script) in (tmp_path / ".bashrc").read_text()
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_list_of_verbs_tells_what_each_verb_tells(verb: str) -> None:
+def test_the_list_of_verbs_says_what_each_verb_says(verb: str) -> None:
     """The line that is read from the source is the first of the verb's own help."""
     assert summary(verb)
     assert command_of(verb).help.splitlines()[0] == summary(verb)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kcm.cli.exits import describe
-from kcm.processes.errors import JavaError, MissingJarsError, PortInUseError
 from pipeline.runtime import ConflictError, EnvironmentProblemError, UnreachableError, UsageError
 
 
@@ -15,15 +14,12 @@ from pipeline.runtime import ConflictError, EnvironmentProblemError, Unreachable
         (UsageError("x"), 2),
         (UnreachableError("x"), 3),
         (ConflictError("x"), 4),
-        (PortInUseError("kafka", "127.0.0.1", 9), 4),
         (EnvironmentProblemError("x"), 5),
-        (JavaError("x"), 5),
-        (MissingJarsError("x"), 5),
         (RuntimeError("x\ny"), 1),
     ],
 )
 def test_each_error_has_one_line_and_its_exit_code(error: Exception, code: int) -> None:
-    """The exit code tells the kind of trouble, and the message is one line."""
+    """The exit code gives the kind of trouble, and the message is one line."""
     text, exit_code = describe(error)
     assert exit_code == code
     assert len(text.splitlines()) == 1

@@ -46,7 +46,7 @@ def test_an_option_without_its_value_is_named(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("verb", ["watch", "up", "config"])
 def test_a_bad_option_is_named_as_an_option(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is wrong with an option's value is told with its name and the value."""
+    """What is wrong with an option's value is reported with its name and the value."""
     line = complaint(capsys, verb, "--heartbeat-s", "often")
     assert line.startswith("option --heartbeat-s: ")
     assert "'often'" in line

@@ -17,7 +17,7 @@ from tests.support.commands import complaint
 def test_a_bad_variable_is_named_as_a_variable(
     verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is wrong with an environment variable is told with its name."""
+    """What is wrong with an environment variable is reported with its name."""
     monkeypatch.setenv("KCM_PORT", "99999")
     assert complaint(capsys, verb).startswith("environment variable KCM_PORT: ")
 
@@ -26,7 +26,7 @@ def test_a_bad_variable_is_named_as_a_variable(
 def test_a_bad_line_of_the_file_is_named_with_the_file(
     verb: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """What is wrong in the configuration file is told with the setting and the path."""
+    """What is wrong in the configuration file is reported with the setting and the path."""
     path = tmp_path / "kcm.toml"
     path.write_text("max_offsets_per_trigger = 0\n")
     line = complaint(capsys, verb, "--config", str(path))
@@ -43,7 +43,7 @@ def test_a_mistyped_name_in_the_file_is_refused(
     assert "no setting is called hearbeat_s;" in line
 
 
-def test_a_mistyped_variable_is_told_and_foreign_ones_are_not(
+def test_a_mistyped_variable_is_reported_and_foreign_ones_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A near miss is a warning; what Kubernetes sets for services of our name is left alone."""
@@ -54,7 +54,7 @@ def test_a_mistyped_variable_is_told_and_foreign_ones_are_not(
     assert "KCM_ZOOKEEPER?" in line
 
 
-def test_a_missing_package_is_told_with_what_to_install(
+def test_a_missing_package_is_reported_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part whose package is not installed says which extra brings it."""

@@ -37,17 +37,15 @@ class _Side:
             self.observations.add(time.monotonic() - ago_s, figures)
 
 
-class _Brokers:
-    def __init__(self, told: TrueFigures | None = KAFKA) -> None:
-        self._told = told
-
-    def read(self) -> TrueFigures | None:
-        return self._told
-
-
-def _settle(truth: _Side, monitor: _Side, brokers: _Brokers | None = None) -> StepOutcome:
+def _settle(truth: _Side, monitor: _Side, kafka: TrueFigures | None = KAFKA) -> StepOutcome:
     comparison = Comparison(
-        truth, brokers or _Brokers(), monitor, quiet_s=1.0, deadline_s=0.0, check=lambda: None
+        truth.observations,
+        monitor.observations,
+        kafka=lambda: kafka,
+        status=lambda: monitor.status,
+        check=lambda: None,
+        quiet_s=1.0,
+        deadline_s=0.0,
     )
     return comparison.settle("done", lambda now: now.controller == 0)
 
@@ -60,7 +58,7 @@ def test_equal_and_quiet_is_good() -> None:
     assert 1900 < outcome.delay_ms < 2100
 
 
-def test_one_different_figure_is_told() -> None:
+def test_one_different_figure_is_named() -> None:
     """A monitor that shows one other figure at the deadline is DIFFERENT, in that figure."""
     outcome = _settle(_Side((9, FIGURES)), _Side((9, replace(FIGURES, elections=2))))
     assert outcome.problem == "DIFFERENT: elections"
@@ -78,12 +76,12 @@ def test_a_cluster_that_did_nothing_is_a_failure() -> None:
     assert "did not come to" in _settle(_Side((9, vacant)), _Side((8, vacant))).problem
 
 
-def test_brokers_must_tell_the_same() -> None:
-    """ZooKeeper alone is not the truth: brokers that tell otherwise, or nothing, are a failure."""
+def test_brokers_must_say_the_same() -> None:
+    """ZooKeeper alone is not the truth: brokers that say otherwise, or nothing, are a failure."""
     sides = (_Side((9, FIGURES)), _Side((8, FIGURES)))
     late = replace(KAFKA, under_replicated=2)
-    assert "under_replicated" in _settle(*sides, _Brokers(late)).problem
-    assert "no broker answered" in _settle(*sides, _Brokers(None)).problem
+    assert "under_replicated" in _settle(*sides, late).problem
+    assert "no broker answered" in _settle(*sides, None).problem
 
 
 def test_figures_that_the_monitor_disowns_do_not_count() -> None:

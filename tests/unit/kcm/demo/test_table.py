@@ -58,7 +58,7 @@ def test_the_table_shows_both_sides_delay_and_verdict() -> None:
 
 
 def test_the_table_marks_a_difference() -> None:
-    """A difference is told in its row, and the very figure is marked on both sides."""
+    """A difference stands in its row, and the very figure is marked on both sides."""
     text = _rendered(GOOD, BAD)
     assert "DIFFERENT" in text
     assert "elections 2" in text
@@ -106,5 +106,5 @@ def test_the_last_line_of_a_failed_story_names_the_step() -> None:
 
 
 def test_a_story_that_ended_early_is_a_failure() -> None:
-    """Steps that were not told are not taken for good ones."""
+    """Steps that were not done are not taken for good ones."""
     assert "FAILED" in ending([GOOD], steps=9)

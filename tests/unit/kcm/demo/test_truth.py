@@ -124,8 +124,8 @@ def _metadata(partitions: dict[int, tuple[int, list[int], list[int]]]) -> Any:
     )
 
 
-def test_brokers_that_tell_the_same_agree() -> None:
-    """ZooKeeper and Kafka agree when all equals but the epoch, of which brokers tell nothing."""
+def test_brokers_that_say_the_same_agree() -> None:
+    """ZooKeeper and Kafka agree when all equals but the epoch, of which brokers say nothing."""
     znodes = {
         "/controller": b'{"version":1,"brokerid":0}',
         "/controller_epoch": b"4",
@@ -136,8 +136,8 @@ def test_brokers_that_tell_the_same_agree() -> None:
         state_path("t", 1): _state(-1, [2]),
     }
     zookeeper = figures_of_znodes(znodes, base_epoch=1)
-    told = figures_of_metadata(_metadata({0: (1, [0, 1], [1]), 1: (-1, [1, 2], [2])}))
-    assert agree(zookeeper, told)
+    reported = figures_of_metadata(_metadata({0: (1, [0, 1], [1]), 1: (-1, [1, 2], [2])}))
+    assert agree(zookeeper, reported)
     late = figures_of_metadata(_metadata({0: (0, [0, 1], [0, 1]), 1: (-1, [1, 2], [2])}))
     assert not agree(zookeeper, late)
 

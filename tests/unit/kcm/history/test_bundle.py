@@ -9,39 +9,11 @@ from typing import Any
 
 import pytest
 
-from controller_model.kafka.ids import Position
 from controller_model.records.changes import ZnodeChange, encode_change
 from kcm.__main__ import main
-from kcm.history.bundle_file import (
-    VERSION,
-    Manifest,
-    Versions,
-    is_bundle,
-    read_manifest,
-    write_bundle,
-)
+from kcm.history.bundle_file import is_bundle, read_manifest, write_bundle
+from tests.support.bundles import manifest
 from tests.support.histories import small_cluster
-
-
-def manifest(**fields: Any) -> Manifest:
-    """Return a manifest."""
-    return Manifest(
-        **{
-            "v": VERSION,
-            "cluster": "prod",
-            "from_ms": 1,
-            "to_ms": 2,
-            "log_first": Position(1, 1),
-            "log_last": Position(1, 2),
-            "at_from": None,
-            "changes": 2,
-            "events": 0,
-            "topics": ("a", "b"),
-            "versions": Versions(kcm="0.1.0"),
-            "made_at": 3,
-            **fields,
-        }
-    )
 
 
 def packed(path: Path, changes: Iterable[ZnodeChange], **fields: Any) -> Path:
@@ -60,7 +32,7 @@ def packed(path: Path, changes: Iterable[ZnodeChange], **fields: Any) -> Path:
 def test_a_bundle_replays_whatever_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Replay finds it out by its content, tells what it lacks, and takes its assumption."""
+    """Replay finds it out by its content, says what it lacks, and takes its assumption."""
     history = small_cluster(t={0: (0, 1)})
     path = packed(
         tmp_path / "incident.gz",
@@ -81,7 +53,7 @@ def test_a_bundle_replays_whatever_its_name(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["--from", "5", "--to", "4"], "--from 5 is after --to 4"),
         (["--from", "now", "--to", "4"], "option --from: 'now' is no time"),
@@ -92,9 +64,9 @@ def test_a_bundle_replays_whatever_its_name(
     ],
 )
 def test_bad_use_is_one_line(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before any server is asked."""
     assert main(["bundle", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"kcm: {told}")
+    assert line.startswith(f"kcm: {reported}")

@@ -5,30 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from controller_model.records.changes import ZnodeChange
 from controller_model.records.event_records import encode_event, number
 from controller_model.records.events import AnyEvent
 from kcm.history.bundle_events import IncidentEvents
-from kcm.history.bundle_log import IncidentLog
+from tests.support.bundles import two_resyncs
 from tests.support.histories import Fold, History, small_cluster
-
-
-def two_resyncs() -> tuple[History, ZnodeChange, ZnodeChange]:
-    """Return a history, and the first and last record of its second resync."""
-    history = small_cluster()
-    history.heartbeat()
-    history.resync()
-    started = next(c for c in reversed(history.changes) if c.kind == "resync_started")
-    finished = history.changes[-1]
-    history.heartbeat()
-    history.broker_gone(0)
-    history.elect(1)
-    return history, started, finished
-
-
-def kept(log: IncidentLog) -> list[int]:
-    """Return the seqs of what is kept."""
-    return [json.loads(line)["seq"] for line in log.lines()]
 
 
 def events_of(history: History) -> Sequence[AnyEvent]:
@@ -37,7 +18,7 @@ def events_of(history: History) -> Sequence[AnyEvent]:
 
 
 def test_events_of_the_incident_are_kept_once() -> None:
-    """By time, of this cluster, and what a batch told twice only once."""
+    """By time, of this cluster, and what a batch reported twice only once."""
     history, _, finished = two_resyncs()
     records = number("prod", "l1", events_of(history))
     other = number("alpha", "l1", events_of(small_cluster()))
@@ -51,22 +32,22 @@ def test_events_of_the_incident_are_kept_once() -> None:
     assert finished.observed_at < begin
 
 
-def test_missing_events_are_told() -> None:
+def test_missing_events_are_reported() -> None:
     """None at all, an earlier part that is gone, damage, and two lineages: each a line."""
     history, _, _ = two_resyncs()
-    told = events_of(history)
+    reported = events_of(history)
     empty = IncidentEvents("prod", from_ms=0, to_ms=10**15)
     assert empty.missing("kcm.events", is_cut=True) == [
         "kcm.events has no event of the cluster: the fold has published none"
     ]
-    earliest = min(event.at for event in told)
+    earliest = min(event.at for event in reported)
     for from_ms, is_cut, count in ((earliest - 1, True, 1), (earliest, True, 0), (0, False, 0)):
         events = IncidentEvents("prod", from_ms=from_ms, to_ms=10**15)
-        for record in number("prod", "l1", told):
+        for record in number("prod", "l1", reported):
             events.take(encode_event(record))
         assert len(events.missing("kcm.events", is_cut=is_cut)) == count
     events.take(b"damaged")
-    for record in number("prod", "l2", told):
+    for record in number("prod", "l2", reported):
         events.take(encode_event(record))
     assert events.missing("kcm.events", is_cut=False) == [
         "1 events cannot be read",

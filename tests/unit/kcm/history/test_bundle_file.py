@@ -6,49 +6,24 @@ import contextlib
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from controller_model.kafka.ids import Position
 from kcm.__main__ import main
 from kcm.history.bundle_file import (
     LOG_NAME,
     MANIFEST_NAME,
-    VERSION,
-    Manifest,
-    Versions,
     is_bundle,
     read_manifest,
     write_bundle,
 )
 from pipeline.runtime import UsageError
-
-
-def manifest(**fields: Any) -> Manifest:
-    """Return a manifest."""
-    return Manifest(
-        **{
-            "v": VERSION,
-            "cluster": "prod",
-            "from_ms": 1,
-            "to_ms": 2,
-            "log_first": Position(1, 1),
-            "log_last": Position(1, 2),
-            "at_from": None,
-            "changes": 2,
-            "events": 0,
-            "topics": ("a", "b"),
-            "versions": Versions(kcm="0.1.0"),
-            "made_at": 3,
-            **fields,
-        }
-    )
+from tests.support.bundles import manifest
 
 
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "reported"),
     [
         ({}, "is a zip without manifest.json or changes.jsonl"),
         ({MANIFEST_NAME: b"{}"}, "is no bundle of kcm"),
@@ -60,9 +35,9 @@ def manifest(**fields: Any) -> Manifest:
     ],
 )
 def test_another_zip_is_no_bundle(
-    members: dict[str, bytes], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    members: dict[str, bytes], reported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told in one line that names the file."""
+    """It is reported in one line that names the file."""
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("other", b"x")
@@ -70,7 +45,7 @@ def test_another_zip_is_no_bundle(
             file.writestr(name, content)
     assert main(["replay", str(path)]) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith(f"kcm: {path} {told}")
+    assert captured.err.startswith(f"kcm: {path} {reported}")
     assert len(captured.err.splitlines()) == 1
 
 
@@ -84,7 +59,7 @@ def test_a_damaged_zip_is_no_bundle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_a_damaged_manifest_is_no_bundle(tmp_path: Path, compression: int) -> None:
-    """Whatever is damaged in it, it is told, and nothing else is raised."""
+    """Whatever is damaged in it, it is reported, and nothing else is raised."""
     path = tmp_path / "a.zip"
     text = msgspec.json.encode(manifest())
     with zipfile.ZipFile(path, "w", compression) as file:
@@ -102,7 +77,7 @@ def test_a_damaged_manifest_is_no_bundle(tmp_path: Path, compression: int) -> No
 
 
 def test_what_is_not_there_is_no_bundle(tmp_path: Path) -> None:
-    """Whether a file is there is told elsewhere."""
+    """Whether a file is there is reported elsewhere."""
     assert not is_bundle(tmp_path / "nothing")
 
 

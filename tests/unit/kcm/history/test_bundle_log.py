@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,26 +11,20 @@ import msgspec
 import pytest
 
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import ZnodeChange, encode_change, encode_changes
+from controller_model.records.changes import ZnodeChange, encode_change
 from kcm.history.bundle_log import IncidentLog
-from tests.support.histories import History, small_cluster
+from tests.support.bundles import two_resyncs
+from tests.support.histories import History, encode_changes
 
 
-def two_resyncs() -> tuple[History, ZnodeChange, ZnodeChange]:
-    """Return a history, and the first and last record of its second resync."""
-    history = small_cluster()
-    history.heartbeat()
-    history.resync()
-    started = next(c for c in reversed(history.changes) if c.kind == "resync_started")
-    finished = history.changes[-1]
-    history.heartbeat()
-    history.broker_gone(0)
-    history.elect(1)
-    return history, started, finished
+@pytest.fixture(autouse=True)
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where everything that is kept stands, and nothing else."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 def cut(
-    folder: Path,
     changes: Iterable[ZnodeChange],
     *,
     from_ms: int,
@@ -38,7 +33,7 @@ def cut(
     at_a_time: int = 3,
 ) -> IncidentLog:
     """Return what is kept of a log that comes in messages."""
-    log = IncidentLog(folder, cluster, from_ms=from_ms, to_ms=to_ms)
+    log = IncidentLog(cluster, from_ms=from_ms, to_ms=to_ms)
     records = list(changes)
     for start in range(0, len(records), at_a_time):
         log.take(encode_changes(records[start : start + at_a_time]))
@@ -56,21 +51,22 @@ def seqs(first: int, last: int) -> list[int]:
 
 
 @pytest.mark.parametrize("at_a_time", [1, 2, 7, 100])
-def test_the_log_begins_at_the_last_resync_that_ended_before(
-    at_a_time: int, tmp_path: Path
-) -> None:
+def test_the_log_begins_at_the_last_resync_that_ended_before(at_a_time: int, disk: Path) -> None:
     """Whatever the messages are; the earlier part is not kept, on disk neither."""
     history, started, finished = two_resyncs()
-    log = cut(tmp_path, history.changes, from_ms=finished.observed_at, at_a_time=at_a_time)
+    log = cut(history.changes, from_ms=finished.observed_at, at_a_time=at_a_time)
     assert kept(log) == seqs(started.seq, history.seq)
-    assert (log.first, log.first_at) == (started.position, started.observed_at)
+    assert log.first is not None
+    assert log.first.position == started.position
+    assert log.first.observed_at == started.observed_at
     assert (log.at_from, log.is_anchored) == (finished.position, True)
     assert log.changes == history.seq - started.seq + 1
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(disk.iterdir())) == 1
     log.close()
+    assert not list(disk.iterdir())
 
 
-def test_a_resync_that_ends_later_is_not_the_beginning(tmp_path: Path) -> None:
+def test_a_resync_that_ends_later_is_not_the_beginning() -> None:
     """Before its end not all of it is known: the one before it is taken."""
     history, _, finished = two_resyncs()
     history.changes[:] = [
@@ -79,44 +75,44 @@ def test_a_resync_that_ends_later_is_not_the_beginning(tmp_path: Path) -> None:
         )
         for change in history.changes
     ]
-    log = cut(tmp_path, history.changes, from_ms=finished.observed_at)
+    log = cut(history.changes, from_ms=finished.observed_at)
     assert kept(log) == seqs(1, history.seq)
     assert log.is_anchored
     log.close()
 
 
-def test_a_resync_that_was_in_vain_is_not_the_beginning(tmp_path: Path) -> None:
+def test_a_resync_that_was_in_vain_is_not_the_beginning() -> None:
     """One with a hole in it proves nothing."""
     history, started, finished = two_resyncs()
     changes = [change for change in history.changes if change.seq != started.seq + 2]
-    log = cut(tmp_path, changes, from_ms=finished.observed_at)
+    log = cut(changes, from_ms=finished.observed_at)
     assert kept(log)[0] == 1
     log.close()
 
 
-def test_without_a_resync_before_it_the_log_is_not_anchored(tmp_path: Path) -> None:
+def test_without_a_resync_before_it_the_log_is_not_anchored() -> None:
     """All that there is is kept, from its first change on."""
     history, started, _ = two_resyncs()
-    log = cut(tmp_path, history.changes[started.seq :], from_ms=history.now)
+    log = cut(history.changes[started.seq :], from_ms=history.now)
     assert kept(log) == seqs(started.seq + 1, history.seq)
     assert (log.is_anchored, log.at_from) == (False, Position(1, history.seq - 2))
     log.close()
 
 
-def test_a_log_that_begins_later_has_nothing_at_the_beginning(tmp_path: Path) -> None:
+def test_a_log_that_begins_later_has_nothing_at_the_beginning() -> None:
     """There is no change up to --from."""
     history, _, _ = two_resyncs()
-    log = cut(tmp_path, history.changes, from_ms=5)
+    log = cut(history.changes, from_ms=5)
     assert (log.at_from, log.is_anchored, kept(log)) == (None, False, seqs(1, history.seq))
     log.close()
 
 
-def test_the_log_ends_with_the_incident(tmp_path: Path) -> None:
+def test_the_log_ends_with_the_incident() -> None:
     """The first change after --to ends it, also in the middle of a message."""
     history, started, finished = two_resyncs()
     last = finished.seq + 1
     end = history.changes[last - 1].observed_at
-    log = cut(tmp_path, history.changes, from_ms=finished.observed_at, to_ms=end, at_a_time=50)
+    log = cut(history.changes, from_ms=finished.observed_at, to_ms=end, at_a_time=50)
     assert kept(log) == seqs(started.seq, last)
     assert log.is_over
     assert log.last is not None
@@ -127,11 +123,11 @@ def test_the_log_ends_with_the_incident(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_clock_that_goes_back_brings_nothing_before_the_incident(tmp_path: Path) -> None:
+def test_a_clock_that_goes_back_brings_nothing_before_the_incident() -> None:
     """As in replay: what follows a later time is later."""
     history, _, finished = two_resyncs()
     history.heartbeat(after_ms=-60_000)
-    log = cut(tmp_path, history.changes, from_ms=finished.observed_at)
+    log = cut(history.changes, from_ms=finished.observed_at)
     assert log.at_from == finished.position
     log.close()
 
@@ -148,57 +144,55 @@ def with_late_ones(history: History, started: ZnodeChange) -> list[ZnodeChange]:
     return [*history.changes[:middle], deposed, foreign, again, in_time, *history.changes[middle:]]
 
 
-def test_what_replay_drops_neither_ends_nor_begins_anything(tmp_path: Path) -> None:
+def test_what_replay_drops_neither_ends_nor_begins_anything(disk: Path) -> None:
     """It is kept, so that the bundle's replay counts it too; the rest is as without it."""
     history, started, finished = two_resyncs()
     begin = finished.observed_at
-    clean = cut(tmp_path, history.changes, from_ms=begin)
-    folder = tmp_path / "late"
-    folder.mkdir()
+    clean = cut(history.changes, from_ms=begin)
     changes = with_late_ones(history, started)
-    log = cut(folder, changes, from_ms=begin, to_ms=history.now + 1, at_a_time=1)
+    log = cut(changes, from_ms=begin, to_ms=history.now + 1, at_a_time=1)
     assert log.is_over is False
-    assert (log.first, log.first_at, log.last) == (clean.first, clean.first_at, clean.last)
+    assert (log.first, log.last) == (clean.first, clean.last)
     assert (log.at_from, log.is_anchored) == (finished.position, True)
     assert log.changes == clean.changes + 4
     own = [seq for seq in kept(log) if seq not in {500, 900, 901}]
     assert sorted(own) == sorted([*kept(clean), started.seq])
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(disk.iterdir())) == 2
     clean.close()
     log.close()
 
 
-def test_a_late_write_before_the_end_does_not_cut_the_rest(tmp_path: Path) -> None:
+def test_a_late_write_before_the_end_does_not_cut_the_rest() -> None:
     """Only a change that the replay takes can be after the incident."""
     history, started, finished = two_resyncs()
     end = finished.observed_at
     changes = with_late_ones(history, started)
-    log = cut(tmp_path, changes, from_ms=started.observed_at, to_ms=end)
+    log = cut(changes, from_ms=started.observed_at, to_ms=end)
     assert log.last is not None
     assert (log.last.seq, log.is_over) == (finished.seq, True)
     log.close()
 
 
-def test_other_clusters_are_left_out_and_named(tmp_path: Path) -> None:
+def test_other_clusters_are_left_out_and_named() -> None:
     """Without a choice the first one is taken."""
     history, _, _ = two_resyncs()
     other = History(cluster="alpha")
     other.resync()
     mixed = [*other.changes, *history.changes]
-    log = cut(tmp_path, mixed, from_ms=history.now)
+    log = cut(mixed, from_ms=history.now)
     assert {json.loads(line)["cluster"] for line in log.lines()} == {"prod"}
     assert log.replay.clusters == {"prod", "alpha"}
     log.close()
-    first = cut(tmp_path, mixed, from_ms=history.now, cluster=None)
+    first = cut(mixed, from_ms=history.now, cluster=None)
     assert first.replay.cluster == "alpha"
     assert {json.loads(line)["cluster"] for line in first.lines()} == {"alpha"}
     first.close()
 
 
-def test_damage_is_kept_as_it_is_and_counted(tmp_path: Path) -> None:
+def test_damage_is_kept_as_it_is_and_counted() -> None:
     """A replay of the bundle must find it too: before the first change, and in a message."""
     history, _, _ = two_resyncs()
-    log = IncidentLog(tmp_path, "prod", from_ms=5, to_ms=10**15)
+    log = IncidentLog("prod", from_ms=5, to_ms=10**15)
     log.take(b"no\njson")
     log.take(b'[{"path": 1}, ' + encode_changes(history.changes[:2])[1:])
     log.take(b"[" + encode_change(history.changes[2]) + b', {"v": 9, "path": "/a"}]')
@@ -208,11 +202,8 @@ def test_damage_is_kept_as_it_is_and_counted(tmp_path: Path) -> None:
     log.close()
 
 
-def test_nothing_is_nothing(tmp_path: Path) -> None:
+def test_nothing_is_nothing() -> None:
     """Before the first change there is no part."""
-    log = IncidentLog(tmp_path, None, from_ms=1, to_ms=2)
-    assert (log.first, log.first_at, log.last, log.changes, list(log.lines())) == (
-        *(None, None, None, 0),
-        [],
-    )
+    log = IncidentLog(None, from_ms=1, to_ms=2)
+    assert (log.first, log.last, log.changes, list(log.lines())) == (None, None, 0, [])
     log.close()

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller_model.records.changes import encode_changes
-from tests.support.histories import History
+from tests.support.histories import History, encode_changes
 from tests.support.replaying import Run, lines, write
 
 
@@ -43,7 +42,7 @@ def test_a_log_may_be_lines_arrays_gzip_or_standard_input(
 def test_several_files_are_one_log(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are read in the order given; in the wrong one, what is older is dropped and told."""
+    """They are read in the order given; in the wrong one, what is older is dropped and reported."""
     first = write(tmp_path / "1.jsonl", lines(failover.changes[:9]))
     second = write(tmp_path / "2.jsonl", lines(failover.changes[9:]))
     whole = write(tmp_path / "all.jsonl", lines(failover.changes))
@@ -64,13 +63,13 @@ def test_a_record_needs_a_path_and_data_only(
     ]
     log = write(tmp_path / "log.jsonl", b"\n".join(map(msgspec.json.encode, bare)))
     full = Run(capsys, write(tmp_path / "full.jsonl", lines(failover.changes)), "--json").json
-    told = Run(capsys, log, "--json").json
-    assert told["cluster"] is None
-    assert told["complete"] is False
-    assert told["controller"] == full["controller"]
-    assert [broker["live"] for broker in told["brokers"].values()] == [False, True, True]
+    reported = Run(capsys, log, "--json").json
+    assert reported["cluster"] is None
+    assert reported["complete"] is False
+    assert reported["controller"] == full["controller"]
+    assert [broker["live"] for broker in reported["brokers"].values()] == [False, True, True]
     for partition in "01":
-        found = told["topics"]["t"]["partitions"][partition]
+        found = reported["topics"]["t"]["partitions"][partition]
         expected = full["topics"]["t"]["partitions"][partition]
         assert found == {**expected, "partition_epoch": None}
     assert Run(capsys, log, "--json", "--cluster", "mine").json["cluster"] == "mine"
@@ -79,9 +78,9 @@ def test_a_record_needs_a_path_and_data_only(
 def test_min_insync_replicas_is_an_option(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    """What ZooKeeper does not hold is assumed: 1, or what an option or a variable says."""
+    """What ZooKeeper does not hold is not known, unless an option or a variable says it."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
-    assert Run(capsys, log, "--json").json["counts"]["at_min_isr"] == 0
+    assert Run(capsys, log, "--json").json["counts"]["at_min_isr"] is None
     option = Run(capsys, log, "--json", "--assumed-min-insync-replicas", "2").json
     assert option["counts"]["at_min_isr"] == 1
     monkeypatch.setenv("KCM_ASSUMED_MIN_INSYNC_REPLICAS", "3")
@@ -89,7 +88,7 @@ def test_min_insync_replicas_is_an_option(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         ([], "which log? name a FILE, - for standard input, or --from-topic"),
         (["/nowhere/log"], "cannot read /nowhere/log: No such file or directory"),
@@ -118,13 +117,13 @@ def test_min_insync_replicas_is_an_option(
     ],
 )
 def test_bad_use_is_one_line(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It names what, where and what to do, and nothing is printed."""
-    assert Run(capsys, *arguments).complaint.startswith(told)
+    assert Run(capsys, *arguments).complaint.startswith(reported)
 
 
-def test_a_bad_file_is_told_before_anything_is_read(
+def test_a_bad_file_is_reported_before_anything_is_read(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The last of several names is looked at first."""

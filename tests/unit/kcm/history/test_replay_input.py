@@ -1,4 +1,4 @@
-"""`kcm replay` of damaged logs: what can be read is read, and what cannot is told with its place."""
+"""`kcm replay` of damaged logs: what can be read is read, and what cannot is reported with its place."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from controller_model.history.log_replay import UNREADABLE
-from controller_model.kafka.ids import Position
 from controller_model.records.changes import encode_change
-from kcm.history.bundle_file import LOG_NAME, VERSION, Manifest, Versions, write_bundle
+from kcm.history.bundle_file import LOG_NAME, write_bundle
 from kcm.history.replay_input import Line, _lines
 from kcm.history.replay_run import MOST_DAMAGE_SHOWN
+from tests.support.bundles import manifest
 from tests.support.histories import History
 from tests.support.replaying import Run, failing_over, lines, write
 
 
-def test_damage_is_told_with_its_place_and_counted(
+def test_damage_is_reported_with_its_place_and_counted(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The replay goes on after it; the fold's own hole is what makes the snapshot incomplete."""
@@ -37,7 +37,7 @@ def test_damage_is_told_with_its_place_and_counted(
     assert run.json["as_of"]["seq"] == failover.seq
 
 
-def test_much_damage_is_not_told_line_by_line(
+def test_much_damage_is_not_reported_line_by_line(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A screen of it is enough; all of it is counted."""
@@ -74,19 +74,14 @@ def long_log() -> list[bytes]:
 
 def pack(path: Path, log: list[bytes]) -> None:
     """Write a bundle of a log."""
-    manifest = Manifest(
-        v=VERSION, cluster="prod", from_ms=1, to_ms=2, log_first=Position(1, 1),
-        log_last=Position(1, 2), at_from=None, changes=2, events=0, topics=(), made_at=3,
-        versions=Versions(kcm="0"),
-    )  # fmt: skip
-    write_bundle(path, manifest, log=log, events=(), before=None, after=b"{}")
+    write_bundle(path, manifest(), log=log, events=(), before=None, after=b"{}")
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.999])
 def test_all_that_can_be_unpacked_is_read(
     share: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Up to the last whole line before the place where a gzip ends; that place is told."""
+    """Up to the last whole line before the place where a gzip ends; that place is reported."""
     content = long_log()
     packed = gzip.compress(b"".join(content))
     packed = packed[: int(len(packed) * share)]
@@ -97,8 +92,8 @@ def test_all_that_can_be_unpacked_is_read(
     assert run.json["as_of"]["seq"] == whole
     assert run.json["counts"]["unreadable"] == 1
     assert run.json["complete"] is False
-    (told,) = run.err.splitlines()
-    assert told.startswith(
+    (reported,) = run.err.splitlines()
+    assert reported.startswith(
         f"kcm: {log}:{whole + 1}: unreadable, skipped: cannot be unpacked from here on: "
     )
 
@@ -138,7 +133,7 @@ def test_the_log_of_a_damaged_bundle_is_read_as_far_as_it_goes(
     assert len(run.err.splitlines()) <= MOST_DAMAGE_SHOWN + 2
 
 
-def test_a_bundle_whose_log_cannot_be_opened_is_told(
+def test_a_bundle_whose_log_cannot_be_opened_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its manifest can be read, so it is one; damage is one line and never a traceback."""
@@ -210,7 +205,7 @@ def test_damage_at_the_end_leaves_the_end_open(
 def test_damage_at_the_end_of_an_array_leaves_the_end_open(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What stands before it in its line tells nothing; what stands after it does."""
+    """What stands before it in its line says nothing; what stands after it does."""
     *before, last = map(encode_change, failover.changes)
     for array, complete in ((b'[%s,{"path":1}]', False), (b'[{"path":1},%s]', True)):
         content = b"\n".join([*before, array % last])
@@ -232,7 +227,7 @@ def test_a_gzip_by_name_alone_is_damage(
 def test_damage_in_another_clusters_message_is_not_ours(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A message is of one cluster: what is readable in it tells whose the rest is."""
+    """A message is of one cluster: what is readable in it says whose the rest is."""
     foreign = b'[{"cluster": "alpha", "path": "/controller", "kind": "deleted"}, {"path": 1}]\n'
     own = b'[{"cluster": "prod", "path": "/feature", "kind": "deleted"}, {"path": 1}]\n'
     unnamed = b'[{"path": "/feature", "kind": "deleted"}, {"path": 1}]\n'

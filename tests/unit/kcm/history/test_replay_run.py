@@ -28,7 +28,7 @@ def test_until_and_at_are_places_in_the_log(
     assert Run(capsys, log, "--json", "--at", "1970-01-01T01:16:50.080+01:00").json == before
 
 
-def test_a_place_beyond_the_end_is_told(
+def test_a_place_beyond_the_end_is_reported(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The end of the log is shown, and standard error says that it is not what was asked for."""
@@ -82,7 +82,7 @@ def test_late_writes_do_not_move_a_place(
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         (b"", "there is no change in the log"),
         (b"\n  \n", "there is no change in the log"),
@@ -90,12 +90,12 @@ def test_late_writes_do_not_move_a_place(
     ],
 )
 def test_an_empty_log_is_an_error(
-    content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, reported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing at all is not a snapshot of nothing: no cluster, no place, and nothing is known."""
     log = write(tmp_path / "log.jsonl", content)
-    assert Run(capsys, log).complaint == told
-    assert Run(capsys, log, "--json").complaint == told
+    assert Run(capsys, log).complaint == reported
+    assert Run(capsys, log, "--json").complaint == reported
 
 
 def test_several_clusters_need_a_choice(

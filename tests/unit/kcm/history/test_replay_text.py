@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from controller_model.records.changes import encode_changes
 from controller_model.records.event_records import decode_event
 from kcm.history.replay_text import MOST_BROKERS, MOST_DIFFERENCES, MOST_PARTITIONS
-from tests.support.histories import History, small_cluster
+from tests.support.histories import History, encode_changes, small_cluster
 from tests.support.replaying import Run, lines, write
 
 
 def test_events_of_another_cluster_are_never_printed(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a choice, all that is told is of the chosen one."""
+    """With a choice, all that is reported is of the chosen one."""
     other = History(cluster="alpha")
     other.resync()
     log = write(tmp_path / "log.jsonl", lines([*other.changes, *failover.changes]))
@@ -60,7 +59,7 @@ def test_events_for_the_eye_are_a_line_each(
 def test_what_cannot_be_read_is_an_event_too(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An Anomaly tells the line."""
+    """An Anomaly names the line."""
     log = write(tmp_path / "log.jsonl", lines(failover.changes) + b"x\n")
     out = Run(capsys, log, "--events").out
     assert f"Anomaly, path , reason {log}:"[:30] in out
@@ -73,7 +72,8 @@ def test_the_summary_is_one_screen(
     failover.set("/admin/preferred_replica_election", {"version": 1, "partitions": []})
     failover.set("/admin/reassign_partitions", {"version": 1, "partitions": []})
     log = write(tmp_path / "log.jsonl", lines(failover.changes))
-    out = Run(capsys, log).out
+    assert "under min isr not known, at min isr not known" in Run(capsys, log).out
+    out = Run(capsys, log, "--assumed-min-insync-replicas", "1").out
     assert "\x1b" not in out
     assert out.splitlines()[:7] == [
         "cluster     prod",
@@ -146,7 +146,7 @@ def test_the_worst_partitions_come_first(
     ]
 
 
-def test_a_diff_tells_what_changed(
+def test_a_diff_says_what_changed(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A line for each thing that differs, in either direction; positions and times may be mixed."""
@@ -218,9 +218,9 @@ def test_a_long_diff_is_cut_for_the_eye_and_whole_as_json(
     out = Run(capsys, *arguments).out.splitlines()
     assert (len(out), out[-1]) == (MOST_DIFFERENCES + 2, "... and 6 more; --json has them all")
     assert out[1] == "topic x0: new (0 partitions)"
-    told = Run(capsys, *arguments, "--json").json
-    assert len(told["differences"]) == MOST_DIFFERENCES + 6
-    assert told["differences"][-1] == {
+    reported = Run(capsys, *arguments, "--json").json
+    assert len(reported["differences"]) == MOST_DIFFERENCES + 6
+    assert reported["differences"][-1] == {
         "path": ["counts", "topics"],
         "before": 1,
         "after": MOST_DIFFERENCES + 6,
@@ -230,15 +230,15 @@ def test_a_long_diff_is_cut_for_the_eye_and_whole_as_json(
 def test_events_of_a_diff_are_those_between(
     failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What happened up to the first place, and after the second, is not told; lines do not matter."""
+    """What happened up to the first place, and after the second, is not reported; lines do not matter."""
     failover.broker_gone(2)
     log = write(tmp_path / "log.jsonl", encode_changes(failover.changes))
     last = failover.seq - 1
     run = Run(capsys, log, "--diff", "1:12", f"1:{last}", "--events", "--json")
     *events, _ = run.out.splitlines()
-    told = [decode_event(line.encode()) for line in events]
-    assert all(12 < record.id.seq <= last for record in told)
-    assert next(type(record.event).__name__ for record in told) == "BrokerStopped"
+    reported = [decode_event(line.encode()) for line in events]
+    assert all(12 < record.id.seq <= last for record in reported)
+    assert next(type(record.event).__name__ for record in reported) == "BrokerStopped"
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(failover: History, tmp_path: Path) -> None:

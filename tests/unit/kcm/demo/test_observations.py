@@ -1,0 +1,29 @@
+"""What was seen when, on either side of the demo's comparison."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcm.demo.observations import Observation, Observations
+from tests.unit.kcm.demo.figures import HEALTHY
+
+AWAY = replace(HEALTHY, offline=1)
+
+
+def test_the_same_figures_keep_their_first_moment() -> None:
+    """A poll that sees what the last one saw changes nothing."""
+    observations = Observations()
+    assert observations.latest is None
+    observations.add(1.0, HEALTHY)
+    observations.add(2.0, HEALTHY)
+    assert observations.latest == Observation(1.0, HEALTHY)
+
+
+def test_figures_that_came_back_have_their_latest_moment_before_a_bound() -> None:
+    """Of two times at which figures came, the later counts, unless it lies after the bound."""
+    observations = Observations()
+    for at, figures in ((1.0, HEALTHY), (2.0, AWAY), (3.0, HEALTHY)):
+        observations.add(at, figures)
+    assert observations.became(HEALTHY, before=9.0) == 3.0
+    assert observations.became(HEALTHY, before=2.5) == 1.0
+    assert observations.became(AWAY, before=1.5) is None

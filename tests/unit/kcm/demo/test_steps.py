@@ -1,0 +1,42 @@
+"""The story's steps: each must have come to what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kcm.demo.steps import DEPOSITIONS, STORY, TOPICS, StoryStep
+from kcm.demo.truth import TrueFigures
+from tests.unit.kcm.demo.figures import HEALTHY
+
+BY_TITLE = {step.title: step for step in STORY}
+EMPTY = replace(HEALTHY, leaders=(), topics=0, partitions=0)
+TWO = replace(HEALTHY, brokers=(0, 1), under_replicated=21, imbalance=9, not_led=((2, 9),))
+ONE = replace(TWO, controller=1, elections=4, brokers=(1,), offline=6, under_replicated=27)
+DEPOSED = replace(ONE, elections=4 + DEPOSITIONS)
+BACK = replace(DEPOSED, brokers=(0, 1, 2), offline=0, under_replicated=0)
+STALLED = replace(BACK, under_replicated=21)
+STORY_LINE = (EMPTY, HEALTHY, TWO, ONE, DEPOSED, BACK, STALLED, BACK, HEALTHY)
+
+
+@pytest.mark.parametrize(
+    ("step", "before", "after"),
+    list(zip(STORY, STORY_LINE, STORY_LINE[1:], strict=False)),
+    ids=BY_TITLE,
+)
+def test_a_step_is_content_with_what_it_is_about_and_with_nothing_else(
+    step: StoryStep, before: TrueFigures, after: TrueFigures
+) -> None:
+    """The figures after it pass; those before it, in which nothing has happened, do not."""
+    assert step.expected(before, after)
+    assert not step.expected(before, before)
+
+
+def test_every_step_was_asked() -> None:
+    """The figures above tell the whole story, of the topics that it makes."""
+    assert len(STORY_LINE) == len(STORY) + 1
+    assert (HEALTHY.topics, HEALTHY.partitions) == (
+        len(TOPICS),
+        sum(partitions for partitions, _ in TOPICS.values()),
+    )
