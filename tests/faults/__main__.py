@@ -1,0 +1,124 @@
+"""`python -m tests.faults [NAME ...]`: play the cells whose names hold one of these; without any, all.
+
+The rule: one world for all cells; what a cell came to is told at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from kcm.jars.jars import ensure_jars
+from kcm.processes.supervisor import Supervisor
+from tests.faults.cells import CELLS, Cell
+from tests.faults.full_disk import FullDisk, why_not
+from tests.faults.report import line, stretch_rows, write_faults, write_soak
+from tests.faults.runner import Outcome, play
+from tests.faults.sides import Sides
+from tests.faults.soak import Stretch, soak
+from tests.faults.world import World
+
+FULL_DISK = "kcm up: full disk"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play cells; return 1 if one of them does not hold."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults")
+    parser.add_argument("names", nargs="*", help="parts of cells' names, such as watcher: or kill")
+    parser.add_argument("--list", action="store_true", help="name the cells and play none")
+    parser.add_argument("--report", type=Path, help="write what came of them to this page")
+    parser.add_argument(
+        "--record", type=Path, help="add the outcomes to this file; the report is of all in it"
+    )
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="play the long story instead")
+    parser.add_argument("--seed", type=int, default=1, help="which story")
+    parser.add_argument("--keep", type=Path, help="keep logs and data in this folder")
+    options = parser.parse_args(arguments)
+    cells = [cell for cell in CELLS if _wanted(cell.name, options.names)]
+    with_full_disk = _wanted(FULL_DISK, options.names)
+    if options.list:
+        _say("\n".join([*(cell.name for cell in cells), *([FULL_DISK] if with_full_disk else [])]))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="kcm-faults-") as folder:
+        where = options.keep or Path(folder)
+        where.mkdir(parents=True, exist_ok=True)
+        if options.soak is not None:
+            return _soak(where, options)
+        outcomes: list[Outcome] = []
+        for found in _play(where, cells, with_full_disk=with_full_disk):
+            outcomes.append(found)
+            _record(options.record, found)
+    if options.report is not None:
+        played = _recorded(options.record) if options.record else outcomes
+        write_faults(options.report, played, of=len(CELLS) + 1)
+    return 0 if all(each.ok for each in outcomes) else 1
+
+
+def _record(path: Path | None, found: Outcome) -> None:
+    if path is not None:
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(found) + b"\n")
+
+
+def _recorded(path: Path) -> list[Outcome]:
+    """Return what a file holds: the newest outcome of each cell, in the cells' order."""
+    every = [msgspec.json.decode(each, type=Outcome) for each in path.read_bytes().splitlines()]
+    newest = {f"{each.part}: {each.fault}": each for each in every}
+    return [newest[name] for name in (*(cell.name for cell in CELLS), FULL_DISK) if name in newest]
+
+
+def _soak(where: Path, options: argparse.Namespace) -> int:
+    stretches: list[Stretch] = []
+    with (
+        Supervisor(where, kill_on_exit=True) as supervisor,
+        World(supervisor, ensure_jars()) as world,
+    ):
+        for stretch in soak(world, minutes=options.soak, seed=options.seed):
+            stretches.append(stretch)
+            _say(stretch_rows(stretches)[-1])
+        for each in world.said:
+            _say(f"         {each}")
+    if options.report is not None:
+        write_soak(options.report, stretches, options.seed)
+    return 1 if any(each.stale_s or each.wrong for each in stretches) else 0
+
+
+def _wanted(name: str, words: Sequence[str]) -> bool:
+    return not words or any(word in name for word in words)
+
+
+def _play(where: Path, cells: Sequence[Cell], *, with_full_disk: bool) -> Iterator[Outcome]:
+    """Play the cells in one world, and the full disk in another."""
+    jars = ensure_jars()
+    if cells:
+        with Supervisor(where, kill_on_exit=True) as servers, World(servers, jars) as world:
+            for cell in cells:
+                yield _told(world, cell.part.name, cell.fault, partial(cell.act, world))
+    if with_full_disk and (reason := why_not()) is not None:
+        _say(f"not played: {FULL_DISK}: {reason}")
+    elif with_full_disk:
+        with Supervisor(where, kill_on_exit=True) as servers, FullDisk(servers, jars) as small:
+            yield _told(small, "kcm up", "full disk", small.fill)
+
+
+def _told(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcome:
+    """Play something and say at once what came of it."""
+    said = len(sides.said)
+    found = play(sides, part, fault, act)
+    _say("\n         ".join([line(found), *sides.said[said:]]))
+    return found
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,281 @@
+"""The cells: each part of the line, and what may happen to it.
+
+The rule: a part says how its processes, wires and disk are found; a fault says what is done to them. What
+nobody restarts (ZooKeeper, the watched brokers) is started again by the runner, as its operator would.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from tests.faults.world import MEMBERS, World
+from tests.support.tcp_proxy import TcpProxy
+
+DOWN_S = 6.0
+"""How long a server is away that we start again: longer than the watcher's and the brokers' sessions are not needed."""
+LAG_S = 3.5
+"""How late a lagging follower hears of each change: its leader bears with 10 s there and back."""
+LAGS_FOR_S = 20.0
+
+
+class Part(NamedTuple):
+    """What may fail: found anew for each cell, since a part may be another process each time."""
+
+    name: str
+    processes: Callable[[World], list[int]]
+    wires: Callable[[World], list[TcpProxy]] | None = None
+    """The connections to cut; None: it has none of its own that can be reached."""
+    lose_disk: Callable[[World], None] | None = None
+    """End it, take its data away, and let it start again; None: it keeps nothing."""
+    pause_s: float = 20.0
+    """Longer than each time limit that those have who wait for it."""
+
+
+Fault = Callable[[World, Part], None]
+
+
+class Cell(NamedTuple):
+    """A part and what happens to it."""
+
+    part: Part
+    fault: str
+
+    @property
+    def name(self) -> str:
+        """How it is called on the command line."""
+        return f"{self.part.name}: {self.fault}"
+
+    def act(self, world: World) -> None:
+        """Let it happen, to its end."""
+        FAULTS[self.fault](world, self.part)
+
+
+def _zookeeper(world: World) -> list[int]:
+    return [server.pid or 0 for server in world.ensemble.members.values()]
+
+
+def _zookeeper_leader(world: World) -> list[int]:
+    return [world.ensemble.members[world.ensemble.leader()].pid or 0]
+
+
+def _zookeeper_majority(world: World) -> list[int]:
+    leader = world.ensemble.leader()
+    other = next(member for member in MEMBERS if member != leader)
+    return [world.ensemble.members[member].pid or 0 for member in (leader, other)]
+
+
+def _wipe_zookeeper_leader(world: World) -> None:
+    leader = world.ensemble.leader()
+    world.ensemble.members[leader].kill()
+    world.ensemble.wipe(leader)
+
+
+def _other_broker(world: World) -> int:
+    controller = world.controller()
+    return next(broker_id for broker_id in world.brokers if broker_id != controller)
+
+
+def _lose_broker_disk(world: World, broker_id: int) -> None:
+    broker = world.brokers[broker_id]
+    broker.kill()
+    shutil.rmtree(broker.data_dir / "logs")
+
+
+def _lose_kafka_disk(world: World) -> None:
+    with world.hands_off():
+        world.pipeline_kafka.kill()
+        shutil.rmtree(world.pipeline_kafka.data_dir / "logs")
+
+
+def _lose_checkpoint(world: World) -> None:
+    with world.hands_off():
+        world.pipeline.processes["stream"].kill()
+        shutil.rmtree(world.pipeline.data_dir / "checkpoint")
+
+
+def _kafka_wires(*parts: str) -> Callable[[World], list[TcpProxy]]:
+    return lambda world: [world.pipeline_kafka.wires[part] for part in parts]
+
+
+def _broker_process(of: Callable[[World], int]) -> Callable[[World], list[int]]:
+    return lambda world: [world.brokers[of(world)].pid or 0]
+
+
+def _broker_wires(of: Callable[[World], int]) -> Callable[[World], list[TcpProxy]]:
+    return lambda world: list(world.zookeeper_wires[str(of(world))].values())
+
+
+def _watcher_to_zookeeper(world: World) -> list[TcpProxy]:
+    return list(world.zookeeper_wires["watcher"].values())
+
+
+def _part(name: str) -> Callable[[World], list[int]]:
+    return lambda world: world.pids(name)
+
+
+PARTS = (
+    Part("ZooKeeper", _zookeeper, _watcher_to_zookeeper, _wipe_zookeeper_leader),
+    Part(
+        "watched broker",
+        _broker_process(_other_broker),
+        _broker_wires(_other_broker),
+        lambda world: _lose_broker_disk(world, _other_broker(world)),
+    ),
+    Part(
+        "watched controller",
+        _broker_process(World.controller),
+        _broker_wires(World.controller),
+        lambda world: _lose_broker_disk(world, world.controller()),
+    ),
+    Part(
+        "pipeline's Kafka",
+        _part("kafka"),
+        _kafka_wires("watcher", "stream", "exporter"),
+        _lose_kafka_disk,
+        pause_s=30.0,
+    ),
+    Part("watcher", _part("watcher"), _kafka_wires("watcher")),
+    Part("Spark JVM", _part("jvm"), _kafka_wires("stream"), pause_s=60.0),
+    Part("Python worker", _part("worker"), pause_s=60.0),
+    Part("driver", _part("driver"), None, _lose_checkpoint, pause_s=30.0),
+    Part("exporter", _part("exporter"), _kafka_wires("exporter"), pause_s=10.0),
+)
+
+
+def _signal(number: int) -> Fault:
+    def fault(world: World, part: Part) -> None:
+        for pid in part.processes(world):
+            os.kill(pid, number)
+        time.sleep(DOWN_S)
+
+    return fault
+
+
+def _pause(world: World, part: Part) -> None:
+    paused = part.processes(world)
+    _signal_all(paused, signal.SIGSTOP)
+    time.sleep(part.pause_s)
+    _signal_all(paused, signal.SIGCONT)
+
+
+def _half_open(world: World, part: Part) -> None:
+    assert part.wires is not None
+    silenced = sum(wire.silence() for wire in part.wires(world))
+    assert silenced, f"{part.name} has no connection that could be cut"
+    time.sleep(DOWN_S)
+
+
+def _lost_disk(world: World, part: Part) -> None:
+    assert part.lose_disk is not None
+    part.lose_disk(world)
+    time.sleep(DOWN_S)
+
+
+def _signal_all(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # a watchdog may have killed it
+            os.kill(pid, number)
+
+
+def _lag(world: World, _part: Part) -> None:
+    """Let the watcher follow a member that hears of each change late."""
+    with_watcher = _steer_watcher(world)
+    links = _links_of(world, with_watcher)
+    try:
+        for link in links:
+            link.delay_s = LAG_S
+        time.sleep(LAGS_FOR_S)
+    finally:
+        for link in links:
+            link.delay_s = 0.0
+        _let_go(world)
+
+
+def _cut_off(world: World, _part: Part) -> None:
+    """Cut the member that the watcher follows off from the others."""
+    with_watcher = _steer_watcher(world)
+    try:
+        for link in _links_of(world, with_watcher):
+            link.silence()
+        time.sleep(LAGS_FOR_S)
+    finally:
+        _let_go(world)
+
+
+def _links_of(world: World, member: int) -> list[TcpProxy]:
+    return [link for ends, link in world.ensemble.links.items() if member in ends]
+
+
+def _steer_watcher(world: World) -> int:
+    """Bring the watcher to a follower and ourselves away from it; return the follower."""
+    leader = world.ensemble.leader()
+    follower = next(member for member in MEMBERS if member != leader)
+    for member in MEMBERS:
+        if member != follower:
+            world.zookeeper_wires["watcher"][member].refuse()
+    world.zookeeper_wires["truth"][follower].refuse()
+    world.followed(time.time())
+    for member in MEMBERS:
+        world.zookeeper_wires["watcher"][member].accept()
+    return follower
+
+
+def _let_go(world: World) -> None:
+    for wires in world.zookeeper_wires.values():
+        for wire in wires.values():
+            wire.accept()
+
+
+KILL, TERM, STOP, HALF_OPEN, LOST_DISK = (
+    "kill -9",
+    "SIGTERM",
+    "SIGSTOP",
+    "half-open connection",
+    "lost disk",
+)
+MINORITY, LAGGING, CUT_OFF = (
+    "two of three killed",
+    "the watcher's follower lags",
+    "the watcher's follower cut off",
+)
+
+FAULTS: dict[str, Fault] = {
+    KILL: _signal(signal.SIGKILL),
+    TERM: _signal(signal.SIGTERM),
+    STOP: _pause,
+    HALF_OPEN: _half_open,
+    LOST_DISK: _lost_disk,
+    LAGGING: _lag,
+    CUT_OFF: _cut_off,
+}
+
+_LEADER = Part("ZooKeeper's leader", _zookeeper_leader)
+_MAJORITY = Part("ZooKeeper's majority", _zookeeper_majority)
+
+
+def _matrix() -> list[Cell]:
+    found = []
+    for fault in (KILL, TERM, STOP, HALF_OPEN, LOST_DISK):
+        for part in PARTS:
+            if fault == HALF_OPEN and part.wires is None:
+                continue
+            if fault == LOST_DISK and part.lose_disk is None:
+                continue
+            found.append(Cell(part, fault))
+    return found
+
+
+CELLS = (
+    *_matrix(),
+    Cell(_LEADER, KILL),
+    Cell(_MAJORITY, KILL),
+    Cell(PARTS[0], LAGGING),
+    Cell(PARTS[0], CUT_OFF),
+)
+"""All of them, in the order in which they are played: what loses data comes last."""

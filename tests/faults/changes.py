@@ -1,0 +1,123 @@
+"""Steady changes: a partition's leader and ISR move several times a second, whatever else happens.
+
+The rule: they are written to ZooKeeper as a controller writes them, past all that is made to fail. Their
+replicas are brokers that nobody runs, so the real controller leaves them alone but for a failover.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+
+from kcm.demo.truth import state_path
+from kcm.demo.truth_reader import quiet_logger
+from tests.support.waiting import wait_until
+
+BROKERS = (101, 102, 103)
+TOPICS = 4
+PARTITIONS = 5
+EVERY_S = 0.25
+CONNECT_DEADLINE_S = 30.0
+STOP_DEADLINE_S = 10.0
+
+
+class SteadyChanges:
+    """Writes partition states, one after the other, in a thread of its own."""
+
+    def __init__(self, hosts: str) -> None:
+        """Describe the writer; `start` makes its topics and goes on with them."""
+        self.written = 0
+        self._client = KazooClient(hosts=hosts, logger=quiet_logger(), timeout=4.0)
+        self._stop = threading.Event()
+        self._allowed = threading.Event()
+        self._idle = threading.Event()
+        self._allowed.set()
+        self._thread = threading.Thread(target=self._run, name="steady changes", daemon=True)
+
+    def start(self) -> None:
+        """Make the topics and begin."""
+        self._client.start(timeout=CONNECT_DEADLINE_S)
+        self.make_topics()
+        self._thread.start()
+
+    def make_topics(self) -> None:
+        """Write the topics' znodes; those that are there stay."""
+        replicas = {str(partition): list(BROKERS) for partition in range(PARTITIONS)}
+        assigned = {"version": 3, "partitions": replicas, "adding_replicas": {}}
+        payload = json.dumps({**assigned, "removing_replicas": {}}).encode()
+        for topic in range(TOPICS):
+            name = f"steady-{topic}"
+            path = f"/brokers/topics/{name}"
+            if self._client.exists(path):
+                continue
+            # With its states at once: the real controller finds nothing to bring up.
+            making = self._client.transaction()
+            making.create(path, payload)
+            making.create(f"{path}/partitions")
+            for partition in range(PARTITIONS):
+                making.create(f"{path}/partitions/{partition}")
+                making.create(state_path(name, partition), self._state(0))
+            made = making.commit()
+            assert not any(isinstance(each, Exception) for each in made), made
+
+    def close(self) -> None:
+        """Stop writing and disconnect."""
+        self._stop.set()
+        self._allowed.set()
+        self._thread.join(STOP_DEADLINE_S)
+        self._client.stop()
+        self._client.close()
+
+    def go_on(self) -> None:
+        """Wait until something has been written from now on: a world at rest proves little."""
+        before = self.written
+        wait_until(lambda: self.written > before, deadline_s=CONNECT_DEADLINE_S)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Write nothing meanwhile."""
+        self._idle.clear()
+        self._allowed.clear()
+        self._idle.wait(STOP_DEADLINE_S)
+        try:
+            yield
+        finally:
+            self._allowed.set()
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            if not self._allowed.is_set():
+                self._idle.set()
+                self._allowed.wait()
+            if self._stop.wait(EVERY_S):
+                return
+            partition, topic = divmod(number % (TOPICS * PARTITIONS), TOPICS)
+            try:
+                self._client.set(state_path(f"steady-{topic}", partition), self._state(number))
+            except (KazooException, ConnectionError, TimeoutError, NoNodeError):
+                continue
+            self.written += 1
+
+    def _state(self, number: int) -> bytes:
+        turn = number // (TOPICS * PARTITIONS)
+        leader = BROKERS[turn % len(BROKERS)]
+        state = {
+            "controller_epoch": self._epoch(),
+            "leader": leader,
+            "version": 1,
+            "leader_epoch": turn,
+            "isr": [leader, *(each for each in BROKERS if each != leader)][: 2 + turn % 2],
+        }
+        return json.dumps(state).encode()
+
+    def _epoch(self) -> int:
+        try:
+            return int(self._client.get("/controller_epoch")[0])
+        except NoNodeError:
+            return 0

@@ -1,0 +1,107 @@
+"""A disk that is full under `kcm up`: its Kafka, its fold's state and its logs, all on a small one.
+
+The rule: the disk is a file system of its own in memory, in a mount namespace that only `kcm up` sees, so nothing
+of the machine is filled, and no rights are needed but those of a user namespace.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from kazoo.client import KazooClient
+
+from kcm.jars.jars import Jars
+from kcm.processes.ports import free_port
+from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.zookeeper import ZooKeeper
+from tests.faults.sides import Sides
+
+CLUSTER = "full-disk"
+DISK = "400m"
+"""Room for some minutes of everything."""
+READY_DEADLINE_S = 300.0
+FULL_FOR_S = 60.0
+"""Long enough for each part to need room more than once."""
+CHUNK_BYTES = 1 << 20
+IN_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
+MOUNT = 'mount -t tmpfs -o size="$0" tmpfs "$1" && shift && exec "$@"'
+CONNECT_DEADLINE_S = 30.0
+
+
+def why_not() -> str | None:
+    """Return why this machine cannot play it; None if it can."""
+    if shutil.which(IN_NAMESPACE[0]) is None:
+        return "the program unshare is not installed"
+    tried = subprocess.run([*IN_NAMESPACE, "true"], capture_output=True, check=False)
+    return tried.stderr.decode().strip() if tried.returncode else None
+
+
+class FullDisk(Sides):
+    """`kcm up` on a disk of its own, and a ZooKeeper that it watches."""
+
+    def __init__(self, supervisor: Supervisor, jars: Jars) -> None:
+        """Describe the servers; nothing is started yet."""
+        self._zookeeper = ZooKeeper(supervisor, jars, supervisor.folder / "full-disk" / "zookeeper")
+        self._data = supervisor.folder / "full-disk" / "data"
+        port = free_port()
+        own = {"port": port, "watcher-metrics-port": 0, "stream-metrics-port": 0}
+        self._up = Process(
+            supervisor,
+            "kcm-up",
+            [
+                *(*IN_NAMESPACE, "sh", "-c", MOUNT, DISK, self._data),
+                *(sys.executable, "-P", "-m", "kcm", "up", "--cluster", CLUSTER),
+                *("--zookeeper", self._zookeeper.connect_string, "--data", self._data),
+                *(f"--{name}={value}" for name, value in own.items()),
+            ],
+            health=self._not_ready,
+            ready_deadline_s=READY_DEADLINE_S,
+        )
+        super().__init__(self._zookeeper.connect_string, f"http://127.0.0.1:{port}", CLUSTER)
+
+    def __enter__(self) -> Self:
+        """Start everything and wait until the monitor follows."""
+        self._data.mkdir(parents=True)
+        self._zookeeper.start()
+        self._make_cluster()
+        super().__enter__()
+        self._up.start()
+        self._up.wait_ready()
+        self.settle()
+        return self
+
+    def fill(self) -> None:
+        """Leave no room on the disk for a while; then make room again."""
+        filler = Path(f"/proc/{self._up.pid}/root{self._data}/filler")
+        deadline = time.monotonic() + FULL_FOR_S
+        with filler.open("wb", buffering=0) as file:
+            while time.monotonic() < deadline:
+                with suppress(OSError):  # full: what others give back is taken a second later
+                    file.write(bytes(CHUNK_BYTES))
+                    continue
+                time.sleep(1)
+        assert self._up.running, f"kcm up has ended: {self._up.log_tail()}"
+        filler.unlink()
+        self.said += self._up.log_tail().splitlines()
+
+    def _not_ready(self) -> str | None:
+        sample = self.sampler.look()
+        return None if sample.live else sample.status
+
+    def _make_cluster(self) -> None:
+        client = KazooClient(self._zookeeper.connect_string)
+        client.start(timeout=CONNECT_DEADLINE_S)
+        for path in ("/brokers/ids", "/brokers/topics"):
+            client.ensure_path(path)
+        client.create("/controller_epoch", b"1")
+        client.create("/controller", json.dumps({"version": 1, "brokerid": 101}).encode())
+        client.stop()
+        client.close()

@@ -1,0 +1,143 @@
+"""How old and how right what was shown is, held against what was true when.
+
+The rule: a figure is stale since the moment at which ZooKeeper wrote what replaced it. Partitions are compared by the
+version of their znode, so that values in between which nobody saw make no difference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tests.faults.shown import Sample, Shown, TopicAndNumber
+from tests.faults.truth import Known, Truth, Written, leader_and_isr
+
+STALE_S = 3.0
+"""The promise: what is shown under `live` was true so long ago, at most."""
+
+AHEAD_S = 1.0
+"""How much later than a sample a value may come to be known to us: it was there already."""
+
+
+class Verdict(NamedTuple):
+    """What is to be said of one sample."""
+
+    at: float
+    lasted_s: float
+    status: str
+    old_s: float
+    """How long ago the oldest figure shown was replaced; 0 when all are true."""
+    oldest: str
+    """Which figure that is."""
+    wrong: str
+    """A figure that was never true; empty when there is none."""
+
+    @property
+    def live(self) -> bool:
+        """Whether the sample was said to follow ZooKeeper."""
+        return self.status == "live"
+
+
+def judge(samples: Iterable[Sample], truth: Truth) -> list[Verdict]:
+    """Return a verdict for each sample; call it when `truth` has settled."""
+    known = truth.known()
+    return [_judge(sample, known) for sample in samples]
+
+
+def _judge(sample: Sample, known: Known) -> Verdict:
+    lasted_s = sample.until - sample.at
+    if sample.partitions is None:
+        return Verdict(sample.at, lasted_s, sample.status, 0.0, "", "")
+    ages = dict(_ages(sample, sample.partitions, known))
+    wrong = next((name for name, age in ages.items() if age is None), "")
+    sure = {name: age for name, age in ages.items() if age is not None}
+    oldest = max(sure, key=lambda name: sure[name])
+    old_s = sure[oldest]
+    return Verdict(sample.at, lasted_s, sample.status, old_s, oldest if old_s else "", wrong)
+
+
+def _ages(
+    sample: Sample, shown: Mapping[TopicAndNumber, Shown], known: Known
+) -> Iterator[tuple[str, float | None]]:
+    """Yield each figure with how long it has been untrue; None: it never was true."""
+    at = sample.at
+    controller = known.get("/controller", ())
+    yield "controller", value_age(controller, _broker_id, sample.controller, at, absent=-1)
+    yield "epoch", value_age(known.get("/controller_epoch", ()), int, sample.epoch, at)
+    seen = set()
+    for path, history in known.items():
+        if path.startswith("/brokers/ids/"):
+            is_live = int(path.rpartition("/")[2]) in sample.brokers
+            yield path, value_age(history, bool, is_live, at, absent=False)
+        elif path.endswith("/state"):
+            _, _, _, topic, _, number, _ = path.split("/")
+            seen.add((topic, int(number)))
+            yield f"{topic}-{number}", partition_age(history, shown.get((topic, int(number))), at)
+    for topic, partition in shown.keys() - seen:
+        yield f"{topic}-{partition}", 0.0 if shown[topic, partition].leader is None else None
+
+
+def value_age(
+    history: Sequence[Written],
+    read: Callable[[bytes], object],
+    shown: object,
+    at: float,
+    *,
+    absent: object = None,
+) -> float | None:
+    """Return how long a shown value was untrue at a time; 0 if it was true, None if it never was.
+
+    >>> epochs = [Written(10.0, 0, b"1"), Written(20.0, 1, b"2")]
+    >>> value_age(epochs, int, 1, 25.0), value_age(epochs, int, 2, 25.0)
+    (5.0, 0.0)
+    >>> value_age(epochs, int, 7, 25.0) is None
+    True
+    """
+    values = [(each.at, absent if each.data is None else read(each.data)) for each in history]
+    if not values:
+        return 0.0 if shown == absent else None
+    ends = [began for began, _ in values[1:]] + [float("inf")]
+    found: float | None = None
+    for (began, value), ended in zip(values, ends, strict=True):
+        if value == shown and began <= at + AHEAD_S:
+            found = max(0.0, at - ended)
+    return found
+
+
+def partition_age(history: Sequence[Written], shown: Shown | None, at: float) -> float | None:
+    """Return how long a shown partition was untrue at a time; None if it never was so.
+
+    >>> states = [Written(10.0, 0, b'{"leader":1,"isr":[1]}'), Written(20.0, 1, b'{"leader":2,"isr":[2]}')]
+    >>> partition_age(states, Shown(0, 1, (1,)), 25.0), partition_age(states, Shown(1, 2, (2,)), 25.0)
+    (5.0, 0.0)
+    >>> partition_age(states, Shown(1, 1, (1,)), 25.0) is None
+    True
+    >>> partition_age(states, None, 25.0)
+    15.0
+    """
+    if shown is None or shown.version is None or shown.leader is None:
+        begun = next((each for each in history if each.data is not None), None)
+        last = [each for each in history if each.at <= at]
+        is_gone = not last or last[-1].data is None
+        return 0.0 if begun is None or is_gone else max(0.0, at - begun.at)
+    for each in history:
+        is_this = each.version == shown.version and each.data is not None
+        if is_this and leader_and_isr(each.data or b"") != (shown.leader, shown.isr):
+            return None
+    later = (w.at for w in history if w.data is None or w.version > shown.version)
+    return max(0.0, at - next(later, at))
+
+
+def stale_seconds(verdicts: Iterable[Verdict]) -> float:
+    """Return for how long a figure was stale while the status said `live`."""
+    return sum(v.lasted_s for v in verdicts if v.live and v.old_s > STALE_S)
+
+
+def oldest_live(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """Return the sample with the oldest figure under `live`; None when nothing was live."""
+    return max((v for v in verdicts if v.live), key=lambda v: v.old_s, default=None)
+
+
+def _broker_id(data: bytes) -> int:
+    return int(json.loads(data)["brokerid"])

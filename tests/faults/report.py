@@ -1,0 +1,153 @@
+"""What a run came to: lines for a terminal, and the page in docs/.
+
+The rule: each section of the page is made by the run that measured it, and stands between marks, so that the
+faults and the long run can be measured apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.faults.judge import STALE_S
+from tests.faults.runner import Outcome
+from tests.faults.soak import PARTS_MEASURED, Stretch
+
+_PAGE = """\
+# Reliability
+
+Written by `make faults` and `make soak`; do not edit.
+
+Real servers: three ZooKeeper members, three Kafka 3.9 brokers, the pipeline with its own Kafka, all looked after as `kcm up` does it. Partitions change four times a second. Four times a second
+everything that the exporter shows is held against what ZooKeeper has, and since when.
+
+<!-- faults: begin -->
+<!-- faults: end -->
+
+<!-- soak: begin -->
+<!-- soak: end -->
+"""
+
+_FAULTS = """
+## Faults
+
+`python -m tests.faults --report docs/reliability.md`. A fault happens to a part; afterwards every leader, every ISR and every count must equal ZooKeeper's.
+
+*Follows after*: from the fault until all that is shown was live and young again, for good; how long the fault itself lasts is part of it. *Not live*: how long the exporter
+said that the figures are not to be relied on, or did not answer. *Oldest under live*: how long ago the oldest figure had been replaced that was shown as `live`. Beyond {limit:g} s it is stale; the next column says for how long.
+Times are of a machine with {cpus} processors; *load* is its load average, by all that it did.
+
+| part | fault | follows after | not live | oldest under live | stale under live | load | |
+|---|---|---:|---:|---:|---:|---:|---|
+{rows}
+
+{summary}
+"""
+
+_SOAK = """
+## A long run
+
+`python -m tests.faults --soak MINUTES --report docs/reliability.md`, here {minutes:.0f} minutes, seed {seed}: topics are created, deleted and reassigned, controllers deposed, and each part is killed or stopped at random.
+Memory and open files are the most that a part took in those minutes. The delay is from ZooKeeper's write until the value is shown, restarts included.
+
+| from minute | happened | kills | changes | delay p50 | p99 | not live | stale under live | wrong | {parts} |
+|---:|---:|---:|---:|---:|---:|---:|---:|---:|{lines}|
+{rows}
+"""
+
+
+def line(found: Outcome) -> str:
+    """Return an outcome in one line."""
+    return (
+        f"{'ok    ' if found.ok else 'FAILED'} {found.part}: {found.fault}: "
+        f"follows after {_seconds(found.follows_after_s)}, not live {_seconds(found.not_live_s)}, "
+        f"oldest under live {_seconds(found.oldest_s)} {found.oldest}, "
+        f"stale {_seconds(found.stale_s)}, {found.changes} changes {found.wrong} {found.problem}"
+    ).rstrip()
+
+
+def write_faults(page: Path, outcomes: Sequence[Outcome], *, of: int) -> None:
+    """Write the section about faults, of which there are so many."""
+    not_played = of - len(outcomes)
+    text = _FAULTS.format(
+        limit=STALE_S,
+        rows="\n".join(_row(_cells_of(found)) for found in outcomes),
+        cpus=os.cpu_count(),
+        summary=f"{sum(o.ok for o in outcomes)} of {len(outcomes)} cells hold."
+        + (f" {not_played} more were not played." if not_played else ""),
+    )
+    _write(page, "faults", text)
+
+
+def write_soak(page: Path, stretches: Sequence[Stretch], seed: int) -> None:
+    """Write the section about the long run."""
+    text = _SOAK.format(
+        minutes=sum(stretch.minutes for stretch in stretches),
+        seed=seed,
+        parts=" | ".join(f"{part}: MiB, files" for part in PARTS_MEASURED),
+        lines="---:|" * (len(PARTS_MEASURED) - 1) + "---:",
+        rows="\n".join(stretch_rows(stretches)),
+    )
+    _write(page, "soak", text)
+
+
+def stretch_rows(stretches: Sequence[Stretch]) -> list[str]:
+    """Return a row of the table for each stretch."""
+    rows = []
+    began = 0.0
+    for each in stretches:
+        cells = (
+            f"{began:.0f}",
+            str(each.happened),
+            str(each.kills),
+            f"{each.changes:,}",
+            f"{each.delay_p50_s:.2f} s",
+            f"{each.delay_p99_s:.1f} s",
+            _seconds(each.not_live_s),
+            _seconds(each.stale_s) if each.stale_s else "none",
+            str(each.wrong or "none"),
+            *(
+                f"{each.costs[part].memory_mib:.0f}, {each.costs[part].open_files}"
+                for part in PARTS_MEASURED
+            ),
+        )
+        rows.append(_row(cells))
+        began += each.minutes
+    return rows
+
+
+def _write(page: Path, section: str, text: str) -> None:
+    """Write a section, and leave what others have measured."""
+    whole = page.read_text(encoding="utf-8") if page.exists() else _PAGE
+    begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
+    before, _, rest = whole.partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+def _cells_of(found: Outcome) -> Sequence[str]:
+    return (
+        found.part,
+        found.fault,
+        _seconds(found.follows_after_s),
+        _seconds(found.not_live_s),
+        _seconds(found.oldest_s),
+        _seconds(found.stale_s) if found.stale_s else "none",
+        f"{found.load:.0f}",
+        _remark(found),
+    )
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _remark(found: Outcome) -> str:
+    if found.problem:
+        return f"**did not come back**: {found.problem[:120]}"
+    return f"**wrong**: {found.wrong}" if found.wrong else ""
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.1f} s"

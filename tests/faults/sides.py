@@ -1,0 +1,105 @@
+"""The two sides of a cell: what is true and changes all the time, and what is shown of it.
+
+The rule: both are read by threads of their own, whatever happens to the servers between them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+from kcm.demo.truth import differences, figures_of_znodes
+from tests.faults.changes import SteadyChanges
+from tests.faults.judge import Verdict, judge
+from tests.faults.shown import EVERY_S, Sampler
+from tests.faults.truth import Truth
+from tests.support.waiting import wait_until
+
+SETTLED_DEADLINE_S = 120.0
+YOUNG_S = 1.5
+"""How old a figure may be while nothing is wrong."""
+GOOD_FOR_S = 2.0
+"""How long all must be live and young before it counts as well."""
+
+
+class Sides:
+    """What is true in ZooKeeper, what changes there, and what an exporter shows."""
+
+    def __init__(self, zookeeper: str, exporter_url: str, cluster: str) -> None:
+        """Describe them; nothing is connected yet."""
+        self.truth = Truth(zookeeper)
+        self.changes = SteadyChanges(zookeeper)
+        self.sampler = Sampler(exporter_url, cluster)
+        self.said: list[str] = []
+        """What `kcm up` says meanwhile."""
+
+    def __enter__(self) -> Self:
+        """Begin to read, to write and to sample."""
+        self.truth.start()
+        self.changes.start()
+        self.sampler.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop our own clients."""
+        self.sampler.close()
+        self.changes.close()
+        self.truth.close()
+
+    def revive(self) -> None:
+        """Start what nobody else starts."""
+
+    def different(self) -> list[str]:
+        """Return what is shown otherwise than ZooKeeper has it: no changes are written meanwhile."""
+        time.sleep(EVERY_S)
+        self.truth.settled()
+        znodes = self.truth.now()
+        shown = self.sampler.figures()
+        if shown is None:
+            return ["nothing is shown"]
+        wrong = [
+            f"{name}: {getattr(shown, name)}, not {getattr(true, name)}"
+            for true in [figures_of_znodes(znodes)]
+            for name in differences(true, shown)
+            if name != "elections"
+        ]
+        sample = self.sampler.look()
+        (verdict,) = judge([sample], self.truth)
+        if not sample.live:
+            wrong.append(f"status {sample.status}")
+        if verdict.wrong or verdict.oldest:
+            wrong.append(f"partition or broker {verdict.wrong or verdict.oldest}")
+        return wrong
+
+    def settle(self, deadline_s: float = SETTLED_DEADLINE_S) -> None:
+        """Wait until what is shown follows, and equals ZooKeeper once nothing is written."""
+        self.followed(time.time(), deadline_s)
+        self.equal(deadline_s)
+
+    def equal(self, deadline_s: float = SETTLED_DEADLINE_S) -> None:
+        """Stop the changes until all that is shown equals ZooKeeper."""
+        with self.changes.held():
+            wait_until(self.different, lambda wrong: not wrong, deadline_s=deadline_s)
+
+    def followed(self, since: float, deadline_s: float = SETTLED_DEADLINE_S) -> float:
+        """Wait until all has been live and young for a moment; return when that began."""
+        deadline = time.monotonic() + deadline_s
+        good_since: float | None = None
+        seen = ""
+        while good_since is None or time.time() - good_since < GOOD_FOR_S:
+            assert time.monotonic() < deadline, f"does not follow within {deadline_s:g} s: {seen}"
+            time.sleep(EVERY_S)
+            for verdict in self.verdicts(since):
+                since = verdict.at + verdict.lasted_s / 2  # each is looked at once
+                if verdict.live and verdict.old_s <= YOUNG_S and not verdict.wrong:
+                    good_since = good_since or verdict.at
+                else:
+                    good_since = None
+                    seen = (
+                        f"{verdict.status}, {verdict.old_s:.1f} s {verdict.oldest} {verdict.wrong}"
+                    )
+        return good_since
+
+    def verdicts(self, since: float) -> list[Verdict]:
+        """Return what is to be said of the samples from a time on."""
+        return judge(self.sampler.since(since), self.truth)

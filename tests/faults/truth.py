@@ -1,0 +1,167 @@
+"""What was true when: every znode that counts, with each value and the time it was written.
+
+The rule: nothing here uses the monitor's code. A value's time is ZooKeeper's own (mtime), by the
+clock of this machine, so that a late notification to us does no one a favour.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.protocol.states import KazooState
+
+from kcm.demo.truth import assignment, state_path
+from kcm.demo.truth_reader import quiet_logger
+
+CONNECT_DEADLINE_S = 30.0
+RETRY_S = 0.1
+QUIET_S = 0.3
+LISTS = ("/brokers/ids", "/brokers/topics")
+PLAIN = ("/controller", "/controller_epoch", *LISTS)
+
+
+class Written(NamedTuple):
+    """What a znode holds from a moment on; `data` is None while it is not there."""
+
+    at: float
+    """Seconds since 1970."""
+    version: int
+    data: bytes | None
+
+
+Known = Mapping[str, Sequence[Written]]
+"""Histories by path."""
+
+
+class Truth:
+    """Each znode's history, kept up by watches in a thread of its own."""
+
+    def __init__(self, hosts: str) -> None:
+        """Describe the reader; `start` connects it."""
+        self.client = KazooClient(hosts=hosts, logger=quiet_logger(), timeout=4.0)
+        self._history: dict[str, list[Written]] = {}
+        self._lock = threading.Lock()
+        self._due: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._changed_at = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="truth", daemon=True)
+
+    def start(self) -> None:
+        """Connect and read everything."""
+        self.client.add_listener(self._on_state)
+        self.client.start(timeout=CONNECT_DEADLINE_S)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading and disconnect."""
+        self._due.put(None)
+        self.client.stop()
+        self.client.close()
+
+    def forget(self, before: float) -> None:
+        """Forget what was replaced before a time."""
+        with self._lock:
+            for path, history in self._history.items():
+                newer = [each for each in history[1:] if each.at >= before]
+                self._history[path] = [*history[: len(history) - len(newer)][-1:], *newer]
+
+    def known(self) -> Known:
+        """Return each znode's values, the oldest first."""
+        with self._lock:
+            return {path: list(history) for path, history in self._history.items()}
+
+    def now(self) -> dict[str, bytes]:
+        """Return the payloads of all znodes that are there."""
+        with self._lock:
+            newest = {path: history[-1] for path, history in self._history.items()}
+        return {path: each.data for path, each in newest.items() if each.data is not None}
+
+    def changes(self, since: float, until: float) -> int:
+        """Return how many values were written between two times."""
+        with self._lock:
+            every = [each.at for history in self._history.values() for each in history]
+        return sum(since <= at < until for at in every)
+
+    def settled(self, deadline_s: float = 30.0) -> None:
+        """Wait until nothing has been read for a moment: what was written last is known here."""
+        deadline = time.monotonic() + deadline_s
+        while time.monotonic() - self._changed_at < QUIET_S and time.monotonic() < deadline:
+            time.sleep(RETRY_S / 2)
+
+    def _on_state(self, state: str) -> None:
+        # A client that connects again has no watches any more.
+        if state == KazooState.CONNECTED:
+            self._read_again()
+
+    def _read_again(self) -> None:
+        with self._lock:
+            known = list(self._history)
+        for path in dict.fromkeys((*PLAIN, *known)):
+            self._due.put(path)
+
+    def _on_event(self, event: Any) -> None:
+        if event.path:
+            self._due.put(event.path)
+
+    def _run(self) -> None:
+        while (path := self._due.get()) is not None:
+            self._changed_at = time.monotonic()
+            try:
+                self._read(path)
+            except (KazooException, ConnectionError, TimeoutError):
+                time.sleep(RETRY_S)
+                self._due.put(path)
+
+    def _read(self, path: str) -> None:
+        try:
+            data, stat = self.client.get(path, watch=self._on_event)
+        except NoNodeError:
+            if self.client.exists(path, watch=self._on_event) is not None:
+                self._due.put(path)
+            self._note(path, Written(time.time(), -1, None))
+            return
+        for below in self._below(path, data):
+            with self._lock:
+                known = self._history.get(below, ())
+            if not known or known[-1].data is None:
+                self._due.put(below)
+        if path not in LISTS:
+            self._note(path, Written(stat.mtime / 1000, stat.version, data))
+
+    def _below(self, path: str, data: bytes) -> list[str]:
+        """Return the znodes that are there because of this one, and watch for more of them."""
+        if path in LISTS:
+            names = self.client.get_children(path, watch=self._on_event)
+            return [f"{path}/{name}" for name in names]
+        if _is_topic(path):
+            topic = path.rpartition("/")[2]
+            return [state_path(topic, number) for number in assignment(data)]
+        return []
+
+    def _note(self, path: str, written: Written) -> None:
+        with self._lock:
+            history = self._history.setdefault(path, [])
+            if not history and written.data is None:
+                return
+            if not history or history[-1][1:] != written[1:]:
+                history.append(written)
+
+
+def _is_topic(path: str) -> bool:
+    return path.startswith("/brokers/topics/") and path.count("/") == "/brokers/topics/t".count("/")
+
+
+def leader_and_isr(data: bytes) -> tuple[int, tuple[int, ...]]:
+    """Return what a partition's state says.
+
+    >>> leader_and_isr(b'{"leader":1,"isr":[1,2]}')
+    (1, (1, 2))
+    """
+    state = json.loads(data)
+    return state["leader"], tuple(state["isr"])

@@ -1,0 +1,279 @@
+"""The servers that faults happen to: an ensemble, brokers, the whole pipeline, and the wires between them.
+
+The rule: every connection that a cell may cut goes through a proxy of its own, and whatever ends is started
+again as `kcm up` does it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka.admin import NewTopic
+
+from kcm.demo.cluster import BROKER_PROPERTIES
+from kcm.demo.load import Load
+from kcm.demo.truth import figures_of_znodes
+from kcm.demo.truth_reader import KafkaTruth
+from kcm.jars.jars import Jars
+from kcm.local.pipeline_processes import PARTS, Pipeline
+from kcm.local.process_restarter import ProcessRestarter
+from kcm.processes.guard import process_table
+from kcm.processes.ports import HOST, free_port
+from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker, Properties, ZooKeeperModeBroker
+from kcm.stack.zookeeper import ZooKeeper
+from pipeline.settings import ENV_PREFIX
+from tests.faults.sides import Sides
+from tests.support.tcp_proxy import Network, TcpProxy
+from tests.support.waiting import wait_until
+from zk_source.zookeeper.four_letter_words import four_letter_word
+
+CLUSTER = "faults"
+MEMBERS = (1, 2, 3)
+BROKER_IDS = (0, 1, 2)
+BROKER_SESSION_MS = 4000
+REAL_TOPIC = "orders"
+REAL_PARTITIONS = 6
+STEP_S = 0.25
+SYNC_LIMIT = "40"
+"""Ticks of 250 ms that a follower may be late before its leader drops it: 10 s, as ZooKeeper's examples have it."""
+READY_DEADLINE_S = 300.0
+"""Of a broker: while all start at once on busy cores each is slow."""
+
+
+class Ensemble:
+    """Three ZooKeeper servers whose links to each other are proxies."""
+
+    def __init__(self, supervisor: Supervisor, jars: Jars, folder: Path, network: Network) -> None:
+        """Describe the servers; nothing is started yet."""
+        quorum = {member: free_port() for member in MEMBERS}
+        election = {member: free_port() for member in MEMBERS}
+        self.links: dict[tuple[int, int], TcpProxy] = {
+            (member, other): network.proxy(quorum[other])
+            for member in MEMBERS
+            for other in MEMBERS
+            if member != other
+        }
+        """From a member to the quorum port of another: only a follower connects to its leader."""
+        self.members: dict[int, ZooKeeper] = {}
+        for member in MEMBERS:
+            servers = {
+                f"server.{other}": f"{HOST}:{port}:{election[other]}"
+                for other in MEMBERS
+                for port in [self.links[member, other].port if other != member else quorum[member]]
+            }
+            limits = {"initLimit": "40", "syncLimit": SYNC_LIMIT}
+            self.members[member] = ZooKeeper(
+                supervisor,
+                jars,
+                folder / f"zookeeper-{member}",
+                name=f"zookeeper-{member}",
+                properties=servers | limits,
+            )
+
+    def start(self) -> None:
+        """Start all members and wait until they serve."""
+        for member in self.members:
+            self.start_member(member, wait=False)
+        for server in self.members.values():
+            server.wait_ready()
+
+    def start_member(self, member: int, *, wait: bool = True) -> None:
+        """Start one member; what it held is there, or its disk is new."""
+        data = self.members[member].data_dir / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "myid").write_text(f"{member}\n")
+        self.members[member].start(wait=wait)
+
+    def wipe(self, member: int) -> None:
+        """Take all data of a member that does not run."""
+        shutil.rmtree(self.members[member].data_dir / "data")
+
+    def leader(self) -> int:
+        """Return which member leads."""
+        return wait_until(self._leader, lambda found: found is not None) or 0
+
+    def _leader(self) -> int | None:
+        for member, server in self.members.items():
+            try:
+                if "Mode: leader" in four_letter_word(HOST, server.port, "srvr"):
+                    return member
+            except OSError:
+                continue
+        return None
+
+
+class _WiredKafka(KraftBroker):
+    """The pipeline's Kafka with a listener for each part, reached through a proxy each."""
+
+    def __init__(
+        self, supervisor: Supervisor, jars: Jars, data_dir: Path, network: Network
+    ) -> None:
+        super().__init__(supervisor, jars, data_dir)
+        self._own_ports = {part: free_port() for part in PARTS}
+        self.wires = {part: network.proxy(port) for part, port in self._own_ports.items()}
+
+    def config(self) -> Properties:
+        """Return a single node's properties, with a listener more for each part."""
+        config = dict(super().config())
+        for part, port in self._own_ports.items():
+            name = part.upper()
+            config["listeners"] = f"{config['listeners']},{name}://{HOST}:{port}"
+            config["advertised.listeners"] = (
+                f"{config['advertised.listeners']},{name}://{self.wires[part].address}"
+            )
+            known = config["listener.security.protocol.map"]
+            config["listener.security.protocol.map"] = f"{known},{name}:PLAINTEXT"
+        return config
+
+
+class World(Sides):
+    """All servers, what changes them, and who reads both sides."""
+
+    def __init__(
+        self, supervisor: Supervisor, jars: Jars, options: Mapping[str, str] | None = None
+    ) -> None:
+        """Describe everything; `options` are settings of the parts."""
+        self._stack = ExitStack()
+        folder = supervisor.folder / "data"
+        network = self._stack.enter_context(Network())
+        self.ensemble = Ensemble(supervisor, jars, folder, network)
+        self.zookeeper_wires = {
+            client: {
+                member: network.proxy(server.port)
+                for member, server in self.ensemble.members.items()
+            }
+            for client in ("watcher", "truth", *map(str, BROKER_IDS))
+        }
+        """By client, then by member: the watcher's, our own and each broker's ways to ZooKeeper."""
+        self.brokers = {
+            broker_id: ZooKeeperModeBroker(
+                broker_id,
+                supervisor,
+                jars,
+                folder / f"kafka-{broker_id}",
+                zookeeper_connect=self.ensemble.members[MEMBERS[0]].connect_string,
+                session_timeout_ms=BROKER_SESSION_MS,
+                properties={**BROKER_PROPERTIES, "zookeeper.connect": self._wired(str(broker_id))},
+            )
+            for broker_id in BROKER_IDS
+        }
+        for broker in self.brokers.values():
+            broker.ready_deadline_s = READY_DEADLINE_S
+        self.pipeline = Pipeline(
+            supervisor=supervisor,
+            jars=jars,
+            data_dir=folder / "pipeline",
+            cluster=CLUSTER,
+            zookeeper=self._wired("watcher"),
+            options=options,
+        )
+        self.pipeline_kafka = _WiredKafka(
+            supervisor, jars, self.pipeline.data_dir / "kafka", network
+        )
+        self.pipeline.broker = self.pipeline_kafka
+        for part, process in self.pipeline.processes.items():
+            address = self.pipeline_kafka.wires[part].address
+            process.env[f"{ENV_PREFIX}BOOTSTRAP_SERVERS"] = address
+        self.kafka = KafkaTruth(self._bootstrap_servers)
+        self.load = Load(self._bootstrap_servers)
+        super().__init__(self._wired("truth"), self.pipeline.exporter_url, CLUSTER)
+        self._restarter = ProcessRestarter(self.pipeline, fail_fast=False)
+        self._restarting = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._restart, name="restarter", daemon=True)
+
+    @property
+    def _bootstrap_servers(self) -> str:
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    def _wired(self, client: str) -> str:
+        return ",".join(wire.address for wire in self.zookeeper_wires[client].values())
+
+    def __enter__(self) -> Self:
+        """Start everything and wait until the monitor follows."""
+        self.ensemble.start()
+        for broker in self.brokers.values():
+            broker.start(wait=False)
+        self.pipeline.start()
+        for broker in self.brokers.values():
+            broker.wait_ready()
+        new = NewTopic(REAL_TOPIC, num_partitions=REAL_PARTITIONS, replication_factor=3)
+        self.kafka.admin.create_topics([new], request_timeout=60)[REAL_TOPIC].result()
+        self.load.write_to(REAL_TOPIC, REAL_PARTITIONS)
+        super().__enter__()
+        self._thread.start()
+        self.pipeline.processes["stream"].wait_ready()
+        self._restarter.has_worked()
+        self.settle()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop our own clients; the servers are the supervisor's."""
+        self._stop.set()
+        self._thread.join()
+        self.load.close()
+        super().__exit__(*error)
+        self._stack.close()
+
+    def revive(self) -> None:
+        """Start what nobody else starts, and wait until it serves."""
+        for member, server in self.ensemble.members.items():
+            if not server.running:
+                self.ensemble.start_member(member, wait=False)
+        for server in self.ensemble.members.values():
+            server.wait_ready()
+        down = [broker for broker in self.brokers.values() if not broker.running]
+        for broker in down:
+            broker.start(wait=False)
+        for broker in down:
+            broker.wait_ready()
+
+    # What the cells do to it
+
+    def pids(self, part: str) -> list[int]:
+        """Return the processes of a part of the pipeline: those of its own code, not its guard."""
+        if part == "kafka":
+            return _own(self.pipeline_kafka)
+        driver = self.pipeline.processes["stream"].pid
+        if part == "jvm":
+            return [] if driver is None else _children([driver])
+        if part == "worker":
+            return _children(_children(self.pids("jvm")))
+        return _own(self.pipeline.processes["stream" if part == "driver" else part])
+
+    @contextmanager
+    def hands_off(self) -> Iterator[None]:
+        """Start nothing again meanwhile."""
+        with self._restarting:
+            yield
+
+    def controller(self) -> int:
+        """Return which real broker is the controller."""
+        return wait_until(self._controller, lambda id_: id_ >= 0, deadline_s=60)
+
+    def _controller(self) -> int:
+        seen = figures_of_znodes(self.truth.now())
+        return seen.controller
+
+    def _restart(self) -> None:
+        while not self._stop.wait(STEP_S):
+            with self._restarting:
+                now = time.strftime("%H:%M:%S")
+                self.said += [f"{now} {line}" for line in self._restarter.step()]
+
+
+def _own(process: Process) -> list[int]:
+    return [] if process.pid is None else [process.pid]
+
+
+def _children(pids: Iterable[int]) -> list[int]:
+    wanted = set(pids)
+    return [pid for pid, parent, _, state in process_table() if parent in wanted and state != "Z"]

@@ -1,0 +1,77 @@
+"""All signals of the boards and alerts, by name, and how those move whose values do not."""
+
+from __future__ import annotations
+
+from dashboards.signals import (
+    brokers,
+    controller,
+    delay,
+    fleet,
+    incidents,
+    partitions,
+    pipeline,
+    topics,
+    zookeeper,
+)
+from dashboards.signals.signal import Signal
+
+_HOMES = (
+    controller,
+    zookeeper,
+    partitions,
+    topics,
+    brokers,
+    incidents,
+    pipeline,
+    delay,
+    fleet,
+)
+
+SIGNALS: dict[str, Signal] = {
+    constant.lower(): value
+    for home in _HOMES
+    for constant, value in vars(home).items()
+    if isinstance(value, Signal)
+}
+"""All of them by name, in the order in which they stand in their homes."""
+
+APPEARING = {
+    "there is one series for each value that it can have": (
+        controller.FAILOVER,
+        controller.VERDICT,
+        incidents.INCIDENT,
+        incidents.INCIDENT_ABNORMAL,
+        pipeline.STATUS,
+    ),
+    "there is none before the first": (
+        controller.LAST_VACANCY,
+        controller.LAST_VACANCY_AT_MOST,
+        controller.LAST_FAILOVER,
+        incidents.INCIDENT_AGE,
+    ),
+    "there is none while nothing is due, under way or wrong": (
+        brokers.BROKER_MENDABLE,
+        brokers.BROKER_UNMENDABLE,
+        controller.OLDEST_WRITE_DUE,
+        controller.FAILOVER_AGE,
+        partitions.REASSIGNMENT_STALLED,
+        partitions.DELETION_AGE,
+        pipeline.BLIND,
+        topics.TOPIC_OFFLINE,
+        topics.TOPIC_UNDER_MIN_ISR,
+        topics.TOPIC_UNDER_REPLICATED,
+    ),
+    "there is none of a small cluster, of a broker that is gone, or without a server that answers": (
+        brokers.BROKER_SKEW_LARGE,
+        brokers.BROKER_SAFE_TO_STOP,
+        zookeeper.SERVER,
+        zookeeper.ROLE,
+        zookeeper.LATENCY_MOST,
+    ),
+}
+"""Signals that move by series that come or go: each value is all that its series ever has."""
+
+
+def appears(signal: Signal) -> bool:
+    """Return whether the signal moves by series that come or go."""
+    return any(signal in signals for signals in APPEARING.values())

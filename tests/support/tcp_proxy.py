@@ -1,0 +1,166 @@
+"""TCP proxies on the loopback address, and what networks do to connections.
+
+The rule: a connection that is silenced is half-open: neither side is told anything, bytes sent are
+lost, and closing one end is not seen at the other. New connections are not concerned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Self, TypeVar
+
+from kcm.processes.ports import HOST, free_port
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 1 << 16
+CHUNKS_UNDER_WAY = 10_000
+LOOP_DEADLINE_S = 10.0
+
+
+class _Connection:
+    """One connection through a proxy: two streams that pass on to each other."""
+
+    def __init__(self, proxy: TcpProxy) -> None:
+        self.silent = False
+        self._proxy = proxy
+
+    async def pass_on(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        """Pass on what comes, in order, until its end; what comes while it is silent is lost."""
+        under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(CHUNKS_UNDER_WAY)
+        delivery = asyncio.create_task(self._deliver(under_way, sink))
+        chunk = b"the first"
+        while chunk:
+            try:
+                chunk = await source.read(CHUNK_BYTES)
+            except OSError:
+                chunk = b""
+            await under_way.put((time.monotonic() + self._proxy.delay_s, chunk))
+        await delivery
+
+    async def _deliver(
+        self, under_way: asyncio.Queue[tuple[float, bytes]], sink: asyncio.StreamWriter
+    ) -> None:
+        while True:
+            due, chunk = await under_way.get()
+            await asyncio.sleep(due - time.monotonic())
+            if not chunk:
+                break
+            if not self.silent:
+                with suppress(OSError):
+                    sink.write(chunk)
+                    await sink.drain()
+        if not self.silent:
+            sink.close()
+
+
+class TcpProxy:
+    """A port of this machine that leads to another one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, target_port: int) -> None:
+        """Describe a proxy; `Network.proxy` makes one that listens."""
+        self.port = free_port()
+        self.target_port = target_port
+        self.delay_s = 0.0
+        """How long each piece of data takes."""
+        self._loop = loop
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def address(self) -> str:
+        """Where clients connect, `host:port`."""
+        return f"{HOST}:{self.port}"
+
+    def silence(self) -> int:
+        """Make the connections of now half-open for ever; return how many there are."""
+        connections = list(self._connections)
+        for connection in connections:
+            connection.silent = True
+        return len(connections)
+
+    def refuse(self) -> None:
+        """Close all connections, and refuse new ones until `accept`."""
+        _run(self._loop, self._refuse())
+
+    def accept(self) -> None:
+        """Take connections; does nothing when it does already."""
+        _run(self._loop, self._accept())
+
+    async def _accept(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._connect, HOST, self.port)
+
+    async def _refuse(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in self._writers:
+            writer.close()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there_reader, there = await asyncio.open_connection(HOST, self.target_port)
+        except OSError:
+            writer.close()
+            return
+        connection = _Connection(self)
+        both = {writer, there}
+        self._connections.add(connection)
+        self._writers |= both
+        try:
+            with suppress(asyncio.CancelledError):  # the network ends
+                await asyncio.gather(
+                    connection.pass_on(reader, there), connection.pass_on(there_reader, writer)
+                )
+        finally:
+            self._connections.discard(connection)
+            self._writers -= both
+            for each in both:
+                each.close()
+
+
+class Network:
+    """The proxies of one world, run by one thread."""
+
+    def __init__(self) -> None:
+        self._proxies: list[TcpProxy] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="network", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """End all connections."""
+        for proxy in self._proxies:
+            proxy.refuse()
+        _run(self._loop, self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(LOOP_DEADLINE_S)
+        self._loop.close()
+
+    def proxy(self, target_port: int) -> TcpProxy:
+        """Return a proxy that listens."""
+        proxy = TcpProxy(self._loop, target_port)
+        proxy.accept()
+        self._proxies.append(proxy)
+        return proxy
+
+    @staticmethod
+    async def _end() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run_coroutine_threadsafe(work, loop).result(LOOP_DEADLINE_S)
