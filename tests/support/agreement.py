@@ -1,7 +1,7 @@
 """Does the simulator write what a real cluster wrote? The comparison, operation by operation.
 
 The rule: everything is compared but what `MASKED` names, and everything that the simulator had to
-be told, because real clusters decide it by chance, is counted with its reason (`Reason`). Order is
+be given, because real clusters decide it by chance, is counted with its reason (`Reason`). Order is
 compared as far as Kafka has one: each partition sees the same writes in the same order, its own
 and those that are no other partition's (`projections`).
 """
@@ -20,14 +20,14 @@ from controller_model.history.snapshot import encode_snapshot, snapshot
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.loading import load_cluster
 from controller_simulator.cluster.operations import Operation
-from controller_simulator.cluster.settings import SimulatorSettings
+from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.controller_io import state_path
-from controller_simulator.zookeeper.log import ZnodeLog
 from controller_simulator.zookeeper.transactions import Changed, Commit, Committed, Created, Removed
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.histories import Fold
 from tests.support.recordings import Recording
+from tests.support.znode_log import ZnodeLog, take_over
 
 MASKED = {
     "timestamp": "the clock (ControllerZNode.encode, BrokerIdZNode.encode)",
@@ -56,7 +56,7 @@ TOPIC_PARTS = 4
 
 
 class Reason(enum.StrEnum):
-    """Why a write cannot be predicted: the simulator was told what chance decided."""
+    """Why a write cannot be predicted: the simulator was given what chance decided."""
 
     RACE_FOR_CONTROLLER = "several brokers stand for election at once (KafkaController.elect)"
     TOPIC_ID = "the topic id is random (AdminZkClient.createTopicWithAssignment, Uuid.randomUuid)"
@@ -66,19 +66,20 @@ class Reason(enum.StrEnum):
     RACE_TO_ISR = "several followers catch up at once (Partition.maybeExpandIsr)"
 
 
-class RecordedChance:
+class RecordedChance(Choices):
     """Chance as it fell when a recording was made; counts what it was asked."""
 
     def __init__(self, recording: Recording, tree: ZnodeTree, *, begun: bool = False) -> None:
         """Look everything up in this recording; the first election of a cluster is no race."""
+        super().__init__()
         self._tree = tree
-        self.told: Counter[Reason] = Counter()
+        self.given: Counter[Reason] = Counter()
         self.until = 0
         """How many writes belong to the operations up to this one."""
         self._states: dict[tuple[str, int, int], tuple[int, dict[str, Any]]] = {}
         """Place and content of each change of a state: by path, topics of the name so far, version."""
         self._cluster_id = ""
-        self._made: Counter[str] = Counter()
+        self._topics_made: Counter[str] = Counter()
         winners: list[int] = []
         topic_ids: dict[str, list[Any]] = {}
         writes = [write for commit in recording.commits for write in commit.writes]
@@ -103,7 +104,7 @@ class RecordedChance:
         winner = next(self._elections)
         assert winner in candidates, f"{winner} is not among {candidates}"
         if len(candidates) > 1:
-            self.told[Reason.RACE_FOR_CONTROLLER] += 1
+            self.given[Reason.RACE_FOR_CONTROLLER] += 1
         return winner
 
     def falls_behind(self) -> tuple[TopicPartition, int] | None:
@@ -111,7 +112,7 @@ class RecordedChance:
         for partition, standing, written in self._altered_isrs():
             gone = [b for b in standing if b not in written]
             if len(gone) == 1:
-                self.told[Reason.SLOW_FOLLOWER] += 1
+                self.given[Reason.SLOW_FOLLOWER] += 1
                 return partition, gone[0]
         return None
 
@@ -119,7 +120,7 @@ class RecordedChance:
         """Return a partition whose leader wrote this follower back into the ISR next."""
         for partition, standing, written in self._altered_isrs():
             if written == [*standing, stopping]:
-                self.told[Reason.SHUTDOWN_RACE] += 1
+                self.given[Reason.SHUTDOWN_RACE] += 1
                 return partition
         return None
 
@@ -146,7 +147,7 @@ class RecordedChance:
         """Return who joined the ISR next."""
         if len(candidates) == 1:
             return candidates[0]
-        self.told[Reason.RACE_TO_ISR] += 1
+        self.given[Reason.RACE_TO_ISR] += 1
         _, written = self._next(partition)
         joined = next((c for c in candidates if written.get("isr") == [*isr, c]), None)
         return candidates[0] if joined is None else joined
@@ -156,19 +157,19 @@ class RecordedChance:
         path = state_path(partition)
         znode = self._tree.find(path)
         version = 0 if znode is None else znode.version + 1
-        key = (path, self._made[partition.topic], version)
+        key = (path, self._topics_made[partition.topic], version)
         return self._states.get(key, (1 << 30, {}))
 
     def topic_id(self, topic: str) -> str:
         """Return the id that the topic got."""
-        self.told[Reason.TOPIC_ID] += 1
-        self._made[topic] += 1
+        self.given[Reason.TOPIC_ID] += 1
+        self._topics_made[topic] += 1
         topic_id: str = next(self._topic_ids[topic])
         return topic_id
 
     def cluster_id(self) -> str:
         """Return the id that the cluster got."""
-        self.told[Reason.CLUSTER_ID] += 1
+        self.given[Reason.CLUSTER_ID] += 1
         return self._cluster_id
 
 
@@ -178,23 +179,23 @@ class Agreement:
 
     written: int = 0
     """Writes of the real cluster's controller and brokers that were compared."""
-    told: Counter[Reason] = field(default_factory=Counter)
-    """How many of them the simulator was told something about, by reason."""
+    given: Counter[Reason] = field(default_factory=Counter)
+    """How many of them the simulator was given something for, by reason."""
     differences: list[str] = field(default_factory=list)
     quiet_points: int = 0
 
     def summary(self) -> str:
         """Return the account in words."""
-        told = "; ".join(f"{count} x {reason}" for reason, count in sorted(self.told.items()))
+        given = "; ".join(f"{count} x {reason}" for reason, count in sorted(self.given.items()))
         return (
             f"{self.written} writes, {len(self.differences)} differences at {self.quiet_points} "
-            f"quiet points, {self.predicted_share:.1%} predicted; told: {told}"
+            f"quiet points, {self.predicted_share:.1%} predicted; given: {given}"
         )
 
     @property
     def predicted_share(self) -> float:
-        """The part of the writes that was predicted exactly with nothing told (0..1)."""
-        return 1 - self.told.total() / self.written
+        """The part of the writes that was predicted exactly with nothing given (0..1)."""
+        return 1 - self.given.total() / self.written
 
 
 def agree(recording: Recording, settings: SimulatorSettings | None = None) -> Agreement:
@@ -217,7 +218,7 @@ def agree(recording: Recording, settings: SimulatorSettings | None = None) -> Ag
         )
         agreement.differences += _drifts(operation, commits, mine, len(simulator.brokers))
         agreement.quiet_points += 1
-    agreement.told = chance.told
+    agreement.given = chance.given
     return agreement
 
 
@@ -239,7 +240,7 @@ def agree_from_each_point(
             )
             taken_over = ZnodeTree()
             for commit in tree.commits:
-                taken_over.apply(commit)
+                take_over(taken_over, commit)
             chance = RecordedChance(rest, taken_over, begun=True)
             simulator = load_cluster(taken_over, settings=settings, choices=chance)
             chance.until = sum(len(commit.writes) for commit in commits)
@@ -248,12 +249,12 @@ def agree_from_each_point(
             theirs = [commit for commit in commits if not _is_ours(commit)]
             found += _differences(operation, theirs, simulator.commits[before:])
         for commit in commits:
-            tree.apply(commit)
+            take_over(tree, commit)
     return found
 
 
 def _is_ours(commit: Commit) -> bool:
-    """Tell whether a commit only opened or closed a session that held nothing: a client's."""
+    """Return whether a commit only opened or closed a session that held nothing: a client's."""
     return not commit.writes
 
 
@@ -393,11 +394,11 @@ class _Observed:
     def snapshot(self, commits: Iterable[Commit]) -> dict[str, Any]:
         """Return the snapshot after these commits, without what is not compared."""
         self._fold.feed(self._log.follow(commits))
-        told: dict[str, Any] = json.loads(encode_snapshot(snapshot(self._fold.state)))
-        del told["as_of"], told["at"]
-        for broker in told["brokers"].values():
+        seen: dict[str, Any] = json.loads(encode_snapshot(snapshot(self._fold.state)))
+        del seen["as_of"], seen["at"]
+        for broker in seen["brokers"].values():
             del broker["epoch"]
-        return told
+        return seen
 
 
 def _disagreements(operation: Operation, real: Any, simulated: Any) -> list[str]:

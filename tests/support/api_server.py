@@ -8,34 +8,39 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
-from controller_model.records.completeness import ReaderProgress
 from controller_model.records.event_records import EventRecord
 from controller_model.records.views import AnyView
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.status import ReadingStatus
+from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import make_app
-from tests.support.samples import T0, event_record, record
+from tests.support.samples import T0, event_record, heard_by_view, record
 
 
 class Served:
     """What the reader of the topics holds, without the topics."""
 
     def __init__(self, *, partition_metrics: bool = False) -> None:
-        self.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=T0)
+        self.state = ReadingState(
+            ReadingStatus(read_to_end_once=True, kafka_answered_at=T0),
+            steady=lambda: self.now,
+            wall=lambda: self.now,
+        )
         self.now = T0
-        self.collector = Collector(lambda _snapshot: ReaderProgress(read_at=self.now))
+        self.collector = Collector(lambda snapshot: heard_by_view(snapshot.view, self.now))
         self.alive = True
         self.views = ViewStore()
         self.events = EventStore(kept=1000)
         metrics = ExporterMetrics(CollectorRegistry())
         pages = Pages(
-            self,
+            self.collector,
             self.events,
             metrics,
+            state=self.state,
+            alive=lambda: self.alive,
             clock=lambda: self.now,
             kafka_gone_s=15,
             partition_metrics=partition_metrics,
@@ -47,7 +52,7 @@ class Served:
         changed = [name for view in views if (name := self.views.apply(record(view)))]
         self.collector.update(changed, self.views.clusters)
 
-    def tell(self, *events: EventRecord) -> None:
+    def publish(self, *events: EventRecord) -> None:
         """Take events in."""
         for event in events:
             assert self.events.apply(event_record(event)) is not None

@@ -7,8 +7,9 @@ from typing import Any
 
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
-from controller_model.kafka.replica_assignment import ReplicaAssignment
-from controller_model.znodes.znode_kinds import (
+from controller_model.kafka.replica_assignment import ReplicaAssignment, has_preferred_leader
+from controller_model.kafka.states import PartitionState
+from controller_model.znodes.payloads import (
     decode_partition_state,
     decode_reassign_partitions,
     decode_topic,
@@ -25,7 +26,14 @@ from controller_simulator.controller.requests import (
     UpdateMetadataRequest,
 )
 from controller_simulator.controller.topic_deletion import TopicDeletionManager
-from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode, unfenced
+from controller_simulator.zookeeper.transactions import (
+    CheckZnode,
+    CreateZnode,
+    DeleteZnode,
+    Multi,
+    SetZnode,
+    ZnodeWrite,
+)
 
 EPOCH = 50
 EPOCH_ZK_VERSION = 49
@@ -56,7 +64,7 @@ class Zookeeper:
         )
 
     def unclean_leader_election(self, topic: str) -> bool:
-        """Tell whether the topic allows unclean elections."""
+        """Return whether the topic allows unclean elections."""
         return topic in self.unclean
 
     def controller_epoch_zk_version(self) -> int:
@@ -174,13 +182,43 @@ class Play:
         }
 
 
+def unfenced(write: ZnodeWrite) -> tuple[CreateZnode | SetZnode | DeleteZnode, ...]:
+    """Return what a write changes, without the transaction and its checks."""
+    if isinstance(write, Multi):
+        return tuple(part for part in write.writes if not isinstance(part, CheckZnode))
+    return (write,)
+
+
+def offline_partition_count(context: ControllerContext) -> int:
+    """Return the gauge OfflinePartitionsCount: topics whose deletion has begun do not count.
+
+    One that is queued and waits still does (updatePartitionStateMetrics); one that is gone, and
+    whose partitions' states are remembered all the same, does not.
+    """
+    return sum(
+        p.topic in context.assignments and p.topic not in context.topics_with_deletion_started
+        for p in context.partitions_in(PartitionState.OFFLINE)
+    )
+
+
+def preferred_replica_imbalance_count(context: ControllerContext) -> int:
+    """Return the gauge PreferredReplicaImbalanceCount, with hasPreferredLeader's exemption."""
+    count = 0
+    for partition, state in context.leadership.items():
+        assignment, decided = context.assignment_of(partition), state.leader_and_isr
+        count += not context.is_queued_for_deletion(partition.topic) and not has_preferred_leader(
+            assignment.replicas[0], assignment.adding, decided.leader, decided.isr
+        )
+    return count
+
+
 def replica(partition: TopicPartition, broker: int) -> PartitionAndReplica:
     """Name a replica."""
     return PartitionAndReplica(partition.topic, partition.partition, broker)
 
 
 def in_short(requests: Sequence[Request]) -> list[str]:
-    """Tell requests in short: kind, broker, and what decides there."""
+    """Return requests in short: kind, broker, and what decides there."""
     lines = []
     for request in requests:
         match request:

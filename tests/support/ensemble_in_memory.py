@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import (
     ChangeKind,
     SessionState,
@@ -18,10 +19,11 @@ from controller_model.records.changes import (
     digest_text,
     znode_digest,
 )
+from controller_model.records.views import ClusterView, LogView, ResyncWanted
+from tests.support.samples import cluster_view
 from zk_source.watcher.commands import Command, Send
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
-from zk_source.wire.inbox import FoldView
 from zk_source.wire.operations import (
     AddWatch,
     Children,
@@ -60,6 +62,8 @@ class Ensemble:
         self.zxid = 0
         self.nodes: dict[str, ZnodeData] = {"/": ZnodeData(b"", 0, 0, 0, 0, 0, 0, 0)}
         self.closed: set[str] = set()
+        self.broken: set[str] = set()
+        """Paths whose reads fail with an error of the server."""
         self.refusal: Err = Err.OK
         """What it answers when asked for a recursive watch."""
         self.old = False
@@ -169,6 +173,8 @@ class Ensemble:
         op, path = read
         if path not in self.nodes:
             return Refused(Err.NO_NODE)
+        if path in self.broken:
+            return Refused(Err.MARSHALLING)
         if path in self.closed:
             return Refused(Err.NO_AUTH)
         if op is Op.GET_CHILDREN:
@@ -200,19 +206,22 @@ def fill(zk: Ensemble) -> None:
         zk.put(path, b'{"version":"1","id":"one"}' if path == "/cluster/id" else b"{}")
 
 
-def view(**fields: object) -> FoldView:
-    """Return a view of the first generation, with some fields of one's own."""
-    values: dict[str, object] = {
-        "lineage": "l",
-        "generation": 1,
-        "seq": 1,
-        "watcher": "aaaaaa",
-        "read_zxid": 0,
-        "cluster_id": None,
-        "wanted_number": None,
-        "wanted_reason": "",
-    }
-    return FoldView(**(values | fields))  # type: ignore[arg-type]  # fields are the caller's
+def view(
+    *,
+    generation: int = 1,
+    seq: int = 1,
+    watcher: str = "aaaaaa",
+    read_zxid: int = 0,
+    cluster_id: str | None = None,
+    wanted: ResyncWanted | None = None,
+) -> ClusterView:
+    """Return the fold's view of a watcher's log, of its first generation if nothing else is said."""
+    return cluster_view(
+        at=AsOf("l", generation, seq),
+        log=LogView(watcher=watcher, read_zxid=read_zxid),
+        cluster_id=cluster_id,
+        resync_wanted=wanted,
+    )
 
 
 class Reader:

@@ -25,6 +25,8 @@ from controller_model.records.changes import (
     ZnodeChange,
     data_fields,
     digest_text,
+    encode_change,
+    join_changes,
     znode_digest,
 )
 from controller_model.records.events import (
@@ -37,7 +39,8 @@ from controller_model.records.events import (
 from controller_model.records.views import AnyView, BrokerView, ClusterView, Counts
 from controller_model.state import figures
 from controller_model.state.cluster import ClusterState, MemoryTopicStore, TopicStore
-from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.contribution import Contribution
+from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import pack_control, unpack_control
 from streaming.state_codec import StateTopics
 
@@ -45,6 +48,11 @@ TICK_MS = 10
 """Between two steps of a history, on all clocks."""
 
 _EventT = TypeVar("_EventT")
+
+
+def encode_changes(changes: Iterable[ZnodeChange]) -> bytes:
+    """Return one message of the log, as the watcher writes it."""
+    return join_changes(map(encode_change, changes))
 
 
 @dataclass
@@ -330,7 +338,7 @@ class Fold:
     def __init__(self, *, packed: bool = False, min_isr: int = 1) -> None:
         self._packed = DictMapState()
         store: TopicStore = StateTopics(self._packed) if packed else MemoryTopicStore()
-        control = new_cluster(
+        control = ControlPlane(
             "prod", assumed=Assumed(min_insync_replicas=min_isr), counters_since=1
         )
         self.state = ClusterState(control, store)
@@ -435,6 +443,16 @@ def begun(**topics: Mapping[int, Sequence[int]]) -> tuple[History, Fold]:
     history, fold = small_cluster(**topics), Fold()
     fold.follow(history)
     return history, fold
+
+
+def count_from_scratch(state: ClusterState) -> Contribution:
+    """Return the totals by brute force: each topic that is held is put into an empty cluster."""
+    empty = ControlPlane("prod", assumed=Assumed(), counters_since=0)
+    empty.deleting = state.control.deleting
+    counted = ClusterState(empty, MemoryTopicStore())
+    for name in state.topics.names():
+        counted.put_topic(state.topic(name))
+    return empty.totals
 
 
 def control_names(state: ClusterState) -> list[str]:

@@ -1,7 +1,7 @@
 """Holds a JSON value against a schema, more strictly than JSON Schema does.
 
 Written from the specification and not from the code that makes the schemas: a field that the
-schema does not tell is an error, too, so that the document cannot fall behind the answers.
+schema does not have is an error, too, so that the document cannot fall behind the answers.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _object(value: Json, schema: Json, document: Json, where: str) -> Iterator[s
         elif "additionalProperties" in schema:
             yield from errors(each, schema["additionalProperties"], document, f"{where}.{name}")
         elif properties:
-            yield f"{where}: {name} is not told by the schema"
+            yield f"{where}: {name} is not in the schema"
 
 
 def _array(value: Json, schema: Json, document: Json, where: str) -> Iterator[str]:

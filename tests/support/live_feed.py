@@ -20,7 +20,11 @@ SOON_S = 5.0
 def feed_of(served: Served) -> LiveFeed:
     """Return a feed of what is served."""
     return LiveFeed(
-        served, served.events, clock=lambda: served.now, reasons=list, update_every_s=0.005
+        served.collector,
+        served.events,
+        clock=lambda: served.now,
+        reasons=list,
+        update_every_s=0.005,
     )
 
 

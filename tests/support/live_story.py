@@ -20,7 +20,7 @@ from controller_simulator.cluster.operations import (
     Operation,
     StartBroker,
 )
-from controller_simulator.cluster.settings import DefaultChoices
+from controller_simulator.cluster.settings import Choices
 from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.zookeeper.transactions import Committed, Created, Removed
 from tests.support.api_server import Served
@@ -64,8 +64,8 @@ BAD_HOUR: tuple[tuple[int, Operation], ...] = (
 )
 
 
-class _TakingTurns(DefaultChoices):
-    """The next broker in the row wins /controller, so that elections can be told apart."""
+class _TakingTurns(Choices):
+    """The next broker in the row wins /controller, so that one election can be known from another."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class _TakingTurns(DefaultChoices):
 
 
 class LiveStory:
-    """A cluster that lives through operations, and what is told of it."""
+    """A cluster that lives through operations, and what is reported of it."""
 
     def __init__(self, *, until: int) -> None:
         """Begin an hour before `until`, in milliseconds since 1970."""
@@ -88,7 +88,7 @@ class LiveStory:
         self._history = History(now=until - 61 * MINUTE_MS)
         self._history.resync()
         self._fold = Fold(min_isr=2)
-        self._told = 0
+        self._reported = 0
         self._accounts = 0
         self._last: EventId | None = None
         self.events: list[EventRecord] = []
@@ -99,11 +99,11 @@ class LiveStory:
             self.beat(self.until - minutes * MINUTE_MS)
             self._simulator.tree.time_ms = self._history.now
             self._simulator.perform(operation)
-            self._tell()
+            self._report()
         self.beat(self.until)
 
     def beat(self, until: int) -> None:
-        """Let heartbeats pass; an audit proves the figures now and then."""
+        """Let heartbeats pass; a reconciliation proves the figures now and then."""
         while self._history.now + HEARTBEAT_MS <= until:
             self._history.heartbeat(after_ms=HEARTBEAT_MS)
             if self._history.seq % 30 == 0:
@@ -114,9 +114,9 @@ class LiveStory:
         """Return the views that changed since the last time, the cluster's last."""
         return list(self._fold.views(folded_at=self.until).values())
 
-    def _tell(self) -> None:
-        commits = self._simulator.commits[self._told :]
-        self._told = len(self._simulator.commits)
+    def _report(self) -> None:
+        commits = self._simulator.commits[self._reported :]
+        self._reported = len(self._simulator.commits)
         for commit in commits:
             self._history.now = max(self._history.now, commit.time_ms)
             writes = [write for write in commit.writes if is_published(write.path)]
@@ -136,10 +136,10 @@ class LiveStory:
         self._history.set(write.path, data, ephemeral_owner=owner, seen=False)
 
     def _feed(self) -> None:
-        told = self._fold.follow(self._history)
-        told += self._fold.accounts[self._accounts :]
+        reported = self._fold.follow(self._history)
+        reported += self._fold.accounts[self._accounts :]
         self._accounts = len(self._fold.accounts)
-        records = number("prod", "l", coalesce(told), after=self._last)
+        records = number("prod", "l", coalesce(reported), after=self._last)
         self.events += records
         if records:
             self._last = records[-1].id
@@ -158,9 +158,9 @@ def _placed(path: str, data: str) -> str:
 
 
 def served(story: LiveStory, script: Iterable[tuple[int, Operation]]) -> Served:
-    """Play a script; return an exporter that has read what was told of it."""
+    """Play a script; return an exporter that has read what was reported of it."""
     story.play(script)
     exporter = Served()
     exporter.write(*story.views())
-    exporter.tell(*story.events)
+    exporter.publish(*story.events)
     return exporter

@@ -18,8 +18,8 @@ def part(number: int = 0, **fields: Any) -> PartitionFacts:
 
 
 def up(*live: int, **fields: Any) -> ClusterFacts:
-    """Return a cluster of these live brokers."""
-    return ClusterFacts(live=frozenset(live), **fields)
+    """Return a cluster of these live brokers, whose files leave Kafka's min.insync.replicas of 1."""
+    return ClusterFacts(live=frozenset(live), **{"min_isr_assumed": 1, **fields})
 
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))

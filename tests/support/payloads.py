@@ -1,4 +1,4 @@
-"""Payloads of znodes as JSON, and whether a decoder refuses one."""
+"""Payloads of znodes as JSON, those that no broker writes, and whether a decoder refuses one."""
 
 from __future__ import annotations
 
@@ -20,3 +20,19 @@ def refuses(decode: Any, content: Any) -> bool:
     except UnreadableZnodeError as error:
         return 0 < len(str(error)) <= 200
     return False
+
+
+def encode_migration(
+    *,
+    kraft_controller_id: int,
+    kraft_controller_epoch: int,
+    kraft_metadata_offset: int,
+    kraft_metadata_epoch: int,
+) -> bytes:
+    """Return /migration (MigrationZNode.encode), which the KRaft controller of a migration writes."""
+    return (
+        f'{{"version":0,"kraft_metadata_offset":{kraft_metadata_offset},'
+        f'"kraft_controller_id":{kraft_controller_id},'
+        f'"kraft_metadata_epoch":{kraft_metadata_epoch},'
+        f'"kraft_controller_epoch":{kraft_controller_epoch}}}'
+    ).encode()

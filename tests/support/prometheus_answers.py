@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dashboards.signals.signal import Signal
+from tests.support.signals import appears
 
 LOOK_S = 0.25
 """Between two looks at what was seen: half of a scrape's interval, so that no scrape is passed over,
@@ -32,10 +33,10 @@ def firing(alert: str) -> str:
 
 
 EVALUATED_S = 10.0
-"""Until a rule has told what a step did: a scrape, two evaluations and `for`, on a busy machine."""
+"""Until a rule has shown what a step did: a scrape, two evaluations and `for`, on a busy machine."""
 
 
-class Told(NamedTuple):
+class SeenStory(NamedTuple):
     """A story as Prometheus saw it: where to ask, and when each step began."""
 
     url: str
@@ -51,17 +52,17 @@ class Told(NamedTuple):
         return self.began[title], after
 
     def fired(self, alert: str, title: str) -> bool:
-        """Tell whether the alert fired while the step went on, or as soon as it was evaluated."""
+        """Return whether the alert fired while the step went on, or as soon as it was evaluated."""
         start, end = self.window(title)
         last = math.ceil(end + EVALUATED_S)
         asked = {"query": firing(alert), "start": math.floor(start), "end": last}
         return bool(ask(self.url, "query_range", step=LOOK_S, **asked))
 
     def moved(self, signal: Signal, expr: str, title: str) -> bool:
-        """Tell whether the signal moved while the step went on.
+        """Return whether the signal moved while the step went on.
 
         A series must take a second value; an age, a second moment that it is counted from. Where
-        the signal says that it appears, the series that are there must change: what is not there
+        series come or go with it, the series that are there must change: what is not there
         while nothing is scraped has not gone.
         """
         answers = self.answers(expr, title)
@@ -75,7 +76,7 @@ class Told(NamedTuple):
             return True
         served = self.answers(_OF_WATCHER if "kcm_watcher_" in expr else _OF_EXPORTER, title)
         there = {frozenset(answers[moment]) for moment in answers if served[moment]}
-        return signal.appears and len(there) > 1
+        return appears(signal) and len(there) > 1
 
     def answers(self, expr: str, title: str) -> dict[float, dict[str, float]]:
         """Return the answers to a query, one for each look at the step: value by labels.

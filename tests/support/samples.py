@@ -9,6 +9,7 @@ import msgspec
 
 from controller_model.kafka.ids import AsOf, Position, TopicPartition
 from controller_model.records.changes import SessionState
+from controller_model.records.completeness import LATE_MS, ReaderProgress, sign_of_life
 from controller_model.records.event_records import EventId, EventRecord, encode_event
 from controller_model.records.events import ControllerElected
 from controller_model.records.incidents import Incident, IncidentEnd, LastIncident
@@ -26,6 +27,7 @@ from controller_model.records.views import (
     Pending,
     RecommendationView,
     TopicView,
+    WatcherBeat,
     encode_view,
     view_key,
 )
@@ -34,6 +36,9 @@ from pipeline.topic_records import Record
 
 T0 = 1_795_250_708_000
 """A moment to count from, in milliseconds."""
+
+FRESH = ReaderProgress(read_ms=0, watcher_ms=0)
+"""A reader that everything reaches at once."""
 
 VIEWS = "kcm.views"
 EVENTS = "kcm.events"
@@ -69,13 +74,21 @@ def cluster_view(name: str = "prod", at: AsOf | None = None, **fields: Any) -> C
         counters_since=T0,
         folded_at=T0,
         controller=ControllerView(id=0, epoch=7, elected_at=T0, elections=7),
-        counts=Counts(topics=2, partitions=12),
+        counts=Counts(topics=2, partitions=12, under_min_isr=0, at_min_isr=0, min_isr_blocks=0),
+        min_isr_assumed=1,
         pending=Pending(),
         log=log_view(),
         brokers_live=(0, 1),
         brokers_known=(0, 1),
     )
     return msgspec.structs.replace(healthy, **fields)
+
+
+def heard_by_view(view: ClusterView, now: int) -> ReaderProgress:
+    """Return the progress of a reader whose clock is the watcher's, and who knows the view alone."""
+    sign = sign_of_life(view)
+    age = None if sign is None else max(0, now - sign)
+    return ReaderProgress(read_ms=0, watcher_ms=age, late_ms=LATE_MS)
 
 
 def broker_view(
@@ -120,15 +133,25 @@ def topic_view(
     return msgspec.structs.replace(well, **fields)
 
 
+def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> WatcherBeat:
+    """Return a beat of a watcher in good order, but for these fields."""
+    well = WatcherBeat(
+        v=VERSION,
+        cluster="prod",
+        watcher="a1b2c3",
+        generation=generation,
+        seq=seq,
+        number=number,
+        session=SessionState.CONNECTED,
+        zookeeper_answered_ms=5,
+        sent_at=T0,
+    )
+    return msgspec.structs.replace(well, **fields)
+
+
 def topic_entry(topic: TopicView) -> TopicEntry:
     """Return a topic's view as the exporter keeps it."""
-    return TopicEntry(
-        as_of=topic.as_of,
-        name=topic.name,
-        chunk=topic.chunk,
-        chunks=topic.chunks,
-        value=encode_view(topic),
-    )
+    return TopicEntry.of(topic, encode_view(topic))
 
 
 def incident(number: int, **fields: Any) -> Incident:

@@ -19,8 +19,7 @@ UNCLEAN = {"unclean.leader.election.enable": "true"}
 def cluster_of(*operations: Operation, brokers: int = 3, **settings: Any) -> Simulator:
     """Return a cluster of brokers 0, 1, … that has been through some operations."""
     cluster = Simulator(settings=SimulatorSettings(**settings))
-    cluster.play([StartBroker(broker) for broker in range(brokers)])
-    for operation in operations:
+    for operation in (*map(StartBroker, range(brokers)), *operations):
         assert cluster.perform(operation) is None, operation
     return cluster
 

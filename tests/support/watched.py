@@ -1,6 +1,6 @@
 """A simulated cluster as a watcher and its fold see it, and a life for it.
 
-The rule: the writes are those of the miniature controller, complete and in order; what is told is
+The rule: the writes are those of the miniature controller, complete and in order; what is reported is
 what a watcher reads of each transaction, once it is over.
 """
 
@@ -54,14 +54,14 @@ class Watched:
         self.history = History()
         self.history.resync()
         self.fold = Fold()
-        self.told = 0
+        self.reported = 0
         self.deaf_to = ""
         """Writes below this path are not made: what a controller that hangs does not write."""
 
-    def tell(self, *, beats: int = 0) -> None:
+    def report(self, *, beats: int = 0) -> None:
         """Write what is new into the log, with heartbeats after each transaction."""
-        commits = self.simulator.commits[self.told :]
-        self.told = len(self.simulator.commits)
+        commits = self.simulator.commits[self.reported :]
+        self.reported = len(self.simulator.commits)
         for commit in commits:
             writes = [write for write in commit.writes if is_published(write.path)]
             with self.history.transaction():
@@ -83,11 +83,11 @@ class Watched:
         return True
 
     def beat(self, count: int) -> list[PredictionFailed]:
-        """Let heartbeats pass; return what was told of ghosts."""
+        """Let heartbeats pass; return what was reported of ghosts."""
         for _ in range(count):
             self.history.heartbeat()
-        told = self.fold.follow(self.history)
-        return [event for event in told if isinstance(event, PredictionFailed)]
+        reported = self.fold.follow(self.history)
+        return [event for event in reported if isinstance(event, PredictionFailed)]
 
 
 def facts(fold: Fold) -> tuple[list[PartitionFacts], ClusterFacts]:
@@ -134,10 +134,10 @@ def cluster(draws: random.Random) -> Watched:
             )
         )
     )
-    watched.simulator.play(StartBroker(broker) for broker in BROKERS)
-    watched.simulator.play(
-        CreateTopic(topic, tuple(tuple(draws.sample(BROKERS, 3)) for _ in range(3)))
-        for topic in TOPICS[:2]
-    )
-    watched.tell()
+    for broker in BROKERS:
+        watched.simulator.perform(StartBroker(broker))
+    for topic in TOPICS[:2]:
+        assignment = tuple(tuple(draws.sample(BROKERS, 3)) for _ in range(3))
+        watched.simulator.perform(CreateTopic(topic, assignment))
+    watched.report()
     return watched

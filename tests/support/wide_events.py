@@ -11,7 +11,7 @@ from tests.support.samples import T0, as_of, broker_view, cluster_view
 
 
 def wide_events() -> Served:
-    """Return a cluster of which as many events are told as an answer shows, of 10,000 partitions each."""
+    """Return a cluster of which as many events are held as an answer shows, of 10,000 partitions each."""
     served = Served()
     served.write(broker_view(0), cluster_view(at=as_of(EVENTS_SHOWN + 10)))
     partitions = tuple(TopicPartition(f"topic-{n // 100}", n % 100) for n in range(10_000))
@@ -25,5 +25,5 @@ def wide_events() -> Served:
             partitions=partitions,
         )
         id_ = EventId("L1", 1, seq, 0)
-        served.tell(EventRecord(v=1, cluster="prod", id=id_, event=fact))
+        served.publish(EventRecord(v=1, cluster="prod", id=id_, event=fact))
     return served

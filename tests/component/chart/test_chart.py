@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pipeline.web_guard import OPEN_PATHS, is_own_host
 from tests.component.chart.chart import (
     CHART,
     DOCKERFILE,
@@ -191,6 +192,44 @@ def test_an_exporter_serves_once_it_has_caught_up() -> None:
     assert waits_s > YEAR_S
     assert container["readinessProbe"]["httpGet"]["path"] == "/healthz"
     assert exporter["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+@NEEDS_HELM
+def test_with_a_web_configuration_probes_and_prometheus_ask_as_it_wants() -> None:
+    """Every part has the file, knows the names of its service, and is probed by a path without password."""
+    manifests = render(CHART / "ci" / "web-values.yaml")
+    for workload in workloads(manifests):
+        container = container_of(workload)
+        given = {each["name"]: each.get("value") for each in container["env"]}
+        mounted = {each["mountPath"] for each in container["volumeMounts"]}
+        assert str(Path(given["KCM_WEB_CONFIG_FILE"]).parent) in mounted
+        names = given["KCM_ALLOWED_HOSTS"].split(",")
+        assert is_own_host(f"kcm-{container['name']}.monitoring.svc:9640", names)
+        assert is_own_host("kcm.example.com", names)
+        assert not is_own_host("evil.example.com", names)
+        probes = [container[name]["httpGet"] for name in container if name.endswith("Probe")]
+        assert {probe["scheme"] for probe in probes} == {"HTTPS"}
+        assert {probe["path"] for probe in probes} <= OPEN_PATHS
+    monitors = [each for each in manifests if each["kind"] == "ServiceMonitor"]
+    assert len(monitors) == 2
+    for monitor in monitors:
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["scheme"] == "https"
+        assert endpoint["basicAuth"]["password"] == {"name": "kcm-scraper", "key": "password"}
+        assert endpoint["tlsConfig"]["serverName"] == "kcm"
+
+
+@NEEDS_HELM
+def test_probes_only_connect_where_each_client_must_show_a_certificate(tmp_path: Path) -> None:
+    """The kubelet has none: it would be refused, and the pod be replaced for ever."""
+    values = tmp_path / "values.yaml"
+    text = (CHART / "ci" / "web-values.yaml").read_text()
+    values.write_text(text.replace("  tls: true\n", "  tls: true\n  clientCertificates: true\n"))
+    for workload in workloads(render(values)):
+        container = container_of(workload)
+        probes = [container[name] for name in container if name.endswith("Probe")]
+        assert all(probe["tcpSocket"] == {"port": "metrics"} for probe in probes)
+        assert probes
 
 
 @NEEDS_HELM

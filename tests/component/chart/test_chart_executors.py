@@ -17,7 +17,6 @@ import yaml
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from controller_model.kafka.ids import partition_of
-from controller_model.records.changes import encode_changes
 from controller_model.records.views import AnyView, ClusterView, decode_view
 from kcm.jars.jars import Jars
 from kcm.stack.kafka import KraftBroker
@@ -39,7 +38,7 @@ from tests.component.chart.chart import (
     workloads,
 )
 from tests.component.chart.kubernetes_api import Kubernetes, Pod
-from tests.support.histories import History, small_cluster
+from tests.support.histories import History, encode_changes, small_cluster
 from tests.support.waiting import wait_until
 
 EXECUTORS = CHART / "ci" / "executors-values.yaml"
@@ -66,6 +65,17 @@ def spark_conf(workload: Manifest) -> dict[str, str]:
     (text,) = [e["value"] for e in container_of(workload)["env"] if e["name"] == "KCM_SPARK_CONF"]
     found: dict[str, str] = json.loads(text)
     return found
+
+
+def test_a_fold_alone_needs_no_secret_but_kafkas() -> None:
+    """In a namespace of its own, what the driver's account could mount is what the fold has anyway."""
+    alone = "watcher.enabled=false,exporter.enabled=false,dashboards.enabled=false"
+    zookeepers = "clusters.prod.authSecret.name=zk-prod,clusters.prod.authSecret.key=auth"
+    kafkas = "kafka.propertiesSecret.name=kafka-own"
+    text = json.dumps(render(EXECUTORS, "--set", alone, "--set", zookeepers, "--set", kafkas))
+    assert "kafka-own" in text
+    assert "kcm-kafka-tls" in text
+    assert "zk-prod" not in text
 
 
 def test_executors_get_a_template_of_restricted_pods() -> None:
@@ -271,7 +281,7 @@ def test_the_driver_makes_executors_that_fold(
 
         def up() -> str:
             assert driver.poll() is None, output.read_text()
-            _, body = answer(local.probes["readiness"])
+            _, body = answer(f"http://127.0.0.1:{local.port}/metrics")
             return body.decode()
 
         wait_until(up, lambda said: "kcm_fold_up 1.0" in said, deadline_s=READY_S)

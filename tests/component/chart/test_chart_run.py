@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -15,12 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controller_model.records.changes import ChangeKind
 from kcm.jars.jars import Jars
-from kcm.jars.java import find_java
 from kcm.local.exporter_client import ClusterSeen, read_cluster
 from kcm.processes.ports import free_port
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
+from pipeline.java import find_java
 from tests.component.chart.chart import (
     CHART,
     NEEDS_HELM,
@@ -37,15 +38,9 @@ from tests.component.chart.chart import (
     running,
     workloads,
 )
-from tests.component.watcher.test_watcher_tls import (
-    KEY_PASSWORD,
-    OPENSSL,
-    TOPIC,
-    make_authority,
-    make_certificate,
-    zookeeper_with,
-)
+from tests.component.watcher.test_watcher_tls import KEY_PASSWORD, TOPIC, zookeeper_with
 from tests.component.watcher.watching import LogReader, settings_for
+from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
 from tests.support.waiting import wait_until
 
 LEAST = CHART / "ci" / "least-values.yaml"
@@ -88,7 +83,7 @@ TREE = {
 
 def ca_certificate(folder: Path) -> str:
     """Return a certificate as PEM text, made by Java's own tool."""
-    keytool = find_java().path.resolve().with_name("keytool")
+    keytool = find_java(os.environ).path.resolve().with_name("keytool")
     store = ["-keystore", str(folder / "ca.p12"), "-storepass", "changeit", "-alias", "ca"]
     made = [*("-genkeypair", "-keyalg", "EC", "-dname", "CN=ca", "-storetype", "PKCS12"), *store]
     subprocess.run([str(keytool), *made], check=True, capture_output=True, timeout=60)
@@ -197,7 +192,7 @@ def test_a_fold_that_lost_its_kafka_ends_well_within_its_grace_period(
 
             def up() -> str:
                 assert process.poll() is None, output.read_text()
-                return answer(local.probes["liveness"])[1].decode()
+                return answer(f"http://127.0.0.1:{local.port}/metrics")[1].decode()
 
             wait_until(up, lambda said: "kcm_fold_up 1.0" in said, deadline_s=READY_S)
             broker.kill()
@@ -209,7 +204,7 @@ def test_a_fold_that_lost_its_kafka_ends_well_within_its_grace_period(
         assert took_s < pod_of(workload)["terminationGracePeriodSeconds"] / 2
 
 
-@pytest.mark.skipif(OPENSSL is None, reason="openssl is not installed")
+@NEEDS_OPENSSL
 def test_the_charts_certificates_open_zookeepers_tls_port(
     tmp_path: Path, jars: Jars, supervisor: Supervisor, pipeline_broker: KraftBroker
 ) -> None:

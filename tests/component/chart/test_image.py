@@ -34,7 +34,18 @@ def test_the_images_copy_every_package_that_the_wheel_needs() -> None:
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     assert {f"!{name}" for name in packages} <= set(seen)
     text = DOCKERFILE.read_text()
-    assert all(f"--extra {part.extra}" in text for part in (WATCH, STREAM, EXPORT))
+    assert all(f"--extra {part.verb}" in text for part in (WATCH, STREAM, EXPORT))
+
+
+def test_what_is_installed_is_pinned_and_listed() -> None:
+    """Each package of Debian is named with its release, and each image has its bill of materials."""
+    text = DOCKERFILE.read_text()
+    installed = re.findall(r"apt-get install -y --no-install-recommends (\S+)", text)
+    assert set(installed) == {'"${JRE}"'}
+    assert re.search(r"^ARG JRE=openjdk-17-jre-headless=17[0-9.]+\+\S+$", text, re.MULTILINE)
+    for name in ("monitor", "monitor-spark"):
+        assert "/sbom.py" in stages()[name]
+        assert ("ARG JRE" in stages()[name]) == ("${JRE}" in stages()[name])
 
 
 def stages() -> dict[str, str]:

@@ -15,6 +15,7 @@ import yaml
 
 from kcm.cli.parts import PARTS, load_part
 from pipeline.settings import ENV_PREFIX
+from pipeline.web_guard import is_own_host
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docker"
@@ -66,6 +67,7 @@ def test_a_part_starts_with_settings_that_it_takes(
         monkeypatch.setenv(variable, value)
     settings = load_part(VERBS[verb], None, {})
     assert settings.bootstrap_servers == "kafka:9092"
+    assert is_own_host(f"{name}:{METRICS_PORTS[name]}", settings.allowed_hosts.split(","))
     assert settings.metrics_host == "0.0.0.0"  # noqa: S104  # what it must listen on to be scraped
 
 

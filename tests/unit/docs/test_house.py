@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from docs.house import BEGIN, END, ROOT, house, with_house
+
+PACKAGES = (
+    "controller_model",
+    "controller_simulator",
+    "dashboards",
+    "exporter",
+    "kcm",
+    "pipeline",
+    "streaming",
+    "zk_source",
+)
+
+
+def modules_of_all() -> list[Path]:
+    """Return every module of the product."""
+    return [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
 
 
 def test_every_folder_stands_in_the_picture() -> None:
@@ -29,22 +46,23 @@ def test_every_folder_stands_in_the_picture() -> None:
 
 def test_no_folder_holds_more_than_twenty_modules() -> None:
     """A folder fits in one's head."""
-    packages = (
-        "controller_model",
-        "controller_simulator",
-        "dashboards",
-        "exporter",
-        "kcm",
-        "pipeline",
-        "streaming",
-        "zk_source",
-    )
-    folders = {path.parent for package in packages for path in (ROOT / package).rglob("*.py")}
+    folders = {path.parent for path in modules_of_all()}
     modules = {
         folder: len([p for p in folder.glob("*.py") if p.name != "__init__.py"])
         for folder in folders
     }
     assert {folder: count for folder, count in modules.items() if count > 20} == {}
+
+
+def test_no_public_class_name_is_defined_twice() -> None:
+    """A name means one thing, whichever package it stands in."""
+    places: dict[str, list[str]] = {}
+    for path in modules_of_all():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(places) > 500
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_a_page_keeps_what_stands_around_the_picture() -> None:

@@ -1,0 +1,31 @@
+"""The bill of materials."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from docs.sbom import bill, spark_jars
+
+
+def test_what_is_installed_is_listed(tmp_path: Path) -> None:
+    """Python packages by name and release, jars by their digests; the same again for the same contents."""
+    (tmp_path / "kafka-clients-3.9.1.jar").write_bytes(b"jar")
+    (tmp_path / "odd.jar").write_bytes(b"other")
+    found = bill([tmp_path])
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.5")
+    by_name = {each["name"]: each for each in found["components"]}
+    assert by_name["kafka-clients"]["version"] == "3.9.1"
+    digest = hashlib.sha256(b"jar").hexdigest()
+    assert by_name["kafka-clients"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
+    assert "odd" in by_name
+    assert by_name["confluent-kafka"]["purl"].startswith("pkg:pypi/confluent-kafka@")
+    assert bill([tmp_path]) == found
+    references = [each["bom-ref"] for each in found["components"]]
+    assert len(references) == len(set(references))
+
+
+def test_sparks_own_jars_are_found() -> None:
+    """Spark brings its jars in its Python package."""
+    (folder,) = spark_jars()
+    assert list(folder.glob("spark-core_*.jar"))
