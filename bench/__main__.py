@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import commands, delay, fleet, replay, resync, scrape
-from kcm.processes.errors import StackError
+from bench import commands, delay, fleet, replay, resync, scrape, sweep
 from pipeline.runtime import KcmError
 
 SCENARIOS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
@@ -20,6 +19,7 @@ SCENARIOS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "replay": (replay.SUMMARY, replay.measure),
     "resync": (resync.SUMMARY, resync.measure),
     "scrape": (scrape.SUMMARY, scrape.measure),
+    "sweep": (sweep.SUMMARY, sweep.measure),
 }
 
 
@@ -38,7 +38,7 @@ def main() -> int:
         text = json.dumps(result, indent=2)
         if arguments.json:
             arguments.json.write_text(text + "\n")
-    except (KcmError, StackError, OSError) as error:
+    except (KcmError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 1)
     print(text)

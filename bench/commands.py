@@ -32,7 +32,7 @@ from controller_model.records.views import (
     view_key,
 )
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.status import ReadingStatus
+from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
@@ -74,9 +74,11 @@ def _measure(topics: int, brokers: int) -> dict[str, Any]:
     reader = _Reader(clock_ms(), topics, brokers)
     metrics = ExporterMetrics(CollectorRegistry())
     pages = Pages(
-        reader,
+        reader.collector,
         EventStore(kept=1),
         metrics,
+        state=reader.state,
+        alive=lambda: True,
         clock=lambda: reader.now,
         kafka_gone_s=15,
         partition_metrics=False,
@@ -123,12 +125,12 @@ def _time(words: tuple[str, ...], url: str) -> list[_Took]:
 class _Reader:
     """What the reader of the topics holds, without the topics."""
 
-    alive = True
-
     def __init__(self, now: int, topics: int, brokers: int) -> None:
         self.now = now
-        self.status = ReadingStatus(read_to_end_once=True, kafka_answered_at=now)
-        self.collector = Collector(lambda _snapshot: ReaderProgress(read_at=now))
+        self.state = ReadingState(
+            ReadingStatus(read_to_end_once=True, kafka_answered_at=now), steady=lambda: now
+        )
+        self.collector = Collector(lambda _snapshot: ReaderProgress(read_ms=0, watcher_ms=0))
         views = ViewStore()
         for view in _views(now, topics, brokers):
             key, value = view_key(view).encode(), encode_view(view)

@@ -64,8 +64,9 @@ def measure() -> dict[str, Any]:
                 data_dir=Path(folder) / "pipeline",
                 cluster=CLUSTER,
                 zookeeper=zookeeper.connect_string,
-            ).start()
-            pipeline.wait_ready()
+            )
+            pipeline.start()
+            pipeline.processes["stream"].wait_ready()
             return _run(writer, pipeline)
         finally:
             writer.stop()

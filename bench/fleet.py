@@ -21,10 +21,9 @@ from kazoo.client import KazooClient
 from bench import delay, machine
 from bench.load import LogLoad, messages
 from controller_model.kafka.ids import partition_of
-from controller_model.records.changes import encode_changes
+from controller_model.records.changes import encode_change, join_changes
 from kcm.jars.jars import ensure_jars
 from kcm.local.pipeline_processes import Pipeline
-from kcm.processes.errors import NotReadyError
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.clock import clock_ms
@@ -64,8 +63,9 @@ def measure() -> dict[str, Any]:
                 cluster=delay.CLUSTER,
                 zookeeper=zookeeper.connect_string,
                 options={"partitions": str(PARTITIONS)},
-            ).start()
-            pipeline.wait_ready()
+            )
+            pipeline.start()
+            pipeline.processes["stream"].wait_ready()
             return _run(writer, pipeline)
         finally:
             writer.stop()
@@ -146,10 +146,8 @@ def _wait_for(pipeline: Pipeline, reached: Callable[[dict[str, int]], bool], wha
         if reached(shown):
             return
         if time.monotonic() >= deadline:
-            process = pipeline.processes["stream"]
-            raise NotReadyError(
-                what, DEADLINE_S, f"{len(shown)} clusters", process.log_path, process.log_tail()
-            )
+            stream = pipeline.processes["stream"]
+            raise stream.not_ready(what, DEADLINE_S, f"{len(shown)} clusters")
         time.sleep(0.1)
 
 
@@ -184,7 +182,7 @@ class _Log:
             if stop.wait(HEARTBEAT_S / len(loads)):
                 return
             beat = loads[name].heartbeat(clock_ms())
-            self.write(name, [encode_changes([beat])])
+            self.write(name, [join_changes([encode_change(beat)])])
 
 
 def _endless(names: list[str]) -> Iterator[str]:

@@ -14,7 +14,8 @@ from controller_model.records.changes import (
     SessionState,
     ZnodeChange,
     digest_text,
-    encode_changes,
+    encode_change,
+    join_changes,
     znode_digest,
 )
 
@@ -124,7 +125,7 @@ def messages(changes: Iterator[ZnodeChange]) -> Iterator[bytes]:
     for change in changes:
         batch.append(change)
         if len(batch) == MAX_CHANGES_PER_MESSAGE:
-            yield encode_changes(batch)
+            yield join_changes(map(encode_change, batch))
             batch = []
     if batch:
-        yield encode_changes(batch)
+        yield join_changes(map(encode_change, batch))

@@ -14,9 +14,9 @@ from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.projection import project
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
-from controller_model.state.cluster import ClusterState
+from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.contribution import Contribution
-from controller_model.state.control_plane import Assumed, ControlPlane, new_cluster
+from controller_model.state.control_plane import Assumed, ControlPlane
 from streaming.cycles import look_for_cycles_rarely
 from streaming.state_codec import StateTopics
 
@@ -93,17 +93,15 @@ class _Held(NamedTuple):
 
 
 def _new_state() -> _Held:
-    return _Held(new_cluster("bench", assumed=Assumed(), counters_since=0), DictMapState())
+    return _Held(ControlPlane("bench", assumed=Assumed(), counters_since=0), DictMapState())
 
 
 def _count(held: _Held) -> Contribution:
-    totals = Contribution()
+    counted = ClusterState(_new_state().control, MemoryTopicStore())
     state = ClusterState(held.control, StateTopics(held.topics))
     for name in state.topics.names():
-        topic = state.topic(name)
-        if topic is not None:
-            totals.add(state.count(topic))
-    return totals
+        counted.put_topic(state.topic(name))
+    return counted.control.totals
 
 
 def _fold(held: _Held, log: Iterable[bytes], *, views: bool = False) -> _Folded:

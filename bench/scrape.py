@@ -22,15 +22,15 @@ from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
 from controller_model.records.completeness import ReaderProgress
 from controller_model.state.cluster import ClusterState
-from controller_model.state.control_plane import Assumed, new_cluster
+from controller_model.state.control_plane import Assumed, ControlPlane
 from exporter.core.metrics import ExporterMetrics
-from exporter.core.status import ReadingStatus
+from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
-from pipeline.clock import clock_ms
+from pipeline.clock import clock_ms, steady_ms
 from pipeline.topic_records import Record
 from streaming.state_codec import StateTopics
 
@@ -50,9 +50,8 @@ class _Shown:
 
     def __init__(self) -> None:
         self.views = ViewStore()
-        self.status = ReadingStatus(read_to_end_once=True, read_at=clock_ms())
-        self.alive = True
-        self.collector = Collector(lambda _snapshot: ReaderProgress(read_at=clock_ms()))
+        self.state = ReadingState(ReadingStatus(read_to_end_once=True, read_at=steady_ms()))
+        self.collector = Collector(lambda _snapshot: ReaderProgress(read_ms=0, watcher_ms=0))
 
     def take(self, key: str, value: bytes) -> None:
         """Take a view in, and show what it completes."""
@@ -76,9 +75,11 @@ def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
     _fill(shown, LogLoad(CLUSTER, topics=topics, partitions=partitions, brokers=brokers))
     metrics = ExporterMetrics(CollectorRegistry())
     pages = Pages(
-        shown,
+        shown.collector,
         EventStore(kept=1),
         metrics,
+        state=shown.state,
+        alive=lambda: True,
         clock=clock_ms,
         kafka_gone_s=15,
         partition_metrics=True,
@@ -94,7 +95,7 @@ def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
 
 def _fill(shown: _Shown, load: LogLoad) -> None:
     """Fold a resync as the fold does, and hand on the views."""
-    control = new_cluster(CLUSTER, assumed=Assumed(), counters_since=0)
+    control = ControlPlane(CLUSTER, assumed=Assumed(), counters_since=0)
     state = ClusterState(control, StateTopics(DictMapState()))
     for message in messages(load.resync()):
         for change in decode_message(message).changes:

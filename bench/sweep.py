@@ -1,0 +1,87 @@
+"""How much memory the end of a resync takes: the walk over all that is held, for what it did not name.
+
+A cluster as Spark's state store holds it, packed; one topic is gone. What the store itself holds is
+not counted, since the JVM holds it.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from typing import Any
+
+from bench import machine
+from bench.map_state import DictMapState
+from controller_model.fold.replay import replay
+from controller_model.kafka.ids import Position
+from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text
+from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import Assumed, ControlPlane
+from controller_model.state.log_state import ResyncState
+from controller_model.state.packing import pack_topic
+from controller_model.state.topic_state import PartitionRecord, TopicState
+from controller_model.state.znode_stat import ZnodeStat
+from streaming.state_codec import StateTopics
+
+SUMMARY = "the sweep at a resync's end: peak memory and seconds at 200,000 and 1,000,000 partitions"
+
+SIZES = (2_000, 10_000)
+"""Topics."""
+PARTITIONS = 100
+"""Of each topic."""
+
+
+def measure() -> dict[str, Any]:
+    """Return the peak of Python's memory above what was held before, and the time, by size."""
+    return {
+        "machine": machine.describe(),
+        "partitions": {str(size * PARTITIONS): _sweep(size) for size in SIZES},
+    }
+
+
+def _sweep(size: int) -> dict[str, Any]:
+    store = DictMapState()
+    for number in range(size):
+        topic = _topic(f"topic-{number}", resync=int(number != size // 2))
+        store.updateValue((topic.name,), (pack_topic(topic),))
+    control = ControlPlane("bench", assumed=Assumed(), counters_since=1, now=1)
+    log = control.log
+    log.position, log.watcher, log.baseline, log.resync_ordinal = Position(1, 1), "w", True, 1
+    log.znodes = size * (PARTITIONS + 1)
+    confirmed = log.znodes - PARTITIONS - 1
+    log.resync = ResyncState(1, rebase=False, reason="", znodes=confirmed)
+    control.topics = size
+    end = ZnodeChange(
+        v=1,
+        cluster="bench",
+        generation=1,
+        watcher="w",
+        seq=2,
+        kind=ChangeKind.RESYNC_FINISHED,
+        observed_at=2,
+        resync=1,
+        znodes=confirmed,
+        digest=digest_text(0),
+    )
+    state = ClusterState(control, StateTopics(store))
+    tracemalloc.start()
+    began = time.perf_counter()
+    events, _ = replay(state, end)
+    seconds = time.perf_counter() - began
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return {
+        "peak_mib": round(peak / 2**20, 1),
+        "seconds_while_traced": round(seconds, 1),
+        "topics_deleted": sum(type(event).__name__ == "TopicDeleted" for event in events),
+    }
+
+
+def _topic(name: str, *, resync: int) -> TopicState:
+    partitions = {
+        number: PartitionRecord(
+            (1, 2, 3), 1, (1, 2, 3), 1, 1, 0, ZnodeStat(10_000 + number, 10_000, 1, resync)
+        )
+        for number in range(PARTITIONS)
+    }
+    return TopicState(name, partitions, stat=ZnodeStat(1, 1, 0, resync))
