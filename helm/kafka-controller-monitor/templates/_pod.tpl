@@ -43,6 +43,47 @@ map holds are texts. */}}
 {{- end -}}
 {{- end }}
 
+{{/* The names of our services, and those of the values: by another one nobody is answered. An address always is. */}}
+{{- define "kcm.allowedHosts" -}}
+{{- $names := list -}}
+{{- range $part := list "exporter" "watcher" "stream" -}}
+{{- $service := printf "%s-%s" (include "kcm.fullname" $) $part -}}
+{{- $inNamespace := printf "%s.%s" $service $.Release.Namespace -}}
+{{- $names = concat $names (list $service $inNamespace (printf "%s.svc" $inNamespace) (printf "%s.svc.cluster.local" $inNamespace)) -}}
+{{- end -}}
+{{- join "," (concat $names .Values.web.allowedHosts) -}}
+{{- end }}
+
+{{/* dict root, path: how a probe asks. It knows no password: to it these paths say their status alone. */}}
+{{- define "kcm.probe" -}}
+{{- if .root.Values.web.clientCertificates -}}
+tcpSocket:
+  port: metrics
+{{- else -}}
+httpGet:
+  path: {{ .path }}
+  port: metrics
+  {{- if .root.Values.web.tls }}
+  scheme: HTTPS
+  {{- end }}
+{{- end -}}
+{{- end }}
+
+{{/* How Prometheus asks: fields of an endpoint. */}}
+{{- define "kcm.scrape" -}}
+{{- if .Values.web.tls }}
+scheme: https
+{{- end }}
+{{- with .Values.serviceMonitor.tlsConfig }}
+tlsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.serviceMonitor.basicAuth }}
+basicAuth:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{/* Variables of all parts. */}}
 {{- define "kcm.env" -}}
 {{- include "kcm.checkPorts" (dict "where" "kafka.bootstrapServers" "servers" .Values.kafka.bootstrapServers) -}}
@@ -60,6 +101,12 @@ map holds are texts. */}}
 {{ include "kcm.secretEnv" (dict "name" "KCM_KAFKA_PROPERTIES" "secret" .) }}
 {{- end }}
 {{- end }}
+{{- if .Values.web.configSecret }}
+- name: KCM_WEB_CONFIG_FILE
+  value: /etc/kcm/web/web.yaml
+{{- end }}
+- name: KCM_ALLOWED_HOSTS
+  value: {{ include "kcm.allowedHosts" . | quote }}
 {{- with include "kcm.settingsEnv" .Values.settings }}
 {{ . }}
 {{- end }}
@@ -81,6 +128,11 @@ map holds are texts. */}}
   mountPath: /etc/kcm/kafka-tls
   readOnly: true
 {{- end }}
+{{- if .Values.web.configSecret }}
+- name: web
+  mountPath: /etc/kcm/web
+  readOnly: true
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -99,6 +151,11 @@ map holds are texts. */}}
 {{- end }}
 {{- with .kafka.tlsSecret }}
 - name: kafka-tls
+  secret:
+    secretName: {{ . | quote }}
+{{- end }}
+{{- with .web.configSecret }}
+- name: web
   secret:
     secretName: {{ . | quote }}
 {{- end }}
