@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 DEMO_ARGS ?=
 BENCH ?= list
 SEEDS ?= 0+300
+FAULTS ?=
+MINUTES ?= 60
 # Two processes. Tests that share servers keep to one of them, by groups and in the order that tests/conftest.py gives.
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
 # What starts a JVM in each of its uses: servers, TLS, the fold, Kafka's own classes, the whole line with the story.
@@ -12,17 +14,20 @@ ON_NEWEST_JAVA := tests/component/servers/test_stack.py tests/component/watcher/
 	tests/component/fold/test_stream.py tests/component/comparison/test_kafka_codecs.py tests/system/test_story.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all simulate coverage mutate lint format lock generate bench clean
+.PHONY: help setup demo sbom test test-all simulate faults soak coverage mutate lint format lock generate bench clean
 
 help:
 	@echo "make demo    a real Kafka cluster, a story of failures, and the monitor on it (DEMO_ARGS=--fast | --keep)"
 	@echo "make test    the tests that answer in ten minutes, on real servers"
 	@echo "make test-all  all tests, in half an hour: what the marker \`full\` keeps out of make test as well"
 	@echo "make simulate  the protocol under faults, seed by seed (SEEDS=FROM+COUNT, 0+300)"
+	@echo "make faults  faults on real servers, each part in each way, in about an hour (FAULTS=\"watcher: kill\"; docs/reliability.md)"
+	@echo "make soak    a random story with random kills on real servers: memory, files, delay (MINUTES=60)"
 	@echo "make coverage  every line and branch of controller_model, or a failure"
 	@echo "make mutate  change the model's code in a thousand places: which changes do the tests miss?"
 	@echo "make lint    ruff, mypy, import contracts, generated files in step"
 	@echo "make bench   benchmarks (BENCH=delay; without it, a list)"
+	@echo "make sbom    what is installed here, as a bill of materials (CycloneDX): sbom.cdx.json"
 	@echo "make clean   remove what the other targets made in this folder"
 
 setup: $(VENV)/.ready
@@ -52,6 +57,12 @@ test-all: setup
 simulate: setup
 	@$(BIN)/python -m tests.simulation $(SEEDS)
 
+faults: setup
+	@$(BIN)/python -m tests.faults $(if $(FAULTS),"$(FAULTS)",--report docs/reliability.md)
+
+soak: setup
+	@$(BIN)/python -m tests.faults --soak $(MINUTES) --report docs/reliability.md
+
 coverage: setup
 	@$(BIN)/coverage run -m pytest -q tests/unit tests/property --ignore tests/property/test_simulation.py
 	@$(BIN)/coverage report
@@ -80,9 +91,12 @@ generate: setup
 	@$(BIN)/python -m dashboards
 	@$(BIN)/python -m docs
 
+sbom: setup
+	@$(BIN)/python docs/sbom.py > sbom.cdx.json
+
 bench: setup
 	@$(BIN)/python -m bench $(BENCH)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage mutants *.egg-info
+	rm -rf $(VENV) build dist sbom.cdx.json .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage mutants *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any
 import typer
 
 from docs.markdown import code, page, plain, shell, table
-from kcm.__main__ import VERBS
+from kcm.__main__ import VERBS, function_of
 from kcm.cli import exits
 from kcm.cli.options import default_text
 from kcm.cli.parts import PARTS
@@ -71,9 +70,8 @@ def _told_constants() -> Iterator[tuple[int, str]]:
 @functools.cache
 def command_of(verb: str) -> Any:
     """Return a verb as the command line has it."""
-    module, _, function = VERBS[verb].partition(":")
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name=verb)(getattr(importlib.import_module(module), function))
+    app.command(name=verb)(function_of(verb))
     return typer.main.get_command(app)
 
 

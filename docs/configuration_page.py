@@ -21,9 +21,10 @@ from kcm.parts.config import reference
 from pipeline.runtime import UsageError
 from pipeline.settings import ENV_PREFIX, PipelineSettings
 
-ABOUT = """Options win over environment variables, these over the file that `--config` or `KCM_CONFIG`
-names (TOML, `log_level = "info"`), that over the defaults. `kcm config` prints what is in
-effect and where it came from, without secrets. One file may hold the settings of all parts: each
+ABOUT = """Options win over environment variables, these over the folder of secrets that `secrets_dir` names, this over the
+file that `--config` or `KCM_CONFIG` names (TOML, `log_level = "info"`), that over the defaults. `kcm config` prints what is in
+effect and where it came from, without secrets: of `kafka_properties` and `spark_conf` it shows the values of properties that are
+known to hold none, and hides all others. One file may hold the settings of all parts: each
 takes its own. An empty variable counts as not given. Properties in mappings (`kafka_properties`,
 `spark_conf`) are merged by key over all of these places, so that a password can stay out of the file.
 
@@ -35,11 +36,23 @@ OTHERS = """## Other variables
 |---|---|
 | `KCM_CONFIG` | The configuration file, as `--config`. |
 | `KCM_EXPORTER` | The exporter that commands ask, as their `--exporter`. |
+| `KCM_HTTP_CONFIG_FILE` | How they ask it where it has TLS or asks for a password, as their `--http-config-file`. |
 | `KCM_IVY_SETTINGS` | An Ivy settings file: where jars are downloaded from, such as a mirror of yours. |
 | `JAVA_HOME` | Java 17 or newer, where `java_home` does not say. |
 | `XDG_STATE_HOME`, `XDG_CACHE_HOME` | Where `kcm up` keeps its data (`~/.local/state`) and jars (`~/.cache`). |
 
 A variable that begins with `KCM_`, is no setting, and resembles one is warned of at start."""
+
+SECRETS = """## Secrets in files
+
+`secrets_dir` names a folder with a secret in each file, as Docker (`/run/secrets`) and Kubernetes (a Secret as a volume) mount
+them. A file is called as the setting (`zk_auth`) or, in a mapping, as setting and property
+(`kafka_properties.sasl.password`, `spark_conf.spark.authenticate.secret`). The end of the last line does not count. A file whose name is no
+setting is refused; names that begin with a dot are left alone. The folder is read at start.
+
+Every user of a machine sees the arguments of its processes: give secrets by files or variables, not as options. Of Spark's
+processes nothing but names of files stands there, with one exception: `spark.executor.extraJavaOptions` are arguments of executors
+that a standalone master or YARN starts."""
 
 REFUSED = """## Errors for bad values
 
@@ -54,7 +67,7 @@ _CANDIDATES = ("often", "", "a b", "no-port", "/brokers")
 def configuration_page() -> str:
     """Return the page."""
     refused = table(("Given", "Error"), _refusals())
-    return page("Configuration", ABOUT, reference(), OTHERS, REFUSED, refused)
+    return page("Configuration", ABOUT, reference(), SECRETS, OTHERS, REFUSED, refused)
 
 
 def _refusals() -> Iterator[tuple[str, str]]:

@@ -14,7 +14,6 @@ from exporter.core.metrics import ExporterMetrics
 from streaming.metrics import FoldMetrics
 from streaming.progress import BatchReport
 from zk_source.service.metrics import WatcherMetrics
-from zk_source.service.report import GAUGES, TOTALS
 
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 """What samples have behind the family's name."""
@@ -35,11 +34,7 @@ class OwnMetric(NamedTuple):
 def watcher_metrics() -> tuple[OwnMetric, ...]:
     """Return what the watcher serves on its own port."""
     registry = CollectorRegistry()
-    metrics = WatcherMetrics(registry, ANY_CLUSTER)
-    for gauge in GAUGES:
-        metrics.gauge(gauge.name, gauge.help, 0)
-    for total in TOTALS:
-        metrics.total(total.name, total.help, 1)
+    WatcherMetrics(registry, ANY_CLUSTER)
     return tuple(_described(registry))
 
 
