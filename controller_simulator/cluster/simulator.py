@@ -79,7 +79,7 @@ class Simulator(SimulatedCluster):
         self._plays: dict[type, Callable[[Any], str | None]] = {
             StartBroker: lambda asked: self._start(asked.broker),
             StopBroker: lambda asked: self._if_runs(asked.broker, self._stop),
-            KillBroker: lambda asked: self._if_runs(asked.broker, self._end),
+            KillBroker: lambda asked: self._if_runs(asked.broker, self._kill),
             BounceBroker: lambda asked: self._if_runs(asked.broker, self._bounce),
             StallBroker: lambda asked: self._if_runs(
                 asked.broker, lambda run: self.stall(run, asked.topics)
@@ -143,8 +143,14 @@ class Simulator(SimulatedCluster):
         self.forget(run)
         self.tree.close_session(run.session)
 
-    def _bounce(self, run: SimulatedBroker) -> None:
+    def _kill(self, run: SimulatedBroker) -> None:
+        """End a broker's process; its session ends later."""
+        self.forget(run)
+        self.run()  # leaders may miss it before ZooKeeper does
         self._end(run)
+
+    def _bounce(self, run: SimulatedBroker) -> None:
+        self._kill(run)
         self.run()
         self._start(run.id)
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.operations import CreateTopic, Reassign, StallBroker, StopBroker
+from controller_simulator.cluster.operations import (
+    BounceBroker,
+    CreateTopic,
+    KillBroker,
+    Operation,
+    Reassign,
+    StallBroker,
+    StopBroker,
+)
 from controller_simulator.cluster.settings import Choices
 from controller_simulator.zookeeper.transactions import Changed, SetZnode
 from tests.support.simulated_cluster import T0, T1, cluster_of, paths, state, written_by
@@ -38,6 +48,17 @@ def test_a_slow_follower_is_dropped_and_catches_up() -> None:
     cluster.choices = SlowFollower((T0, 2), (T1, 2))
     cluster.settle()
     assert state(cluster) == (1, [1, 0, 2], 0, 2)
+
+
+@pytest.mark.parametrize("operation", [KillBroker(2), BounceBroker(2)])
+def test_a_leader_may_miss_a_dead_follower_before_zookeeper_does(operation: Operation) -> None:
+    """One that died before it fetched from a new leader is dropped while its session lives."""
+    cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
+    cluster.choices = SlowFollower((T0, 2))
+    assert paths(written_by(cluster, operation))[:2] == [
+        "Changed /brokers/topics/t/partitions/0/state",
+        "Removed /brokers/ids/2",
+    ]
 
 
 def test_nobody_alters_an_isr_while_the_controller_is_stalled() -> None:
