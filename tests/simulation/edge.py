@@ -1,41 +1,35 @@
-"""A watcher's process: the real decisions and the real inbox, with sockets and Kafka played.
+"""A watcher's process: the real service with its publisher, its beats and its reading back.
 
-The rule: it does what zk_source.service, publisher and readback do with commands and what comes
-in, and decides nothing itself. A paused process takes nothing in, yet what was under way arrives.
+The rule: the clock calls its turns, and nothing of it is decided here; what it takes in and what it
+publishes is noted for the oracle. A paused process does no turn, yet what was under way arrives.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from controller_model.kafka.errors import UnreadableRecordError
-from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, decode_message
-from controller_model.records.views import ClusterView, decode_view
-from tests.simulation.topic import Stored
-from tests.simulation.zookeeper import Answer, Connection, Notice, Server
-from tests.support.histories import encode_changes
-from zk_source.watcher.commands import Command, GiveUp, GiveWay, ReplaceClient, Send
-from zk_source.watcher.watcher import Intervals, Watcher
-from zk_source.wire.inbox import (
-    Inbox,
-    Item,
-    Notification,
-    OtherWatcher,
-    Overflow,
-    Reply,
-    SessionChanged,
-)
-from zk_source.wire.operations import Err, Sync
+from prometheus_client import CollectorRegistry
+
+from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.views import ClusterView
+from pipeline.runtime import ConflictError, EnvironmentProblemError
+from tests.simulation.kafka_clients import Producer, Thread
+from tests.simulation.sockets import SESSION_MS, Sockets
+from tests.simulation.stage import CLUSTER, TOPICS
+from tests.simulation.zookeeper import Connection
+from zk_source.config import WatchSettings
+from zk_source.election.leader_elector import SoleWatcher
+from zk_source.service.metrics import WatcherMetrics
+from zk_source.service.service import LeaseLostError, LogLostError, WatcherService
+from zk_source.wire.inbox import Inbox, Item, Notification
+from zk_source.wire.operations import Request, Sync
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-CLUSTER = "prod"
-SESSION_MS = 6_000
-MOST_WAITING = 150
-MOST_IN_FLIGHT = 4
-_VIEW_KEY = f"{CLUSTER}/cluster"
+_ENDS = (LeaseLostError, LogLostError, ConflictError, EnvironmentProblemError)
+"""What may end a watcher; any other error is a mistake of ours, and is raised."""
 
 
 class Proof(NamedTuple):
@@ -49,25 +43,14 @@ class Proof(NamedTuple):
 class Edge:
     """One process of `kcm watch`."""
 
-    def __init__(self, world: World, name: str, intervals: Intervals) -> None:
+    def __init__(self, world: World, name: str, settings: WatchSettings) -> None:
         self.world = world
         self.name = name
-        self.inbox = Inbox()
-        self.watcher = Watcher(CLUSTER, name, self.now, intervals=intervals)
         self.alive = True
         self.paused = False
         self.clock_ahead_ms = 0
-        self.connection: Connection | None = None
-        self.waiting: deque[ZnodeChange] = deque()
-        self._in_flight: deque[bytes] = deque()
-        self._published_at = 0
-        self._reported_at = 0
-        self._muted = False
-        self._client = 0
-        self._client_zxid = 0
-        self._down_at: int | None = None
-        self._results: dict[int, Any] = {}
         self._wake_at = 0
+        self._reads_back_at = 0
         self._noticed: set[str] = set()
         """Paths that were notified since their values were published last."""
         self._noticed_last: list[str] = []
@@ -80,28 +63,34 @@ class Edge:
         self._synced_for = 0
         """What the view reported when the server was asked to catch up."""
         self._rebased_at = (0, 0)
-        self._followed_from = world.log.end
-        self._start()
+        world.stage.edge = self
+        metrics = WatcherMetrics(CollectorRegistry(), CLUSTER)
+        self.service = WatcherService(settings, TOPICS, metrics, SoleWatcher(), name=name)
+        self.watcher = self.service._watcher
+        self.inbox = self.service._inbox
+        self.sockets = cast("Sockets", self.service._ensemble)
+        self.publisher = self.service._publisher
+        self._producers = [
+            cast("Producer", each._producer) for each in (self.publisher, self.service._beats)
+        ]
+        vars(self.inbox)["take"] = self._take
+        self._do(lambda: self.service._begin(threading.Event()))
+        self.wake(0)
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection to ZooKeeper; None while there is none."""
+        return self.sockets.connection
 
     @property
     def now(self) -> int:
         """The process's steady clock."""
         return self.world.clock.now
 
-    def _start(self) -> None:
-        history = self.world.history()
-        self.watcher.generations.saw(history[0])
-        if history[1] is not None:
-            self._note_view(history[1])
-            self.watcher.on_view(history[1], self.now)
-        self._new_client()
-        self.wake(0)
-
     def end(self) -> None:
         """Let the process die."""
         self.alive = False
-        if self.connection is not None:
-            self.connection.close()
+        self.sockets.close()
 
     def pause(self) -> None:
         """Stop the process as SIGSTOP does; its session ends in time."""
@@ -109,77 +98,22 @@ class Edge:
         self.world.clock.after(SESSION_MS, self._expire_if_paused)
 
     def _expire_if_paused(self) -> None:
-        if self.paused and self.connection is not None:
+        if self.paused:
             self.cut()
 
     def go_on(self) -> None:
         """Continue after a pause."""
         self.paused = False
         self.wake(0)
-        self._send_next()
-
-    # --- ZooKeeper --------------------------------------------------------------------------
-
-    def _new_client(self) -> None:
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
-        self._client += 1
-        self._client_zxid = 0
-        self._down_at = None
-        self._try_to_connect(self._client)
-
-    def _try_to_connect(self, client: int) -> None:
-        if not self.alive or client != self._client or self.connection is not None:
-            return
-        rng = self.world.rng
-        server = self.world.server_for(self)
-        if self.paused or server is None or server.zxid < self._client_zxid:
-            self.world.clock.after(rng.randint(100, 900), lambda: self._try_to_connect(client))
-            return
-        self._connect(server)
-
-    def _connect(self, server: Server) -> None:
-        if self._down_at is not None and self.now - self._down_at > SESSION_MS:
-            self.put(SessionChanged(self._client, SessionState.LOST, server.name))
-            self._client_zxid = 0
-        self._down_at = None
-        self.connection = Connection(server, self.world.clock, self.world.rng, self._deliver)
-        server.connect(self.connection)
-        self.put(SessionChanged(self._client, SessionState.CONNECTED, server.name))
+        for producer in self._producers:
+            producer.send_next()
+        self.plan_reading_back()
 
     def cut(self) -> None:
         """Lose the connection; try again soon."""
-        if self.connection is None:
-            return
-        server = self.connection.server
-        self.connection.close()
-        self.connection = None
-        self._down_at = self.now
-        self.put(SessionChanged(self._client, SessionState.SUSPENDED, server.name))
-        client = self._client
-        pause = self.world.rng.randint(20, 600)
-        self.world.clock.after(pause, lambda: self._try_to_connect(client))
-
-    def _deliver(self, connection: Connection, item: Answer | Notice | None) -> None:
-        if connection is not self.connection or not self.alive:
-            return
-        if item is None:
-            self.cut()
-        elif isinstance(item, Notice):
-            self.inbox.put_notification(item.type, item.path)
-        else:
-            self._client_zxid = max(self._client_zxid, item.zxid)
-            self._results[item.token] = item.results
-            self.inbox.put(Reply(item.token, item.zxid, item.err, b"", 0))
-        self.wake(0)
+        self.sockets.cut()
 
     # --- the loop ---------------------------------------------------------------------------
-
-    def put(self, item: Item) -> None:
-        """Put something into the inbox."""
-        self.inbox.put(item)
-        self.wake(0)
 
     def wake(self, delay_ms: int) -> None:
         """Plan the next turn, unless one comes sooner."""
@@ -192,83 +126,68 @@ class Edge:
     def _wake(self, when: int) -> None:
         if when == self._wake_at and self.alive and not self.paused:
             self._wake_at = 0
-            self.turn()
+            self._do(self.service._turn)
+            if self.alive:
+                self._noticed.difference_update(self._reported)
+                self._reported.clear()
+                self._noticed.update(self._noticed_last)
+                self._noticed_last.clear()
+                self._note_walk()
+                self.wake(max(1, self.watcher.wait_ms(self.now)))
 
-    def turn(self) -> None:
-        """Take in what has happened, decide, act."""
-        item = self.inbox.take(0)
-        while item is not None:
-            self._take_in(item)
-            item = self.inbox.take(0)
-        if self._muted and not self.waiting and not self._in_flight:
-            self._muted = False
-            self.watcher.on_pipeline_back(self.now)
-        self.watcher.reader.room = len(self.waiting) < MOST_WAITING // 2
-        self.watcher.recorder.clock_ahead_ms = self.clock_ahead_ms
-        self.watcher.on_tick(self.now)
-        self._carry_out()
-        if self.alive:
-            self.wake(max(1, self.watcher.wait_ms(self.now)))
+    def _do(self, act: Any) -> None:
+        self.world.stage.edge = self
+        try:
+            act()
+        except _ENDS as error:
+            self.world.trace(f"{self.name} ends: {error!r}")
+            self.service._close()
+            self.end()
 
-    def _take_in(self, item: Item) -> None:
-        now = self.now
-        match item:
-            case Notification(type=type_, path=path):
-                self._noticed.add(path)
-                self._noticed_last.append(path)
-                self.watcher.on_event(type_, path, now)
-            case Reply():
-                results = self._results.pop(item.token, ())
-                self.watcher.on_reply(item.token, item.zxid, item.err, results, now)
-            case SessionChanged(client=client) if client == self._client:
-                self.watcher.on_session(SessionState(item.state), item.server, now)
-            case Overflow(dropped=dropped):
-                self.watcher.on_overflow(dropped, now)
-            case ClusterView():
-                self._note_view(item)
-                self.watcher.on_view(item, now)
-            case OtherWatcher():
-                self.watcher.on_other_watcher(item, now)
+    def plan_reading_back(self) -> None:
+        """Plan the next turn of the thread that reads the topics back."""
+        rng = self.world.rng
+        if self.alive and not self.paused and self._reads_back_at <= self.now:
+            self._reads_back_at = self.now + rng.choice((2, 10, 100))
+            self.world.clock.at(self._reads_back_at, self._read_back)
+
+    def _read_back(self) -> None:
+        thread = cast("Thread | None", self.service._readback._thread)
+        if thread is None or not self.alive or self.paused:
+            return
+        before = len(self.inbox)
+        thread.turn()
+        if len(self.inbox) > before:
+            self.wake(0)
+        reader = self.service._readback._reader
+        if any(self.world.topics[name].end > at for (name, _), at in reader.next_offset.items()):
+            self._reads_back_at = 0
+            self.plan_reading_back()
+
+    # --- what is noted for the oracle -------------------------------------------------------
+
+    def _take(self, _wait_s: float) -> Item | None:
+        item = Inbox.take(self.inbox, 0)
+        if isinstance(item, Notification):
+            self._noticed.add(item.path)
+            self._noticed_last.append(item.path)
+        elif isinstance(item, ClusterView):
+            self._note_view(item)
+        return item
 
     def _note_view(self, view: ClusterView) -> None:
         if (view.as_of.generation, view.as_of.seq) >= self._rebased_at:
             self._view_zxid = view.log.read_zxid
 
-    def _carry_out(self) -> None:
-        for command in self.watcher.commands():
-            if self.alive:
-                self._do(command)
-        if len(self.waiting) > MOST_WAITING and not self._muted:
-            self._muted = True
-            dropped = len(self.waiting)
-            self.waiting.clear()
-            self.world.hit("changes dropped by the watcher")
-            self.watcher.on_dropped(dropped, "Kafka did not take changes in time", self.now)
-        self._noticed.difference_update(self._reported)
-        self._reported.clear()
-        self._noticed.update(self._noticed_last)
-        self._noticed_last.clear()
-        self._note_walk()
-        self._pump()
+    def on_sent(self, token: int, request: Request) -> None:
+        """Note a request of the decisions: a sync lets the server catch up before a resync."""
+        if token > 0 and isinstance(request, Sync):
+            self._synced_for = self._view_zxid
 
-    def _do(self, command: Command) -> None:
-        match command:
-            case ZnodeChange():
-                self.waiting.append(command)
-                self._note_proof(command)
-                self._note_value(command)
-            case Send(token=token, request=request):
-                if isinstance(request, Sync):
-                    self._synced_for = self._view_zxid
-                if self.connection is not None:
-                    self.connection.send(command)
-                else:
-                    self.inbox.put(Reply(token, 0, Err.CONNECTION_LOSS, b"", 0))
-            case ReplaceClient():
-                self._new_client()
-            case GiveUp() | GiveWay():
-                self.world.trace(f"{self.name} gives up: {command.message}")
-                self.end()
+    def on_published(self, change: ZnodeChange) -> None:
+        """Note a change on its way to the log."""
+        self._note_proof(change)
+        self._note_value(change)
 
     def _note_walk(self) -> None:
         walk = self.watcher.reader.walk
@@ -301,64 +220,3 @@ class Edge:
                 self.world.proofs[change.watcher, change.position] = Proof(
                     era, self._walk_first, last
                 )
-
-    # --- the pipeline's Kafka ---------------------------------------------------------------
-
-    def _pump(self) -> None:
-        rng = self.world.rng
-        while self.waiting and len(self._in_flight) < MOST_IN_FLIGHT:
-            size = min(len(self.waiting), rng.choice((1, 3, 10, 60)))
-            changes = [self.waiting.popleft() for _ in range(size)]
-            self._in_flight.append(encode_changes(changes))
-            self._published_at = max(self._published_at, self.now + rng.choice((1, 2, 5, 40)))
-            self.world.clock.at(self._published_at, self._send_next)
-
-    def _send_next(self) -> None:
-        """Let Kafka take the oldest message, unless it is away or we are stopped."""
-        world = self.world
-        if not self._in_flight or not self.alive or self.paused:
-            return
-        if world.kafka_away_until > self.now:
-            world.clock.at(world.kafka_away_until + 1, self._send_next)
-            return
-        message = self._in_flight.popleft()
-        world.append_change(message)
-        if self._in_flight:
-            world.clock.after(1, self._send_next)
-        self.wake(0)
-
-    def on_view_record(self, record: Stored) -> None:
-        """Hear of a record of the views, a little later."""
-        if record.key != _VIEW_KEY or record.value is None or not self.alive:
-            return
-        view = read_view(record.value)
-        if view is not None:
-            self._report_later(view)
-
-    def on_log_record(self, record: Stored) -> None:
-        """Hear of a record of the log by another watcher, a little later."""
-        if not self.alive:
-            return
-        origin = read_origin(record.value or b"")
-        if origin is not None and origin.watcher != self.name:
-            other = OtherWatcher(CLUSTER, origin.watcher, origin.generation, origin.observed_at)
-            self._report_later(other)
-
-    def _report_later(self, item: Item) -> None:
-        self._reported_at = max(self._reported_at, self.now + self.world.rng.choice((2, 10, 100)))
-        self.world.clock.at(self._reported_at, lambda: self.put(item))
-
-
-def read_view(value: bytes) -> ClusterView | None:
-    """Return what readback makes of a cluster's view."""
-    view = decode_view(value)
-    return view if isinstance(view, ClusterView) else None
-
-
-def read_origin(message: bytes) -> ZnodeChange | None:
-    """Return the change of a message with the highest generation; None for garbage."""
-    try:
-        changes = decode_message(message).changes
-    except UnreadableRecordError:
-        return None
-    return max(changes, key=lambda change: change.generation, default=None)

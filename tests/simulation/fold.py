@@ -18,7 +18,7 @@ from controller_model.state.packing import unpack_control, unpack_topic
 from controller_model.state.topic_state import TopicState
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
-from tests.simulation.edge import CLUSTER
+from tests.simulation.stage import CLUSTER, NAMES
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -198,7 +198,7 @@ class Fold:
         stored = itertools.takewhile(lambda record: record.offset < end, world.log.read(first))
         rows = [InputRow(CLUSTER, 0, r.offset, r.timestamp, r.value) for r in stored]
         handle = self.committed.handle()
-        parameters = FoldParameters(self.lineage, "views", "events", 1, Assumed())
+        parameters = FoldParameters(self.lineage, NAMES.views, NAMES.events, 1, Assumed())
         processor = FoldProcessor(parameters, clock=lambda: world.clock.now)
         processor.init(cast("StatefulProcessorHandle", handle))
         shuffled = world.rng.sample(rows, len(rows))
@@ -206,7 +206,7 @@ class Fold:
         out = list(processor.handleInputRows((CLUSTER,), iter(shuffled), no_timers)) if rows else []
         reported = [row for row in out if row.topic is not None]
         world.oracle.on_output(
-            self.committed, [row.value for row in reported if row.topic == "events"]
+            self.committed, [row.value for row in reported if row.topic == NAMES.events]
         )
         if self.crash_next:
             self.crash_next = False
@@ -236,7 +236,6 @@ class Fold:
         return bool(found)
 
     def _write(self, rows: list[Any]) -> None:
-        topics = {"views": self.world.views, "events": self.world.events}
         for row in rows:
             value = None if row.value is None else bytes(row.value)
-            topics[row.topic].append(self.world.clock.now, row.key, value)
+            self.world.topics[row.topic].append(self.world.clock.now, row.key.encode(), value)

@@ -1,4 +1,4 @@
-"""Eleven bugs of the protocol, each planted by a small patch of the real code for as long as it lasts.
+"""Bugs of the protocol, each planted by a small patch of the real code for as long as it lasts.
 
 The rule: a simulation that does not catch them is not worth running, so a test proves that it does.
 """
@@ -25,6 +25,8 @@ from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import ZnodeStat
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.intake.view_store import ViewStore
+from zk_source.log.publisher import Publisher
+from zk_source.log.readback import Readback
 from zk_source.watcher.generation_fencing import Generations
 from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
@@ -217,6 +219,28 @@ def time_waits() -> AbstractContextManager[None]:
     return _patched(replay_module, "take_time", take_time)
 
 
+def bytes_of_dropped_changes_kept() -> AbstractContextManager[None]:
+    """Changes that are dropped still count as waiting, by their bytes."""
+    real = Publisher.drop_waiting
+
+    def drop_waiting(self: Publisher) -> int:
+        waiting = self._waiting_bytes
+        dropped = real(self)
+        self._waiting_bytes = waiting
+        return dropped
+
+    return _patched(Publisher, "drop_waiting", drop_waiting)
+
+
+def other_watchers_not_read_back() -> AbstractContextManager[None]:
+    """What another watcher writes into the log is passed over."""
+
+    def origin(*_: Any) -> None:
+        return None
+
+    return _patched(Readback, "_origin", origin)
+
+
 PLANTED: Mapping[str, Plant] = {
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
@@ -229,20 +253,24 @@ PLANTED: Mapping[str, Plant] = {
     "tombstone without as_of": tombstone_without_as_of,
     "counters twice": counters_twice,
     "time waits": time_waits,
+    "bytes of dropped changes kept": bytes_of_dropped_changes_kept,
+    "other watchers not read back": other_watchers_not_read_back,
 }
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, int] = {
     "no dedupe": 0,
-    "stale applied": 42,
-    "hole ignored": 0,
-    "delete on a broken resync": 1,
-    "reply before event": 0,
+    "stale applied": 53,
+    "hole ignored": 1,
+    "delete on a broken resync": 0,
+    "reply before event": 11,
     "generation reused": 1,
     "digest of the scan": 0,
-    "lagging follower believed": 7,
+    "lagging follower believed": 23,
     "tombstone without as_of": 0,
-    "counters twice": 1,
-    "time waits": 11,
+    "counters twice": 0,
+    "time waits": 59,
+    "bytes of dropped changes kept": 14,
+    "other watchers not read back": 5,
 }
 """By name: the first seed that catches it. A change of what a seed plays may call for another."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tests.simulation import quiet
 from tests.simulation.faults import FAULTS
 from tests.simulation.oracle import BrokenError
+from tests.simulation.stage import Stage, played
 from tests.simulation.world import World
 
 LEAST_CHANGES = 200
@@ -42,7 +43,12 @@ class Outcome(NamedTuple):
 
 def play(seed: int, trace: Callable[[str], None] | None = None) -> Outcome:
     """Play a seed to its end, or to the first broken invariant."""
-    world = World(seed, trace)
+    with played(seed) as stage:
+        return _play(seed, stage, trace)
+
+
+def _play(seed: int, stage: Stage, trace: Callable[[str], None] | None) -> Outcome:
+    world = World(seed, stage, trace)
     began = world.clock.now
     broken = None
     faults = 0

@@ -22,7 +22,6 @@ from controller_model.records.views import AnyView, BrokerView, ClusterView, Top
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.znodes.znode_kinds import published_data
-from tests.simulation.edge import CLUSTER
 from tests.simulation.fold import Path
 from tests.simulation.oracle import (
     PROOFS,
@@ -34,6 +33,7 @@ from tests.simulation.oracle import (
     marks_of,
     read_batch,
 )
+from tests.simulation.stage import CLUSTER
 from tests.support.samples import heard_by_view
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def unrest(world: World, since_ms: int, reported: Position) -> str | None:
         return f"{len(live)} watchers live"
     edge = live[0]
     reading = edge.watcher.reader
-    pending = (reading.walk, edge.watcher.in_flight, len(edge.inbox), edge.waiting, reading.dirty)
-    if any(pending):
+    pending = (reading.walk, edge.watcher.in_flight, len(edge.inbox), not edge.publisher.idle)
+    if any(pending) or len(reading.dirty):
         return "the watcher is busy"
     if not world.fold.idle or not world.exporter.idle:
         return "the fold or the exporter has something to read"

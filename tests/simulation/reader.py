@@ -14,7 +14,7 @@ from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 from exporter.intake.view_store import ViewStore
 from pipeline.topic_records import Record
-from tests.simulation.edge import CLUSTER
+from tests.simulation.stage import CLUSTER
 from tests.simulation.topic import Stored, Topic
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Exporter:
             self.events.forget(cluster)
 
     def _apply(self, name: str, stored: Stored) -> None:
-        record = Record(name, 0, stored.offset, stored.key.encode(), stored.value, stored.timestamp)
+        record = Record(name, 0, stored.offset, stored.key, stored.value, stored.timestamp)
         if name == "events":
             event = self.events.apply(record)
             if event is not None:

@@ -11,20 +11,23 @@ class Stored(NamedTuple):
 
     offset: int
     timestamp: int
-    key: str
+    key: bytes
     value: bytes | None
 
 
 class Topic:
     """One partition; `made` counts how often the topic was recreated."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.records: list[Stored] = []
+        self.low = 0
+        """The earliest offset that may be read; compaction does not move it."""
         self.end = 0
         self.made = 0
         self.followers: list[Callable[[Stored], None]] = []
 
-    def append(self, timestamp: int, key: str, value: bytes | None) -> None:
+    def append(self, timestamp: int, key: bytes, value: bytes | None) -> None:
         """Add a record and notify those who follow."""
         record = Stored(self.end, timestamp, key, value)
         self.end += 1
@@ -61,10 +64,12 @@ class Topic:
         kept = [r for r in self.records if not first <= r.offset < end]
         gone = len(self.records) - len(kept)
         self.records = kept
+        if first <= self.low:
+            self.low = min(max(self.low, end), self.end)
         return gone
 
     def make_anew(self) -> None:
         """Delete the topic and make it again."""
         self.records = []
-        self.end = 0
+        self.low = self.end = 0
         self.made += 1

@@ -10,30 +10,28 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from controller_model.records.views import ClusterView
 from streaming import processor as processor_module
 from tests.simulation.clock import Clock
-from tests.simulation.edge import Edge, Proof, read_origin, read_view
+from tests.simulation.edge import Edge, Proof
 from tests.simulation.fold import Fold
 from tests.simulation.kafka import KafkaCluster
 from tests.simulation.oracle import Oracle
 from tests.simulation.reader import Exporter
+from tests.simulation.stage import NAMES, Stage, watch_settings
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
-from zk_source.watcher.watcher import Intervals
 from zk_source.wire.operations import ZnodeData
 
 OLD = 0.3
 """Of the ensembles, those before ZooKeeper 3.6."""
 
-_LOOK_BACK = 200
-"""Messages of the log that a new watcher looks at for generations."""
-
 
 class World:
     """One run."""
 
-    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
+    def __init__(self, seed: int, stage: Stage, trace: Callable[[str], None] | None = None) -> None:
+        stage.world = self
+        self.stage = stage
         processor_module._sent.clear()
         self.seed = seed
         self.rng = random.Random(seed)  # noqa: S311  # a play, not a secret
@@ -41,7 +39,8 @@ class World:
         self.hits: Counter[str] = Counter()
         self._trace = trace
         self.proofs: dict[tuple[str, tuple[int, int]], Proof] = {}
-        self.log, self.views, self.events = Topic(), Topic(), Topic()
+        self.log, self.views, self.events = map(Topic, NAMES)
+        self.topics = {topic.name: topic for topic in (self.log, self.views, self.events)}
         self.log.followers.append(self._on_log)
         self.views.followers.append(self._on_view)
         self.events.followers.append(lambda _: self.exporter.plan())
@@ -67,9 +66,7 @@ class World:
         self.exporter = Exporter(self)
         self.exporter.on_event = self.oracle.on_event
         daily = 10**12 if self.rng.random() < 0.7 else 90_000
-        self.intervals = Intervals(
-            reconciliation_ms=self.rng.choice((1_000, 20_000)), resync_ms=daily
-        )
+        self.settings = watch_settings(self.rng.choice((1_000, 20_000)), daily)
         self.start_watcher()
 
     def hit(self, kind: str) -> None:
@@ -133,7 +130,7 @@ class World:
 
     def start_watcher(self) -> None:
         """Start a watcher under a name of its own."""
-        self.edges.append(Edge(self, f"{self.rng.randrange(1 << 24):06x}", self.intervals))
+        self.edges.append(Edge(self, f"{self.rng.randrange(1 << 24):06x}", self.settings))
 
     def some_edge(self) -> Edge | None:
         """Return a watcher that runs; None when none does."""
@@ -161,15 +158,6 @@ class World:
             if edge.alive and edge.connection is not None and edge.connection.server is server:
                 edge.cut()
 
-    def history(self) -> tuple[int, ClusterView | None]:
-        """Return what a new watcher reads first: the highest generation, the cluster's view."""
-        key = "prod/cluster"
-        views = [read_view(r.value) for r in self.views.records if r.key == key and r.value]
-        view = views[-1] if views else None
-        origins = [read_origin(record.value or b"") for record in self.log.records[-_LOOK_BACK:]]
-        generations = [origin.generation for origin in origins if origin is not None]
-        return max([*generations, view.as_of.generation if view else 0]), view
-
     # --- the topics -------------------------------------------------------------------------
 
     def append_change(self, message: bytes) -> None:
@@ -186,27 +174,27 @@ class World:
             self.to_damage -= 1
             self.hit("a message was damaged")
             message = message[: len(message) // 2]
-        self.log.append(now, "prod", message)
+        self.log.append(now, b"prod", message)
         if self.duplicates:
             self.duplicates -= 1
             self.hit("a message was repeated")
             wait = self.rng.choice((0, 0, 20, 500))
-            self.clock.after(wait, lambda: self.log.append(self.clock.now, "prod", message))
+            self.clock.after(wait, lambda: self.log.append(self.clock.now, b"prod", message))
 
     def _on_log(self, record: Stored) -> None:
         if self._trace is not None:
             self._trace_message(record)
         self.fold.plan()
         for edge in self.edges:
-            edge.on_log_record(record)
+            edge.plan_reading_back()
 
     def _trace_message(self, record: Stored) -> None:
         self.trace(f"LOG {record.offset} {(record.value or b'').decode(errors='replace')}")
 
-    def _on_view(self, record: Stored) -> None:
+    def _on_view(self, _record: Stored) -> None:
         self.exporter.plan()
         for edge in self.edges:
-            edge.on_view_record(record)
+            edge.plan_reading_back()
 
     # --- healing ----------------------------------------------------------------------------
 

@@ -195,19 +195,8 @@ class WatcherService:
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set."""
         try:
-            history = self._readback.history(stop, while_=self._leads)
-            if stop.is_set():
+            if not self._begin(stop):
                 return
-            if history is None:
-                raise LeaseLostError  # the rest of this is what it leads with
-            self._lease.keep()
-            self._metrics.leads(leads=True)
-            self._watcher.generations.saw(history.generation)
-            if history.view is not None:
-                self._watcher.on_view(history.view, steady_ms())
-            self._readback.follow(self._inbox)
-            self._ensemble.connect()
-            self._log.info("watching", zookeeper=self._settings.zookeeper)
             with watched_health(self._server, self._metrics.zookeeper) as check_health:
                 while not stop.is_set():
                     self._turn()
@@ -220,6 +209,23 @@ class WatcherService:
             raise self._lost(str(error)) from None
         finally:
             self._close()
+
+    def _begin(self, stop: threading.Event) -> bool:
+        """Read what was there before, then follow and connect; False when `stop` was set instead."""
+        history = self._readback.history(stop, while_=self._leads)
+        if stop.is_set():
+            return False
+        if history is None:
+            raise LeaseLostError  # the rest of this is what it leads with
+        self._lease.keep()
+        self._metrics.leads(leads=True)
+        self._watcher.generations.saw(history.generation)
+        if history.view is not None:
+            self._watcher.on_view(history.view, steady_ms())
+        self._readback.follow(self._inbox)
+        self._ensemble.connect()
+        self._log.info("watching", zookeeper=self._settings.zookeeper)
+        return True
 
     def _leads(self) -> bool:
         return self._lease.status is not LeaseStatus.LOST

@@ -1,0 +1,249 @@
+"""Stand-ins for confluent-kafka's clients, and for threads: the real publisher and readers use them.
+
+The rule: they answer as a broker does (in order, late, not at all), and decide nothing. What a
+thread of a part would do is a turn that the clock calls.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+
+from pipeline.topic_records import Place
+
+if TYPE_CHECKING:
+    from tests.simulation.edge import Edge
+    from tests.simulation.topic import Stored
+    from tests.simulation.world import World
+
+OnDelivery = Callable[[KafkaError | None, Any], None]
+
+_END = KafkaError._PARTITION_EOF
+_CUT = KafkaError._AUTO_OFFSET_RESET
+_LATE = KafkaError._MSG_TIMED_OUT
+_ALL = 10**9
+
+
+class _Given(NamedTuple):
+    """A message that a producer was given."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+    on_delivery: OnDelivery
+
+
+class Producer:
+    """Stands for the Producer of one watcher: it appends to the topics in order, each a little later."""
+
+    def __init__(self, world: World, edge: Edge, properties: Mapping[str, Any]) -> None:
+        self._world = world
+        self._edge = edge
+        self._gives_up_ms: int = properties["message.timeout.ms"]
+        self._given: deque[_Given] = deque()
+        self._delivered: deque[tuple[OnDelivery, KafkaError | None]] = deque()
+        self._next_at = 0
+
+    def produce(
+        self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: OnDelivery
+    ) -> None:
+        """Take a message."""
+        world = self._world
+        given = _Given(topic, partition, key, value, on_delivery)
+        self._given.append(given)
+        self._next_at = max(self._next_at, world.clock.now + world.rng.choice((1, 2, 5, 40)))
+        world.clock.at(self._next_at, self.send_next)
+        if self._gives_up_ms:
+            world.clock.after(self._gives_up_ms, lambda: self._give_up(given))
+
+    def send_next(self) -> None:
+        """Let Kafka take the oldest message, unless it is away or the process is stopped."""
+        world, edge = self._world, self._edge
+        if not self._given or not edge.alive or edge.paused:
+            return
+        if world.kafka_away_until > world.clock.now:
+            world.clock.at(world.kafka_away_until + 1, self.send_next)
+            return
+        self._append(self._given.popleft())
+        if self._given:
+            world.clock.after(1, self.send_next)
+        edge.wake(0)
+
+    def _append(self, given: _Given) -> None:
+        world = self._world
+        if given.topic == world.log.name:
+            world.append_change(given.value or b"")
+        else:
+            world.topics[given.topic].append(world.clock.now, given.key, given.value)
+        self._delivered.append((given.on_delivery, None))
+
+    def _give_up(self, given: _Given) -> None:
+        if given in self._given:
+            self._given.remove(given)
+            self._delivered.append((given.on_delivery, KafkaError(_LATE)))
+            self._edge.wake(0)
+
+    def poll(self, _timeout_s: float) -> None:
+        """Report what was delivered."""
+        while self._delivered:
+            on_delivery, error = self._delivered.popleft()
+            on_delivery(error, None)
+
+    def flush(self, timeout_s: float) -> None:
+        """Deliver what is left, if there is time and Kafka takes it."""
+        while timeout_s and self._given and self._world.kafka_away_until <= self._world.clock.now:
+            self._append(self._given.popleft())
+        self.poll(0)
+
+    def purge(self) -> None:
+        """Forget what was not sent."""
+        self._given.clear()
+
+
+class Message:
+    """A record, or an error of a place, as a consumer hands it over."""
+
+    def __init__(self, place: Place, stored: Stored | None, code: int | None = None) -> None:
+        self._place = place
+        self._stored = stored
+        self._code = code
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self._place[0]
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._place[1]
+
+    def offset(self) -> int | None:
+        """Return the offset; None where it is an error."""
+        return None if self._stored is None else self._stored.offset
+
+    def key(self) -> bytes | None:
+        """Return the key."""
+        return None if self._stored is None else self._stored.key
+
+    def value(self) -> bytes | None:
+        """Return the value."""
+        return None if self._stored is None else self._stored.value
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return the kind of the timestamp (the producer's), and the timestamp."""
+        return 1, 0 if self._stored is None else self._stored.timestamp
+
+    def error(self) -> KafkaError | None:
+        """Return the error; None where it is a record."""
+        return None if self._code is None else KafkaError(self._code)
+
+
+class End(Message):
+    """The end of a partition, which has an offset."""
+
+    def __init__(self, place: Place, offset: int) -> None:
+        super().__init__(place, None, _END)
+        self._offset = offset
+
+    def offset(self) -> int:
+        """Return the offset of the next record."""
+        return self._offset
+
+
+class Consumer:
+    """Stands for a Consumer that stops at an offset which is out of range, and says so."""
+
+    def __init__(self, world: World, _properties: Mapping[str, Any]) -> None:
+        self._world = world
+        self._next: dict[Place, int] = {}
+        self._at_end: set[Place] = set()
+        self._cut: set[Place] = set()
+        self._ready: deque[Message] = deque()
+
+    def assign(self, places: Iterable[TopicPartition]) -> None:
+        """Read these places, and no others."""
+        self._ready.clear()
+        self._at_end.clear()
+        self._cut.clear()
+        self._next = {
+            (each.topic, each.partition): self._world.topics[each.topic].low
+            if each.offset == OFFSET_BEGINNING
+            else each.offset
+            for each in places
+        }
+
+    def poll(self, _timeout_s: float) -> Message | None:
+        """Return what comes first; None when nothing does."""
+        if not self._ready:
+            for place in self._next:
+                self._fetch(place)
+        return self._ready.popleft() if self._ready else None
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        """Return what came with it."""
+        assert timeout == 0
+        return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
+
+    def _fetch(self, place: Place) -> None:
+        topic, offset = self._world.topics[place[0]], self._next[place]
+        if place in self._cut:
+            return
+        if not topic.low <= offset <= topic.end:
+            self._cut.add(place)
+            self._ready.append(Message(place, None, _CUT))
+            return
+        records = topic.read(offset, self._world.rng.choice((1, 5, 500)))
+        self._ready.extend(Message(place, record) for record in records)
+        if records:
+            self._next[place] = records[-1].offset + 1
+            self._at_end.discard(place)
+        elif offset < topic.end or place not in self._at_end:
+            self._next[place] = topic.end
+            self._at_end.add(place)
+            self._ready.append(End(place, topic.end))
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        """Return where a place begins and ends."""
+        assert timeout > 0
+        topic = self._world.topics[place.topic]
+        return topic.low, topic.end
+
+    def close(self) -> None:
+        """End the client."""
+
+
+class Thread:
+    """Stands for a SupervisedThread: the clock calls its turns."""
+
+    def __init__(self, name: str, turn: Callable[[], None], *, every_s: float = 0.0) -> None:
+        self.name = name
+        self.every_s = every_s
+        self.closed = False
+        self.started = False
+        self._turn = turn
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Allow turns."""
+        self.started = True
+
+    def turn(self) -> None:
+        """Do one turn, if it has not ended."""
+        if not self.started or self.closed or self._failure is not None:
+            return
+        try:
+            self._turn()
+        except BaseException as error:  # noqa: BLE001  # the owner raises it
+            self._failure = error
+
+    def check(self) -> None:
+        """Raise what ended it."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self, _wait_s: float) -> None:
+        """Allow no more turns."""
+        self.closed = True

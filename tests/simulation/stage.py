@@ -1,0 +1,149 @@
+"""The stage: what stands in for sockets, Kafka's clients, threads and time while a seed is played.
+
+The rule: only what does I/O or has a clock is replaced, where the real code names it; all that
+decides is the code that ships.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from pipeline import topic_reader
+from pipeline.settings import load
+from pipeline.topics import EnsuredTopics, topic_names
+from tests.simulation.kafka_clients import Consumer, Producer, Thread
+from tests.simulation.sockets import Sockets
+from zk_source.config import WatchSettings
+from zk_source.log import beats, publisher, readback
+from zk_source.log.publisher import Publisher
+from zk_source.service import service
+from zk_source.wire.inbox import Inbox
+
+if TYPE_CHECKING:
+    from controller_model.records.changes import ZnodeChange
+    from tests.simulation.edge import Edge
+    from tests.simulation.world import World
+
+CLUSTER = "prod"
+PREFIX = "kcm"
+NAMES = topic_names(PREFIX)
+TOPICS = EnsuredTopics(NAMES, 1, {name: f"{name}-0" for name in NAMES})
+MOST_IN_FLIGHT = 8
+"""Messages in a producer: few, so that what Kafka does not take soon waits in the watcher."""
+MOST_WAITING = 100
+"""Changes that wait in a watcher; a second without Kafka brings some ten."""
+MOST_WAITING_MIB = 0.008
+"""Some thirty changes, so that either bound is met."""
+MESSAGES = (10, 60, 500)
+"""The most changes of a message: seeds take turns."""
+
+
+class NotedPublisher(Publisher):
+    """The publisher, which reports each change to the one who judges it."""
+
+    edge: Edge
+
+    def add(self, change: ZnodeChange) -> None:
+        """Append a change."""
+        self.edge.on_published(change)
+        super().add(change)
+
+    def drop_waiting(self) -> int:
+        """Throw away what waits."""
+        dropped = super().drop_waiting()
+        if dropped:
+            self.edge.world.hit("changes dropped by the watcher")
+        return dropped
+
+
+class NoLogger:
+    """A logger that writes into the trace of the play."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def bind(self, **_: object) -> NoLogger:
+        """Return itself."""
+        return self
+
+    def info(self, text: str, **about: object) -> None:
+        """Trace a line."""
+        self._stage.world.trace(f"SAYS {text} {about}")
+
+    debug = warning = error = info
+
+
+class Stage:
+    """Whose turn it is, and of which world."""
+
+    world: World
+    edge: Edge
+
+    @property
+    def now(self) -> int:
+        """The steady clock."""
+        return self.world.clock.now
+
+    @property
+    def wall(self) -> int:
+        """The clock of the machine whose turn it is."""
+        return self.now + self.edge.clock_ahead_ms
+
+
+@contextmanager
+def played(seed: int) -> Iterator[Stage]:
+    """Put the stand-ins in place for one play."""
+    stage = Stage()
+
+    def producer(properties: dict[str, Any]) -> Producer:
+        return Producer(stage.world, stage.edge, properties)
+
+    def sockets(_settings: WatchSettings, inbox: Inbox, _log: object) -> Sockets:
+        return Sockets(stage.world, stage.edge, inbox)
+
+    def noted(settings: WatchSettings, topics: EnsuredTopics) -> NotedPublisher:
+        made = NotedPublisher(settings, topics)
+        made.edge = stage.edge
+        return made
+
+    def logger(_part: str) -> NoLogger:
+        return NoLogger(stage)
+
+    stand_ins = (
+        (topic_reader, "Consumer", lambda properties: Consumer(stage.world, properties)),
+        (publisher, "Producer", producer),
+        (publisher, "steady_ms", lambda: stage.now),
+        (publisher, "MOST_MESSAGES_IN_FLIGHT", MOST_IN_FLIGHT),
+        (publisher, "MAX_CHANGES_PER_MESSAGE", MESSAGES[seed % len(MESSAGES)]),
+        (beats, "Producer", producer),
+        (beats, "clock_ms", lambda: stage.wall),
+        (readback, "SupervisedThread", Thread),
+        (readback, "get_logger", logger),
+        (service, "WatchedEnsemble", sockets),
+        (service, "Publisher", noted),
+        (service, "decode", lambda _request, body, _offset: body),
+        (service, "steady_ms", lambda: stage.now),
+        (service, "clock_ms", lambda: stage.wall),
+        (service, "get_logger", logger),
+    )
+    with ExitStack() as stack:
+        for module, name, stand_in in stand_ins:
+            stack.enter_context(mock.patch.object(module, name, stand_in))
+        yield stage
+
+
+@cache
+def watch_settings(reconciliation_ms: int, resync_ms: int) -> WatchSettings:
+    """Return a watcher's settings, with these intervals and little room for changes."""
+    return load(
+        WatchSettings,
+        cluster=CLUSTER,
+        audit_s=reconciliation_ms / 1000,
+        full_resync_s=resync_ms / 1000,
+        buffer_changes=MOST_WAITING,
+        buffer_mib=MOST_WAITING_MIB,
+    )
