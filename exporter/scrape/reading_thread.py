@@ -89,13 +89,20 @@ class ReadingThread:
     def _run(self) -> None:
         try:
             topics = ensure_topics(self._settings, stop=self._stop)
-            self._ids = dict(topics.ids)
-            self._read_all(topics)
+            consumer, probe = self._open(topics)
+            try:
+                while not self._stop.is_set():
+                    self._turn(topics, consumer, probe)
+            finally:
+                consumer.close()
+                probe.thread.close(_CLOSE_TIMEOUT_S)
         except BaseException as error:  # noqa: BLE001  # the main thread raises it
             if not self._stop.is_set():
                 self.failure = error
 
-    def _read_all(self, topics: EnsuredTopics) -> None:
+    def _open(self, topics: EnsuredTopics) -> tuple[RecordReader, TopicProbe]:
+        """Begin to read, and to ask for the topics' ends."""
+        self._ids = dict(topics.ids)
         read = (topics.names.views, topics.names.events)
         self._places = [(topic, p) for topic in read for p in range(topics.partitions)]
         for topic in read:
@@ -112,18 +119,17 @@ class ReadingThread:
         consumer = RecordReader(self._settings, f"{self._settings.topic_prefix}.exporter")
         consumer.follow(self._places)
         probe.thread.start()
-        try:
-            while not self._stop.is_set():
-                batch = consumer.poll(_READ_TIMEOUT_S)
-                if batch.records:
-                    self._take_in(batch.records, topics.names.views)
-                if any(batch):
-                    self._note(batch, consumer)
-                probe.thread.check()
-                self._consider(probe, consumer, topics.names.views)
-        finally:
-            consumer.close()
-            probe.thread.close(_CLOSE_TIMEOUT_S)
+        return consumer, probe
+
+    def _turn(self, topics: EnsuredTopics, consumer: RecordReader, probe: TopicProbe) -> None:
+        """Take in what there is, and draw the conclusions."""
+        batch = consumer.poll(_READ_TIMEOUT_S)
+        if batch.records:
+            self._take_in(batch.records, topics.names.views)
+        if any(batch):
+            self._note(batch, consumer)
+        probe.thread.check()
+        self._consider(probe, consumer, topics.names.views)
 
     def _take_in(self, records: list[Record], views_topic: str) -> None:
         """Apply records and show the clusters whose batches are complete."""

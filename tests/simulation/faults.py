@@ -85,6 +85,7 @@ def minority(world: World) -> bool:
     if rng.random() < 0.6:
         world.clock.after(rng.randint(100, 3_000), come)
     down = rng.randint(3_500, 7_000)
+    world.minority_until = world.clock.now + down
     world.clock.after(down, fall)
     world.clock.after(down + rng.randint(500, 8_000), end)
     return True
@@ -112,7 +113,9 @@ def taken_over_in_a_minority(world: World) -> bool:
         server.catch_up()
 
     world.clock.after(world.rng.randint(1_000, 3_000), succeed)
-    world.clock.after(world.rng.randint(4_000, 7_000), end)
+    down = world.rng.randint(4_000, 7_000)
+    world.minority_until = world.clock.now + down
+    world.clock.after(down, end)
     return True
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
 
+from controller_model.kafka.ids import AsOf
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import unpack_control, unpack_topic
 from controller_model.state.topic_state import TopicState
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 60
 """Older checkpoints that a restart may find."""
+
+_MOST_STATES = 300
+"""States that what is shown is held against."""
 
 
 class InputRow(NamedTuple):
@@ -151,6 +155,7 @@ class Fold:
         self.lineage = f"{world.clock.now + self.lineages:013d}-{world.seed:06x}"
         self.committed = State({}, {}, world.log.start)
         self.kept: list[State] = []
+        self.states: dict[AsOf, State] = {}
         self.outputs: list[list[Any]] = []
         self._retry = None
         self.plan()
@@ -221,7 +226,16 @@ class Fold:
         before = self.committed
         after = State(handle.slots, handle.topics, end, Path(rows, before.path))
         self.committed = after._replace(note=self.on_batch(before, after, rows))
+        self._keep(self.committed)
         self.kept = [*self.kept[-_MOST_KEPT:], before]
+
+    def _keep(self, state: State) -> None:
+        """Keep a state by the place that its views name."""
+        control = state.control()
+        if control is not None:
+            if len(self.states) > _MOST_STATES:
+                del self.states[next(iter(self.states))]
+            self.states[AsOf(self.lineage, *control.log.position)] = state
 
     def repeat_output(self) -> bool:
         """Let a task that Spark has given up write what it had, long after; False: there is none."""

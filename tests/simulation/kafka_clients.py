@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import OffsetSpec
 
 from pipeline.topic_records import Place
 
@@ -24,7 +33,7 @@ OnDelivery = Callable[[KafkaError | None, Any], None]
 _END = KafkaError._PARTITION_EOF
 _CUT = KafkaError._AUTO_OFFSET_RESET
 _LATE = KafkaError._MSG_TIMED_OUT
-_ALL = 10**9
+_AWAY = KafkaError._TRANSPORT
 
 
 class _Given(NamedTuple):
@@ -156,8 +165,9 @@ class End(Message):
 class Consumer:
     """Stands for a Consumer that stops at an offset which is out of range, and says so."""
 
-    def __init__(self, world: World, _properties: Mapping[str, Any]) -> None:
+    def __init__(self, world: World, properties: Mapping[str, Any]) -> None:
         self._world = world
+        self._is_exporter = properties["group.id"].endswith("exporter")
         self._next: dict[Place, int] = {}
         self._at_end: set[Place] = set()
         self._cut: set[Place] = set()
@@ -177,7 +187,8 @@ class Consumer:
 
     def poll(self, _timeout_s: float) -> Message | None:
         """Return what comes first; None when nothing does."""
-        if not self._ready:
+        away = self._is_exporter and self._world.exporter.is_cut_off
+        if not self._ready and not away:
             for place in self._next:
                 self._fetch(place)
         return self._ready.popleft() if self._ready else None
@@ -213,6 +224,43 @@ class Consumer:
 
     def close(self) -> None:
         """End the client."""
+
+
+class Admin:
+    """Stands for the AdminClient of the exporter."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def describe_topics(
+        self, topics: TopicCollection, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        """Answer with the id of each topic."""
+        assert request_timeout > 0
+        return {
+            name: self._answer(SimpleNamespace(topic_id=self._world.topics[name].id, partitions=[]))
+            for name in topics.topic_names
+        }
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, OffsetSpec], request_timeout: float
+    ) -> dict[TopicPartition, Future[Any]]:
+        """Answer with the end of each place, and the timestamp of its newest record."""
+        assert request_timeout > 0
+        found = {}
+        for place in wanted:
+            topic = self._world.topics[place.topic]
+            newest = topic.records[-1].timestamp if topic.records else -1
+            found[place] = self._answer(SimpleNamespace(offset=topic.end, timestamp=newest))
+        return found
+
+    def _answer(self, answer: SimpleNamespace) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self._world.exporter.is_cut_off:
+            future.set_exception(KafkaException(KafkaError(_AWAY)))
+        else:
+            future.set_result(answer)
+        return future
 
 
 class Thread:

@@ -15,31 +15,33 @@ from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import NOWHERE, Position
 from controller_model.records.changes import (
     ChangeKind,
-    SessionState,
     ZnodeChange,
     decode_message,
     digest_text,
     znode_digest,
 )
-from controller_model.records.completeness import LATE_MS
+from controller_model.records.completeness import LATE_MS, Completeness, Status
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected
-from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import LogState
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from tests.simulation.edge import Proof
 from tests.simulation.fold import InputRow, State
 
 if TYPE_CHECKING:
+    from exporter.core.records import ClusterSnapshot
     from tests.simulation.topic import Stored
     from tests.simulation.world import World
 
-LIVE_LAG_MS = 75_000
-"""What is shown as live was true within this time: three silences, and the longest lag played."""
+LIVE_LAG_MS = 4_000
+"""What is shown as live was true within this time, also where two parts fall silent one after the other."""
 
-_LIVE_EVERY = 8
+MINORITY_LAG_MS = 20_000
+"""The same while a server that is cut off from its peers has not noticed it: it answers from its past."""
+
 PROOFS = {ChangeKind.RESYNC_FINISHED, ChangeKind.RECONCILED}
 """What may prove the state."""
+_LIVE = {Status.LIVE, Status.CLOCKS_DISAGREE}
 _ZNODES = {ChangeKind.SET, ChangeKind.DELETED}
 
 
@@ -91,7 +93,9 @@ class Oracle:
     def __init__(self, world: World) -> None:
         self.world = world
         self.checks = 0
-        self._batches = 0
+        self.live = 0
+        """How often figures were shown as live."""
+        self._held: tuple[State | None, dict[str, int]] = (None, {})
         self._last_event: EventId | None = None
         self._elected: set[tuple[str, int]] = set()
 
@@ -132,9 +136,6 @@ class Oracle:
         gone = {change.path for change in batch.news if change.kind is ChangeKind.DELETED}
         kept = marks_of(before).keys() - gone
         highest = self._check_order(batch.note, held, kept, log, verified=verified)
-        self._batches += 1
-        if self._batches % _LIVE_EVERY == 0:
-            self._check_live(control, held)
         self.checks += 1
         news = batch.note._replace(highest=highest)
         if log.verified_at is None or (log.incomplete_since, log.divergent_since) != (None, None):
@@ -228,23 +229,6 @@ class Oracle:
         later = zk.past[1:]
         return any(value == mzxid for past in later for _, value in past.get(path, ()))
 
-    def _check_live(self, control: ControlPlane, held: Mapping[str, int]) -> None:
-        """What is shown as live was the truth not long ago, for each znode."""
-        log = control.log
-        now = self.world.clock.now
-        live = (
-            log.session is SessionState.CONNECTED
-            and self._is_proved(log)
-            and log.heartbeat_at is not None
-            and now - log.heartbeat_at < 25_000
-        )
-        proof = self.world.recently(LIVE_LAG_MS)
-        if not live or proof is None:
-            return
-        wrong = self.untrue(held, proof)
-        if wrong:
-            raise BrokenError("live is true", f"at {log.position}: {wrong[:3]}")
-
     def untrue(
         self, held: Mapping[str, int], proof: Proof, leave_out: Iterable[str] = ()
     ) -> list[str]:
@@ -276,6 +260,29 @@ class Oracle:
             raise BrokenError("an event comes before its value", f"{change.path} {change.position}")
 
     # --- at the exporter --------------------------------------------------------------------
+
+    def on_shown(self, snapshot: ClusterSnapshot, completeness: Completeness) -> None:
+        """Judge what is shown as live: it was the truth not long ago, for each znode."""
+        if completeness.status not in _LIVE:
+            return
+        state = self.world.fold.states.get(snapshot.view.as_of)
+        in_minority = self.world.clock.now < self.world.minority_until + LIVE_LAG_MS
+        proof = self.world.recently(MINORITY_LAG_MS if in_minority else LIVE_LAG_MS)
+        if state is None or proof is None:
+            return
+        self.live += 1
+        held = self._held_by(state)
+        nodes = self.world.zk.tree.nodes
+        if held == {path: znode.mzxid for path, znode in nodes.items() if is_logged(path)}:
+            return
+        wrong = self.untrue(held, proof)
+        if wrong:
+            raise BrokenError("live is true", f"at {snapshot.view.as_of}: {wrong[:3]}")
+
+    def _held_by(self, state: State) -> dict[str, int]:
+        if self._held[0] is not state:
+            self._held = (state, marks_of(state))
+        return self._held[1]
 
     def on_event(self, record: EventRecord) -> None:
         """Judge an event that an exporter takes as new."""

@@ -17,7 +17,7 @@ from controller_model.fold.projection import project
 from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
-from controller_model.records.completeness import Status, assess
+from controller_model.records.completeness import Status
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
@@ -34,7 +34,6 @@ from tests.simulation.oracle import (
     read_batch,
 )
 from tests.simulation.stage import CLUSTER
-from tests.support.samples import heard_by_view
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -91,8 +90,7 @@ def _not_shown_as_live(world: World, since_ms: int, log_now: int) -> str | None:
     snapshot = world.exporter.snapshot
     if snapshot is None:
         return "the exporter shows nothing"
-    now = world.clock.now
-    verdict = assess(snapshot.view, heard_by_view(snapshot.view, now), now)
+    verdict = world.exporter.completeness(snapshot)
     wanted = snapshot.view.resync_wanted
     if verdict.status is not Status.LIVE or wanted is not None:
         return f"{verdict.status}: {snapshot.view.log.incomplete_reason}, wanted {wanted}"

@@ -1,26 +1,48 @@
-"""The exporter's process: the real stores, with its consumer played.
+"""The exporter's process: its real reading thread, with its probe and all that it shows.
 
-The rule: it reads both topics from their beginnings and keeps nothing over a restart. A topic that
-was recreated is read again from its beginning; clusters that are not in it are forgotten a minute later.
+The rule: the clock calls the turns of both threads, and nothing is kept over a restart. What is
+shown is judged each `SAMPLED_MS` by the status that goes with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from prometheus_client import CollectorRegistry
+
+from controller_model.records.completeness import Completeness
 from controller_model.records.event_records import EventRecord
+from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
+from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
-from exporter.intake.view_store import ViewStore
+from exporter.scrape.collector import Collector
+from exporter.scrape.reading_thread import ReadingThread
 from pipeline.topic_records import Record
-from tests.simulation.stage import CLUSTER
-from tests.simulation.topic import Stored, Topic
+from tests.simulation.kafka_clients import Thread
+from tests.simulation.stage import CLUSTER, TOPICS, export_settings
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-FORGET_AFTER_MS = 60_000
+SAMPLED_MS = 500
+"""How often somebody reads what is shown."""
+
+_PROBED_MS = 1_000
+
+
+class NotedEvents(EventStore):
+    """The events, each new one of which is judged."""
+
+    on_event: Callable[[EventRecord], None]
+
+    def apply(self, record: Record) -> EventRecord | None:
+        """Take a record in."""
+        event = super().apply(record)
+        if event is not None:
+            self.on_event(event)
+        return event
 
 
 class Exporter:
@@ -28,36 +50,68 @@ class Exporter:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.on_event: Callable[[EventRecord], None] = lambda _: None
-        self.on_shown: Callable[[ClusterSnapshot], None] = lambda _: None
+        self.clock_ahead_ms = 0
+        self.cut_off_until = 0
         self.restarts = -1
         self._planned = False
-        self.restart()
+        self._start()
+
+    def _start(self) -> None:
+        world = self.world
+        self.restarts += 1
+        restart = self.restarts
+        self.state = ReadingState(
+            ReadingStatus(), steady=lambda: world.clock.now, wall=lambda: self.wall
+        )
+        self.collector = Collector(self.state.of_cluster)
+        events = NotedEvents(kept=10_000)
+        events.on_event = world.oracle.on_event
+        self._thread = ReadingThread(
+            export_settings(),
+            events=events,
+            collector=self.collector,
+            state=self.state,
+            metrics=ExporterMetrics(CollectorRegistry()),
+            clock=lambda: self.wall,
+        )
+        ids = {topic.name: topic.id for topic in world.topics.values()}
+        self._topics = TOPICS._replace(ids=ids)
+        self._consumer, self._probe = self._thread._open(self._topics)
+        world.clock.after(0, lambda: self._ask(restart))
+        self._sample(restart)
 
     def restart(self) -> None:
         """Begin from nothing."""
-        self.restarts += 1
-        self.views = ViewStore()
-        self.events = EventStore(kept=10_000)
-        self._next = {"views": 0, "events": 0}
-        self._made = {"views": self.world.views.made, "events": self.world.events.made}
-        self.read_to_end = False
-        self.plan()
+        self._start()
+
+    @property
+    def wall(self) -> int:
+        """The clock of its machine."""
+        return self.world.clock.now + self.clock_ahead_ms
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Kafka does not answer it."""
+        return self.world.clock.now < self.cut_off_until
 
     @property
     def idle(self) -> bool:
         """Everything in the topics was read."""
-        world = self.world
-        return (
-            self._next["views"] >= world.views.end
-            and self._next["events"] >= world.events.end
-            and self._made == {"views": world.views.made, "events": world.events.made}
+        topics = self.world.topics
+        read = {place[0]: offset for place, offset in self._consumer.next_offset.items()}
+        return all(
+            read.get(name, 0) == topics[name].end and self._thread._ids[name] == topics[name].id
+            for name in (self.world.views.name, self.world.events.name)
         )
 
     @property
     def snapshot(self) -> ClusterSnapshot | None:
         """What it shows of the cluster; None when nothing."""
-        return self.views.clusters.get(CLUSTER)
+        return self.collector.snapshots().get(CLUSTER)
+
+    def completeness(self, snapshot: ClusterSnapshot) -> Completeness:
+        """Return the status that is shown with it."""
+        return self.collector.completeness(snapshot, self.wall)
 
     def plan(self) -> None:
         """Plan the next reading."""
@@ -67,39 +121,20 @@ class Exporter:
 
     def _read(self) -> None:
         self._planned = False
-        for name, topic in (("views", self.world.views), ("events", self.world.events)):
-            self._read_topic(name, topic)
-        if self.idle:
-            self.read_to_end = True
-        else:
+        self._thread._turn(self._topics, self._consumer, self._probe)
+        if not self.idle and not self.is_cut_off:
             self.plan()
 
-    def _read_topic(self, name: str, topic: Topic) -> None:
-        if self._made[name] != topic.made:
-            self._made[name] = topic.made
-            self._next[name] = 0
-            if name == "views":
-                self.views.begin_reread()
-                self.world.clock.after(FORGET_AFTER_MS, self._forget)
-        records = topic.read(self._next[name], self.world.rng.choice((1, 5, 500)))
-        for stored in records:
-            self._next[name] = stored.offset + 1
-            self._apply(name, stored)
-        if not records:
-            self._next[name] = topic.end
+    def _ask(self, restart: int) -> None:
+        """Let the probe ask, as long as this process lives."""
+        if restart == self.restarts:
+            cast("Thread", self._probe.thread).turn()
+            self.plan()
+            self.world.clock.after(_PROBED_MS, lambda: self._ask(restart))
 
-    def _forget(self) -> None:
-        for cluster in self.views.forget_unconfirmed():
-            self.events.forget(cluster)
-
-    def _apply(self, name: str, stored: Stored) -> None:
-        record = Record(name, 0, stored.offset, stored.key, stored.value, stored.timestamp)
-        if name == "events":
-            event = self.events.apply(record)
-            if event is not None:
-                self.on_event(event)
-            return
-        if self.views.apply(record) is not None and self.read_to_end:
+    def _sample(self, restart: int) -> None:
+        if restart == self.restarts:
             snapshot = self.snapshot
-            if snapshot is not None:
-                self.on_shown(snapshot)
+            if snapshot is not None and self.state.status.read_to_end_once:
+                self.world.oracle.on_shown(snapshot, self.completeness(snapshot))
+            self.world.clock.after(SAMPLED_MS, lambda: self._sample(restart))

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from pipeline import topic_reader
+from exporter.core.config import ExportSettings
+from exporter.core.records import ClusterSnapshot
+from exporter.scrape import collector, reading_thread
+from exporter.scrape.collector import RenderedCluster
+from pipeline import topic_probe, topic_reader
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
-from tests.simulation.kafka_clients import Consumer, Producer, Thread
+from tests.simulation.kafka_clients import Admin, Consumer, Producer, Thread
 from tests.simulation.sockets import Sockets
 from zk_source.config import WatchSettings
 from zk_source.log import beats, publisher, readback
@@ -115,6 +120,11 @@ def played(seed: int) -> Iterator[Stage]:
 
     stand_ins = (
         (topic_reader, "Consumer", lambda properties: Consumer(stage.world, properties)),
+        (topic_probe, "AdminClient", lambda _properties, logger: Admin(stage.world)),  # noqa: ARG005  # its name
+        (topic_probe, "SupervisedThread", Thread),
+        (reading_thread, "get_logger", logger),
+        (reading_thread, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
+        (collector, "render_cluster", _unrendered),
         (publisher, "Producer", producer),
         (publisher, "steady_ms", lambda: stage.now),
         (publisher, "MOST_MESSAGES_IN_FLIGHT", MOST_IN_FLIGHT),
@@ -134,6 +144,17 @@ def played(seed: int) -> Iterator[Stage]:
         for module, name, stand_in in stand_ins:
             stack.enter_context(mock.patch.object(module, name, stand_in))
         yield stage
+
+
+def _unrendered(snapshot: ClusterSnapshot, _before: object) -> RenderedCluster:
+    """Return what is shown, without its bytes for Prometheus."""
+    return RenderedCluster(snapshot, (), (), {})
+
+
+@cache
+def export_settings() -> ExportSettings:
+    """Return the exporter's settings."""
+    return load(ExportSettings)
 
 
 @cache

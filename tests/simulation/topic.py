@@ -27,6 +27,11 @@ class Topic:
         self.made = 0
         self.followers: list[Callable[[Stored], None]] = []
 
+    @property
+    def id(self) -> str:
+        """The topic id that Kafka gives: another one after it was recreated."""
+        return f"{self.name}-{self.made}"
+
     def append(self, timestamp: int, key: bytes, value: bytes | None) -> None:
         """Add a record and notify those who follow."""
         record = Stored(self.end, timestamp, key, value)

@@ -53,6 +53,8 @@ class World:
         self.edges: list[Edge] = []
         self.preferred: Server | None = None
         self.unreachable_until = 0
+        self.minority_until = 0
+        """Until when a server that was cut off may answer."""
         self.kafka_away_until = 0
         self.duplicates = 0
         self.to_lose = 0
@@ -64,7 +66,6 @@ class World:
         self.fold = Fold(self)
         self.fold.on_batch = self.oracle.after_batch
         self.exporter = Exporter(self)
-        self.exporter.on_event = self.oracle.on_event
         daily = 10**12 if self.rng.random() < 0.7 else 90_000
         self.settings = watch_settings(self.rng.choice((1_000, 20_000)), daily)
         self.start_watcher()
@@ -202,10 +203,15 @@ class World:
         """End every fault."""
         self.preferred = None
         self.unreachable_until = 0
+        self.minority_until = 0
+        """Until when a server that was cut off may answer."""
         self.kafka_away_until = 0
         self.duplicates = self.to_lose = self.to_lose_inside = self.to_damage = 0
         self.fold.stalled_until = 0
         self.fold.plan()
+        self.exporter.cut_off_until = 0
+        self.exporter.clock_ahead_ms = 0
+        self.exporter.plan()
         for server in self.zk.servers:
             server.up = True
             server.frozen = server.cut_off = False
