@@ -193,6 +193,40 @@ def clock_jump(world: World) -> bool:
     return True
 
 
+def exporter_clock_jump(world: World) -> bool:
+    """The clock of the exporter's machine is set."""
+    world.exporter.clock_ahead_ms = world.rng.choice(STEPS_MS)
+    return True
+
+
+def fold_clock_jump(world: World) -> bool:
+    """The clock of the fold's machine is set."""
+    world.fold.clock_ahead_ms = world.rng.choice(STEPS_MS)
+    return True
+
+
+def zookeeper_clock_jump(world: World) -> bool:
+    """The clock of ZooKeeper's leader is set: ctimes and mtimes are of another hour."""
+    world.zk.clock_ahead_ms = world.rng.choice(STEPS_MS)
+    return True
+
+
+def silent_connection(world: World) -> bool:
+    """The watcher's connection stands, and nothing comes by it."""
+    edge = world.some_edge()
+    if edge is None or edge.connection is None:
+        return False
+    edge.connection.silent_until = world.clock.now + world.rng.choice((2_000, 8_000, 30_000))
+    return True
+
+
+def exporter_cut_off(world: World) -> bool:
+    """The exporter does not reach the pipeline's Kafka."""
+    world.exporter.cut_off_until = world.clock.now + world.rng.choice((1_000, 5_000, 15_000))
+    world.clock.at(world.exporter.cut_off_until, world.exporter.plan)
+    return True
+
+
 def kafka_away(world: World) -> bool:
     """The pipeline's Kafka takes no changes for a while."""
     world.kafka_away_until = world.clock.now + world.rng.choice((500, 5_000, 20_000, 40_000))
@@ -349,6 +383,11 @@ FAULTS: Mapping[str, tuple[int, Callable[[World], bool]]] = {
     "watcher paused, deposed": (4, watcher_paused),
     "second watcher": (2, second_watcher),
     "watcher's clock set": (3, clock_jump),
+    "exporter's clock set": (3, exporter_clock_jump),
+    "fold's clock set": (1, fold_clock_jump),
+    "ZooKeeper's clock set": (1, zookeeper_clock_jump),
+    "connection silent": (3, silent_connection),
+    "exporter cut off": (2, exporter_cut_off),
     "Kafka away": (3, kafka_away),
     "duplicates in the log": (5, duplicates),
     "messages lost": (4, lost_message),

@@ -142,6 +142,7 @@ class Fold:
         self.world = world
         self.lineages = 0
         self.stalled_until = 0
+        self.clock_ahead_ms = 0
         self.crash_next = False
         self._planned = False
         self._retry: tuple[int, int] | None = None
@@ -204,7 +205,7 @@ class Fold:
         rows = [InputRow(CLUSTER, 0, r.offset, r.timestamp, r.value) for r in stored]
         handle = self.committed.handle()
         parameters = FoldParameters(self.lineage, NAMES.views, NAMES.events, 1, Assumed())
-        processor = FoldProcessor(parameters, clock=lambda: world.clock.now)
+        processor = FoldProcessor(parameters, clock=lambda: world.clock.now + self.clock_ahead_ms)
         processor.init(cast("StatefulProcessorHandle", handle))
         shuffled = world.rng.sample(rows, len(rows))
         no_timers = cast("TimerValues", None)

@@ -24,10 +24,12 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import ZnodeStat
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
+from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.view_store import ViewStore
 from zk_source.log.publisher import Publisher
 from zk_source.log.readback import Readback
 from zk_source.watcher.generation_fencing import Generations
+from zk_source.watcher.pulse import Pulse
 from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.tree_reader import TreeReader
@@ -241,6 +243,41 @@ def other_watchers_not_read_back() -> AbstractContextManager[None]:
     return _patched(Readback, "_origin", origin)
 
 
+def ages_by_the_wall_clock() -> AbstractContextManager[None]:
+    """The exporter measures ages by a clock that somebody sets."""
+    real = ReadingState.__init__
+
+    def begin(
+        self: ReadingState,
+        status: ReadingStatus,
+        *,
+        steady: Callable[[], int],
+        wall: Callable[[], int],
+    ) -> None:
+        del steady
+        real(self, status, steady=wall, wall=wall)
+
+    return _patched(ReadingState, "__init__", begin)
+
+
+def silence_not_measured() -> AbstractContextManager[None]:
+    """A beat says nothing of how long ZooKeeper has not answered."""
+
+    def answered_ms(_self: Pulse, _now_ms: int) -> int:
+        return 0
+
+    return _patched(Pulse, "answered_ms", answered_ms)
+
+
+def lost_question_awaited() -> AbstractContextManager[None]:
+    """A question to ZooKeeper is waited for after its connection is gone."""
+
+    def give_up(_self: Pulse) -> None:
+        return
+
+    return _patched(Pulse, "give_up", give_up)
+
+
 PLANTED: Mapping[str, Plant] = {
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
@@ -255,22 +292,28 @@ PLANTED: Mapping[str, Plant] = {
     "time waits": time_waits,
     "bytes of dropped changes kept": bytes_of_dropped_changes_kept,
     "other watchers not read back": other_watchers_not_read_back,
+    "ages by the wall clock": ages_by_the_wall_clock,
+    "silence not measured": silence_not_measured,
+    "lost question awaited": lost_question_awaited,
 }
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, int] = {
-    "no dedupe": 0,
-    "stale applied": 53,
+    "no dedupe": 1,
+    "stale applied": 27,
     "hole ignored": 1,
-    "delete on a broken resync": 0,
+    "delete on a broken resync": 1,
     "reply before event": 11,
-    "generation reused": 1,
+    "generation reused": 3,
     "digest of the scan": 0,
-    "lagging follower believed": 23,
-    "tombstone without as_of": 0,
-    "counters twice": 0,
-    "time waits": 59,
-    "bytes of dropped changes kept": 14,
-    "other watchers not read back": 5,
+    "lagging follower believed": 9,
+    "tombstone without as_of": 10,
+    "counters twice": 1,
+    "time waits": 47,
+    "bytes of dropped changes kept": 2,
+    "other watchers not read back": 3,
+    "ages by the wall clock": 45,
+    "silence not measured": 80,
+    "lost question awaited": 8,
 }
 """By name: the first seed that catches it. A change of what a seed plays may call for another."""

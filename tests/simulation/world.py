@@ -208,6 +208,8 @@ class World:
         self.kafka_away_until = 0
         self.duplicates = self.to_lose = self.to_lose_inside = self.to_damage = 0
         self.fold.stalled_until = 0
+        self.fold.clock_ahead_ms = 0
+        self.zk.clock_ahead_ms = 0
         self.fold.plan()
         self.exporter.cut_off_until = 0
         self.exporter.clock_ahead_ms = 0
@@ -219,5 +221,7 @@ class World:
         for edge in self.edges:
             edge.inbox._most_events = 200_000
             edge.clock_ahead_ms = 0
+            if edge.connection is not None:
+                edge.connection.silent_until = 0
             if edge.alive and edge.paused:
                 edge.go_on()

@@ -123,6 +123,8 @@ class Connection:
         self._child_watches: set[str] = set()
         self._up_at = 0
         self._down_at = 0
+        self.silent_until = 0
+        """Until then nothing arrives at the client."""
 
     def send(self, command: Send) -> None:
         """Let a request travel to the server."""
@@ -185,7 +187,8 @@ class Connection:
 
     def push(self, item: Answer | Notice | None) -> None:
         """Let something travel to the client; None: the server closes the connection."""
-        self._down_at = max(self._down_at, self._clock.now + self._rng.choice((0, 1, 2, 3, 30)))
+        soon = self._clock.now + self._rng.choice((0, 1, 2, 3, 30))
+        self._down_at = max(self._down_at, self.silent_until, soon)
         self._clock.at(self._down_at, lambda: self._arrive(item))
 
     def _arrive(self, item: Answer | Notice | None) -> None:
@@ -261,6 +264,7 @@ class Ensemble:
         """By era and path: (zxid, the mzxid that it had from there on)."""
         self.servers = [Server(self, f"zk{number}:2181") for number in range(SERVERS)]
         self.changes = 0
+        self.clock_ahead_ms = 0
 
     def write(self, *writes: tuple[str, bytes | None], owner: int = 0) -> None:
         """Commit one transaction: (path, new payload), None for a delete."""
@@ -287,7 +291,7 @@ class Ensemble:
             step = Op_(EventType.DELETED, path, None)
         else:
             held = self.tree.nodes.get(path)
-            now = self.clock.now
+            now = self.clock.now + self.clock_ahead_ms
             if held is None:
                 znode = ZnodeData(payload, self.zxid, self.zxid, now, now, 0, owner, 0)
                 step = Op_(EventType.CREATED, path, znode)

@@ -280,6 +280,7 @@ class WatcherService:
             return
         silent_ms = self._pulse.waits_ms(now_ms)
         if silent_ms > self._settings.most_silent_ms:
+            self._pulse.give_up()
             self._watcher.on_silence(silent_ms, now_ms)
             return
         token = self._pulse.ask(now_ms)
@@ -338,6 +339,8 @@ class WatcherService:
 
     def _take_in_session(self, change: SessionChanged, now_ms: int) -> None:
         state = SessionState(change.state)
+        # A new connection may be armed before the next question is due: none of an old one is answered.
+        self._pulse.give_up()
         self._watcher.on_session(state, change.server, now_ms)
         log = self._log.info if state is SessionState.CONNECTED else self._log.warning
         log("ZooKeeper session", state=state.value, zookeeper=change.server)

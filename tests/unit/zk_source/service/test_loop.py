@@ -266,6 +266,26 @@ def test_an_ensemble_that_falls_silent_is_told_within_a_second_and_left_in_time(
     assert "/brokers/ids/9" in [change.path for change in stage.kafka.log]
 
 
+def test_a_new_client_is_not_blamed_for_the_silence_of_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be connected, and with one-shot watches armed, before the next turn of the loop."""
+    stage = Stage(monkeypatch, zk_watches="one-shot")
+    stage.begin()
+    stage.watched.silent = True
+    connect = stage.watched.connect
+
+    def answer_again() -> None:
+        stage.watched.silent = False
+        connect()
+
+    monkeypatch.setattr(stage.watched, "connect", answer_again)
+    clients = stage.watched.clients
+    sent = stage.turns(30 * SECOND)
+    assert stage.watched.clients == clients + 1
+    assert sent[-1].session is SessionState.CONNECTED
+
+
 def test_an_answer_that_waited_for_a_paused_process_is_old(stage: Stage) -> None:
     """A process that goes on after a pause claims no more than it knew before."""
     stage.turns(SECOND)
