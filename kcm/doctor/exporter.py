@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from controller_model.records.changes import SessionState
-from controller_model.records.completeness import LATE_MS
+from controller_model.records.completeness import Status
 from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.text import printable
 from kcm.doctor.findings import Finding, fail, ok, unknown, warn
 from kcm.queries.api_client import ExporterApi, cluster_path
 from kcm.queries.http_config import OPTION
-from kcm.queries.options import ago
+from kcm.queries.options import ago, blame
 from pipeline.clock import clock_ms
 from pipeline.runtime import KcmError, UnreachableError
 
@@ -32,6 +32,8 @@ PROVEN_MS = 15 * 60 * 1000
 """Reconciliations come every 5 minutes; after three the proof is overdue."""
 _DATE_STEP_MS = 1_000
 """HTTP's Date counts whole seconds."""
+_MOST_PATHS = 5
+"""Of the paths that the watcher may not read, how many a line names."""
 _READ_LATE_MS = 5_000
 """A change that the watcher saw so much later may have been read late, after a resync."""
 
@@ -97,16 +99,20 @@ def check_figures(name: str, answer: Json, now: int) -> Iterator[Finding]:
         yield ok(about, f"live, in lineage {lineage}")
     else:
         why = printable(log["incomplete_reason"] or "")
-        since = ago(completeness["since"], now)
-        text = f"{status} for {since}, by the {completeness['stage']}{f': {why}' if why else ''}"
-        yield fail(about, text, f"check the {completeness['stage']}; kcm status --cluster {name}")
+        said = status.replace("_", " ")
+        text = f"{said}{blame(completeness, now)}{f': {why}' if why else ''}"
+        if status == Status.CLOCKS_DISAGREE:
+            yield warn(about, text, "set the clocks by NTP")
+        else:
+            advice = f"check the {completeness['stage']}; kcm status --cluster {name}"
+            yield fail(about, text, advice)
     proven = completeness["verified_at"]
     if proven is None or now - proven > PROVEN_MS:
         when = "never" if proven is None else f"{ago(proven, now)} ago"
         yield warn(f"proof of {name}", f"last proven: {when}", "see the watcher's and fold's logs")
     else:
         yield ok(f"proof of {name}", f"equal to ZooKeeper {ago(proven, now)} ago")
-    yield _watcher(name, log, now)
+    yield _watcher(name, answer, now)
     yield _fold(name, answer, now)
     names = ("holes", "dropped_by_watcher", "unreadable", "errors")
     lost = ", ".join(f"{log[key]} {key.replace('_', ' ')}" for key in names)
@@ -185,44 +191,51 @@ def _exporter(url: str, ready: ExporterReadiness) -> Finding:
     return ok("exporter", f"ready at {summary}")
 
 
-def _watcher(name: str, log: Json, now: int) -> Finding:
+def _watcher(name: str, answer: Json, now: int) -> Finding:
     about = f"watcher of {name}"
+    log = answer["log"]
     heartbeat_at = log["heartbeat_at"]
     if heartbeat_at is None:
         return fail(about, "never heard of", "start kcm watch")
-    server = printable(log["zookeeper"] or "no server")
-    summary = (
-        f"{printable(log['watcher'])} on {server}, last heartbeat {ago(heartbeat_at, now)} ago"
-    )
-    if ahead := _clock_ahead(heartbeat_at, now):
-        return warn(about, f"{summary}; {ahead}", "set the clocks by NTP")
+    summary = f"{printable(log['watcher'])} on {printable(log['zookeeper'] or 'no server')}"
+    if late := _late("watcher", answer, now):
+        return fail(about, f"{summary}; {late}", "read its log")
+    if skewed := _skewed("watcher", answer):
+        return warn(about, f"{summary}; {skewed}", "set the clocks by NTP")
     if log["denied"]:
-        listed = printable(", ".join(log["denied"][:5]))
-        return warn(about, f"{summary}; not readable: {listed}", "give it READ there")
+        listed = printable(", ".join(log["denied"][:_MOST_PATHS]))
+        unnamed = len(log["denied"][_MOST_PATHS:]) + log["denied_more"]
+        more = f" and {unnamed} more" if unnamed else ""
+        return warn(about, f"{summary}; not readable: {listed}{more}", "give it READ there")
     if log["session"] != SessionState.CONNECTED:
         return fail(about, f"{summary}; session {log['session']}", "check ZooKeeper")
-    if now - heartbeat_at > LATE_MS:
-        return fail(about, summary, "read its log, or the fold's")
-    return ok(about, summary)
+    return ok(about, f"{summary}, last heartbeat {ago(heartbeat_at, now)} ago")
 
 
 def _fold(name: str, answer: Json, now: int) -> Finding:
     about = f"fold of {name}"
-    folded = answer["folded_at"]
-    text = f"wrote {ago(folded, now)} ago"
-    if ahead := _clock_ahead(folded, now):
-        return warn(about, ahead, "set the clocks by NTP")
-    if now - folded > LATE_MS:
-        return fail(about, text, "read its log")
-    return ok(about, text)
+    if late := _late("fold", answer, now):
+        return fail(about, late, "read its log")
+    if skewed := _skewed("fold", answer):
+        return warn(about, skewed, "set the clocks by NTP")
+    return ok(about, f"wrote {ago(answer['folded_at'], now)} ago")
 
 
-def _clock_ahead(written_at: int, now: int) -> str:
-    """Return by how much the clock of who wrote a time is ahead; empty when it is not."""
-    ahead_ms = written_at - now
-    if ahead_ms <= SKEW_MS:
+def _late(stage: str, answer: Json, now: int) -> str:
+    """Return for how long a stage has given no sign of life, by the exporter; empty while it does."""
+    completeness = answer["completeness"]
+    if completeness["status"] != Status.BEHIND or completeness["stage"] != stage:
         return ""
-    return f"its clock is at least {ahead_ms / 1000:.0f} s ahead of the exporter's"
+    return f"no sign of life for {ago(completeness['since'], now)}"
+
+
+def _skewed(stage: str, answer: Json) -> str:
+    """Return by how much a stage's clock disagrees with the exporter's; empty where it does not."""
+    ahead_ms = answer["completeness"]["clock_skew_ms"].get(stage)
+    if ahead_ms is None:
+        return ""
+    which = "ahead of" if ahead_ms > 0 else "behind"
+    return f"its clock is {abs(ahead_ms) / 1000:.0f} s {which} the exporter's"
 
 
 def _ahead(date: str | None, began_ms: int, ended_ms: int) -> tuple[int, int] | None:

@@ -102,8 +102,10 @@ function notes({ log, unreadable, unreadable_count }) {
       `${count(unreadable_count, "znode")} of no topic cannot be read, so the last good value is shown: ${list(unreadable)}.`,
     );
   if (log.resync_under_way) lines.push("A resync is under way.");
-  if (log.denied.length)
-    lines.push(`ZooKeeper denies the watcher ${list(log.denied)}: its content is not known.`);
+  if (log.denied.length) {
+    const within = log.denied_more ? ` (${count(log.denied_more, "further znode")} within them)` : "";
+    lines.push(`ZooKeeper denies the watcher ${list(log.denied)}${within}: not known.`);
+  }
   const counted = [
     [log.holes, "hole in the log", "holes in the log"],
     [log.dropped_by_watcher, "change dropped by the watcher", "changes dropped by the watcher"],

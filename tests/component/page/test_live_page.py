@@ -161,6 +161,18 @@ def test_doubt_about_the_figures_is_said_loudly(
     assert trust.evaluate("e => getComputedStyle(e).borderLeftWidth") == "6px"
 
 
+def test_denied_znodes_are_counted_beyond_those_that_are_named(desk: Desk) -> None:
+    """A path stands for those below it, and the page says for how many more."""
+    exporter = Served()
+    exporter.write(
+        broker_view(0), cluster_view(log=log_view(denied=("/brokers/topics",), denied_more=149))
+    )
+    page = desk.page(desk.serve(exporter).url).open()
+    expect(page.locator("#pipeline-notes")).to_contain_text(
+        "ZooKeeper denies the watcher /brokers/topics (149 further znodes within them): not known."
+    )
+
+
 def test_a_problem_in_doubt_is_told_with_the_time_of_which_it_is_true(desk: Desk) -> None:
     """What was offline when the watcher lost its session need not be so now."""
     exporter = Served()

@@ -57,11 +57,14 @@ def test_figures_that_are_not_live_name_the_stage() -> None:
 @pytest.mark.parametrize(
     ("fields", "now", "about", "words"),
     [
-        ({}, T0 + 26_000, "watcher", "last heartbeat 26 s ago"),
-        ({}, T0 + 26_000, "fold", "wrote 26 s ago"),
         ({"heartbeat_at": None}, T0, "watcher", "never heard of"),
-        ({"heartbeat_at": T0 + 3000}, T0, "watcher", "at least 3 s ahead of the exporter's"),
         ({"denied": ("/config/brokers",)}, T0, "watcher", "not readable: /config/brokers"),
+        (
+            {"denied": tuple(f"/brokers/topics/t{n}" for n in range(7)), "denied_more": 8},
+            T0,
+            "watcher",
+            "/brokers/topics/t4 and 10 more",
+        ),
         ({"session": SessionState.LOST}, T0, "watcher", "session LOST"),
         ({"errors": 1, "holes": 2}, T0, "log", "2 holes"),
         ({"verified_at": None}, T0 + 16 * 60_000, "proof", "16 min ago"),
@@ -74,9 +77,40 @@ def test_what_is_not_well_is_reported_by_its_part(
     assert words in levels(reported(**fields), now)[about]
 
 
-def test_a_fold_whose_clock_is_ahead_is_reported() -> None:
-    """It cannot have written in the future."""
-    assert "at least 5 s ahead" in levels(reported(folded_at=T0 + 5000))["fold"]
+@pytest.mark.parametrize("stage", [Stage.WATCHER, Stage.FOLD])
+def test_a_stage_is_late_by_the_exporters_verdict_alone(stage: Stage) -> None:
+    """Times that an hour's skew makes old say nothing; the exporter's own ages do."""
+    hour = 3_600_000
+    assert not {"watcher", "fold"} & set(levels(reported(), T0 + hour))
+    late = Completeness(status=Status.BEHIND, since=T0 - 9000, stage=stage, verified_at=T0)
+    found = levels(reported(late, heartbeat_at=T0 + hour, folded_at=T0 + hour))
+    assert "no sign of life for 9 s" in found[stage.value]
+
+
+@pytest.mark.parametrize(
+    ("stage", "ahead_ms", "words"),
+    [
+        (Stage.WATCHER, 3_600_000, "its clock is 3600 s ahead of the exporter's"),
+        (Stage.FOLD, -7000, "its clock is 7 s behind the exporter's"),
+    ],
+)
+def test_a_clock_that_disagrees_is_reported_of_its_stage(
+    stage: Stage, ahead_ms: int, words: str
+) -> None:
+    """Who it is and by how much, while the figures are as good as before."""
+    found = levels(
+        reported(
+            Completeness(
+                status=Status.CLOCKS_DISAGREE,
+                since=None,
+                stage=stage,
+                verified_at=T0,
+                clock_skew_ms={stage: ahead_ms},
+            )
+        )
+    )
+    assert words in found[stage.value]
+    assert "clocks disagree" in found["figures"]
 
 
 @pytest.mark.parametrize(
