@@ -79,7 +79,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
     if resync is None or resync.id != (change.resync or 0):
         return _fail(state, at=at, reason="a resync ended whose start is missing")
     if not resync.whole:
-        return _fail(state, at=at, reason="a resync with a hole or two histories in it")
+        return _fail(state, at=at, reason="a resync with a hole, two histories or old reads in it")
     if not _is_proved(change, resync.znodes, resync.digest):
         return _fail(state, at=at, reason="a resync whose count or digest is not ours")
     events = _sweep(state, change, confirmed=resync.znodes)

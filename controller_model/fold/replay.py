@@ -63,9 +63,22 @@ def replay(state: ClusterState, change: ZnodeChange) -> Reported:
     if odd is not None:
         events = [anomaly(state, at=control.now, path=change.path, reason=odd), *events]
     read_zxid = change.read_zxid
-    if read_zxid is not None and read_zxid > log.read_zxid:
-        log.read_zxid = read_zxid
+    if read_zxid is not None and read_zxid != log.read_zxid:
+        _note_read(log, read_zxid)
     return events, sample
+
+
+def _note_read(log: LogState, read_zxid: int) -> None:
+    """Keep the newest zxid that a read was answered at; no resync of older reads is believed.
+
+    A generation's first resync starts when its server has come to all that was read before. Its
+    messages may still come late, behind newer ones of the watcher that it deposed: then what it
+    does not name may have been created since.
+    """
+    if read_zxid > log.read_zxid:
+        log.read_zxid = read_zxid
+    elif log.resync is not None and log.resync.began.seq == 1 and not log.resync.rebase:
+        log.resync.whole = False
 
 
 def count_error(state: ClusterState, change: ZnodeChange, error: str) -> list[AnyEvent]:

@@ -313,6 +313,7 @@ def test_the_console_is_ours(stream: Stream) -> None:
     assert stream.process is not None
     lines = Path(stream.process.log_path).read_text().splitlines()
     assert lines
+    assert [line for line in lines if not line.startswith('{"part":')] == []
     for line in lines:
         assert set(msgspec.json.decode(line)) >= {"event", "level", "part"}, line
 

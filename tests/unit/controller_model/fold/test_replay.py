@@ -170,6 +170,26 @@ def test_in_a_rebase_values_win_whatever_their_mzxid() -> None:
     assert fold.cluster_view().log.read_zxid == history.zxid
 
 
+def test_a_resync_that_comes_late_deletes_nothing_that_is_newer_than_its_reads() -> None:
+    """A deposed watcher read on before the messages of the one that deposed it came: all stays held."""
+    history, fold = begun()
+    taking_over = copy.deepcopy(history)
+    taking_over.new_generation("second")
+    taking_over.resync()
+    late = [c for c in taking_over.changes if c.generation == taking_over.generation]
+    history.broker(7)
+    history.topic("u", {0: (7,)})
+    fold.follow(history)
+    assert kinds(fold.feed(late)) == ["Incomplete"]
+    assert 7 in fold.state.control.live_brokers()
+    assert fold.state.topics.get("u") is not None
+    wanted = fold.cluster_view().resync_wanted
+    assert wanted is not None
+    taking_over.znodes, taking_over.zxid = history.znodes, history.zxid
+    taking_over.resync(answers=wanted.number)
+    assert kinds(fold.follow(taking_over)) == ["Verified"]
+
+
 def restored() -> tuple[History, Fold]:
     """Return a cluster that was put back to a backup while its zxids went on, and its fold."""
     history, fold = begun()
@@ -191,7 +211,7 @@ def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_bac
     assert (log.rebases, log.rebasing, log.stale) == (1, True, 2)
     wanted = fold.cluster_view().resync_wanted
     assert wanted is not None
-    assert wanted.reason == "a resync with a hole or two histories in it"
+    assert wanted.reason == "a resync with a hole, two histories or old reads in it"
     history.resync(answers=wanted.number)
     assert kinds(fold.follow(history))[-1] == "Verified"
     assert (log.rebases, log.rebasing, log.stale) == (1, False, 2)
