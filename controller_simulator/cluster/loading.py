@@ -18,6 +18,8 @@ Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 
 from __future__ import annotations
 
+import msgspec
+
 from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_model.znodes.payloads import decode_controller_epoch
 from controller_simulator.cluster.active_controller import ActiveController
@@ -59,7 +61,12 @@ def load_cluster(
         cluster.brokers[broker] = SimulatedBroker(
             broker,
             znode.owner,
-            Lifecycle(broker, Phase.STANDBY, active_controller_id=holder),
+            Lifecycle(
+                broker,
+                Phase.STANDBY,
+                active_controller_id=holder,
+                kraft_controller_epoch=cluster.settings.kraft_controller_epoch,
+            ),
             ReplicaManager(broker, znode.czxid),
         )
     if holder in cluster.brokers:
@@ -71,10 +78,9 @@ def load_cluster(
 def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
     """Fill the memory of the broker that holds /controller."""
     epoch = cluster.tree.at(CONTROLLER_EPOCH_PATH)
-    run.life = Lifecycle(
-        run.id,
-        Phase.ACTIVE,
-        active_controller_id=run.id,
+    run.life = msgspec.structs.replace(
+        run.life,
+        phase=Phase.ACTIVE,
         epoch=decode_controller_epoch(epoch.data.encode()),
         epoch_zk_version=epoch.version,
         steps_done=len(FAILOVER_STEPS),

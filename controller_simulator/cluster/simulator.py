@@ -115,7 +115,8 @@ class Simulator(SimulatedCluster):
         session = self._open_session()
         start_znodes(self.tree, session, self.choices)
         czxid = register(self.tree, session, broker, self.settings)
-        run = SimulatedBroker(broker, session, Lifecycle(broker), ReplicaManager(broker, czxid))
+        life = Lifecycle(broker, kraft_controller_epoch=self.settings.kraft_controller_epoch)
+        run = SimulatedBroker(broker, session, life, ReplicaManager(broker, czxid))
         self.brokers[broker] = run
         self.notify(run, LifecycleEvent.STARTUP)
         return None

@@ -32,6 +32,7 @@ from controller_simulator.controller.phases import (
     Phase,
 )
 from controller_simulator.zookeeper.payload_writers import (
+    MIGRATION_OFF,
     encode_controller,
     encode_controller_epoch,
 )
@@ -66,6 +67,8 @@ class Lifecycle(msgspec.Struct, frozen=True):
     """How many of FAILOVER_STEPS are done; a controller that met an error may lack some for good."""
     waiting: tuple[LifecycleEvent, ...] = ()
     """Events that came during the failover."""
+    kraft_controller_epoch: bool = True
+    """Whether it writes a KRaft controller's epoch into /controller (Kafka 3.4 and later)."""
 
     @property
     def is_active(self) -> bool:
@@ -107,7 +110,13 @@ def _queued(
     )
 
 
-def register_controller(tree: ZnodeTree, broker: int, *, session: int) -> tuple[int, int]:
+def register_controller(
+    tree: ZnodeTree,
+    broker: int,
+    *,
+    session: int,
+    kraft_controller_epoch: int | None = MIGRATION_OFF,
+) -> tuple[int, int]:
     """Take /controller and raise the epoch in one transaction; return epoch and its version.
 
     Raises ControllerMovedError when another broker was faster. Source:
@@ -119,7 +128,9 @@ def register_controller(tree: ZnodeTree, broker: int, *, session: int) -> tuple[
     found = tree.at(CONTROLLER_EPOCH_PATH)
     version = found.version
     epoch = decode_controller_epoch(found.data.encode()) + 1
-    payload = encode_controller(broker, timestamp=tree.time_ms).decode()
+    payload = encode_controller(
+        broker, timestamp=tree.time_ms, kraft_controller_epoch=kraft_controller_epoch
+    ).decode()
     answer = tree.attempt(
         Multi(
             (
@@ -183,7 +194,12 @@ def _elect(life: Lifecycle, tree: ZnodeTree, session: int) -> Lifecycle:
     if seen.active_controller_id != NO_CONTROLLER:
         return _settled(seen)
     try:
-        epoch, version = register_controller(tree, life.broker, session=session)
+        epoch, version = register_controller(
+            tree,
+            life.broker,
+            session=session,
+            kraft_controller_epoch=MIGRATION_OFF if life.kraft_controller_epoch else None,
+        )
     except ControllerMovedError:
         return _maybe_resign(seen, tree)
     return _with(

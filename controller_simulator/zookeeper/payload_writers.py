@@ -23,13 +23,17 @@ _CONTROL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
 
 
 def encode_controller(
-    broker: int, *, timestamp: int, kraft_controller_epoch: int = MIGRATION_OFF
+    broker: int, *, timestamp: int, kraft_controller_epoch: int | None = MIGRATION_OFF
 ) -> bytes:
-    """Return /controller (ControllerZNode.encode).
+    """Return /controller (ControllerZNode.encode); without a KRaft epoch as Kafka before 3.4 does.
 
     >>> encode_controller(0, timestamp=17)
     b'{"version":2,"brokerid":0,"timestamp":"17","kraftControllerEpoch":-1}'
+    >>> encode_controller(0, timestamp=17, kraft_controller_epoch=None)
+    b'{"version":1,"brokerid":0,"timestamp":"17"}'
     """
+    if kraft_controller_epoch is None:
+        return f'{{"version":1,"brokerid":{broker},"timestamp":"{timestamp}"}}'.encode()
     return (
         f'{{"version":2,"brokerid":{broker},"timestamp":"{timestamp}",'
         f'"kraftControllerEpoch":{kraft_controller_epoch}}}'

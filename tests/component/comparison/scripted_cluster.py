@@ -1,4 +1,4 @@
-"""A real Kafka 3.9 cluster that plays a script, and ZooKeeper's own record of what came of it.
+"""A real Kafka cluster that plays a script, and ZooKeeper's own record of what came of it.
 
 After every operation the cluster is let come to rest: nothing has been written for a while and each
 leader has every live replica in its ISR. That moment is a quiet point; it is told by the zxid of
@@ -87,6 +87,7 @@ NOT_ELECTED = {
 }
 NO_CONTROLLER = {KafkaError.NOT_CONTROLLER, KafkaError._TIMED_OUT}
 REQUEST_DEADLINE_S = 20.0
+PROTOCOL_VERSION = "inter.broker.protocol.version"
 IMBALANCE_CHECK_S = 3  # leader.imbalance.check.interval.seconds where rebalancing is on
 
 CHANGES_ISR = (
@@ -149,11 +150,15 @@ class ScriptedCluster(ClusterAtRest):
         folder: Path,
         *,
         name: str,
-        properties: dict[str, str | int] | None = None,
+        protocol: tuple[int, int] | None = None,
         auto_leader_rebalance: bool = False,
         quiet_s: float = QUIET_S,
     ) -> None:
-        """Start a ZooKeeper; the brokers are described, and start as the script says."""
+        """Start a ZooKeeper; the brokers are described, and start as the script says.
+
+        `protocol` is inter.broker.protocol.version, None for the release's own.
+        """
+        spoken = {} if protocol is None else {PROTOCOL_VERSION: "{}.{}".format(*protocol)}
         self._log_dirs = {
             broker: [folder / f"kafka-{broker}" / name for name in ("logs", "more-logs")]
             for broker in BROKER_IDS
@@ -176,7 +181,7 @@ class ScriptedCluster(ClusterAtRest):
                 session_timeout_ms=session_timeout_ms,
                 properties={
                     **PROPERTIES,
-                    **(properties or {}),
+                    **spoken,
                     "auto.leader.rebalance.enable": str(auto_leader_rebalance).lower(),
                     "leader.imbalance.check.interval.seconds": IMBALANCE_CHECK_S,
                     "log.dirs": ",".join(map(str, self._log_dirs[broker])),

@@ -1,4 +1,4 @@
-"""The scripts that are played on real Kafka 3.9 and on the simulator, and how they are recorded.
+"""The scripts that are played on real Kafka and on the simulator, and how they are recorded.
 
 As a program it plays them all and puts the recordings where the unit tests take them from.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import (
@@ -36,6 +38,8 @@ from kcm.jars.jars import Jars, ensure_jars
 from kcm.processes.supervisor import Supervisor
 from tests.component.comparison.scripted_cluster import QUIET_S, ScriptedCluster
 from tests.support.recordings import Recording, save_recording
+from tests.support.release_jars import jars_of
+from tests.support.releases import NEWEST_KAFKA, OLD_PROTOCOL, OLDER_KAFKAS, KafkaRelease
 
 _P = TopicPartition
 
@@ -123,7 +127,7 @@ LOG_DIRS: tuple[Operation, ...] = (
 )
 """A log directory fails, and is empty when its broker starts again."""
 
-OLD_PROTOCOL: tuple[Operation, ...] = (
+OLD_PROTOCOL_STORY: tuple[Operation, ...] = (
     StartBroker(0),
     StartBroker(1),
     StartBroker(2),
@@ -153,27 +157,55 @@ SHORT_STORY: tuple[Operation, ...] = (
 """One of each kind: topics, brokers, elections, a controller, a move, a deletion."""
 
 
+RELEASE_STORY: tuple[Operation, ...] = (
+    StartBroker(0),
+    StartBroker(1),
+    StartBroker(2),
+    CreateTopic("a", ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1)), {"min.insync.replicas": "2"}),
+    CreateTopic("u", ((1, 2),)),
+    StallBroker(2, ("a",)),
+    StopBroker(1),
+    StartBroker(1),
+    ElectPreferred(),
+    DeleteController(),
+    Reassign(((_P("a", 0), (1, 2)),)),
+    KillBroker(2),
+    KillBroker(1),
+    StartBroker(2),
+    AlterTopicConfig("u", {"unclean.leader.election.enable": "true"}),
+    StartBroker(1),
+    CreatePartitions("u", ((2, 1),)),
+    DeleteTopic("a"),
+)
+"""What a release may write otherwise: each znode, an ISR that a leader changes, an unclean election."""
+
+
 @dataclass(frozen=True)
 class Play:
     """A script, the cluster that plays it, and where its recording is kept."""
 
     name: str
     script: tuple[Operation, ...]
-    settings: SimulatorSettings
-    """How the simulator is set to be like that cluster."""
-    protocol: str | None = None
-    """inter.broker.protocol.version; None for 3.9's own."""
+    kafka: KafkaRelease = NEWEST_KAFKA
+    auto_leader_rebalance: bool = False
     quiet_s: float = QUIET_S
 
+    @property
+    def settings(self) -> SimulatorSettings:
+        """How the simulator is set to be like that cluster."""
+        return msgspec.structs.replace(
+            self.kafka.settings, auto_leader_rebalance=self.auto_leader_rebalance
+        )
+
     def record(self, supervisor: Supervisor, jars: Jars, folder: Path) -> Recording:
-        """Play the script on real servers and return ZooKeeper's record of it."""
+        """Play the script on real servers of its release and return ZooKeeper's record of it."""
         cluster = ScriptedCluster(
             supervisor,
-            jars,
+            replace(jars, broker=jars_of(self.kafka.release)),
             folder,
             name=self.name,
-            properties={"inter.broker.protocol.version": self.protocol} if self.protocol else None,
-            auto_leader_rebalance=self.settings.auto_leader_rebalance,
+            protocol=self.kafka.protocol,
+            auto_leader_rebalance=self.auto_leader_rebalance,
             quiet_s=self.quiet_s,
         )
         try:
@@ -183,26 +215,20 @@ class Play:
 
 
 PLAYS = (
-    Play("real_kafka_3_9", STORY, SimulatorSettings()),
-    Play("real_kafka_3_9_rebalance", REBALANCE, SimulatorSettings(auto_leader_rebalance=True)),
-    Play("real_kafka_3_9_log_dirs", LOG_DIRS, SimulatorSettings()),
+    Play("real_kafka_3_9", STORY),
+    Play("real_kafka_3_9_rebalance", REBALANCE, auto_leader_rebalance=True),
+    Play("real_kafka_3_9_log_dirs", LOG_DIRS),
     Play(
-        "real_kafka_3_9_protocol_2_6",
+        OLD_PROTOCOL.recording,
+        OLD_PROTOCOL_STORY,
         OLD_PROTOCOL,
-        SimulatorSettings(
-            alter_partition=False,
-            leader_recovery_supported=False,
-            topic_ids=False,
-            features_version=1,
-        ),
-        protocol="2.6",
         quiet_s=8.5,  # notifications of ISRs wait 5 s for more, and are looked for every 2.5 s
     ),
+    *(Play(kafka.recording, RELEASE_STORY, kafka) for kafka in OLDER_KAFKAS),
 )
-
 """The plays whose recordings are kept."""
 
-SHORT = Play("short", SHORT_STORY, SimulatorSettings())
+SHORT = Play("short", SHORT_STORY)
 """For a quick answer; everything in it is in the others, too."""
 
 

@@ -1,4 +1,4 @@
-"""Real Kafka 3.9 and the simulator play the same scripts, and write the same znodes.
+"""Real Kafka, 3.9 and older, and the simulator play the same scripts, and write the same znodes.
 
 Each run makes a new recording; `python -m tests.component.comparison.scripts` puts it among those that the
 unit tests use.

@@ -84,6 +84,28 @@ def test_damage_is_told() -> None:
             list(read_txn_log(log))
 
 
+def test_the_end_of_a_session_before_3_6_names_nothing(tmp_path: Path) -> None:
+    """What went with it is known from what it created and did not delete, itself or another."""
+    (tmp_path / "log.1").write_bytes(
+        HEADER
+        + record(1, -10, struct.pack(">i", 6000))
+        + record(2, 1, created("/stays", ""))
+        + record(3, 1, created("/b", "", ephemeral=True))
+        + record(4, 1, created("/of-another", "", ephemeral=True), session=8)
+    )
+    (tmp_path / "log.5").write_bytes(
+        HEADER
+        + record(5, 14, multi((1, created("/a", "", ephemeral=True))))
+        + record(6, 1, created("/gone", "", ephemeral=True))
+        + record(7, 2, text("/gone"), session=8)
+        + record(8, -11)
+        + record(9, -11)
+    )
+    *_, ended, again = read_txn_logs(tmp_path)
+    assert ended == Commit(8, 9, 1008, (Removed("/a"), Removed("/b")), closes=True)
+    assert again == Commit(9, 9, 1009, closes=True)
+
+
 def test_files_are_read_in_the_order_of_their_zxids(tmp_path: Path) -> None:
     """Their names are hexadecimal numbers of no fixed width."""
     (tmp_path / "log.9").write_bytes(HEADER + record(9, 2, text("/a")))

@@ -3,16 +3,19 @@
 The rule: nothing is merged and nothing is missed, because this is what the server itself would
 recover from. Source: org.apache.zookeeper.server.persistence.FileTxnLog, TxnHeader, CreateTxn,
 SetDataTxn, DeleteTxn, MultiTxn and CloseSessionTxn of ZooKeeper 3.8 (jute: big-endian numbers,
-strings and buffers behind their length). A log that is still written ends in zeros.
+strings and buffers behind their length). A log that is still written ends in zeros. Before 3.6 the
+end of a session does not name its ephemeral znodes (CloseSessionTxn is new there).
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from controller_simulator.zookeeper.transactions import Changed, Commit, Committed, Created, Removed
 
@@ -62,7 +65,23 @@ class _Jute:
 def read_txn_logs(folder: Path) -> list[Commit]:
     """Return all commits of a server's `version-2` folder, in order; failed requests left out."""
     files = sorted(folder.glob("log.*"), key=lambda file: int(file.suffix[1:], 16))
-    return [commit for file in files for commit in read_txn_log(file.read_bytes())]
+    return list(_with_ephemerals(c for file in files for c in read_txn_log(file.read_bytes())))
+
+
+def _with_ephemerals(commits: Iterable[Commit]) -> Iterator[Commit]:
+    """Yield the commits, the end of each session with all that went with it, by path."""
+    owners: dict[str, int] = {}
+    for commit in commits:
+        ended = commit
+        if commit.closes and not commit.writes:
+            owned = sorted(path for path, owner in owners.items() if owner == commit.session)
+            ended = msgspec.structs.replace(commit, writes=tuple(map(Removed, owned)))
+        for write in ended.writes:
+            if isinstance(write, Created) and write.owner:
+                owners[write.path] = write.owner
+            elif isinstance(write, Removed):
+                owners.pop(write.path, None)
+        yield ended
 
 
 def read_txn_log(log: bytes) -> Iterator[Commit]:
@@ -93,7 +112,8 @@ def _commit(record: _Jute) -> Commit | None:
     if kind == CREATE_SESSION:
         return Commit(zxid, session, time_ms, opens=True)
     if kind == CLOSE_SESSION:
-        paths = [record.text() for _ in range(record.take("i"))]
+        named = record.position < len(record.data)
+        paths = [record.text() for _ in range(record.take("i"))] if named else []
         return Commit(zxid, session, time_ms, tuple(map(Removed, paths)), closes=True)
     if kind == MULTI:
         parts = [(record.take("i"), record.buffer()) for _ in range(record.take("i"))]

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
 from controller_model.records.changes import ChangeKind, SessionState
-from kcm.jars.jars import Jars, ensure_set
+from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
@@ -28,7 +28,8 @@ from tests.component.watcher.watching import (
     state,
     watching,
 )
-from tests.support.old_zookeeper import CONF, OLD_ZOOKEEPER
+from tests.support.release_jars import jars_of
+from tests.support.releases import ZOOKEEPER_3_4
 from tests.support.waiting import wait_until
 from zk_source.zookeeper.four_letter_words import four_letter_word
 
@@ -38,12 +39,13 @@ STATE = "/brokers/topics/t0/partitions/0/state"
 @pytest.fixture(scope="module")
 def old_zookeeper(supervisor: Supervisor, jars: Jars) -> Iterator[ZooKeeper]:
     """A ZooKeeper 3.4 that these tests may kill."""
-    classpath = ensure_set(OLD_ZOOKEEPER)[CONF]
-    assert len(classpath) == OLD_ZOOKEEPER.counts[CONF]
+    classpath = jars_of(ZOOKEEPER_3_4)
     folder = supervisor.folder / "old-zookeeper"
     server = ZooKeeper(supervisor, jars, folder, name="old-zookeeper", classpath=classpath)
     server.start()
-    assert "Zookeeper version: 3.4.13" in four_letter_word(HOST, server.port, "srvr")
+    assert f"Zookeeper version: {ZOOKEEPER_3_4.version}" in four_letter_word(
+        HOST, server.port, "srvr"
+    )
     yield server
     server.kill()
 

@@ -1,4 +1,4 @@
-"""Histories of real Kafka 3.9 clusters, recorded once: the simulator and the fold against them."""
+"""Histories of real Kafka clusters, recorded once: the simulator and the fold against them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,15 @@ from controller_simulator.cluster.settings import SimulatorSettings
 from tests.support.agreement import Agreement, Reason, agree, agree_from_each_point
 from tests.support.histories import Fold
 from tests.support.recordings import Recording, load_recording
+from tests.support.releases import KAFKAS, OLD_PROTOCOL
 from tests.support.znode_log import ZnodeLog
 
 HEARTBEAT_MS = 10_000
 
-PROTOCOL_2_6 = SimulatorSettings(
-    alter_partition=False, leader_recovery_supported=False, topic_ids=False, features_version=1
-)
 RECORDINGS = {
-    "real_kafka_3_9": SimulatorSettings(),
+    **{kafka.recording: kafka.settings for kafka in KAFKAS},
     "real_kafka_3_9_log_dirs": SimulatorSettings(),
-    "real_kafka_3_9_protocol_2_6": PROTOCOL_2_6,
-    "real_kafka_3_9_protocol_2_6_random": PROTOCOL_2_6,
+    "real_kafka_3_9_protocol_2_6_random": OLD_PROTOCOL.settings,
     "real_kafka_3_9_random": SimulatorSettings(),  # operations drawn by RandomOperations
     "real_kafka_3_9_random_2": SimulatorSettings(),  # and a busy machine
     "real_kafka_3_9_random_3": SimulatorSettings(),

@@ -13,8 +13,8 @@ import pytest
 
 from kcm.jars.jars import (
     FILES_BY_CONF,
-    IVY_FILE,
     OURS,
+    JarSet,
     default_cache,
     ensure_jars,
     ensure_set,
@@ -26,7 +26,7 @@ from kcm.jars.jars import (
 )
 from pipeline.java import Java
 from pipeline.runtime import EnvironmentProblemError
-from tests.support.old_zookeeper import CONF, OLD_ZOOKEEPER
+from tests.support.releases import KAFKAS, ZOOKEEPER_3_4, ZOOKEEPERS, Release
 from tests.unit.kcm.jars.cached import fill
 
 JAVA = Java(Path("/java"), "17")
@@ -104,30 +104,46 @@ def test_the_cache_follows_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_cache() == Path.home() / ".cache" / "kcm"
 
 
-@pytest.mark.parametrize(
-    ("file", "counts", "least"),
-    [(IVY_FILE, FILES_BY_CONF, 6), (OLD_ZOOKEEPER.ivy_file, OLD_ZOOKEEPER.counts, 3)],
-)
-def test_every_dependency_is_pinned(file: Path, counts: dict[str, int], least: int) -> None:
+RELEASES = [each.release for each in (*KAFKAS, *ZOOKEEPERS)]
+SETS = {release.jar_set.ivy_file: release.jar_set for release in RELEASES}
+
+
+def dependencies(file: Path) -> list[dict[str, str]]:
+    """Return the attributes of all dependencies of an Ivy file."""
+    return [d.attrib for d in ET.parse(file).getroot().iter("dependency")]  # noqa: S314 - our own file
+
+
+@pytest.mark.parametrize("jar_set", SETS.values(), ids=lambda each: each.ivy_file.stem)
+def test_every_dependency_is_pinned(jar_set: JarSet) -> None:
     """No version is a range, and every dependency goes to a conf that is counted."""
-    dependencies = ET.parse(file).getroot().iter("dependency")  # noqa: S314 - our own file
-    found = [(d.attrib["name"], d.attrib["rev"], d.attrib["conf"]) for d in dependencies]
-    assert len(found) >= least
-    for name, revision, conf in found:
-        assert re.fullmatch(r"\d+(\.\d+)+", revision), name
-        assert conf.removesuffix("->default") in counts, name
+    found = dependencies(jar_set.ivy_file)
+    assert {d["conf"].removesuffix("->default") for d in found} == set(jar_set.counts)
+    for each in found:
+        assert re.fullmatch(r"\d+(\.\d+)+", each["rev"]), each["name"]
 
 
-def test_an_old_zookeeper_is_kept_apart(tmp_path: Path) -> None:
-    """Its jars lie in a folder of their own; the others are complete without them."""
+@pytest.mark.parametrize(
+    ("release", "module"),
+    [*((each.release, "kafka_2.13") for each in KAFKAS), (ZOOKEEPER_3_4, "zookeeper")],
+    ids=lambda each: each if isinstance(each, str) else each.name,
+)
+def test_a_release_is_the_one_that_its_file_pins(release: Release, module: str) -> None:
+    """The version that the matrix names is the version that Ivy is asked for."""
+    pinned = {d["name"]: d["rev"] for d in dependencies(release.jar_set.ivy_file)}
+    assert pinned[module] == release.version
+
+
+def test_the_jars_of_another_release_are_kept_apart(tmp_path: Path) -> None:
+    """They lie in a folder of their own; ours are complete without them."""
     fill(OURS.folder(tmp_path))
-    folder = OLD_ZOOKEEPER.folder(tmp_path) / CONF
+    folder = ZOOKEEPER_3_4.jar_set.folder(tmp_path) / ZOOKEEPER_3_4.conf
     folder.mkdir(parents=True)
-    for number in range(OLD_ZOOKEEPER.counts[CONF]):
+    for number in range(ZOOKEEPER_3_4.jar_set.counts[ZOOKEEPER_3_4.conf]):
         (folder / f"{number}.jar").touch()
     write_manifest(folder.parent)
     assert len(ensure_jars(cache=tmp_path).broker) == FILES_BY_CONF["broker"]
-    assert ensure_set(OLD_ZOOKEEPER, tmp_path)[CONF] == sorted(folder.glob("*.jar"))
+    found = ensure_set(ZOOKEEPER_3_4.jar_set, tmp_path)[ZOOKEEPER_3_4.conf]
+    assert found == sorted(folder.glob("*.jar"))
 
 
 def test_being_offline_is_one_line() -> None:

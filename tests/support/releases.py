@@ -1,0 +1,107 @@
+"""The releases of Kafka and ZooKeeper that tests run.
+
+The rule: one table. Tests are made of its rows, and docs/versions.md shows them, so the page names
+no release that no test runs. Jars of a release that the demo does not need are had by the tool that
+has ours, when a test asks for them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from controller_simulator.cluster.settings import SimulatorSettings, settings_of
+from kcm.jars.jars import OURS, JarSet
+
+IVY_FILES = Path(__file__).with_name("ivy")
+CONF = "server"
+"""The one conf of each of those files."""
+
+
+class Release(NamedTuple):
+    """A release of a server, and the jars that it runs on."""
+
+    version: str
+    jar_set: JarSet
+    conf: str = CONF
+
+    @property
+    def line(self) -> tuple[int, int]:
+        """Major and minor version."""
+        major, minor, *_ = map(int, self.version.split("."))
+        return major, minor
+
+    @property
+    def name(self) -> str:
+        """Major and minor version as text.
+
+        >>> KAFKA_2_8.name
+        '2.8'
+        """
+        return "{}.{}".format(*self.line)
+
+
+class KafkaRelease(NamedTuple):
+    """A release of Kafka in ZooKeeper mode, whose brokers are played on the ZooKeeper of its jars."""
+
+    release: Release
+    zookeeper: str
+    """That ZooKeeper's version."""
+    protocol: tuple[int, int] | None = None
+    """inter.broker.protocol.version; None for the release's own."""
+
+    @property
+    def settings(self) -> SimulatorSettings:
+        """How the simulator is set to be like its brokers."""
+        return settings_of(self.release.line, self.protocol)
+
+    @property
+    def recording(self) -> str:
+        """The name of the recording of a script on its brokers, under tests/recorded."""
+        name = f"real_kafka_{self.release.name}"
+        if self.protocol is not None:
+            name += "_protocol_{}.{}".format(*self.protocol)
+        return name.replace(".", "_")
+
+
+class ZooKeeperRelease(NamedTuple):
+    """A release of ZooKeeper."""
+
+    release: Release
+    brought_by: str
+    """The releases of Kafka that come with it."""
+
+    @property
+    def has_recursive_watches(self) -> bool:
+        """Whether it knows addWatch (3.6 and later)."""
+        return self.release.line >= (3, 6)
+
+
+def _jar_set(name: str, jars: int, are_called: str) -> JarSet:
+    return JarSet(IVY_FILES / f"{name}.xml", {CONF: jars}, f"the jars of {are_called}, once)")
+
+
+KAFKA_2_8 = Release("2.8.2", _jar_set("kafka-2.8", 37, "Kafka 2.8 (35 MB"))
+KAFKA_3_0 = Release("3.0.2", _jar_set("kafka-3.0", 40, "Kafka 3.0 (37 MB"))
+KAFKA_3_5 = Release("3.5.2", _jar_set("kafka-3.5", 44, "Kafka 3.5 (37 MB"))
+KAFKA_3_9 = Release("3.9.1", OURS, "broker")
+ZOOKEEPER_3_4 = Release("3.4.13", _jar_set("zookeeper-3.4", 3, "ZooKeeper 3.4 (1 MB"))
+ZOOKEEPER_3_9 = Release("3.9.3", _jar_set("zookeeper-3.9", 19, "ZooKeeper 3.9 (8 MB"))
+
+NEWEST_KAFKA = KafkaRelease(KAFKA_3_9, "3.8.4")
+OLD_PROTOCOL = KafkaRelease(KAFKA_3_9, "3.8.4", (2, 6))
+OLDER_KAFKAS = (
+    KafkaRelease(KAFKA_2_8, "3.5.9"),
+    KafkaRelease(KAFKA_3_0, "3.6.3"),
+    KafkaRelease(KAFKA_3_5, "3.6.4"),
+)
+KAFKAS = (*OLDER_KAFKAS, OLD_PROTOCOL, NEWEST_KAFKA)
+
+ZOOKEEPERS = (
+    ZooKeeperRelease(ZOOKEEPER_3_4, "2.1 to 2.3"),
+    ZooKeeperRelease(KAFKA_2_8._replace(version="3.5.9"), "2.8"),
+    ZooKeeperRelease(KAFKA_3_0._replace(version="3.6.3"), "3.0"),
+    ZooKeeperRelease(KAFKA_3_9._replace(version="3.8.4"), "3.9"),
+    ZooKeeperRelease(ZOOKEEPER_3_9, ""),
+)
+"""Those of 3.5, 3.6 and 3.8 are among the jars of a Kafka."""

@@ -1,0 +1,47 @@
+"""A release whose jars cannot be had skips its tests; a fault of our own fails them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcm.jars.jars import JarSet
+from pipeline.runtime import EnvironmentProblemError
+from tests.support import release_jars
+from tests.support.releases import ZOOKEEPER_3_9
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    """Let the tool that has jars end with a message."""
+
+    def ensure_set(_jar_set: JarSet) -> None:
+        raise EnvironmentProblemError(message)
+
+    monkeypatch.setattr(release_jars, "ensure_set", ensure_set)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "cannot download the jars: no network reaches repo (refused); run again when online",
+        "cannot download zookeeper;3.9.3: the repository does not have it; run again when online",
+    ],
+)
+def test_what_nobody_can_have_is_skipped(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    """The reason names the release."""
+    refuse(monkeypatch, message)
+    with pytest.raises(pytest.skip.Exception, match=f"3.9.3: {message[:20]}"):
+        release_jars.jars_of(ZOOKEEPER_3_9)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Ivy brought {'server': 16} jars where {'server': 17} were expected; cache is /c",
+        "cannot download the jars: Ivy failed, its last words: a broken file; run again when online",
+    ],
+)
+def test_a_fault_of_our_own_is_not(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    """A wrong table would otherwise pass for a release that is not served."""
+    refuse(monkeypatch, message)
+    with pytest.raises(EnvironmentProblemError):
+        release_jars.jars_of(ZOOKEEPER_3_9)
