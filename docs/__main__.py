@@ -16,6 +16,7 @@ from docs.events_page import events_page
 from docs.house import with_house
 from docs.http_page import http_page
 from docs.metrics_page import metrics_page
+from docs.versions_page import versions_page
 
 FOLDER = Path(__file__).parent
 PAGES: dict[str, Callable[[], str]] = {
@@ -24,6 +25,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events_page,
     "http-api.md": http_page,
     "metrics.md": metrics_page,
+    "versions.md": versions_page,
 }
 
 

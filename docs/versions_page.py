@@ -1,0 +1,95 @@
+"""The releases of Kafka and ZooKeeper that tests run: docs/versions.md.
+
+The rule: the rows are those that the tests are made of, what is played is counted in their scripts,
+and how a release differs follows from the settings that the simulator needs to be like it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from docs.markdown import code, page, plain, table
+from tests.component.comparison.scripts import PLAYS, RELEASE_STORY
+from tests.support.releases import KAFKAS, NEWEST_KAFKA, ZOOKEEPERS, KafkaRelease
+
+ABOUT = """Each row is a run of `make test-all` on real servers of that release. A release that the package repository does not serve is skipped there, with
+the reason."""
+
+KAFKA = f"""## Kafka
+
+Three brokers and a ZooKeeper of the release play a script. Then ZooKeeper's own transaction log is held, write by write and zxid by zxid, against what the model of
+Kafka's controller writes for the same script, and what the monitor shows of both, field by field, at each moment at which the cluster rests. The differences in
+the last column are all that was found: they are settings of the model, and the monitor reads either form.
+
+On the older releases the script is {len(RELEASE_STORY)} operations: {{kinds}}. Anything else is played on 3.9 alone."""
+
+ZOOKEEPER = """## ZooKeeper
+
+A watcher starts on a server of the release, follows changes znode by znode, loses the server and resyncs once it is back, follows deletions of a
+znode, of a topic and its return, reconciles, and stops. At each step its log is exactly the tree that ZooKeeper has. The server itself is
+asked what is watched."""
+
+LIMITS = """## Limits
+
+- Kafka before 2.8 is not run. Below `inter.broker.protocol.version` 2.7 leaders write their ISR themselves: that is played on 3.9 with 2.6. A `/controller` whose epoch
+  follows in a transaction of its own, as before Kafka 2.1, is read, by tests without servers.
+- Kafka 4 has no ZooKeeper mode.
+- A cluster under migration to KRaft is read as far as ZooKeeper shows it; no run has a KRaft controller.
+- ZooKeeper as an ensemble of three is played on 3.8 alone ([reliability](reliability.md))."""
+
+DIFFERENCES = {
+    "kraft_controller_epoch": "`/controller` is of version 1, without `kraftControllerEpoch`",
+    "features_version": "`/feature` is of version 1",
+    "leader_recovery_supported": "no `leader_recovery_state` after an unclean election",
+    "topic_ids": "topics have no id",
+    "alter_partition": "leaders write their ISR themselves and announce it under `/isr_change_notification`; brokers register in version 4",
+}
+"""What is written otherwise, by the setting of the simulator that differs from that of 3.9."""
+
+
+def versions_page() -> str:
+    """Return the page."""
+    kinds = dict.fromkeys(type(operation).__name__ for operation in RELEASE_STORY)
+    return page(
+        "Versions",
+        ABOUT,
+        KAFKA.format(kinds=", ".join(map(code, kinds))),
+        table(
+            ("Kafka", "On ZooKeeper", "Played", "Written otherwise than by 3.9"),
+            ((_called(k), k.zookeeper, _played(k), _differs(k)) for k in reversed(KAFKAS)),
+        ),
+        ZOOKEEPER,
+        table(
+            ("ZooKeeper", "Comes with Kafka", "Watched by"),
+            (
+                (
+                    each.release.version,
+                    each.brought_by,
+                    "a recursive watch on each subtree"
+                    if each.has_recursive_watches
+                    else "one-shot watches on each znode",
+                )
+                for each in reversed(ZOOKEEPERS)
+            ),
+        ),
+        LIMITS,
+    )
+
+
+def _called(kafka: KafkaRelease) -> str:
+    if kafka.protocol is None:
+        return kafka.release.version
+    protocol = "{}.{}".format(*kafka.protocol)
+    return f"{kafka.release.version}, {code('inter.broker.protocol.version')} {protocol}"
+
+
+def _played(kafka: KafkaRelease) -> str:
+    scripts = [play.script for play in PLAYS if play.kafka == kafka]
+    kinds = {type(operation) for script in scripts for operation in script}
+    return f"{sum(map(len, scripts))} operations of {len(kinds)} kinds"
+
+
+def _differs(kafka: KafkaRelease) -> str:
+    newest = msgspec.structs.asdict(NEWEST_KAFKA.settings)
+    own = msgspec.structs.asdict(kafka.settings)
+    return plain("; ".join(DIFFERENCES[name] for name in own if own[name] != newest[name]))
