@@ -22,6 +22,7 @@ from kcm.stack.zookeeper import ZooKeeper
 _GROUPS = {
     "pipeline": {"supervisor", "jars"},
     "world": {"world"},
+    "comparison": {"record"},
     "browser": {"browser"},
 }
 """The groups of tests that keep to one process each, and the fixtures that put a test into them.
