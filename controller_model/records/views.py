@@ -374,6 +374,9 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
     """Of the ZooKeeper session; None before its state is known."""
     zookeeper_answered_ms: int | None = None
     """How long ago ZooKeeper last answered anything, by a clock that nobody sets; None: never yet."""
+    log_complete_ms: int | None = None
+    """How long ago ZooKeeper had no more than the log holds now: what changed since may wait to be read,
+    or to be acknowledged by Kafka. None: not known."""
     sent_at: int
     """When it was sent, by the watcher's clock: held against other clocks, never subtracted."""
 

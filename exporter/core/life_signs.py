@@ -51,7 +51,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
     beat_at: int | None = None
     """When the newest beat came; None: before the topic had been read to its end."""
     heard_at: int | None = None
-    """When ZooKeeper last answered the watcher, as far as beats say."""
+    """Up to when the log holds all that ZooKeeper had, as far as beats say."""
     unproven_since: int | None = None
     """When the first beat after a silence came; None where more have come."""
     proven_at: int | None = None
@@ -72,9 +72,9 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             return self
         if not is_live:
             return msgspec.structs.replace(self, beat=beat)
-        answered_ms = beat.zookeeper_answered_ms
-        answered_at = None if answered_ms is None else now - max(0, answered_ms)
-        heard_at = max(filter(None, (self.heard_at, answered_at)), default=None)
+        complete_ms = beat.log_complete_ms
+        complete_at = None if complete_ms is None else now - max(0, complete_ms)
+        heard_at = max(filter(None, (self.heard_at, complete_at)), default=None)
         unproven_since, is_proof = self._judged(heard_at, now)
         is_continued = unproven_since is None and last and last.generation == beat.generation
         # The log held no more at the beat before: what is beyond it came between the two.
@@ -153,12 +153,21 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         proven_at = self.heard_at if self.unproven_since is None else self.proven_at
         return ReaderProgress(
             read_ms=read_ms,
-            watcher_ms=_age(now, self.beat_at),
+            # Who is late with the log where ZooKeeper answers is the watcher, or the Kafka that it writes to.
+            watcher_ms=_age(now, proven_at if _is_log_late(self.beat) else self.beat_at),
             fold_ms=_age(now, self.due[0].since) if self.due else 0,
             zookeeper_ms=_age(now, proven_at),
             session=self.beat.session,
             clock_skew_ms=skew,
         )
+
+
+def _is_log_late(beat: WatcherBeat) -> bool:
+    """Return whether changes wait in the watcher, although ZooKeeper has answered it since."""
+    answered_ms, complete_ms = beat.zookeeper_answered_ms, beat.log_complete_ms
+    if answered_ms is None or complete_ms is None:
+        return False
+    return complete_ms - answered_ms > _BETWEEN_ANSWERS_MS
 
 
 def _age(now: int, at: int | None) -> int | None:

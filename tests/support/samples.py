@@ -144,6 +144,7 @@ def beat(number: int, *, seq: int = 1, generation: int = 1, **fields: Any) -> Wa
         number=number,
         session=SessionState.CONNECTED,
         zookeeper_answered_ms=5,
+        log_complete_ms=5,
         sent_at=T0,
     )
     return msgspec.structs.replace(well, **fields)

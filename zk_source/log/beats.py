@@ -1,8 +1,8 @@
 """The watcher's beats: past the log and the fold, straight to those who show figures.
 
-The rule: a beat is sent where the main loop works, the lease is valid and the log takes what it is
-given, and else none. One is under way at a time and it is given up after a moment, so none arrives
-late. They have a producer of their own: a right that is missing here must not disturb the log's order.
+The rule: a beat is sent where the main loop works and the lease is valid, and else none. It says how
+far the log is, so it need not wait for the log. One is under way at a time and it is given up after a
+moment, so none arrives late. They have a producer of their own: a right that is missing here must not disturb the log's order.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Beats:
         acknowledged: Position,
         session: SessionState,
         zookeeper_answered_ms: int | None,
+        log_complete_ms: int | None,
     ) -> None:
         """Send a beat if one is due."""
         self._producer.poll(0)
@@ -80,6 +81,7 @@ class Beats:
             number=self._number,
             session=session,
             zookeeper_answered_ms=zookeeper_answered_ms,
+            log_complete_ms=log_complete_ms,
             sent_at=clock_ms(),
         )
         try:

@@ -25,7 +25,6 @@ from controller_model.records.changes import (
     encode_change,
     join_changes,
 )
-from pipeline.clock import steady_ms
 from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, client_properties
 from zk_source.config import WatchSettings
@@ -80,8 +79,6 @@ class Publisher:
         self._waiting_bytes = 0
         self._messages_in_flight = 0
         self._bytes_in_flight = 0
-        self._heard_ms = steady_ms()
-        """When Kafka acknowledged something last, or was last given something after it had all."""
         self._failure: Failure | None = None
         self._producer = Producer({**properties, "error_cb": self._on_error})
         self.acknowledged = NOWHERE
@@ -113,11 +110,6 @@ class Publisher:
         """Nothing waits and nothing is in flight."""
         return not self._waiting and not self._messages_in_flight
 
-    @property
-    def silent_ms(self) -> int:
-        """For how long Kafka has acknowledged nothing of what it was given; 0 while it has all."""
-        return steady_ms() - self._heard_ms if self._messages_in_flight else 0
-
     def add(self, change: ZnodeChange) -> None:
         """Append a change; it leaves with the next `pump`."""
         data = encode_change(change)
@@ -143,8 +135,6 @@ class Publisher:
             except (BufferError, KafkaException) as error:
                 self._fail(changes, str(error))
                 break
-            if not self._messages_in_flight:
-                self._heard_ms = steady_ms()
             self._messages_in_flight += 1
             self._bytes_in_flight += len(data)
 
@@ -209,7 +199,6 @@ class Publisher:
         def report(error: KafkaError | None, _message: Message) -> None:
             self._messages_in_flight -= 1
             self._bytes_in_flight -= size
-            self._heard_ms = steady_ms()
             if error is None:
                 self.bytes_published += size
                 self.acknowledged = max(self.acknowledged, last)

@@ -44,6 +44,7 @@ from zk_source.watcher.commands import (
     Send,
     Warn,
 )
+from zk_source.watcher.log_completeness import LogCompleteness
 from zk_source.watcher.pulse import Pulse
 from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals, Watcher
@@ -68,9 +69,6 @@ _MS = 1000
 
 DELIVERY_WAIT_S = 0.005
 """How long to wait for the inbox while changes wait for the producer."""
-
-MOST_UNACKNOWLEDGED_MS = 2_000
-"""No beat while the log has not taken what it was given for this long."""
 
 SOUND_S = 60.0
 """A watcher that has run for this long starts over at once when its log is lost."""
@@ -186,6 +184,7 @@ class WatcherService:
         self._beats = Beats(settings, topics, name)
         self._readback = Readback(settings, topics, name)
         self._pulse = Pulse(int(settings.beat_s * _MS))
+        self._log_completeness = LogCompleteness()
         self._ensemble = WatchedEnsemble(settings, self._inbox, self._log)
         self._contested_generation = 0
         self._muted = False
@@ -277,6 +276,7 @@ class WatcherService:
         """Keep asking: what was answered, and when it was asked, tells whether it still speaks."""
         if not self._watcher.armed:
             self._pulse.give_up()
+            self._log_completeness.reads_forgotten()
             return
         silent_ms = self._pulse.waits_ms(now_ms)
         if silent_ms > self._settings.most_silent_ms:
@@ -288,8 +288,13 @@ class WatcherService:
             self._ensemble.send(token, Sync("/"))
 
     def _beat(self, now_ms: int) -> None:
-        """Show that all of this works, if it does."""
-        if self._unproven or self._publisher.silent_ms >= MOST_UNACKNOWLEDGED_MS:
+        """Show that all of this works, if it does, and up to when the log is complete."""
+        self._log_completeness.advance(
+            oldest_round=self._watcher.reader.dirty.oldest_round,
+            published=self._watcher.generations.position,
+            acknowledged=self._publisher.acknowledged,
+        )
+        if self._unproven:
             return
         self._beats.beat(
             now_ms,
@@ -297,6 +302,7 @@ class WatcherService:
             acknowledged=self._publisher.acknowledged,
             session=self._watcher.session.state,
             zookeeper_answered_ms=self._pulse.answered_ms(now_ms),
+            log_complete_ms=self._log_completeness.complete_ms(now_ms),
         )
         refused = self._beats.take_refusal()
         if refused is not None:
@@ -321,8 +327,7 @@ class WatcherService:
 
     def _take_in_reply(self, reply: Reply, now_ms: int) -> None:
         if reply.token < 0:
-            if reply.err != Err.CONNECTION_LOSS:
-                self._pulse.answer(reply.token)
+            self._take_in_answer(reply)
             return
         request = self._watcher.request(reply.token)
         if request is None:
@@ -336,6 +341,14 @@ class WatcherService:
                 self._log.warning("ZooKeeper's reply cannot be read", reason=str(error))
                 err = Err.MARSHALLING
         self._watcher.on_reply(reply.token, reply.zxid, err, results, now_ms)
+
+    def _take_in_answer(self, reply: Reply) -> None:
+        """Take in the answer to a question that shows that ZooKeeper still speaks."""
+        asked_ms = None if reply.err == Err.CONNECTION_LOSS else self._pulse.answer(reply.token)
+        if asked_ms is not None:
+            dirty = self._watcher.reader.dirty
+            dirty.round += 1
+            self._log_completeness.answered(asked_ms, dirty.round)
 
     def _take_in_session(self, change: SessionChanged, now_ms: int) -> None:
         state = SessionState(change.state)

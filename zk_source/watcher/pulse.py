@@ -28,11 +28,12 @@ class Pulse:
         self._next_ms = now_ms + self._every_ms
         return self._token
 
-    def answer(self, token: int) -> bool:
-        """Take in an answer; return whether it is one of ours, be it to a question that was given up."""
-        if token == self._token and self._asked_ms is not None:
-            self._answered_ms, self._asked_ms = self._asked_ms, None
-        return token < 0
+    def answer(self, token: int) -> int | None:
+        """Take in an answer; return when it was asked for, or None where nobody waits for it any more."""
+        if token != self._token or self._asked_ms is None:
+            return None
+        self._answered_ms, self._asked_ms = self._asked_ms, None
+        return self._answered_ms
 
     def give_up(self) -> None:
         """Expect no answer to the question under way: its connection is gone."""

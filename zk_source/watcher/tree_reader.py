@@ -105,13 +105,12 @@ class TreeReader:
         """Take in a reply; return what went wrong, None when nothing did."""
         self.reads += len(reads)
         live = _is_live(sent)
-        if live:
-            self.dirty.answered(reads)
+        rounds = [self.dirty.answered(read) if live else None for read in reads]
         problem = None
-        for read, result in zip(reads, results, strict=True):
+        for read, result, round_ in zip(reads, results, rounds, strict=True):
             problem = self._on_value(read, result, zxid, now_ms, live=live) or problem
             if live:
-                problem = self._after_live_value(read, result) or problem
+                problem = self._after_live_value(read, result, round_) or problem
             elif isinstance(sent.walk, TreeWalk):
                 self._after_walk_value(sent.walk, read, result)
         return problem
@@ -122,13 +121,13 @@ class TreeReader:
         if not resync:
             walk.met.add(read[1])
 
-    def _after_live_value(self, read: Read, result: Result) -> str | None:
+    def _after_live_value(self, read: Read, result: Result, round_: int | None) -> str | None:
         if self.walk is not None and self.walk.unmet and read[0] is Op.GET_DATA:
             self.walk.unmet.discard(read[1])
         for more in self._arming.subscription.live_on(read, result):
             if self.dirty.full:
                 return "more changed paths than the memory allows"
-            self.dirty.mark(more)
+            self.dirty.mark(more, round_)
         return None
 
     def _on_value(

@@ -34,14 +34,17 @@ class Line:
         self.generation = self.folded_generation = 1
         self.is_live = True
 
-    def beat(self, *, answered_ms: int = 5, session: SessionState | None = None) -> Self:
-        """Let the watcher's next beat come."""
+    def beat(
+        self, *, answered_ms: int = 5, logged_ms: int = 0, session: SessionState | None = None
+    ) -> Self:
+        """Let the watcher's next beat come; the log is late by `logged_ms`."""
         self.number += 1
         sent = beat(
             self.number,
             seq=self.seq,
             generation=self.generation,
             zookeeper_answered_ms=answered_ms,
+            log_complete_ms=max(answered_ms, logged_ms),
             session=session or SessionState.CONNECTED,
             sent_at=self.watcher_clock_ms + self.now,
         )
@@ -143,6 +146,16 @@ def test_a_zookeeper_that_does_not_answer_is_told_within_three_seconds() -> None
     assert line.status() is Status.BLIND
 
 
+def test_a_log_that_is_late_is_told_within_three_seconds() -> None:
+    """ZooKeeper answers and the fold has shown all that the log holds, but changes wait for the log."""
+    line = Line().fold().run(5)
+    for second in range(1, 5):
+        line.wait(1000).beat(logged_ms=1000 * second)
+    found = line.found()
+    assert (found.status, found.stage) == (Status.BEHIND, Stage.WATCHER)
+    assert found.since == T0 + 5_000
+
+
 def test_a_watcher_that_comes_back_proves_nothing_by_its_first_beat() -> None:
     """What it missed is in the log only after it has read it, and in the view only then."""
     line = Line().fold().run(5).wait(20_000).beat(answered_ms=20_000)
@@ -233,6 +246,7 @@ ACTS = st.lists(
         st.tuples(st.just("no watcher"), st.integers(1, 8)),
         st.tuples(st.just("no fold"), st.integers(1, 8)),
         st.tuples(st.just("no ZooKeeper"), st.integers(1, 8)),
+        st.tuples(st.just("no log"), st.integers(1, 8)),
         STEPS,
     ),
     max_size=20,
@@ -252,7 +266,7 @@ def test_nothing_is_live_three_seconds_after_signs_stop_whatever_clocks_do(
     most_ms = LATE_BEATS_MS + (1000 if len(silences) > 1 else 0)
     line = Line().fold().run(3)
     logged_at = followed_at = line.now  # up to when the log, and the view, hold all of ZooKeeper
-    silent_ms = 0
+    silent_ms = late_ms = 0
     for act, amount in acts:
         if act.endswith("_ms"):
             setattr(line, act, getattr(line, act) + amount)
@@ -260,11 +274,14 @@ def test_nothing_is_live_three_seconds_after_signs_stop_whatever_clocks_do(
         for _ in range(amount):
             line.wait(1000)
             silent_ms += 1000
+            late_ms += 1000
             if act in {"run", "no fold"}:
                 line.seq += 1
-                logged_at, silent_ms = line.now, 0
+                logged_at, silent_ms, late_ms = line.now, 0, 0
+            if act == "no log":
+                silent_ms = 0
             if act != "no watcher":
-                line.beat(answered_ms=silent_ms)
+                line.beat(answered_ms=silent_ms, logged_ms=late_ms)
             if act != "no fold":
                 line.fold()
                 followed_at = logged_at

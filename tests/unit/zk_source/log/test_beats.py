@@ -72,6 +72,7 @@ def send(of: Beats, now_ms: int, *, generation: int = 2) -> None:
         acknowledged=Position(2, 7),
         session=SessionState.CONNECTED,
         zookeeper_answered_ms=30,
+        log_complete_ms=40,
     )
 
 
@@ -98,7 +99,8 @@ def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
     assert (first.cluster, first.watcher, first.position, first.number) == (
         *("prod", "me", Position(2, 7), 1),
     )
-    assert (first.session, first.zookeeper_answered_ms) == (SessionState.CONNECTED, 30)
+    assert first.session is SessionState.CONNECTED
+    assert (first.zookeeper_answered_ms, first.log_complete_ms) == (30, 40)
     assert (second.position, second.number) == (Position(3, 0), 1)
 
 

@@ -126,24 +126,6 @@ def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]
     assert publishing.bytes_published == sum(map(len, broker.taken))
 
 
-def test_kafkas_silence_is_measured_from_what_it_was_given_or_took_last(
-    monkeypatch: pytest.MonkeyPatch, brokers: list[Broker]
-) -> None:
-    """It is none while nothing is under way, and begins anew with each answer."""
-    now = iter((0, 10_000, 12_000, 15_000, 15_500))
-    monkeypatch.setattr(publisher, "steady_ms", lambda: next(now))
-    publishing = publisher_of()
-    assert publishing.silent_ms == 0
-    publishing.add(change(1, "x" * MAX_MESSAGE_BYTES))
-    publishing.add(change(2))
-    publishing.pump()
-    assert publishing.silent_ms == 2_000
-    brokers[0].open.pop(0)(None, None)
-    assert publishing.silent_ms == 500
-    brokers[0].open.pop(0)
-    assert publishing.poll() is None
-
-
 def test_a_change_that_is_too_large_goes_without_its_data(brokers: list[Broker]) -> None:
     """It is counted, and the reader sees that data is missing."""
     publishing = publisher_of()

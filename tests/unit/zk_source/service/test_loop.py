@@ -163,8 +163,7 @@ class Stage:
         monkeypatch.setattr(beats, "Producer", lambda _properties: own)
         monkeypatch.setattr(service, "WatchedEnsemble", Watched)
         monkeypatch.setattr(service, "decode", lambda _request, body, _offset: body)
-        for module in (service, publisher):
-            monkeypatch.setattr(module, "steady_ms", lambda: self.now_ms)
+        monkeypatch.setattr(service, "steady_ms", lambda: self.now_ms)
         self.service = WatcherService(
             load(WatchSettings, cluster="prod", **settings),
             TOPICS,
@@ -208,14 +207,15 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 def test_a_watcher_that_works_says_so_each_second(stage: Stage) -> None:
-    """With the place of its log's end, and an answer of ZooKeeper that is no older than a second."""
+    """With the place of its log's end, an answer of ZooKeeper and a complete log no older than a second."""
     sent = stage.turns(10 * SECOND)
     assert 9 <= len(sent) <= 10
     assert sent[-1].position in [change.position for change in stage.kafka.log[-2:]]
     assert {beat.session for beat in sent} == {SessionState.CONNECTED}
     numbers = [beat.number for beat in sent]
     assert numbers == list(range(numbers[0], numbers[0] + len(sent)))
-    assert all((beat.zookeeper_answered_ms or 0) <= 1_000 + TURN_MS for beat in sent)
+    ages = [(beat.zookeeper_answered_ms, beat.log_complete_ms) for beat in sent]
+    assert all((age or 0) <= 1_000 + TURN_MS for each in ages for age in each)
 
 
 def test_each_turn_keeps_the_lease_and_checks_the_threads(
@@ -297,8 +297,8 @@ def test_an_answer_that_waited_for_a_paused_process_is_old(stage: Stage) -> None
     assert age_ms >= 60_000
 
 
-def test_no_beat_without_a_lease_or_a_log(stage: Stage) -> None:
-    """While the lease is unproven, and while Kafka does not take what it was given."""
+def test_no_beat_without_a_lease_or_a_kafka(stage: Stage) -> None:
+    """While the lease is unproven, and while Kafka takes nothing."""
     stage.lease.status = LeaseStatus.UNPROVEN
     assert stage.turns(5 * SECOND) == []
     assert stage.leads() == 0
@@ -317,15 +317,39 @@ def test_no_beat_without_a_lease_or_a_log(stage: Stage) -> None:
         stage.turns(1)
 
 
-def test_no_beat_while_the_log_alone_is_not_taken(stage: Stage) -> None:
+def test_a_beat_says_that_the_log_alone_is_not_taken(stage: Stage) -> None:
     """The topics may have other leaders: what readers would take for current is held here."""
     stage.kafka.takes_changes = False
     stage.watched.zk.put("/brokers/ids/9")
     stage.watched.deliver()
-    assert len(stage.turns(20 * SECOND)) <= 2
+    last = stage.turns(20 * SECOND)[-1]
+    assert (last.zookeeper_answered_ms or 0) <= 1_000 + TURN_MS
+    assert (last.log_complete_ms or 0) >= 18_000
     stage.kafka.takes_changes = True
     stage.turns(2)
-    assert stage.turns(2 * SECOND)[-1].position == stage.kafka.log[-1].position
+    last = stage.turns(2 * SECOND)[-1]
+    assert last.position == stage.kafka.log[-1].position
+    assert (last.log_complete_ms or 0) <= 1_000 + TURN_MS
+
+
+def test_a_beat_says_that_changed_paths_are_not_read(stage: Stage) -> None:
+    """ZooKeeper answers each second, and the read of a path that changed does not come back."""
+    watched = stage.watched
+    answer = watched.send
+
+    def send(token: int, request: Request) -> None:
+        if token < 0:
+            answer(token, request)
+
+    watched.send = send
+    watched.zk.put("/brokers/ids/9")
+    watched.deliver()
+    last = stage.turns(10 * SECOND)[-1]
+    assert (last.zookeeper_answered_ms or 0) <= 1_000 + TURN_MS
+    assert (last.log_complete_ms or 0) >= 8_000
+    watched.inbox.put(SessionChanged(watched.clients, SessionState.SUSPENDED.value, SERVER))
+    last = stage.turns(5 * SECOND)[-1]
+    assert (last.log_complete_ms or 0) >= 13_000, "reads that were given up count as done"
 
 
 def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.MonkeyPatch) -> None:

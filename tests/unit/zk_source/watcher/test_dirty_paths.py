@@ -15,7 +15,8 @@ def test_a_path_being_read_is_not_read_again_until_it_is_answered() -> None:
     dirty.mark((Op.GET_DATA, "/b"))
     dirty.mark((Op.GET_CHILDREN, "/a"))
     assert dirty.take(9) == ((Op.GET_DATA, "/b"), (Op.GET_CHILDREN, "/a"))
-    dirty.answered(reads)
+    for read in reads:
+        dirty.answered(read)
     assert dirty.take(9) == reads
 
 
@@ -37,3 +38,22 @@ def test_a_read_leads_to_what_it_may_show() -> None:
     assert dirty.leads_to("/brokers/ids/0")
     assert not dirty.leads_to("/brokers/ids/1")
     assert not dirty.leads_to("/brokers/ids/0/below")
+
+
+def test_a_round_is_done_when_nothing_that_was_marked_before_it_is_left() -> None:
+    """Nor what such a read has led to; a path that waits already keeps its earlier round."""
+    dirty = DirtyPaths()
+    a, b = (Op.GET_CHILDREN, "/a"), (Op.GET_DATA, "/a/b")
+    dirty.mark(a)
+    dirty.round = 1
+    dirty.mark(a)
+    dirty.mark(b)
+    assert dirty.take(9) == (a, b)
+    dirty.mark(b, dirty.answered(a))
+    assert dirty.oldest_round == 0
+    assert dirty.answered(b) == 1
+    assert dirty.take(9) == (b,)
+    assert (dirty.oldest_round, dirty.answered(b), dirty.oldest_round) == (0, 0, 1)
+    dirty.mark(a, 0)
+    dirty.clear()
+    assert (dirty.oldest_round, len(dirty)) == (1, 0)

@@ -121,3 +121,18 @@ def test_a_walk_keeps_to_its_reads_per_second() -> None:
     play.connect()
     play.settle(most=100_000)
     assert 900 <= play.now_ms - play.reader.changes[0].observed_at <= 1_400
+
+
+def test_what_a_read_leads_to_is_of_its_round(play: Play) -> None:
+    """With one-shot watches names come before values: until those are read, the event is not done."""
+    dirty = play.watcher.reader.dirty
+    play.zk.put("/brokers/topics/new")
+    while play.zk.to_client:
+        play.deliver_one()
+    dirty.round += 1
+    while len(dirty):
+        assert dirty.oldest_round == dirty.round - 1
+        if not play.deliver_one():
+            play.zk.answer_one()
+    assert dirty.oldest_round == dirty.round
+    assert play.reader.mzxids == play.expected([*PUBLISHED, "/brokers/topics/new"])
