@@ -25,6 +25,7 @@ from tests.faults.soak import Stretch, soak
 from tests.faults.world import World
 
 FULL_DISK = "kcm up: full disk"
+NAMES = (*(cell.name for cell in CELLS), FULL_DISK)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _record(options.record, found)
     if options.report is not None:
         played = _recorded(options.record) if options.record else outcomes
-        write_faults(options.report, played, of=len(CELLS) + 1)
+        write_faults(options.report, played, of=NAMES)
     return 0 if all(each.ok for each in outcomes) else 1
 
 
@@ -69,8 +70,8 @@ def _record(path: Path | None, found: Outcome) -> None:
 def _recorded(path: Path) -> list[Outcome]:
     """Return what a file holds: the newest outcome of each cell, in the cells' order."""
     every = [msgspec.json.decode(each, type=Outcome) for each in path.read_bytes().splitlines()]
-    newest = {f"{each.part}: {each.fault}": each for each in every}
-    return [newest[name] for name in (*(cell.name for cell in CELLS), FULL_DISK) if name in newest]
+    newest = {each.name: each for each in every}
+    return [newest[name] for name in NAMES if name in newest]
 
 
 def _soak(where: Path, options: argparse.Namespace) -> int:

@@ -67,15 +67,15 @@ def line(found: Outcome) -> str:
     ).rstrip()
 
 
-def write_faults(page: Path, outcomes: Sequence[Outcome], *, of: int) -> None:
-    """Write the section about faults, of which there are so many."""
-    not_played = of - len(outcomes)
+def write_faults(page: Path, outcomes: Sequence[Outcome], *, of: Sequence[str]) -> None:
+    """Write the section about faults; `of` are the names of all cells."""
+    not_played = [name for name in of if name not in {found.name for found in outcomes}]
     text = _FAULTS.format(
         limit=STALE_S,
         rows="\n".join(_row(_cells_of(found)) for found in outcomes),
         cpus=os.cpu_count(),
         summary=f"{sum(o.ok for o in outcomes)} of {len(outcomes)} cells hold."
-        + (f" {not_played} more were not played." if not_played else ""),
+        + (f" Not played: {'; '.join(not_played)}." if not_played else ""),
     )
     _write(page, "faults", text)
 

@@ -41,6 +41,11 @@ class Outcome(msgspec.Struct, frozen=True):
     """The machine's load average at the end: times are of a machine that has as much to do."""
 
     @property
+    def name(self) -> str:
+        """The cell's name."""
+        return f"{self.part}: {self.fault}"
+
+    @property
     def ok(self) -> bool:
         """Whether all came back and nothing stale was shown as live."""
         return not (self.problem or self.stale_s or self.wrong)
