@@ -29,6 +29,7 @@ from exporter.intake.view_store import ViewStore
 from zk_source.log.publisher import Publisher
 from zk_source.log.readback import Readback
 from zk_source.watcher.generation_fencing import Generations
+from zk_source.watcher.log_completeness import LogCompleteness
 from zk_source.watcher.pulse import Pulse
 from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
@@ -263,10 +264,23 @@ def ages_by_the_wall_clock() -> AbstractContextManager[None]:
 def silence_not_measured() -> AbstractContextManager[None]:
     """A beat says nothing of how long ZooKeeper has not answered."""
 
-    def answered_ms(_self: Pulse, _now_ms: int) -> int:
+    def complete_ms(_self: LogCompleteness, _now_ms: int) -> int:
         return 0
 
-    return _patched(Pulse, "answered_ms", answered_ms)
+    return _patched(LogCompleteness, "complete_ms", complete_ms)
+
+
+def log_taken_for_complete() -> AbstractContextManager[None]:
+    """The log counts as complete as of each answer, whatever Kafka has yet to acknowledge."""
+    real = LogCompleteness.advance
+
+    def advance(
+        self: LogCompleteness, *, oldest_round: int, published: Position, acknowledged: Position
+    ) -> None:
+        del acknowledged
+        real(self, oldest_round=oldest_round, published=published, acknowledged=published)
+
+    return _patched(LogCompleteness, "advance", advance)
 
 
 def lost_question_awaited() -> AbstractContextManager[None]:
@@ -294,6 +308,7 @@ PLANTED: Mapping[str, Plant] = {
     "other watchers not read back": other_watchers_not_read_back,
     "ages by the wall clock": ages_by_the_wall_clock,
     "silence not measured": silence_not_measured,
+    "log taken for complete": log_taken_for_complete,
     "lost question awaited": lost_question_awaited,
 }
 """By name: how to plant it."""
@@ -312,8 +327,9 @@ CAUGHT_BY: Mapping[str, int] = {
     "time waits": 47,
     "bytes of dropped changes kept": 2,
     "other watchers not read back": 3,
-    "ages by the wall clock": 45,
+    "ages by the wall clock": 265,
     "silence not measured": 80,
+    "log taken for complete": 75,
     "lost question awaited": 8,
 }
 """By name: the first seed that catches it. A change of what a seed plays may call for another."""

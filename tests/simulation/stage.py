@@ -126,7 +126,6 @@ def played(seed: int) -> Iterator[Stage]:
         (reading_thread, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
         (collector, "render_cluster", _unrendered),
         (publisher, "Producer", producer),
-        (publisher, "steady_ms", lambda: stage.now),
         (publisher, "MOST_MESSAGES_IN_FLIGHT", MOST_IN_FLIGHT),
         (publisher, "MAX_CHANGES_PER_MESSAGE", MESSAGES[seed % len(MESSAGES)]),
         (beats, "Producer", producer),
