@@ -22,6 +22,7 @@ from kcm.stack.zookeeper import ZooKeeper
 _GROUPS = {
     "pipeline": {"supervisor", "jars"},
     "world": {"world"},
+    "faults": {"faults"},
     "comparison": {"record"},
     "browser": {"browser"},
 }

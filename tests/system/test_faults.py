@@ -1,0 +1,55 @@
+"""Each part fails on real servers: nothing stale is shown as live meanwhile, and all is right afterwards.
+
+One cell of `make faults` for each part, the quickest that shows something; all in one world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
+from tests.faults.cells import CELLS, HALF_OPEN, KILL, STOP, Cell
+from tests.faults.runner import play
+from tests.faults.world import World
+
+pytestmark = pytest.mark.full
+
+MOST_STALE_S = 4.0
+"""A second more than is promised: of two processors that other tests use as well."""
+FOLLOWS_AFTER_S = 90.0
+"""Spark starts again in 10 s on an idle machine."""
+
+PLAYED = (
+    ("ZooKeeper", HALF_OPEN),
+    ("watched broker", KILL),
+    ("watched controller", KILL),
+    ("pipeline's Kafka", KILL),
+    ("watcher", KILL),
+    ("Spark JVM", KILL),
+    ("Python worker", KILL),
+    ("driver", KILL),
+    ("exporter", STOP),
+)
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory, jars: Jars) -> Iterator[World]:
+    """All servers, with changes all the time."""
+    folder = tmp_path_factory.mktemp("faults")
+    with Supervisor(folder, kill_on_exit=True) as servers, World(servers, jars) as world:
+        yield world
+
+
+@pytest.mark.parametrize(("part", "fault"), PLAYED)
+def test_what_is_shown_as_live_is_true(faults: World, part: str, fault: str) -> None:
+    """Whichever part fails: all leaders, ISRs and counts equal ZooKeeper's soon after."""
+    (cell,) = (each for each in CELLS if (each.part.name, each.fault) == (part, fault))
+    found = play(faults, part, fault, partial(Cell.act, cell, faults))
+    assert (found.problem, found.wrong) == ("", "")
+    assert found.oldest_s <= MOST_STALE_S, found
+    assert found.follows_after_s is not None
+    assert found.follows_after_s <= FOLLOWS_AFTER_S, found
