@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import SessionState
@@ -15,7 +15,7 @@ from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
 from zk_source.config import WatchSettings
 from zk_source.log import beats
-from zk_source.log.beats import DENIED_PAUSE_MS, Beats
+from zk_source.log.beats import DENIED_PAUSE_MS, TIMEOUT_MS, Beats
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -29,7 +29,8 @@ NOBODY: Callable[[KafkaError | None, None], None] = lambda _error, _message: Non
 class Kafka:
     """Stands for confluent-kafka's Producer: holds what is under way until it is answered."""
 
-    def __init__(self, _properties: dict[str, Any]) -> None:
+    def __init__(self) -> None:
+        self.properties: dict[str, Any] = {}
         self.taken: list[tuple[str, bytes, bytes]] = []
         self.report = NOBODY
         self.full = False
@@ -45,22 +46,29 @@ class Kafka:
         self.taken.append((topic, key, value))
         self.report = on_delivery
 
-    def poll(self, _timeout_s: float) -> None:
-        """Serve no callback: a test does."""
+    def poll(self, timeout_s: float) -> None:
+        """Serve no callback: a test does. The main loop must not wait here."""
+        assert timeout_s == 0
 
     def purge(self) -> None:
         """Forget what is under way."""
         self.purged = True
 
-    def flush(self, _timeout_s: float) -> None:
-        """Send nothing more."""
+    def flush(self, timeout_s: float) -> None:
+        """Send nothing more; after a purge there is nothing to wait for."""
+        assert (self.purged, timeout_s) == (True, 0)
 
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     """The producer that beats are given to."""
-    broker = Kafka({})
-    monkeypatch.setattr(beats, "Producer", lambda _properties: broker)
+    broker = Kafka()
+
+    def make(properties: dict[str, Any]) -> Kafka:
+        broker.properties = properties
+        return broker
+
+    monkeypatch.setattr(beats, "Producer", make)
     return broker
 
 
@@ -102,6 +110,22 @@ def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
     assert first.session is SessionState.CONNECTED
     assert (first.zookeeper_answered_ms, first.log_complete_ms) == (30, 40)
     assert (second.position, second.number) == (Position(3, 0), 1)
+
+
+def test_a_beat_goes_at_once_and_is_soon_given_up(kafka: Kafka) -> None:
+    """A late one would claim a moment that is over; the client knows each of these properties."""
+    made()
+    assert (
+        kafka.properties.items()
+        >= {
+            "acks": 1,
+            "linger.ms": 0,
+            "message.timeout.ms": TIMEOUT_MS,
+            "socket.nagle.disable": True,
+        }.items()
+    )
+    assert kafka.properties["error_cb"](DENIED) is None
+    Producer(kafka.properties)
 
 
 def test_one_a_second_and_one_at_a_time(kafka: Kafka) -> None:

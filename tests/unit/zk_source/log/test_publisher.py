@@ -6,10 +6,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
-from controller_model.kafka.ids import NOWHERE
+from controller_model.kafka.ids import NOWHERE, partition_of
 from controller_model.records.changes import (
     MAX_CHANGE_BYTES,
     MAX_CHANGES_PER_MESSAGE,
@@ -18,8 +19,10 @@ from controller_model.records.changes import (
     ChangeKind,
     ZnodeChange,
     decode_message,
+    encode_change,
 )
 from pipeline.settings import load
+from pipeline.topics import MAX_MESSAGE_BYTES as LARGEST_MESSAGE_BYTES
 from pipeline.topics import EnsuredTopics, topic_names
 from zk_source.config import WatchSettings
 from zk_source.log import publisher
@@ -33,20 +36,28 @@ from zk_source.log.publisher import (
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 NAMES = topic_names("kcm")
-TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
+TOPICS = EnsuredTopics(NAMES, 50, dict.fromkeys(NAMES, "id"))
 
 
 class Broker:
     """Stands for confluent-kafka's Producer: keeps messages until it is asked to acknowledge them."""
 
     def __init__(self, properties: dict[str, Any]) -> None:
+        self.properties = properties
         self.on_error = properties["error_cb"]
         self.taken: list[bytes] = []
+        self.refuses: Exception | None = None
         self.open: list[Callable[[KafkaError | None, None], None]] = []
         self.purged = False
+        self.flushed: list[float] = []
 
-    def produce(self, _topic: str, *, value: bytes, on_delivery: Any, **_: Any) -> None:
+    def produce(
+        self, topic: str, *, value: bytes, key: bytes, partition: int, on_delivery: Any
+    ) -> None:
         """Take a message."""
+        assert (topic, key, partition) == ("kcm.changes", b"prod", partition_of("prod", 50))
+        if self.refuses is not None:
+            raise self.refuses
         self.taken.append(value)
         self.open.append(on_delivery)
 
@@ -56,11 +67,13 @@ class Broker:
             on_delivery(error, None)
         self.open.clear()
 
-    def poll(self, _timeout_s: float) -> None:
-        """Serve no callback: `answer` does."""
+    def poll(self, timeout_s: float) -> None:
+        """Serve no callback: `answer` does. The main loop must not wait here."""
+        assert timeout_s == 0
 
-    def flush(self, _timeout_s: float) -> None:
+    def flush(self, timeout_s: float) -> None:
         """Send nothing more."""
+        self.flushed.append(timeout_s)
 
     def purge(self) -> None:
         """Forget what was taken."""
@@ -126,13 +139,54 @@ def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]
     assert publishing.bytes_published == sum(map(len, broker.taken))
 
 
+def test_the_log_keeps_its_order_over_retries_and_gives_no_message_up(
+    brokers: list[Broker],
+) -> None:
+    """Dropping is the watcher's to decide and to count; the client knows each of these properties."""
+    publisher_of()
+    (broker,) = brokers
+    assert (
+        broker.properties.items()
+        >= {
+            "enable.idempotence": True,
+            "acks": "all",
+            "message.timeout.ms": 0,
+            "linger.ms": 0,
+            "socket.nagle.disable": True,
+            "message.max.bytes": LARGEST_MESSAGE_BYTES,
+            "topic.metadata.propagation.max.ms": 5_000,
+            "compression.type": "lz4",
+        }.items()
+    )
+    Producer(broker.properties)
+
+
 def test_a_change_that_is_too_large_goes_without_its_data(brokers: list[Broker]) -> None:
-    """It is counted, and the reader sees that data is missing."""
+    """It is counted, and the reader sees that data is missing; the largest that fits keeps its data."""
     publishing = publisher_of()
-    publishing.add(change(1, "x" * MAX_CHANGE_BYTES))
+    room = MAX_CHANGE_BYTES - len(encode_change(change(1, "")))
+    binary = msgspec.structs.replace(change(3), data=None, data_base64="x" * MAX_CHANGE_BYTES)
+    for each in (change(1, "x" * room), change(2, "x" * (room + 1)), binary):
+        publishing.add(each)
     publishing.pump()
-    ((omitted,),) = [decode_message(message).changes for message in brokers[0].taken]
-    assert (omitted.data, omitted.data_omitted, publishing.omitted) == (None, True, 1)
+    brokers[0].answer()  # the large one goes alone
+    publishing.pump()
+    fits, *omitted = [c for message in brokers[0].taken for c in decode_message(message).changes]
+    assert (len(fits.data or ""), fits.data_omitted) == (room, False)
+    assert [(c.data, c.data_base64, c.data_omitted) for c in omitted] == [(None, None, True)] * 2
+    assert publishing.omitted == 2
+
+
+def test_a_message_is_filled_to_its_bound(brokers: list[Broker]) -> None:
+    """Two changes that fill it exactly go together; with a byte more they go apart."""
+    size = MAX_MESSAGE_BYTES // 2 - 1  # each has one byte of framing
+    room = size - len(encode_change(change(1, "")))
+    for more, messages in ((0, 1), (1, 2)):
+        publishing = publisher_of()
+        publishing.add(change(1, "x" * room))
+        publishing.add(change(2, "x" * (room + more)))
+        publishing.pump()
+        assert len(brokers[-1].taken) == messages
 
 
 def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> None:
@@ -165,12 +219,16 @@ def test_the_producer_holds_few_bytes(brokers: list[Broker]) -> None:
 
 def test_what_the_producer_has_is_no_overflow(brokers: list[Broker]) -> None:
     """It is not dropped, so a bound below it would drop nothing again and again."""
-    publishing = publisher_of(buffer_mib=0.001)
-    publishing.add(change(1, "x" * 2_000))
+    publishing = publisher_of(buffer_mib=2)
+    size = len(encode_change(change(1, ""))) + 1
+    for seq in (1, 2):
+        publishing.add(change(seq, "x" * (1024 * 1024 - size)))
+    assert not publishing.overflowing(), "it is exactly full"
+    publishing.add(change(3))
     assert publishing.overflowing()
     publishing.pump()
     assert not publishing.overflowing()
-    assert len(brokers[0].taken) == 1
+    assert sent(brokers[0]) == [1, 2, 3]
 
 
 def test_what_kafka_refuses_is_added_up(brokers: list[Broker]) -> None:
@@ -189,14 +247,26 @@ def test_what_kafka_refuses_is_added_up(brokers: list[Broker]) -> None:
     assert publishing.poll() == Failure(4, "fenced")
 
 
+def test_a_change_that_the_producer_does_not_take_is_a_failure(brokers: list[Broker]) -> None:
+    """It has left the queue, so it is counted, and nothing after it is handed over at once."""
+    publishing = publisher_of()
+    brokers[0].refuses = BufferError("the queue is full")
+    for seq in range(MAX_CHANGES_PER_MESSAGE + 1):
+        publishing.add(change(seq))
+    publishing.pump()
+    assert publishing.poll() == Failure(MAX_CHANGES_PER_MESSAGE, "the queue is full")
+    assert publishing.waiting == 1
+
+
 def test_an_end_in_time_is_clean(brokers: list[Broker]) -> None:
     """What Kafka did not acknowledge until then makes it unclean, and is forgotten."""
     publishing = publisher_of()
     publishing.add(change(1))
-    assert not publishing.close(0.0)
+    assert not publishing.close(1.5)
     assert (sent(brokers[0]), brokers[0].purged) == ([1], True)
+    assert brokers[0].flushed == [1.5, 0], "after the purge there is nothing to wait for"
     brokers[0].answer()
-    assert publishing.close(0.0)
+    assert publishing.close(1.5)
 
 
 def test_a_watcher_without_a_lease_sends_nothing_more(brokers: list[Broker]) -> None:
@@ -205,3 +275,4 @@ def test_a_watcher_without_a_lease_sends_nothing_more(brokers: list[Broker]) -> 
     publishing.add(change(1))
     publishing.abandon()
     assert (brokers[0].taken, brokers[0].purged, publishing.waiting) == ([], True, 0)
+    assert brokers[0].flushed == [0]
