@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
-from kcm.elect.run import ElectionRun
+from kcm.elect.admin import ElectionRefusedError
+from kcm.elect.run import POLL_INTERVAL_S, ElectionRun
 from kcm.elect.watch import ClusterWatch
 from tests.support.api_server import Served
 from tests.support.elections import Cluster
@@ -20,7 +24,9 @@ def cluster() -> Cluster:
     return cluster
 
 
-def run_on(cluster: Cluster, *chunks: list[int]) -> tuple[ElectionRun, list[str]]:
+def run_on(
+    cluster: Cluster, *chunks: list[int], wait_s: float = 0
+) -> tuple[ElectionRun, list[str]]:
     """Return a run over partitions of t, and where its lines go."""
     said: list[str] = []
     run = ElectionRun(
@@ -28,32 +34,129 @@ def run_on(cluster: Cluster, *chunks: list[int]) -> tuple[ElectionRun, list[str]
         elect=cluster.elect,
         watch=ClusterWatch(api_of(cluster.served), "prod"),
         pause_s=0,
-        wait_s=0,
+        wait_s=wait_s,
         say=said.append,
     )
     return run, said
 
 
 def test_each_chunk_is_elected_and_its_effect_is_seen(cluster: Cluster) -> None:
-    """In order, with a line each."""
-    run, said = run_on(cluster, [0, 1], [2])
+    """In order, with a line each; a partition whose preferred replica leads already is counted apart."""
+    cluster.leaders[3] = cluster.leaders[4] = 1
+    run, said = run_on(cluster, [0, 1, 3], [2, 4])
     assert run.run() is None
-    assert cluster.asked == [[0, 1], [2]]
-    assert [line.split(":")[0] for line in said] == ["chunk 1 of 2", "chunk 2 of 2"]
-    assert run.summary() == ["done        3 of 3 elected, 0 did not need it"]
+    assert cluster.asked == [[0, 1, 3], [2, 4]]
+    assert [re.sub(r"after \d\.\d s", "after 0 s", line) for line in said] == [
+        (
+            "chunk 1 of 2: 2 elected, 1 did not need it; seen after 0 s, "
+            "3 in the cluster are not led by their preferred replica"
+        ),
+        (
+            "chunk 2 of 2: 1 elected, 1 did not need it; seen after 0 s, "
+            "2 in the cluster are not led by their preferred replica"
+        ),
+    ]
+    assert run.summary() == ["done        3 of 5 elected, 2 did not need it"]
+
+
+def test_an_effect_that_comes_late_is_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka may answer before the leader moves, and the monitor shows it a moment later."""
+    paused: list[float] = []
+
+    def leader_moves(seconds: float) -> None:
+        paused.append(seconds)
+        cluster.leaders[0] = 1
+        cluster.show()
+
+    monkeypatch.setattr("kcm.elect.run.time.sleep", leader_moves)
+    cluster.deaf.add(0)
+    cluster.late[1] = "REQUEST_TIMED_OUT"
+    run, _ = run_on(cluster, [0, 1], wait_s=60)
+    assert run.run() is None
+    assert paused == [POLL_INTERVAL_S]
+    assert run.summary() == ["done        2 of 2 elected, 0 did not need it"]
 
 
 def test_the_first_surprise_ends_it_and_the_end_accounts_for_every_partition(
     cluster: Cluster,
 ) -> None:
-    """One is refused, one is not seen, one is not tried."""
+    """One is refused, two are not seen, one is not tried."""
     cluster.refuses[1] = "PREFERRED_LEADER_NOT_AVAILABLE"
-    cluster.deaf.add(2)
-    run, _ = run_on(cluster, [0, 1, 2], [3])
-    assert "1 of chunk 1 are not led by their preferred replica 0 s" in str(run.run())
-    assert cluster.asked == [[0, 1, 2]]
-    assert [line.split("  ")[0] for line in run.summary()] == [
-        *("done", "refused", "not seen", "not tried")
+    cluster.deaf |= {2, 4}
+    run, said = run_on(cluster, [0, 1, 2, 4], [3])
+    assert run.run() == (
+        "2 of chunk 1 are not led by their preferred replica 0 s after the election, such as t-2"
+    )
+    assert (cluster.asked, said) == ([[0, 1, 2, 4]], [])
+    assert run.summary() == [
+        "done        1 of 5 elected, 0 did not need it",
+        "refused     1 PREFERRED_LEADER_NOT_AVAILABLE (t-1)",
+        (
+            "not seen    2 were asked for, and were not seen to be led by their preferred replica "
+            "(t-2, t-4)"
+        ),
+        "not tried   1",
+    ]
+
+
+def test_a_refusal_ends_it_after_the_others_of_its_chunk(cluster: Cluster) -> None:
+    """The reasons are counted, the commonest first."""
+    cluster.refuses |= {
+        1: "NOT_CONTROLLER",
+        2: "PREFERRED_LEADER_NOT_AVAILABLE",
+        3: "PREFERRED_LEADER_NOT_AVAILABLE",
+    }
+    run, said = run_on(cluster, [0, 1, 2, 3], [4])
+    assert run.run() == "Kafka refused 3, such as t-1: NOT_CONTROLLER"
+    assert len(said) == 1
+    assert run.summary() == [
+        "done        1 of 5 elected, 0 did not need it",
+        "refused     2 PREFERRED_LEADER_NOT_AVAILABLE, 1 NOT_CONTROLLER (t-1, t-2, t-3)",
+        "not tried   1",
+    ]
+
+
+def test_a_request_without_an_answer_may_have_elected_all(cluster: Cluster) -> None:
+    """So none of its partitions counts as untried."""
+
+    def no_answer(_partitions: Sequence[TopicPartition]) -> dict[TopicPartition, str | None]:
+        raise ElectionRefusedError("it timed out")
+
+    run, _ = run_on(cluster, [0, 1], [2])
+    run._elect = no_answer
+    assert run.run() == "Kafka did not answer for chunk 1: it timed out"
+    assert run.summary() == [
+        "done        0 of 3 elected, 0 did not need it",
+        (
+            "not seen    2 were asked for, and were not seen to be led by their preferred replica "
+            "(t-0, t-1)"
+        ),
+        "not tried   1",
+    ]
+
+
+def test_a_leader_that_is_lost_again_ends_it(cluster: Cluster) -> None:
+    """Elected or not needed: such a partition is counted as lost, and as nothing else."""
+
+    def loses() -> None:
+        cluster.leaders[0] = cluster.leaders[2] = 0
+
+    cluster.leaders[2] = cluster.leaders[3] = 1
+    cluster.after[2] = loses
+    run, _ = run_on(cluster, [0, 1, 2, 3], [4])
+    assert run.run() == "2 lost their preferred leader again, such as t-0"
+    assert run.summary() == [
+        "done        1 of 5 elected, 1 did not need it",
+        (
+            "not seen    1 were asked for, and were not seen to be led by their preferred replica "
+            "(t-4)"
+        ),
+        (
+            "lost again  2 had their preferred replica as leader, and another leads them now "
+            "(t-0, t-2)"
+        ),
     ]
 
 
