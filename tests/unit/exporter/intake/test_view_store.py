@@ -21,6 +21,7 @@ from exporter.intake.view_store import UNPROVEN_AT_MOST_MS, ViewStore
 from tests.support.samples import (
     T0,
     as_of,
+    beat,
     broker_view,
     cluster_view,
     deleted,
@@ -69,6 +70,7 @@ def test_a_snapshot_never_changes() -> None:
     assert len(before.topics) == 1
     assert clusters["prod"] is before
     assert held(store).topics == {}
+    assert (before.partition, held(store).partition) == (0, 0)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([1, 2, 3])))
@@ -80,6 +82,26 @@ def test_the_newer_view_wins_in_any_order(order: tuple[int, ...]) -> None:
         store.apply(record(cluster_view(at=as_of(seq))))
     assert held(store).brokers[0].leaders == 3
     assert held(store).view.as_of == as_of(3)
+
+
+def test_the_newer_of_two_views_that_wait_wins() -> None:
+    """A sink that repeats an older batch late does not put it over the newer one's views."""
+    store = ViewStore()
+    for seq in (2, 3, 1):
+        store.apply(record(broker_view(0, as_of(seq), leaders=seq)))
+    store.apply(record(cluster_view(at=as_of(3))))
+    assert held(store).brokers[0].leaders == 3
+
+
+def test_beats_are_handed_over_once_and_in_order() -> None:
+    """They belong to no batch, and wait for no commit marker."""
+    store = ViewStore()
+    assert store.take_beats() == []
+    for number in (1, 2):
+        assert store.apply(record(beat(number))) is None
+    assert [each.number for each in store.take_beats()] == [1, 2]
+    assert store.take_beats() == []
+    assert not store.clusters
 
 
 def test_a_batch_written_twice_changes_nothing() -> None:
@@ -152,11 +174,30 @@ def test_clusters_are_apart_and_can_go() -> None:
 
 
 def test_an_older_delete_of_a_cluster_is_ignored() -> None:
-    """A delete that is older than what is held does not drop it."""
+    """A delete that is older than what is held does not drop it; one of the same change does."""
     store = ViewStore()
     store.apply(record(cluster_view(at=as_of(5))))
     assert store.apply(record(deleted(as_of(4)), "prod/cluster")) is None
     assert "prod" in store.clusters
+    assert store.apply(record(deleted(as_of(5)), "prod/cluster")) == "prod"
+    assert not store.clusters
+
+
+def test_a_null_drops_a_cluster_only_under_its_key_and_after_what_was_read_of_it() -> None:
+    """Compaction's nulls stand under other keys, and before newer views of the cluster.
+
+    Where the topic was recreated the offsets begin again.
+    """
+    store = ViewStore()
+    early = raw(b"prod/cluster", None)
+    store.apply(record(broker_view(0)))
+    store.apply(record(cluster_view()))
+    assert store.apply(early) is None
+    assert store.apply(raw(b"prod/broker/0", None)) is None
+    assert list(held(store).brokers) == [0]
+    store.begin_reread()
+    assert store.apply(early._replace(offset=0)) == "prod"
+    assert not store.clusters
 
 
 @pytest.mark.parametrize(
@@ -174,6 +215,8 @@ def test_an_older_delete_of_a_cluster_is_ignored() -> None:
         (b"prod/cluster", encode_view(cluster_view(v=2))),
         (b"other/topic/t/0", encode_view(deleted(as_of(1)))),
         (b"", None),
+        (b"prod/unknown", None),
+        (b"/cluster", None),
     ],
 )
 def test_garbage_is_refused_and_changes_nothing(key: bytes | None, value: bytes | None) -> None:
@@ -195,6 +238,9 @@ def test_clusters_missing_from_a_recreated_topic_are_forgotten_when_asked() -> N
     assert store.forget_unconfirmed() == ["goes"]
     assert set(store.clusters) == {"stays"}
     assert store.forget_unconfirmed() == []
+    store.begin_reread()
+    store.apply(record(cluster_view("stays", as_of(1, lineage="L2"))))
+    assert store.forget_unconfirmed() == [], "the very same view confirms it"
 
 
 def test_an_entry_decodes_to_the_view_that_came_in() -> None:
@@ -240,6 +286,17 @@ def test_a_log_that_is_folded_again_is_not_shown_on_its_way() -> None:
     assert store.apply(raw(b"prod/cluster", l2(900, at=T0 - 1000))) == "prod"
     assert shown(store) == ("L2", (1, 900))
     assert {entry.name for entry in store.clusters["prod"].topics.values()} == {"folded again"}
+    store.apply(record(topic_view("new", at=as_of(901, lineage="L2"))))
+    assert store.apply(raw(b"prod/cluster", l2(901))) == "prod"
+    store.apply(record(topic_view("newer", at=as_of(902, lineage="L2"))))
+    assert store.apply(raw(b"prod/cluster", l2(902))) == "prod"
+    assert topics(store) == {"folded again", "new", "newer"}, "each stands on the one before it"
+
+
+def test_a_newer_generation_of_the_watcher_is_further_in_the_log() -> None:
+    """Its seqs begin again, and its clock may be behind."""
+    store = shown_store()
+    assert store.apply(raw(b"prod/cluster", l2(1, at=T0 - 1000, generation=2))) == "prod"
 
 
 def test_a_log_made_anew_has_come_as_far_by_its_clock() -> None:
@@ -286,9 +343,11 @@ def test_the_older_lineage_cannot_come_between() -> None:
     "value", [None, record(deleted(as_of(11, lineage="L2")), "prod/cluster").value]
 )
 def test_a_cluster_that_goes_goes_with_what_was_on_its_way(value: bytes | None) -> None:
-    """A delete drops both, so that nothing of it comes back as a later batch's base."""
+    """A delete drops all, so that nothing of it comes back as a later batch's base, or with it."""
     store = shown_store()
+    store.apply(record(topic_view("held back", at=as_of(10, lineage="L2"))))
     store.apply(raw(b"prod/cluster", l2(10, at=T0 - 1000)))
+    store.apply(record(topic_view("waits", at=as_of(11, lineage="L2"))))
     assert store.apply(raw(b"prod/cluster", value)) == "prod"
     assert not store.clusters
     assert store.apply(raw(b"prod/cluster", l2(12))) == "prod"
