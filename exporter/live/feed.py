@@ -43,7 +43,7 @@ class LiveFeed:
         *,
         clock: Callable[[], int],
         reasons: Callable[[], list[str]],
-        page: str = "",
+        page: str,
         update_every_s: float = UPDATE_EVERY_S,
     ) -> None:
         self._update_every_s = update_every_s
@@ -77,7 +77,6 @@ class LiveFeed:
         self._viewers.add(viewer)
         self._wake.set()
         if self._task is None or self._task.done():
-            self._updates = 0
             self._task = asyncio.get_running_loop().create_task(self._run())
         return viewer
 

@@ -23,7 +23,8 @@ def feed_of(served: Served) -> LiveFeed:
         served.collector,
         served.events,
         clock=lambda: served.now,
-        reasons=list,
+        reasons=lambda: ["a reason"],
+        page="7f3a",
         update_every_s=0.005,
     )
 

@@ -11,9 +11,15 @@ from starlette.exceptions import HTTPException
 
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.views import ControllerView
-from exporter.live.feed import MOST_VIEWERS, MOST_VIEWERS_OF_ONE_CLIENT, LiveFeed
+from exporter.live.feed import (
+    MOST_VIEWERS,
+    MOST_VIEWERS_OF_ONE_CLIENT,
+    UPDATES_PER_BEAT,
+    LiveFeed,
+)
+from tests.support.api_server import Served
 from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, watching
-from tests.support.samples import as_of, broker_view, cluster_view
+from tests.support.samples import T0, as_of, broker_view, cluster_view, elected
 
 
 def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
@@ -21,6 +27,7 @@ def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
 
     async def look() -> list[tuple[str, Any]]:
         served = shown()
+        served.publish(elected(1), elected(1, cluster="other"))
         async with watching(feed_of(served)) as viewer, asyncio.timeout(SOON_S):
             await viewer.news.wait()
             return messages(viewer.take())
@@ -29,28 +36,34 @@ def test_a_viewer_is_sent_the_time_the_fleet_and_its_cluster_at_once() -> None:
     assert [name for name, _ in sent] == ["beat", "fleet", "brokers", "cluster"]
     beat, fleet, brokers, cluster = (data for _, data in sent)
     assert beat["trust"]["status"] == "live"
+    assert (beat["now"], beat["page"], beat["reasons"]) == (T0, "7f3a", ["a reason"])
     assert beat["viewers"] == 1, "the more look, the longer each waits before it asks"
     assert [row["name"] for row in fleet["clusters"]] == ["prod"]
     assert [broker["safe_to_stop"]["safe"] for broker in brokers["brokers"]] == [True, True]
     assert cluster["log"]["read_zxid"] == "0", "64-bit numbers are text"
+    assert len(cluster["events"]) == 1, "those of its own cluster"
 
 
 def test_of_one_cluster_alone_nobody_has_to_say_its_name() -> None:
     """Whoever asks for no cluster gets the only one; once there are two, the fleet alone."""
 
-    async def look() -> tuple[Any, list[str]]:
+    async def look() -> tuple[Any, list[tuple[str, Any]]]:
         served = shown()
-        async with watching(feed_of(served), None) as viewer:
+        async with watching(feed_of(served), None) as viewer, asyncio.timeout(SOON_S):
             first = await heard(viewer, "cluster")
             served.write(cluster_view("other"))
             await heard(viewer, "fleet")
             served.write(cluster_view(at=as_of(2)))
-            await heard(viewer, "beat")
-            return first, [name for name, _ in messages(viewer.take())]
+            later: list[tuple[str, Any]] = []
+            while [name for name, _ in later].count("beat") < 2:
+                await viewer.news.wait()
+                later += messages(viewer.take())
+            return first, later
 
     first, later = asyncio.run(look())
     assert first["name"] == "prod"
-    assert "cluster" not in later
+    assert "cluster" not in {name for name, _ in later}
+    assert [data["trust"] for name, data in later if name == "beat"] == [None, None]
 
 
 def test_who_joins_while_a_picture_is_made_is_sent_the_time_first_too() -> None:
@@ -161,41 +174,89 @@ def test_nothing_is_looked_at_while_nobody_looks() -> None:
     assert asyncio.run(look()) == (False, 1)
 
 
+def ticking(served: Served, broken: frozenset[int] = frozenset()) -> tuple[LiveFeed, list[int]]:
+    """Return a feed, and the numbers of its updates so far; it makes a mistake in some."""
+    updates: list[int] = []
+
+    def clock() -> int:
+        updates.append(len(updates))
+        if updates[-1] in broken:
+            raise ZeroDivisionError
+        return served.now
+
+    feed = LiveFeed(
+        served.collector,
+        served.events,
+        clock=clock,
+        reasons=list,
+        page="",
+        update_every_s=0.001,
+    )
+    return feed, updates
+
+
 def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
-    """It is logged once; what can be sent again is sent again."""
+    """It is logged once while it lasts; what can be sent again is sent again."""
 
     async def look() -> Any:
-        served = shown()
-        clock = iter([None, None, None])
-        feed = LiveFeed(
-            served.collector,
-            served.events,
-            clock=lambda: next(clock, served.now),  # type: ignore[arg-type,return-value]  # a clock that fails thrice
-            reasons=list,
-            update_every_s=0.005,
-        )
-        async with watching(feed) as viewer:
-            return await heard(viewer, "cluster")
+        feed, updates = ticking(shown(), frozenset({0, 1, 2, 5}))
+        async with watching(feed) as viewer, asyncio.timeout(SOON_S):
+            cluster = await heard(viewer, "cluster")
+            while len(updates) < 8:  # noqa: ASYNC110  # the feed lets nobody know that it looks
+                await asyncio.sleep(0.001)
+            return cluster
 
     with structlog.testing.capture_logs() as logged:
         cluster = asyncio.run(look())
-    assert [entry["event"] for entry in logged] == ["the live page could not be updated"]
+    assert [entry["event"] for entry in logged] == ["the live page could not be updated"] * 2
     assert cluster["name"] == "prod"
+
+
+def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever is between them costs nothing, and a commit is not left until the next beat."""
+    judged: list[int] = []
+
+    async def look() -> None:
+        served = shown()
+        feed, updates = ticking(served)
+        assess = served.collector.completeness
+
+        def noted(*about: Any) -> Any:
+            judged.append(updates[-1])
+            if updates[-1] == UPDATES_PER_BEAT:
+                served.write(cluster_view(at=as_of(2)))
+            return assess(*about)
+
+        monkeypatch.setattr(served.collector, "completeness", noted)
+        async with watching(feed, "unknown"), asyncio.timeout(SOON_S):
+            while len(updates) <= 3 * UPDATES_PER_BEAT:  # noqa: ASYNC110  # as above
+                await asyncio.sleep(0.001)
+
+    asyncio.run(look())
+    beat = UPDATES_PER_BEAT
+    assert judged == [0, beat, beat + 1, 2 * beat, 3 * beat]
 
 
 def test_the_list_of_clusters_grows_old_by_the_clock_alone() -> None:
     """With each beat it is judged anew: a monitor that has died changes no view."""
 
-    async def look() -> tuple[str, str]:
+    async def look() -> tuple[str, str, str]:
         served = shown()
         served.write(cluster_view("other"))
-        async with watching(feed_of(served), None) as viewer:
+        async with watching(feed_of(served)) as viewer:
             before = await heard(viewer, "fleet")
             served.now += LATE_MS + 1
             after = await heard(viewer, "fleet")
-            return before["clusters"][0]["status"], after["clusters"][0]["status"]
+            beat = await heard(viewer, "beat")
+            return (
+                before["clusters"][0]["status"],
+                after["clusters"][0]["status"],
+                beat["trust"]["status"],
+            )
 
-    assert asyncio.run(look()) == ("live", "behind")
+    assert asyncio.run(look()) == ("live", "behind", "behind")
 
 
 def test_an_end_ends_every_stream() -> None:
