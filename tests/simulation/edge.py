@@ -65,7 +65,9 @@ class Edge:
         self._rebased_at = (0, 0)
         world.stage.edge = self
         metrics = WatcherMetrics(CollectorRegistry(), CLUSTER)
-        self.service = WatcherService(settings, TOPICS, metrics, SoleWatcher(), name=name)
+        self.service = WatcherService(
+            settings, TOPICS, metrics, SoleWatcher(), name=name, dropped=0
+        )
         self.watcher = self.service._watcher
         self.inbox = self.service._inbox
         self.sockets = cast("Sockets", self.service._ensemble)

@@ -162,7 +162,7 @@ class WatcherService:
         lease: Lease,
         *,
         name: str,
-        dropped: int = 0,
+        dropped: int,
     ) -> None:
         self._settings = settings
         self._metrics = metrics

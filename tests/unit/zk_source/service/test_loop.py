@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
@@ -15,22 +16,37 @@ from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import ChangeKind, SessionState, ZnodeChange, decode_message
 from controller_model.records.views import ResyncWanted, WatcherBeat, decode_view, encode_view
 from pipeline.kafka_errors import TopicReadError
-from pipeline.runtime import Backoff
+from pipeline.runtime import Backoff, ConflictError, EnvironmentProblemError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
 from tests.support.ensemble_in_memory import SERVER, Ensemble, fill
 from tests.support.kafka_client import Client, Message, use_client
-from tests.support.samples import cluster_view
+from tests.support.samples import cluster_view, log_view
 from zk_source.config import WatchSettings
 from zk_source.election.candidacy import LeaseStatus
 from zk_source.election.leader_elector import SoleWatcher
 from zk_source.log import beats, publisher, readback
 from zk_source.service import service
 from zk_source.service.metrics import WatcherMetrics
-from zk_source.service.service import LeaseLostError, LogLostError, WatcherService, check_readable
-from zk_source.watcher.commands import Send
-from zk_source.wire.inbox import Inbox, Notification, OtherWatcher, Reply, SessionChanged
-from zk_source.wire.operations import Err, Request
+from zk_source.service.service import (
+    DELIVERY_WAIT_S,
+    MOST_ITEMS_AT_ONCE,
+    LeaseLostError,
+    LogLostError,
+    WatcherService,
+    check_readable,
+)
+from zk_source.watcher.commands import GiveUp, GiveWay, NoBrokers, Send
+from zk_source.wire.inbox import (
+    Inbox,
+    Notification,
+    OtherWatcher,
+    Overflow,
+    Reply,
+    SessionChanged,
+)
+from zk_source.wire.jute import BadReplyError
+from zk_source.wire.operations import Err, Request, Sync
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -40,6 +56,8 @@ TURN_MS = 100
 HOUR_MS = 3_600_000
 SECOND = 10
 """Turns of a second."""
+BAD: Any = object()
+"""The body of a reply that cannot be read."""
 
 
 class Kafka:
@@ -88,6 +106,8 @@ class Watched:
         self.zk = Ensemble()
         self.silent = False
         self.clients = 0
+        self.checks: list[bool] = []
+        self.has_no_brokers = False
         fill(self.zk)
 
     def connect(self) -> None:
@@ -99,6 +119,7 @@ class Watched:
 
     def send(self, token: int, request: Request) -> None:
         """Answer a request, in order; notifications go first."""
+        assert token > 0 or request == Sync("/")
         if self.silent:
             return
         self.zk.requests.append(Send(token, request))
@@ -121,6 +142,11 @@ class Watched:
 
     def check(self, *, resynced: bool) -> None:
         """Find nothing to complain of."""
+        self.checks.append(resynced)
+
+    def report_no_brokers(self) -> None:
+        """Note it."""
+        self.has_no_brokers = True
 
     def close(self) -> None:
         """End the client."""
@@ -162,7 +188,7 @@ class Stage:
         )
         monkeypatch.setattr(beats, "Producer", lambda _properties: own)
         monkeypatch.setattr(service, "WatchedEnsemble", Watched)
-        monkeypatch.setattr(service, "decode", lambda _request, body, _offset: body)
+        monkeypatch.setattr(service, "decode", _decode)
         monkeypatch.setattr(service, "steady_ms", lambda: self.now_ms)
         self.service = WatcherService(
             load(WatchSettings, cluster="prod", **settings),
@@ -173,10 +199,12 @@ class Stage:
             dropped=dropped,
         )
         self.watched: Any = self.service._ensemble
+        self.waits_s: list[float] = []
         monkeypatch.setattr(self.service._inbox, "take", self._take)
 
-    def _take(self, _wait_s: float) -> Any:
+    def _take(self, wait_s: float) -> Any:
         """Take without waiting: the clock is played."""
+        self.waits_s.append(wait_s)
         return Inbox.take(self.service._inbox, 0)
 
     def begin(self) -> None:
@@ -196,6 +224,14 @@ class Stage:
     def leads(self) -> float | None:
         """Return the gauge of the leader."""
         return self.registry.get_sample_value("kcm_watcher_leader", {"cluster": "prod"})
+
+
+def _decode(request: Request, body: Any, offset: int) -> Any:
+    """Return the results, which are decoded already; those of a test's bad reply cannot be."""
+    assert (request is None, offset) == (False, 0)
+    if body is BAD:
+        raise BadReplyError("it ends too soon")
+    return body
 
 
 @pytest.fixture
@@ -242,6 +278,10 @@ def test_another_writer_makes_the_lease_be_proved_once(stage: Stage) -> None:
     assert stage.lease.invalidated == 1
     stage.service._take_in(OtherWatcher("prod", "she", 10, stage.now_ms), stage.now_ms)
     assert stage.lease.invalidated == 2
+    for writer, times in (("me", 2), ("he", 3)):  # whom the fold's view names
+        view = cluster_view("prod", AsOf("l", 11, 4), log=log_view(watcher=writer))
+        stage.service._take_in(view, stage.now_ms)
+        assert stage.lease.invalidated == times
 
 
 def test_an_ensemble_that_falls_silent_is_told_within_a_second_and_left_in_time(
@@ -353,7 +393,7 @@ def test_a_beat_says_that_changed_paths_are_not_read(stage: Stage) -> None:
 
 
 def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is dropped after it, however many changes come: the count of bytes begins anew."""
+    """Nothing is dropped after it until the buffer is full again: the count of bytes begins anew."""
     stage = Stage(monkeypatch, buffer_mib=0.01)
     stage.begin()
     stage.lease.status = LeaseStatus.UNPROVEN
@@ -371,6 +411,126 @@ def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.M
     assert kinds.count(ChangeKind.RESYNC_FINISHED) == 2
     assert stage.turns(2 * SECOND)
     assert len(stage.service._watcher.recorder.published) == 200 + 5
+    stage.lease.status = LeaseStatus.UNPROVEN
+    for number in range(200):
+        stage.watched.zk.put(f"/brokers/topics/u{number}")
+        stage.watched.deliver()
+    stage.turns(SECOND)
+    assert stage.service._watcher.recorder.dropped > dropped
+    assert not stage.service._publisher.waiting
+
+
+def test_lost_notifications_are_counted_and_end_with_a_resync(stage: Stage) -> None:
+    """The inbox drops them where more come than the memory allows."""
+    stage.service._take_in(Overflow(70), stage.now_ms)
+    stage.turns(5 * SECOND)
+    assert stage.service._watcher.overflows == 70
+    kinds = [change.kind for change in stage.kafka.log]
+    assert kinds.count(ChangeKind.RESYNC_FINISHED) == 2
+
+
+def test_a_reply_that_cannot_be_read_is_asked_for_again(stage: Stage) -> None:
+    """Neither the loop nor what is known of the znode ends by it."""
+    answer = stage.watched.zk.answer_one
+    spoils = [True]
+
+    def spoil() -> None:
+        answer()
+        for at, item in enumerate(stage.watched.zk.to_client):
+            if len(item) == 4 and item[0] > 0 and item[2] == Err.OK and spoils:
+                spoils.clear()
+                stage.watched.zk.to_client[at] = (*item[:3], BAD)
+
+    stage.watched.zk.answer_one = spoil
+    stage.watched.zk.put("/brokers/ids/9")
+    stage.watched.deliver()
+    stage.turns(60 * SECOND)
+    assert not spoils
+    assert "/brokers/ids/9" in [change.path for change in stage.kafka.log]
+
+
+def test_a_turn_takes_many_items_and_not_all(stage: Stage) -> None:
+    """A storm of notifications does not keep the lease and the threads from being checked."""
+    for _ in range(MOST_ITEMS_AT_ONCE + 50):
+        stage.service._inbox.put(Notification(3, "/brokers/ids/1"))
+    stage.waits_s.clear()
+    stage.service._turn()
+    assert len(stage.service._inbox) >= 50
+    assert len(stage.waits_s) == MOST_ITEMS_AT_ONCE
+    assert not any(stage.waits_s[1:]), "it waits for the first alone"
+
+
+def test_a_turn_waits_for_the_next_thing_to_do_and_briefly_while_changes_leave(
+    stage: Stage,
+) -> None:
+    """What waits for the producer goes with the next turn, when it has room."""
+    stage.turns(2 * SECOND)
+    stage.waits_s.clear()
+    idle_s = stage.service._watcher.wait_ms(stage.now_ms) / 1000
+    assert DELIVERY_WAIT_S < idle_s < 60
+    stage.service._turn()
+    assert stage.waits_s[0] == idle_s
+    stage.service._publisher.add(stage.kafka.log[-1])
+    stage.waits_s.clear()
+    stage.service._turn()
+    assert stage.waits_s[0] == DELIVERY_WAIT_S
+
+
+def test_an_ensemble_is_asked_what_it_lacks_only_while_there_is_no_session(stage: Stage) -> None:
+    """And it is known whether there was one before: then the address is right."""
+    assert stage.watched.checks == []
+    stage.watched.silent = True
+    stage.turns(25 * SECOND)
+    assert set(stage.watched.checks) == {True}
+    fresh = stage.watched.checks
+    fresh.clear()
+    stage.service._watcher.resyncs = 0
+    stage.turns(1)
+    assert fresh == [False]
+
+
+def test_commands_that_end_the_watcher_end_it_with_their_line(stage: Stage) -> None:
+    """A conflict and a broken environment are two exit codes."""
+    with pytest.raises(ConflictError, match="another watcher"):
+        stage.service._do(GiveWay("another watcher"))
+    with pytest.raises(EnvironmentProblemError, match="no znode"):
+        stage.service._do(GiveUp("no znode"))
+    stage.service._do(NoBrokers())
+    assert stage.watched.has_no_brokers
+
+
+def test_the_delay_is_measured_for_news_alone(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    """A resync publishes old values, and what is deleted has no time of its change."""
+
+    def delay_s() -> tuple[float | None, float | None]:
+        name = "kcm_watcher_change_delay_seconds"
+        about = {"cluster": "prod"}
+        value = stage.registry.get_sample_value
+        return value(f"{name}_count", about), value(f"{name}_sum", about)
+
+    assert delay_s() == (0, 0)
+    monkeypatch.setattr(service, "clock_ms", lambda: HOUR_MS)
+    for kind in (ChangeKind.SET, ChangeKind.DELETED, ChangeKind.HEARTBEAT):
+        change = msgspec.structs.replace(stage.kafka.log[-1], kind=kind, mtime=HOUR_MS - 2_000)
+        stage.service._do(change)
+    assert delay_s() == (1, 2)
+
+
+def test_the_session_and_its_server_are_shown(stage: Stage) -> None:
+    """The server's health is asked for in plain text: never with TLS."""
+    stage.service._metrics_at = 0.0
+    stage.turns(1)
+    state = {"cluster": "prod", "state": SessionState.CONNECTED.value}
+    assert stage.registry.get_sample_value("kcm_watcher_session_state", state) == 1
+    assert stage.service._server() == SERVER
+    stage.service._settings = load(WatchSettings, cluster="prod", zk_tls=True)
+    assert stage.service._server() == ""
+    stage.service._settings = load(WatchSettings, cluster="prod")
+    stage.watched.silent = True
+    stage.turns(25 * SECOND)
+    assert stage.service._server() == ""
 
 
 def test_what_kafka_refuses_ends_the_term(stage: Stage) -> None:
@@ -414,7 +574,7 @@ def test_a_term_goes_on_from_the_log_and_ends_with_a_last_heartbeat(
     stage.service.run(stop)
     first, *_, last = stage.kafka.log
     assert (first.kind, first.generation, first.answers) == (ChangeKind.RESYNC_STARTED, 9, 4)
-    assert first.observed_at > stage.now_ms
+    assert 0 <= stage.now_ms + HOUR_MS - first.observed_at <= 2_000
     assert (last.kind, last.session, last.dropped) == (
         *(ChangeKind.HEARTBEAT, SessionState.LOST, 7),
     )

@@ -33,3 +33,25 @@ def test_every_figure_has_a_metric_and_every_metric_a_figure() -> None:
 def test_the_settings_as_shipped_are_the_intervals_as_shipped() -> None:
     """Seconds become milliseconds, and simulations play what is shipped."""
     assert intervals(load(WatchSettings)) == Intervals()
+
+
+def test_each_interval_follows_its_setting() -> None:
+    """None of them is left as shipped where an operator has set it."""
+    settings = load(
+        WatchSettings,
+        heartbeat_s=7,
+        audit_s=8,
+        full_resync_s=9,
+        resync_reads_per_s=10,
+        audit_reads_per_s=11,
+        session_timeout_s=30,
+    )
+    assert intervals(settings) == Intervals(
+        heartbeat_ms=7_000,
+        reconciliation_ms=8_000,
+        resync_ms=9_000,
+        resync_reads_per_s=10,
+        reconciliation_reads_per_s=11,
+        new_client_ms=settings.most_silent_ms,
+    )
+    assert settings.most_silent_ms != Intervals().new_client_ms
