@@ -21,7 +21,7 @@ help:
 	@echo "make test    the tests that answer in ten minutes, on real servers"
 	@echo "make test-all  all tests, in half an hour: what the marker \`full\` keeps out of make test as well"
 	@echo "make simulate  the protocol under faults, seed by seed (SEEDS=FROM+COUNT, 0+300)"
-	@echo "make faults  faults on real servers, each part in each way, in about an hour (FAULTS=\"watcher: kill\"; docs/reliability.md)"
+	@echo "make faults  faults on real servers, each part in each way, in about half an hour (FAULTS=\"watcher: kill\"; docs/reliability.md)"
 	@echo "make soak    a random story with random kills on real servers: memory, files, delay (MINUTES=60)"
 	@echo "make coverage  every line and branch of controller_model, or a failure"
 	@echo "make mutate  change the model's code in a thousand places: which changes do the tests miss?"
