@@ -89,6 +89,7 @@ class Client:
         self.assigned: list[dict[Place, int]] = []
         self.closed = 0
         self.error_cb: Callable[[KafkaError], None] = lambda _: None
+        self.properties: dict[str, Any] = {}
 
     def assign(self, places: list[TopicPartition]) -> None:
         """Note what is assigned."""
@@ -172,6 +173,7 @@ def use_client(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
 
     def consumer(properties: dict[str, Any]) -> Client:
         client.error_cb = properties["error_cb"]
+        client.properties = properties
         return client
 
     monkeypatch.setattr(topic_reader, "Consumer", consumer)

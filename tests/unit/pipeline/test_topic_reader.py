@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError
 
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
 from pipeline.topic_records import Extent, Notice, Place
+from pipeline.topics import MAX_MESSAGE_BYTES
 from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -88,6 +89,72 @@ def test_a_topic_that_cannot_be_described_is_an_error(
     with pytest.raises(TopicReadError) as caught:
         reader.partitions(TOPIC)
     assert caught.value.trouble is trouble
+
+
+def test_a_reader_commits_nothing_and_waits_for_nothing_that_is_there(open_reader: Open) -> None:
+    """It never jumps in silence, and has room for the largest record; the client knows each property."""
+    client = Client()
+    open_reader(client)
+    own = {
+        "group.id": "test",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "fetch.min.bytes": 1,
+        "fetch.wait.max.ms": 100,
+        "fetch.error.backoff.ms": 50,
+        "max.partition.fetch.bytes": MAX_MESSAGE_BYTES,
+        "queued.max.messages.kbytes": 4 * MAX_MESSAGE_BYTES // 1024,
+    }
+    assert client.properties.items() >= own.items()
+    Consumer(client.properties).close()
+
+
+def test_partitions_are_counted(open_reader: Open) -> None:
+    """Of a topic that is there."""
+    assert open_reader(Client(partitions=50)).partitions(TOPIC) == 50
+
+
+def test_a_topic_that_is_missing_is_named(open_reader: Open) -> None:
+    """With the setting to check."""
+    with pytest.raises(TopicReadError, match=f"there is no topic {TOPIC} at .*kafka:9092"):
+        open_reader(Client(partitions=0)).partitions(TOPIC)
+
+
+def test_what_a_broker_reported_comes_before_a_time_out(open_reader: Open) -> None:
+    """A request itself only times out: credentials that are refused are for the user to mend."""
+    client = Client(ends=(KafkaError._TIMED_OUT,))
+    reader = open_reader(client)
+    client.error_cb(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+    with pytest.raises(TopicReadError, match="wrong password; check kafka_properties"):
+        reader.extents([PLACE])
+
+
+def test_records_keep_a_read_alive_until_it_is_through(
+    open_reader: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence is counted from what was given last, a record or an end, and no limit is passed by it."""
+    now = [100.0]
+
+    def passing() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr("pipeline.topic_reader.time.monotonic", passing)
+    polls = [[Message(PLACE, 0)], [Message(PLACE, 1)], [Message(OTHER, 5, EOF_CODE)]]
+    client = Client(*polls, *polls[:1])
+    wanted = (Extent(PLACE, 0, 2), Extent(OTHER, 0, 5))
+    read = open_reader(client).read(wanted, silent_s=1.0, within_s=3.0)
+    assert [record.offset for record in read] == [0, 1]
+
+
+def test_a_record_has_the_time_that_kafka_gives_it(open_reader: Open) -> None:
+    """Zero where the topic keeps none."""
+    timed = Message(PLACE, 0)
+    timed.timestamp = lambda: (1, 77)  # type: ignore[method-assign]  # a time of creation
+    reader = open_reader(Client([timed, Message(PLACE, 1)]))
+    assert [record.timestamp for record in reader.poll(0).records] == [77, 0]
 
 
 def test_a_read_ends_at_the_ends_it_was_given(open_reader: Open) -> None:

@@ -147,7 +147,11 @@ def test_a_right_that_is_taken_away_ends_the_following(monkeypatch: pytest.Monke
     following.history(threading.Event(), while_=lambda: True)
     client.polls += [[Message(LOG, 0, KafkaError.TOPIC_AUTHORIZATION_FAILED)]]
     following.follow(Inbox())
-    wait_until(lambda: _line(following), lambda line: "kcm.changes" in line, deadline_s=DEADLINE_S)
+    line = wait_until(lambda: _line(following), deadline_s=DEADLINE_S)
+    assert line == (
+        "the pipeline's Kafka at 127.0.0.1:9092 does not let us read kcm.changes: "
+        f"error {KafkaError.TOPIC_AUTHORIZATION_FAILED}; allow READ and DESCRIBE"
+    )
     following.close()
 
 
@@ -160,23 +164,47 @@ def _line(following: Readback) -> str:
 
 
 def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Views and other watchers; our own changes say nothing new. A cut topic is read anew."""
-    client = Client(ends=((0, 0),))
+    """Views and other watchers; our own changes say nothing new. A cut topic is read anew.
+
+    It goes on from the ends of the history, and a null says nothing.
+    """
+    client = Client([view(3, 2)], [change(6, 1, "me")], ends=((3, 4), (6, 7)))
     following = readback(monkeypatch, client)
     following.history(threading.Event(), while_=lambda: True)
     client.polls += [
-        [change(0, 1, "me"), change(1, 2, "she")],
+        [change(7, 1, "me"), change(8, 2, "she")],
         KafkaError(AWAY_CODE, "down"),
-        [Message(VIEWS, 0, CUT_CODE)],
+        [
+            Message(LOG, 9, key=b"prod", value=None),
+            Message(VIEWS, 4, key=b"prod/cluster", value=None),
+            Message(VIEWS, 5, key=b"prod/broker/1", value=view(5, 9).value()),
+            Message(LOG, 10, key=b"other", value=change(10, 9, "she").value()),
+            Message(LOG, 11, AWAY_CODE),
+            Message(VIEWS, 6, CUT_CODE),
+        ],
         [view(0, 3)],
     ]
     inbox = Inbox()
     following.follow(inbox)
     assert take(inbox) == OtherWatcher("prod", "she", 2, 7)
-    assert isinstance(take(inbox), ClusterView)
+    newest = take(inbox)
+    assert isinstance(newest, ClusterView)
+    assert newest.as_of.generation == 3
     following.check()
     following.close()
-    assert client.assigned[-1] == {VIEWS: -2, LOG: 2}
+    assert client.assigned[-2:] == [{VIEWS: 4, LOG: 7}, {VIEWS: -2, LOG: 11}]
+
+
+def test_credentials_that_are_refused_end_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a trouble is a broker's, of no topic."""
+    client = Client(ends=((0, 0),))
+    following = readback(monkeypatch, client)
+    following.history(threading.Event(), while_=lambda: True)
+    client.polls += [KafkaError(KafkaError._AUTHENTICATION, "wrong password")]
+    following.follow(Inbox())
+    line = wait_until(lambda: _line(following), deadline_s=DEADLINE_S)
+    assert line.endswith("wrong password; check kafka_properties")
+    following.close()
 
 
 def test_what_ends_the_following_is_raised_where_it_is_checked(
