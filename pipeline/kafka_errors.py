@@ -28,7 +28,7 @@ class ReadTrouble(enum.Enum):
     DENIED = "{where} does not let us read {topic}: {reason}; allow READ and DESCRIBE"
     MISSING = "there is no topic {topic} at {where}; check bootstrap_servers and topic_prefix"
     CUT = "{where} does not hold the next records of {topic} any more: {reason}"
-    """Retention took them, or the topic was re-created."""
+    """Retention took them, a broker lost the end of its log, or the topic was re-created."""
     SETTINGS = "{where}: {reason}; check kafka_properties"
     """A client property is unknown, or the credentials are refused."""
 
@@ -40,6 +40,7 @@ _TROUBLES = {
     KafkaError._UNKNOWN_TOPIC: ReadTrouble.MISSING,  # noqa: SLF001  # see above
     KafkaError._UNKNOWN_PARTITION: ReadTrouble.MISSING,  # noqa: SLF001  # the same
     KafkaError._AUTO_OFFSET_RESET: ReadTrouble.CUT,  # noqa: SLF001  # the same
+    KafkaError._LOG_TRUNCATION: ReadTrouble.CUT,  # noqa: SLF001  # the same
     KafkaError._INVALID_ARG: ReadTrouble.SETTINGS,  # noqa: SLF001  # the same
     KafkaError._AUTHENTICATION: ReadTrouble.SETTINGS,  # noqa: SLF001  # the same
 }

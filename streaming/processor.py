@@ -133,7 +133,9 @@ class FoldProcessor(StatefulProcessor):
         if not times:
             return None
         since = next((at for at in times if is_time(at)), 0)
-        return StoredCluster(ControlPlane(cluster, assumed=assumed, counters_since=since))
+        new = ControlPlane(cluster, assumed=assumed, counters_since=since)
+        new.published.topics = 0  # nothing is published yet
+        return StoredCluster(new)
 
     def _fold(
         self,

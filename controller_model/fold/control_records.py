@@ -27,7 +27,7 @@ from controller_model.records.events import (
     Verified,
     where,
 )
-from controller_model.records.views import ResyncWanted
+from controller_model.records.views import ResyncWanted, is_below
 from controller_model.state.bookkeeping import forget
 from controller_model.state.cluster import ClusterState
 from controller_model.state.incident_state import HealthSample
@@ -85,6 +85,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
     events = _sweep(state, change, confirmed=resync.znodes)
     _note_denied(log, change)
     log.views_from = resync.began
+    state.swept = True
     was_counting = log.baseline
     if not was_counting:
         log.baseline = True
@@ -136,7 +137,7 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, confirmed: int) -> list[
         if stat.resync == log.resync_ordinal:
             newest = max(newest, stat.mzxid)
             continue
-        if _is_below(path, denied):
+        if is_below(path, denied):
             log.unreadable_znodes[path] = stat.mzxid
             continue
         gone = msgspec.structs.replace(change, path=path)
@@ -217,10 +218,6 @@ def _note_denied(log: LogState, change: ZnodeChange) -> None:
 def _names_all_denied(change: ZnodeChange) -> bool:
     """Return whether every denied path is named, or is below one that is."""
     return change.denied_more is not None or len(change.denied) < _CUT_AT
-
-
-def _is_below(path: str, denied: tuple[str, ...]) -> bool:
-    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in denied)
 
 
 def miss(state: ClusterState, *, at: int, reason: str, ask: bool) -> list[AnyEvent]:

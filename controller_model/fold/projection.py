@@ -12,8 +12,6 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import msgspec
-
 from controller_model.handlers.broker_inference import (
     coordinated,
     generated_broker_ids,
@@ -39,6 +37,7 @@ from controller_model.records.views import (
     encode_view,
     missed_among,
     topic_key,
+    view_digest,
     view_key,
 )
 from controller_model.state import figures
@@ -79,6 +78,9 @@ def project(state: ClusterState, *, as_of: AsOf, folded_at: int, sent: Sent) -> 
         else:
             tombstones.pop(changed.key, None)
         yield changed
+    if state.swept and control.published.topics is None:
+        state.add_up_published()
+    state.swept = False
     for key in [key for key, at in tombstones.items() if control.now - at >= FORGET_AFTER_MS]:
         del tombstones[key]
         yield Projected(key, None, None)
@@ -90,18 +92,24 @@ def _encoded(key: str, view: AnyView) -> Projected:
     return Projected(key, view, encode_view(view))
 
 
+def _digest(projected: Projected, as_of: AsOf) -> int:
+    return view_digest(projected.value or b"", as_of)
+
+
 def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[Projected]:
     yield from _topic_views(state, as_of)
     forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
     # All are reported again after each proof: a fold that went on from an older checkpoint may have sent
     # them under an as_of below the one that readers have, and later batches may end elsewhere.
     salt = zlib.crc32(b"%d" % (state.control.log.verified_at or 0))
-    place = msgspec.json.encode(as_of)
+    published = state.control.published
+    published.brokers = 0
     for view in _broker_views(state.control, as_of):
         key, value = view_key(view), encode_view(view)
         forgotten.discard(key)
-        # Without its `as_of`, which comes before anything that a broker's registration says.
-        checksum = zlib.crc32(value.replace(place, b"", 1), salt)
+        digest = view_digest(value, as_of)
+        published.brokers ^= digest
+        checksum = digest ^ salt
         if sent.get(key) != checksum:
             sent[key] = checksum
             yield Projected(key, view, value)
@@ -122,14 +130,18 @@ def _account_views(
         incidents_view = IncidentsView(
             v=VERSION, cluster=cluster, as_of=as_of, total=incidents.total, incidents=listed
         )
-        yield _encoded(view_key(incidents_view), incidents_view)
+        projected = _encoded(view_key(incidents_view), incidents_view)
+        control.published.incidents = _digest(projected, as_of)
+        yield projected
     if _is_news(sent, f"{cluster}/recommendation", advice.revision, salt):
         graded = recommendation_tracker.newest_grades(advice)
         standing = recommendation_tracker.standing_now(advice)
         made = RecommendationView(
             v=VERSION, cluster=cluster, as_of=as_of, standing=standing, graded=graded
         )
-        yield _encoded(view_key(made), made)
+        projected = _encoded(view_key(made), made)
+        control.published.recommendation = _digest(projected, as_of)
+        yield projected
 
 
 def _is_news(sent: Sent, key: str, revision: int, salt: int) -> bool:
@@ -146,13 +158,16 @@ def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
         topic = state.topics.get(name)
         before = max(state.removed.get(name, 0), 0 if topic is None else topic.chunks)
         views = [] if topic is None else list(_chunks(state.control, topic, as_of))
+        digest = 0
         for view in views:
-            yield _encoded(view_key(view), view)
+            projected = _encoded(view_key(view), view)
+            digest ^= _digest(projected, as_of)
+            yield projected
         for chunk in range(len(views), before):
             gone = Deleted(v=VERSION, cluster=cluster, as_of=as_of)
             yield _encoded(topic_key(cluster, name, chunk), gone)
-        if topic is not None and topic.chunks != len(views):
-            state.topics.put(msgspec.structs.replace(topic, chunks=len(views)))
+        if topic is not None and (topic.chunks, topic.views_digest) != (len(views), digest):
+            state.note_views(topic, chunks=len(views), digest=digest)
     state.changed.clear()
     state.removed.clear()
 
@@ -258,6 +273,7 @@ def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
 
 
 def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> ClusterView:
+    digest = control.published.digest
     unreadable = [path for path, stat in control.stats.items() if stat.is_unreadable]
     unreadable.sort(key=lambda path: (not path.startswith("/controller"), path))
     return filled(
@@ -281,6 +297,7 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         views_from=control.log.views_from,
         unreadable=tuple(unreadable[:UNREADABLE_NAMED]),
         unreadable_count=len(unreadable),
+        views_digest=None if digest is None else digest_text(digest),
     )
 
 

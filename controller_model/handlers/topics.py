@@ -107,6 +107,7 @@ def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[An
         config_stat=old.config_stat,
         chunks=old.chunks,
         unclean=old.unclean,
+        views_digest=old.views_digest,
     )
     state.put_topic(new)
     if not state.control.log.baseline:

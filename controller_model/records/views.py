@@ -8,6 +8,7 @@ swaps. Times are milliseconds since 1970. None always means "not known", never z
 from __future__ import annotations
 
 import enum
+import hashlib
 import re
 from collections.abc import Iterable
 
@@ -126,6 +127,15 @@ def missed_among(denied: Iterable[str]) -> tuple[str, ...]:
     return tuple(path for path in denied if not path.startswith(_DENIED_BY_KAFKA))
 
 
+def is_below(path: str, denied: Iterable[str]) -> bool:
+    """Return whether a path is one of these, or below one.
+
+    >>> is_below("/brokers/topics/t", ["/brokers/topics/t2", "/brokers"])
+    True
+    """
+    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in denied)
+
+
 class LogView(msgspec.Struct, frozen=True, kw_only=True):
     """How complete the figures are, and what the log went through."""
 
@@ -237,6 +247,9 @@ class ClusterView(View, tag="cluster", frozen=True, kw_only=True):
     show is their last good value, or nothing. At most `UNREADABLE_NAMED` of them."""
     unreadable_count: int = 0
     """How many there are."""
+    views_digest: str | None = None
+    """The digest over all other views of the cluster as they were published last (`view_digest`): a
+    reader that holds others lacks some, or has older ones. None: an older release published some of them."""
 
 
 class BrokerView(View, tag="broker", frozen=True, kw_only=True):
@@ -428,6 +441,26 @@ def encode_view(view: AnyView) -> bytes:
     """Return a view as JSON."""
     value = _encoder.encode(view)
     return _NOT_KNOWN.sub(b"", value) if isinstance(view, ClusterView | BrokerView) else value
+
+
+_BLAKE2B_64 = hashlib.blake2b(digest_size=8)
+
+
+def view_digest(value: bytes, as_of: AsOf) -> int:
+    """Return the 64 bits of a digest of a view, given as JSON; XOR them over the views of a cluster.
+
+    Its `as_of` does not count: a fold that goes on from an older checkpoint publishes the same views
+    again, and its batches end elsewhere in the log.
+
+    >>> places = [AsOf("l", 1, seq) for seq in (1, 2)]
+    >>> views = [BrokerView(v=1, cluster="c", as_of=place, id=3, live=True) for place in places]
+    >>> len({view_digest(encode_view(view), view.as_of) for view in views})
+    1
+    """
+    hashed = _BLAKE2B_64.copy()
+    # The place comes first in a view, before anything that a cluster's own names could imitate.
+    hashed.update(value.replace(_encoder.encode(as_of), b"", 1))
+    return int.from_bytes(hashed.digest())
 
 
 def decode_view(data: bytes) -> AnyView:

@@ -9,7 +9,11 @@ is loaded when a change touches it; the totals never need the others.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import xor
 from typing import Protocol, cast
+
+import msgspec
 
 from controller_model.kafka.coordinators import COORDINATOR_OF, coordinated_by
 from controller_model.kafka.ids import new_tuple
@@ -79,6 +83,8 @@ class ClusterState:
         self.changed: set[str] = set()
         self.removed: dict[str, int] = {}
         """Topics that are gone since the last projection, and how many views each had."""
+        self.swept = False
+        """A whole resync has ended since the last projection: every topic was published since it began."""
 
     def topic(self, name: str) -> TopicState:
         """Return a topic; an empty one where nothing of it is held."""
@@ -126,6 +132,28 @@ class ClusterState:
             self._count_topic(topic, 1)
             self.changed.add(name)
 
+    def note_views(self, topic: TopicState, *, chunks: int, digest: int) -> None:
+        """Note how many views of a topic were written last, and the digest over them."""
+        self._move_published(topic, digest)
+        self.topics.put(msgspec.structs.replace(topic, chunks=chunks, views_digest=digest))
+
+    def _move_published(self, topic: TopicState, digest: int) -> None:
+        published = self.control.published
+        if published.topics is not None:
+            published.topics ^= (topic.views_digest or 0) ^ digest
+
+    def add_up_published(self) -> None:
+        """Add up the digests of all topics' views, which an older release did not keep.
+
+        Nothing is known while there is a topic that it published last.
+        """
+        digests = [
+            topic.views_digest for name in self.topics.names() if (topic := self.topics.peek(name))
+        ]
+        known = [digest for digest in digests if digest is not None]
+        if len(known) == len(digests):
+            self.control.published.topics = reduce(xor, known, 0)
+
     def _keep(self, topic: TopicState) -> None:
         name = topic.name
         self.changed.add(name)
@@ -133,6 +161,7 @@ class ClusterState:
             self._count_coordinators(topic)
         if not topic.partitions and topic.stat is None and topic.config_stat is None:
             self.topics.remove(name)
+            self._move_published(topic, 0)
             self.control.reassigning.pop(name, None)
             # At least one: a batch that runs again may make and end a topic that was shown before.
             self.removed[name] = max(topic.chunks, self.removed.get(name, 1))

@@ -29,6 +29,24 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
     leader_imbalance_per_broker_percentage: int = 10
 
 
+class PublishedViews(msgspec.Struct, array_like=True):
+    """The digests (`view_digest`) of the views as they were published last."""
+
+    topics: int | None = None
+    """Of the views of all topics, the sum by XOR of what each holds; None: of some it is not known,
+    since an older release published them."""
+    brokers: int = 0
+    incidents: int = 0
+    recommendation: int = 0
+
+    @property
+    def digest(self) -> int | None:
+        """Of all views but the cluster's own; None: it is not known."""
+        if self.topics is None:
+            return None
+        return self.topics ^ self.brokers ^ self.incidents ^ self.recommendation
+
+
 class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     """Everything of a cluster but its topics; one value in the fold's state."""
 
@@ -67,6 +85,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     """The KRaft controller that /migration names; None without one."""
     incidents: IncidentState = msgspec.field(default_factory=IncidentState)
     recommendations: RecommendationState = msgspec.field(default_factory=RecommendationState)
+    published: PublishedViews = msgspec.field(default_factory=PublishedViews)
 
     @cached_property
     def moves(self) -> dict[CountedState, int]:

@@ -44,3 +44,6 @@ class TopicState(msgspec.Struct, array_like=True, gc=False, frozen=True):
     """How many topic views were written last."""
     unclean: bool | None = None
     """unclean.leader.election.enable of the topic's own configuration; None when it sets none."""
+    views_digest: int | None = None
+    """The digest (`view_digest`) over the topic views that were written last; None: none were, or an
+    older release wrote them."""

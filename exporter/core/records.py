@@ -7,11 +7,14 @@ whole when a batch is complete, so a scrape needs no lock and never shows half a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import xor
 from typing import Self
 
 import msgspec
 
 from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import digest_text
 from controller_model.records.views import (
     BrokerView,
     ClusterView,
@@ -19,6 +22,7 @@ from controller_model.records.views import (
     RecommendationView,
     TopicView,
     decode_view,
+    view_digest,
 )
 
 
@@ -33,12 +37,19 @@ class TopicEntry(msgspec.Struct, frozen=True, kw_only=True):
     chunk: int
     chunks: int
     value: bytes
+    digest: int
+    """Its part of the digest over all views (`view_digest`)."""
 
     @classmethod
     def of(cls, view: TopicView, value: bytes) -> Self:
         """Return the entry of a view that came in these bytes."""
         return cls(
-            as_of=view.as_of, name=view.name, chunk=view.chunk, chunks=view.chunks, value=value
+            as_of=view.as_of,
+            name=view.name,
+            chunk=view.chunk,
+            chunks=view.chunks,
+            value=value,
+            digest=view_digest(value, view.as_of),
         )
 
     def decode(self) -> TopicView:
@@ -68,3 +79,16 @@ class ClusterSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     incidents: IncidentsView | None = None
     recommendation: RecommendationView | None = None
     """None: the fold has published none yet."""
+    topics_digest: int = 0
+    """Over all chunks of all topics."""
+    digests: Mapping[str, int] = {}
+    """Of the other views, by their keys."""
+
+    @property
+    def lacks_views(self) -> bool:
+        """Whether other views are held than those that the fold had published at this commit.
+
+        Where the fold does not know what it published, nothing is known to be missing.
+        """
+        held = reduce(xor, self.digests.values(), self.topics_digest)
+        return self.view.views_digest not in {None, digest_text(held)}

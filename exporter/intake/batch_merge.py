@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import (
     BrokerView,
     ClusterView,
     IncidentsView,
     RecommendationView,
+    is_below,
+    view_key,
 )
 from exporter.core.records import ClusterSnapshot, Entry, TopicEntry
+
+VIEWS_MISSING = (
+    "the pipeline's Kafka has lost views, or they cannot be read: what is shown is older in part"
+)
+"""Why a cluster is incomplete whose views are not those that the fold has published."""
 
 Batch = Mapping[str, Entry | None]
 """The views of a complete batch by key; None: the key is deleted."""
@@ -26,7 +35,13 @@ Single = TypeVar("Single", IncidentsView, RecommendationView)
 
 
 def next_snapshot(
-    held: ClusterSnapshot | None, view: ClusterView, batch: Batch, *, partition: int, version: int
+    held: ClusterSnapshot | None,
+    view: ClusterView,
+    batch: Batch,
+    *,
+    digests: Mapping[str, int],
+    partition: int,
+    version: int,
 ) -> ClusterSnapshot:
     """Return the snapshot that a batch and its cluster view lead to.
 
@@ -34,16 +49,17 @@ def next_snapshot(
         held: the snapshot before; None if there is none.
         view: the cluster view that completes the batch.
         batch: the other views of the batch.
+        digests: those of the batch's views that are no topic's, by key.
         partition: the partition of the topics that holds the cluster's records.
         version: the `topics_version` of the result if its topics are others than before.
     """
     is_same_lineage = held is not None and held.view.as_of.lineage == view.as_of.lineage
     before = held if is_same_lineage else None
-    topics = _topics(before, view, batch)
+    topics, topics_digest = _topics(before, view, batch)
     has_same_topics = before is not None and topics is before.topics
     incidents = _single(batch, f"{view.cluster}/incidents", IncidentsView)
     recommendation = _single(batch, f"{view.cluster}/recommendation", RecommendationView)
-    return ClusterSnapshot(
+    snapshot = ClusterSnapshot(
         name=view.cluster,
         partition=partition,
         view=view,
@@ -52,7 +68,31 @@ def next_snapshot(
         topics_version=before.topics_version if before and has_same_topics else version,
         incidents=incidents or (before.incidents if before else None),
         recommendation=recommendation or (before.recommendation if before else None),
+        topics_digest=topics_digest,
     )
+    snapshot = replace(snapshot, digests=_digests(before, snapshot, digests))
+    return _incomplete(before, snapshot) if snapshot.lacks_views else snapshot
+
+
+def _incomplete(before: ClusterSnapshot | None, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    """Return a snapshot that lacks views, which says so: the fold cannot know it."""
+    log = snapshot.view.log
+    if log.incomplete_since is not None:
+        return snapshot
+    lacked = before is not None and before.view.log.incomplete_reason == VIEWS_MISSING
+    since = before.view.log.incomplete_since if before and lacked else snapshot.view.folded_at
+    log = replace(log, incomplete_since=since, incomplete_reason=VIEWS_MISSING)
+    return replace(snapshot, view=replace(snapshot.view, log=log))
+
+
+def _digests(
+    before: ClusterSnapshot | None, snapshot: ClusterSnapshot, new: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the digests of the views that are held and no topic's, by key."""
+    name, single = snapshot.name, (snapshot.incidents, snapshot.recommendation)
+    held = {f"{name}/broker/{id_}" for id_ in snapshot.brokers} | {view_key(v) for v in single if v}
+    known = {**(before.digests if before else {}), **new}
+    return {key: digest for key, digest in known.items() if key in held}
 
 
 def _brokers(
@@ -71,13 +111,21 @@ def _brokers(
 
 def _topics(
     before: ClusterSnapshot | None, view: ClusterView, batch: Batch
-) -> Mapping[str, TopicEntry]:
-    """Return the chunks of topics by key: the mapping held before if nothing changes in it."""
-    topics = _merge(before.topics if before else {}, batch, TopicEntry)
-    topics = _without(topics, _chunks_beyond_the_last(topics, batch))
+) -> tuple[Mapping[str, TopicEntry], int]:
+    """Return the chunks of topics by key (the mapping held before if nothing changes in it), and their digest."""
+    held = before.topics if before else {}
+    topics = _merge(held, batch, TopicEntry)
+    beyond = _chunks_beyond_the_last(topics, batch)
+    topics = _without(topics, beyond)
+    older: list[str] = []
     if before is None or before.view.views_from != view.views_from:
-        topics = _without(topics, _not_in_the_resync(topics, view))
-    return topics
+        older = _not_in_the_resync(topics, view)
+        topics = _without(topics, older)
+    digest = before.topics_digest if before else 0
+    for key in {*batch, *beyond, *older}:
+        for entry in (held.get(key), topics.get(key)):
+            digest ^= entry.digest if entry else 0
+    return topics, digest
 
 
 def _merge(held: Mapping[str, Held], batch: Batch, kind: type[Held]) -> Mapping[str, Held]:
@@ -102,9 +150,13 @@ def _chunks_beyond_the_last(topics: Mapping[str, TopicEntry], batch: Batch) -> s
 
 
 def _not_in_the_resync(topics: Mapping[str, TopicEntry], view: ClusterView) -> list[str]:
-    """Return the topics that are older than the last whole resync, which did not contain them."""
-    first = AsOf(view.as_of.lineage, *view.views_from)
-    return [key for key, topic in topics.items() if topic.as_of < first]
+    """Return the topics that are older than the last whole resync, which did not contain them.
+
+    What it was denied stays, as in the fold: whether that is there is not known.
+    """
+    first, denied = AsOf(view.as_of.lineage, *view.views_from), view.log.denied
+    older = (key for key, topic in topics.items() if topic.as_of < first)
+    return [key for key in older if not is_below(f"/brokers/topics/{topics[key].name}", denied)]
 
 
 def _without(held: Mapping[str, Held], keys: Iterable[str]) -> Mapping[str, Held]:

@@ -28,10 +28,11 @@ from controller_model.records.views import (
     TopicView,
     WatcherBeat,
     decode_view,
+    view_digest,
     view_key,
 )
 from exporter.core.records import ClusterSnapshot, Entry, TopicEntry
-from exporter.intake.batch_merge import Batch, next_snapshot
+from exporter.intake.batch_merge import next_snapshot
 from pipeline.topic_records import Record
 
 UNPROVEN_AT_MOST_MS = 600_000
@@ -45,6 +46,8 @@ class _Pending(NamedTuple):
 
     as_of: AsOf
     entry: Entry | None
+    digest: int = 0
+    """Of a view that is no topic's."""
 
 
 class ViewStore:
@@ -78,7 +81,8 @@ class ViewStore:
             case Deleted():
                 return self._delete(cluster, key, kind, view.as_of)
             case BrokerView() | IncidentsView() | RecommendationView():
-                self._wait(cluster, key, _Pending(view.as_of, view))
+                digest = view_digest(record.value, view.as_of)
+                self._wait(cluster, key, _Pending(view.as_of, view, digest))
             case TopicView():
                 self._wait(cluster, key, _Pending(view.as_of, TopicEntry.of(view, record.value)))
         return None
@@ -145,9 +149,15 @@ class ViewStore:
             return None
         self._unconfirmed.discard(view.cluster)
         self._last_offset[view.cluster] = record.offset
-        batch = self._take_ready(view)
-        version = next(self._versions)
-        snapshot = next_snapshot(held, view, batch, partition=record.partition, version=version)
+        ready = self._take_ready(view)
+        snapshot = next_snapshot(
+            held,
+            view,
+            {key: pending.entry for key, pending in ready.items()},
+            digests={key: pending.digest for key, pending in ready.items()},
+            partition=record.partition,
+            version=next(self._versions),
+        )
         return self._show(snapshot)
 
     def _show(self, snapshot: ClusterSnapshot) -> str | None:
@@ -161,14 +171,14 @@ class ViewStore:
         self.clusters = MappingProxyType({**self.clusters, cluster: snapshot})
         return cluster
 
-    def _take_ready(self, view: ClusterView) -> Batch:
+    def _take_ready(self, view: ClusterView) -> dict[str, _Pending]:
         """Return what this commit marker completes; drop older lineages, keep later batches."""
         waiting = self._pending.pop(view.cluster, {})
         later = {key: pending for key, pending in waiting.items() if pending.as_of > view.as_of}
         if later:
             self._pending[view.cluster] = later
         return {
-            key: pending.entry
+            key: pending
             for key, pending in waiting.items()
             if key not in later and pending.as_of.lineage == view.as_of.lineage
         }

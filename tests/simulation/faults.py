@@ -346,6 +346,15 @@ def views_recreated(world: World) -> bool:
     return True
 
 
+def views_lose_their_end(world: World) -> bool:
+    """The last views are lost with their broker's power, perhaps with the exporter's."""
+    rng, views = world.rng, world.views
+    world.cut_views(max(views.start, views.end - rng.randint(1, 60)))
+    if rng.random() < 0.7:
+        exporter_restart(world)
+    return True
+
+
 def events_recreated(world: World) -> bool:
     """The topic of events is deleted and made again: a new lineage."""
     world.events.make_anew()
@@ -403,6 +412,7 @@ FAULTS: Mapping[str, tuple[int, Callable[[World], bool]]] = {
     "fold stalled": (2, fold_stalled),
     "views compacted": (3, compaction),
     "views recreated": (1, views_recreated),
+    "tail of the views lost": (4, views_lose_their_end),
     "events recreated": (1, events_recreated),
     "log recreated": (1, log_recreated),
     "exporter restarted": (4, exporter_restart),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
@@ -19,6 +20,7 @@ from controller_model.state.packing import unpack_control, unpack_topic
 from controller_model.state.topic_state import TopicState
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
+from tests.simulation.published import Views
 from tests.simulation.stage import CLUSTER, NAMES
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ class State(NamedTuple):
     path: Path | None = None
     note: Any = None
     """What the oracle remembers of the way here."""
+    views: Views = MappingProxyType({})
+    """What was published on the way here."""
 
     def handle(self) -> Handle:
         """Return a copy to work on."""
@@ -214,6 +218,8 @@ class Fold:
         world.oracle.on_output(
             self.committed, [row.value for row in reported if row.topic == NAMES.events]
         )
+        views = [(row.key, row.value) for row in reported if row.topic == NAMES.views]
+        published = world.published.after(self.committed.views, views)
         if self.crash_next:
             self.crash_next = False
             self._retry = (first, end)
@@ -225,7 +231,7 @@ class Fold:
         self._write(reported)
         self.outputs = [*self.outputs[-_MOST_KEPT:], reported]
         before = self.committed
-        after = State(handle.slots, handle.topics, end, Path(rows, before.path))
+        after = State(handle.slots, handle.topics, end, Path(rows, before.path), views=published)
         self.committed = after._replace(note=self.on_batch(before, after, rows))
         self._keep(self.committed)
         self.kept = [*self.kept[-_MOST_KEPT:], before]

@@ -163,7 +163,10 @@ class End(Message):
 
 
 class Consumer:
-    """Stands for a Consumer that stops at an offset which is out of range, and says so."""
+    """Stands for a Consumer that stops at an offset which is out of range, or whose records were cut off.
+
+    It finds the second by leader epochs (KIP-320), as long as it is the one that has read them.
+    """
 
     def __init__(self, world: World, properties: Mapping[str, Any]) -> None:
         self._world = world
@@ -171,6 +174,7 @@ class Consumer:
         self._next: dict[Place, int] = {}
         self._at_end: set[Place] = set()
         self._cut: set[Place] = set()
+        self._epochs: dict[Place, int] = {}
         self._ready: deque[Message] = deque()
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
@@ -184,6 +188,7 @@ class Consumer:
             else each.offset
             for each in places
         }
+        self._epochs = {place: len(self._world.topics[place[0]].cuts) for place in self._next}
 
     def poll(self, _timeout_s: float) -> Message | None:
         """Return what comes first; None when nothing does."""
@@ -202,7 +207,9 @@ class Consumer:
         topic, offset = self._world.topics[place[0]], self._next[place]
         if place in self._cut:
             return
-        if not topic.low <= offset <= topic.end:
+        is_cut_off = any(end < offset for end in topic.cuts[self._epochs[place] :])
+        self._epochs[place] = len(topic.cuts)
+        if is_cut_off or not topic.low <= offset <= topic.end:
             self._cut.add(place)
             self._ready.append(Message(place, None, _CUT))
             return

@@ -25,6 +25,7 @@ from controller_model.records.event_records import EventId, EventRecord, decode_
 from controller_model.records.events import ControllerElected
 from controller_model.state.log_state import LogState
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
+from exporter.core.records import ClusterSnapshot
 from tests.simulation.edge import Proof
 from tests.simulation.fold import InputRow, State
 
@@ -302,6 +303,17 @@ class Oracle:
             if reported in self._elected:
                 raise BrokenError("an election is reported once", f"zxid {event.zxid}")
             self._elected.add(reported)
+
+    def on_commit(self, shown: ClusterSnapshot) -> None:
+        """Judge what an exporter shows at a commit: it lacks views if, and only if, it says so."""
+        lacks = self.world.published.is_other(shown)
+        if shown.view.views_digest is not None and lacks is not shown.lacks_views:
+            says = "does not say so" if lacks else "says so, and lacks none"
+            place = f"lineage {shown.view.as_of.lineage} at {shown.view.as_of.seq}"
+            raise BrokenError("an exporter that lacks views says so", f"{place}: it {says}")
+        log = shown.view.log
+        if lacks and log.incomplete_since is None and log.divergent_since is None:
+            raise BrokenError("what is live is whole", f"at {shown.view.as_of}")
 
     def on_output(self, before: State, values: list[bytes]) -> None:
         """Judge the ids of the events that a batch reports."""

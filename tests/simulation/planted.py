@@ -24,6 +24,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import ZnodeStat
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
+from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.view_store import ViewStore
 from zk_source.log.publisher import Publisher
@@ -35,6 +36,7 @@ from zk_source.watcher.readiness import ReadinessCheck, ResyncReadiness, Wait
 from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.tree_reader import TreeReader
 from zk_source.watcher.tree_walk import Purpose
+from zk_source.watcher.watcher import Watcher
 from zk_source.wire.inbox import Inbox, Item, Notification
 from zk_source.wire.operations import ZnodeData
 
@@ -292,6 +294,16 @@ def lost_question_awaited() -> AbstractContextManager[None]:
     return _patched(Pulse, "give_up", give_up)
 
 
+def lost_views_unnoticed() -> AbstractContextManager[None]:
+    """An exporter does not compare the views that it holds with those that were published."""
+    return _patched(ClusterSnapshot, "lacks_views", False)
+
+
+def lost_views_not_asked_for() -> AbstractContextManager[None]:
+    """A watcher takes no notice of views that are gone."""
+    return _patched(Watcher, "on_views_cut", lambda *_: None)
+
+
 PLANTED: Mapping[str, Plant] = {
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
@@ -310,26 +322,30 @@ PLANTED: Mapping[str, Plant] = {
     "silence not measured": silence_not_measured,
     "log taken for complete": log_taken_for_complete,
     "lost question awaited": lost_question_awaited,
+    "lost views unnoticed": lost_views_unnoticed,
+    "lost views not asked for": lost_views_not_asked_for,
 }
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, int] = {
     "no dedupe": 1,
-    "stale applied": 27,
-    "hole ignored": 1,
-    "delete on a broken resync": 1,
-    "reply before event": 11,
-    "generation reused": 3,
+    "stale applied": 34,
+    "hole ignored": 0,
+    "delete on a broken resync": 0,
+    "reply before event": 0,
+    "generation reused": 2,
     "digest of the scan": 0,
-    "lagging follower believed": 9,
-    "tombstone without as_of": 10,
+    "lagging follower believed": 3,
+    "tombstone without as_of": 8,
     "counters twice": 1,
-    "time waits": 47,
+    "time waits": 41,
     "bytes of dropped changes kept": 2,
-    "other watchers not read back": 3,
-    "ages by the wall clock": 265,
-    "silence not measured": 80,
-    "log taken for complete": 75,
-    "lost question awaited": 8,
+    "other watchers not read back": 2,
+    "ages by the wall clock": 117,
+    "silence not measured": 19,
+    "log taken for complete": 74,
+    "lost question awaited": 3,
+    "lost views unnoticed": 2,
+    "lost views not asked for": 88,
 }
 """By name: the first seed that catches it. A change of what a seed plays may call for another."""

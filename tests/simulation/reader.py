@@ -17,6 +17,7 @@ from exporter.core.metrics import ExporterMetrics
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.event_store import EventStore
+from exporter.intake.view_store import ViewStore
 from exporter.scrape.collector import Collector
 from exporter.scrape.reading_thread import ReadingThread
 from pipeline.topic_records import Record
@@ -43,6 +44,19 @@ class NotedEvents(EventStore):
         if event is not None:
             self.on_event(event)
         return event
+
+
+class NotedViews(ViewStore):
+    """The views, each new snapshot of which is judged."""
+
+    on_commit: Callable[[ClusterSnapshot], None]
+
+    def apply(self, record: Record) -> str | None:
+        """Take a record in."""
+        changed = super().apply(record)
+        if changed is not None and changed in self.clusters:
+            self.on_commit(self.clusters[changed])
+        return changed
 
 
 class Exporter:
@@ -74,6 +88,8 @@ class Exporter:
             metrics=ExporterMetrics(CollectorRegistry()),
             clock=lambda: self.wall,
         )
+        views = self._thread._views = NotedViews()
+        views.on_commit = world.oracle.on_commit
         ids = {topic.name: topic.id for topic in world.topics.values()}
         self._topics = TOPICS._replace(ids=ids)
         self._consumer, self._probe = self._thread._open(self._topics)

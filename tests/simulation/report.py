@@ -23,7 +23,8 @@ it with a trace.
 After every batch: nothing has moved back, the digest is of what is held, a hole is reported, a whole
 resync is believed, what counts as verified was true, divergent is no false alarm, what is shown as
 live was true not long ago. At the watcher: a resync starts where the view is, an event comes before
-its value. In the fold's output and at the exporter: event ids rise, an election is reported once. Once all is
+its value. In the fold's output and at the exporter: event ids rise, an election is reported once, an
+exporter says that it lacks views if it does, and only then. Once all is
 healed and quiet: state and figures equal ZooKeeper's, counters are those of the log without its
 repetitions, elections follow the epoch, no request for a resync is open.
 

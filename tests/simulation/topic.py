@@ -25,6 +25,8 @@ class Topic:
         """The earliest offset that may be read; compaction does not move it."""
         self.end = 0
         self.made = 0
+        self.cuts: list[int] = []
+        """From which offset on records were lost, each time."""
         self.followers: list[Callable[[Stored], None]] = []
 
     @property
@@ -73,8 +75,18 @@ class Topic:
             self.low = min(max(self.low, end), self.end)
         return gone
 
+    def cut(self, end: int) -> int:
+        """Lose the records from an offset on, whose offsets are given again; return how many that was."""
+        kept = [r for r in self.records if r.offset < end]
+        gone = len(self.records) - len(kept)
+        self.records = kept
+        self.low, self.end = min(self.low, end), end
+        self.cuts.append(end)
+        return gone
+
     def make_anew(self) -> None:
         """Delete the topic and make it again."""
         self.records = []
         self.low = self.end = 0
+        self.cuts.clear()
         self.made += 1

@@ -16,6 +16,7 @@ from tests.simulation.edge import Edge, Proof
 from tests.simulation.fold import Fold
 from tests.simulation.kafka import KafkaCluster
 from tests.simulation.oracle import Oracle
+from tests.simulation.published import Published
 from tests.simulation.reader import Exporter
 from tests.simulation.stage import NAMES, Stage, watch_settings
 from tests.simulation.topic import Stored, Topic
@@ -63,6 +64,7 @@ class World:
         self._found()
         self._backup = self._take_backup()
         self.oracle = Oracle(self)
+        self.published = Published()
         self.fold = Fold(self)
         self.fold.on_batch = self.oracle.after_batch
         self.exporter = Exporter(self)
@@ -197,14 +199,20 @@ class World:
         for edge in self.edges:
             edge.plan_reading_back()
 
+    def cut_views(self, end: int) -> None:
+        """Let the views lose their records from an offset on: a power loss of the only broker."""
+        self.views.cut(end)
+        self.exporter.plan()
+        for edge in self.edges:
+            edge.plan_reading_back()
+
     # --- healing ----------------------------------------------------------------------------
 
     def heal(self) -> None:
         """End every fault."""
         self.preferred = None
         self.unreachable_until = 0
-        self.minority_until = 0
-        """Until when a server that was cut off may answer."""
+        self.minority_until = min(self.minority_until, self.clock.now)
         self.kafka_away_until = 0
         self.duplicates = self.to_lose = self.to_lose_inside = self.to_damage = 0
         self.fold.stalled_until = 0

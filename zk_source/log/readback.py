@@ -25,7 +25,7 @@ from pipeline.topic_reader import RecordReader
 from pipeline.topic_records import Place, Record
 from pipeline.topics import EnsuredTopics
 from zk_source.config import WatchSettings
-from zk_source.wire.inbox import Inbox, OtherWatcher
+from zk_source.wire.inbox import Inbox, OtherWatcher, ViewsCut
 
 FoundT = TypeVar("FoundT")
 
@@ -132,6 +132,8 @@ class Readback:
                 )
             self._warn(notice.trouble, notice.reason)
             if notice.trouble is ReadTrouble.CUT and notice.place is not None:
+                if notice.place == self._views:
+                    inbox.put(ViewsCut())
                 self._reader.reopen(from_beginning=[notice.place])
 
     def _warn(self, trouble: ReadTrouble, reason: str) -> None:

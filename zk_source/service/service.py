@@ -56,6 +56,7 @@ from zk_source.wire.inbox import (
     Overflow,
     Reply,
     SessionChanged,
+    ViewsCut,
 )
 from zk_source.wire.jute import BadReplyError, decode
 from zk_source.wire.operations import Err, Result, Sync
@@ -324,6 +325,8 @@ class WatcherService:
             case OtherWatcher():
                 self._check_writer(item.watcher, item.generation)
                 self._watcher.on_other_watcher(item, now_ms)
+            case ViewsCut():
+                self._watcher.on_views_cut(now_ms)
 
     def _take_in_reply(self, reply: Reply, now_ms: int) -> None:
         if reply.token < 0:

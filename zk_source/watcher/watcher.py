@@ -226,6 +226,11 @@ class Watcher:
             case FencingDecision.IGNORE:
                 pass
 
+    def on_views_cut(self, now_ms: int) -> None:
+        """Take in that Kafka has lost views: the fold believes them published, and a resync touches all."""
+        if self.generations.generation:
+            self._request_resync(_ResyncRequest("the pipeline's Kafka has lost views", now_ms))
+
     def on_overflow(self, dropped: int, now_ms: int) -> None:
         """Take in that notifications were dropped here."""
         self.overflows += dropped

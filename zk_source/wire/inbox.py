@@ -60,7 +60,11 @@ class OtherWatcher(msgspec.Struct, frozen=True):
     observed_at: int
 
 
-Item = Notification | Reply | SessionChanged | Overflow | ClusterView | OtherWatcher
+class ViewsCut(NamedTuple):
+    """Kafka does not hold views any more that were read back, or were next to be read."""
+
+
+Item = Notification | Reply | SessionChanged | Overflow | ClusterView | OtherWatcher | ViewsCut
 """What waits; a ClusterView is what the fold made of our cluster."""
 
 

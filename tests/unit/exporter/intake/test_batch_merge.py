@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import xor
+
 from controller_model.kafka.ids import Position
 from controller_model.records.views import ClusterView
 from exporter.core.records import ClusterSnapshot, Entry
@@ -64,7 +67,9 @@ def merged(
 ) -> ClusterSnapshot:
     """Return what a batch leads to; its keys with "_" for "/", without the cluster's name."""
     batch = {f"prod/{key.replace('_', '/')}": entry for key, entry in entries.items()}
-    return next_snapshot(before, view, batch, partition=3, version=9)
+    snapshot = next_snapshot(before, view, batch, digests={}, partition=3, version=9)
+    assert snapshot.topics_digest == reduce(xor, (e.digest for e in snapshot.topics.values()), 0)
+    return snapshot
 
 
 def test_a_topic_of_fewer_chunks_loses_those_beyond_its_last() -> None:

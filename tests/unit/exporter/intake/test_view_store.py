@@ -15,10 +15,14 @@ import pytest
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position
-from controller_model.records.views import ControllerView, encode_view
+from controller_model.records.changes import digest_text
+from controller_model.records.completeness import Stage, Status, assess
+from controller_model.records.views import ControllerView, encode_view, view_digest
 from exporter.core.records import ClusterSnapshot
+from exporter.intake.batch_merge import VIEWS_MISSING
 from exporter.intake.view_store import UNPROVEN_AT_MOST_MS, ViewStore
 from tests.support.samples import (
+    FRESH,
     T0,
     as_of,
     beat,
@@ -400,3 +404,38 @@ def test_a_newer_exporter_reads_an_older_folds_views() -> None:
         kept = {name: value for name, value in body.items() if name in first_release}
         assert store.apply(raw(record(view).key, json.dumps(kept).encode())) in {None, "prod"}
     assert store.clusters["prod"].view.controller.id == 0
+
+
+def test_a_cluster_whose_views_were_lost_is_incomplete_until_they_come_again() -> None:
+    """A leader that has moved is lost with its view: the older one is shown, and not as live."""
+    before = topic_view("t", as_of(1), leader=(0, 1))
+    moved = topic_view("t", as_of(2), leader=(1, 1))
+    digest = digest_text(view_digest(encode_view(moved), as_of(2)))
+    store = ViewStore()
+    store.apply(record(before))
+    for seq in (3, 4):
+        store.apply(record(cluster_view(at=as_of(seq), folded_at=T0 + seq, views_digest=digest)))
+    shown = held(store).view
+    assert (shown.log.incomplete_since, shown.log.incomplete_reason) == (T0 + 3, VIEWS_MISSING)
+    verdict = assess(shown, FRESH, T0)
+    assert (verdict.status, verdict.stage) == (Status.INCOMPLETE, Stage.FOLD)
+    store.apply(record(msgspec.structs.replace(moved, as_of=as_of(5))))
+    store.apply(record(cluster_view(at=as_of(5), views_digest=digest)))
+    assert assess(held(store).view, FRESH, T0).status is Status.LIVE
+
+
+def test_what_the_fold_says_of_itself_stands() -> None:
+    """It has its own reason why the figures are incomplete, and since when."""
+    log = log_view(incomplete_since=T0, incomplete_reason="a hole")
+    store = ViewStore()
+    store.apply(record(cluster_view(log=log, views_digest=digest_text(1))))
+    assert held(store).lacks_views
+    assert held(store).view.log == log
+
+
+def test_a_fold_that_does_not_know_what_it_published_is_believed() -> None:
+    """An older release says nothing of it."""
+    store = ViewStore()
+    store.apply(record(topic_view("t")))
+    store.apply(record(cluster_view()))
+    assert not held(store).lacks_views

@@ -19,7 +19,7 @@ from tests.support.samples import cluster_view
 from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 from zk_source.log.readback import FIRST_LOOK_BACK, MOST_LOOK_BACK, History, Readback
-from zk_source.wire.inbox import Inbox, Item, OtherWatcher
+from zk_source.wire.inbox import Inbox, Item, OtherWatcher, ViewsCut
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -187,6 +187,7 @@ def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -
     inbox = Inbox()
     following.follow(inbox)
     assert take(inbox) == OtherWatcher("prod", "she", 2, 7)
+    assert take(inbox) == ViewsCut()
     newest = take(inbox)
     assert isinstance(newest, ClusterView)
     assert newest.as_of.generation == 3
@@ -204,6 +205,18 @@ def test_credentials_that_are_refused_end_the_following(monkeypatch: pytest.Monk
     following.follow(Inbox())
     line = wait_until(lambda: _line(following), deadline_s=DEADLINE_S)
     assert line.endswith("wrong password; check kafka_properties")
+    following.close()
+
+
+def test_a_log_that_is_cut_costs_no_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the log has lost is a hole, which the fold finds."""
+    client = Client(ends=((0, 0),))
+    following = readback(monkeypatch, client)
+    following.history(threading.Event(), while_=lambda: True)
+    client.polls += [[Message(LOG, 0, CUT_CODE)], [change(0, 1, "she")]]
+    inbox = Inbox()
+    following.follow(inbox)
+    assert isinstance(take(inbox), OtherWatcher)
     following.close()
 
 

@@ -44,6 +44,7 @@ from zk_source.wire.inbox import (
     Overflow,
     Reply,
     SessionChanged,
+    ViewsCut,
 )
 from zk_source.wire.jute import BadReplyError
 from zk_source.wire.operations import Err, Request, Sync
@@ -282,6 +283,14 @@ def test_another_writer_makes_the_lease_be_proved_once(stage: Stage) -> None:
         view = cluster_view("prod", AsOf("l", 11, 4), log=log_view(watcher=writer))
         stage.service._take_in(view, stage.now_ms)
         assert stage.lease.invalidated == times
+
+
+def test_lost_views_bring_a_resync(stage: Stage) -> None:
+    """What Kafka has lost is published again."""
+    began = stage.service._watcher.resyncs
+    stage.service._inbox.put(ViewsCut())
+    stage.turns(5 * SECOND)
+    assert stage.service._watcher.resyncs == began + 1
 
 
 def test_an_ensemble_that_falls_silent_is_told_within_a_second_and_left_in_time(

@@ -93,6 +93,27 @@ def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
+def test_lost_views_are_asked_for_by_a_resync(play: Play) -> None:
+    """Without a pause in what is published: nothing of ZooKeeper was missed."""
+    play.watcher.on_views_cut(play.now_ms)
+    play.settle()
+    started = play.reader.last[STARTED]
+    assert (started.resync, started.reason) == (2, "the pipeline's Kafka has lost views")
+    states = {c.session for c in play.reader.changes if c.kind is ChangeKind.HEARTBEAT}
+    assert states == {SessionState.CONNECTED}
+    assert play.reader.mzxids == play.expected(PUBLISHED)
+
+
+def test_views_that_are_lost_before_the_first_resync_need_no_other() -> None:
+    """It touches all that there is."""
+    fresh = Play()
+    fill(fresh.zk)
+    fresh.watcher.on_views_cut(fresh.now_ms)
+    fresh.connect()
+    fresh.settle()
+    assert fresh.kinds().count(STARTED) == 1
+
+
 def test_a_newcomer_gives_way_to_a_live_watcher(play: Play) -> None:
     """A record of a higher generation under another name ends a watcher that has just begun."""
     play.watcher.on_other_watcher(OtherWatcher("c", "bbbbbb", 2, play.now_ms), play.now_ms)

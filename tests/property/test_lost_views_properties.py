@@ -1,0 +1,280 @@
+"""Whatever becomes of the topic of views: a reader says that it lacks some if, and only if, it does.
+
+The fold's processor and the exporter's store are the real ones; Kafka and Spark are played.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
+
+from controller_model.fold import projection
+from controller_model.records.completeness import Status, assess
+from controller_model.state.control_plane import Assumed, PublishedViews
+from controller_model.state.packing import pack_control, pack_topic, unpack_control, unpack_topic
+from exporter.core.records import ClusterSnapshot
+from exporter.intake.view_store import ViewStore
+from pipeline.topic_records import Record
+from streaming import processor as processor_module
+from streaming.processor import FoldParameters, FoldProcessor
+from tests.property.test_replay_properties import play
+from tests.simulation.fold import InputRow, State
+from tests.simulation.published import Published
+from tests.simulation.topic import Topic
+from tests.support.histories import encode_changes, small_cluster
+from tests.support.samples import FRESH
+
+CHUNK = 2
+"""Partitions of a topic view here, so that topics are wide."""
+
+MOST_LOST = 12
+
+
+class Line:
+    """A cluster, its log, the fold, the topic of views and an exporter."""
+
+    def __init__(self, seed: int) -> None:
+        processor_module._sent.clear()
+        self.draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+        self.history = small_cluster(a=dict.fromkeys(range(5), (0, 1, 2)), b={0: (1, 2)})
+        self.lineages = 0
+        self.folded_at = 0
+        self.views = Topic("views")
+        self.written: list[list[tuple[str, bytes | None]]] = []
+        self.published = Published()
+        self.next_offset = 0
+        self.store = ViewStore()
+        self.begin_lineage()
+
+    def live(self) -> None:
+        """Let the cluster change."""
+        play(self.history, self.draws, 3)
+
+    def resync(self) -> None:
+        """Let the watcher read the whole tree, later than anything before."""
+        self.history.now += 1_000
+        self.history.resync()
+
+    def beat(self) -> None:
+        """Let the watcher write a heartbeat."""
+        self.history.heartbeat()
+
+    # --- the fold ---------------------------------------------------------------------------
+
+    def begin_lineage(self) -> None:
+        """Fold the log again from its beginning."""
+        self.lineages += 1
+        self.lineage = f"{self.lineages:013d}-l"
+        self.kept = [State({}, {}, 0)]
+
+    def fold(self) -> None:
+        """Fold what there is, in batches that end anywhere."""
+        changes = self.history.changes
+        while (first := self.kept[-1].offset) < len(changes):
+            end = min(len(changes), first + self.draws.choice((1, 2, 5, 50)))
+            self._batch(first, end)
+
+    def _batch(self, first: int, end: int) -> None:
+        before = self.kept[-1]
+        handle = before.handle()
+        parameters = FoldParameters(self.lineage, "views", "events", 1, Assumed())
+        self.folded_at += 1
+        processor = FoldProcessor(parameters, clock=lambda: self.folded_at)
+        processor.init(cast("StatefulProcessorHandle", handle))
+        value = encode_changes(self.history.changes[first:end])
+        rows = iter([InputRow("prod", 0, first, 1, value)])
+        out = processor.handleInputRows(("prod",), rows, cast("TimerValues", None))
+        written = [(row.key, row.value) for row in out if row.topic == "views"]
+        views = self.published.after(before.views, written)
+        self.kept.append(State(handle.slots, handle.topics, end, views=views))
+        self.written.append(written)
+        self._write(written)
+
+    def _write(self, written: Sequence[tuple[str, bytes | None]]) -> None:
+        for key, value in written:
+            self.views.append(0, key.encode(), value)
+
+    def go_back(self) -> None:
+        """Go on from an older checkpoint."""
+        self.kept = self.kept[: self.draws.randint(1, len(self.kept))]
+
+    def replace_worker(self) -> None:
+        """End Spark's Python worker, and with it what it knew was sent."""
+        processor_module._sent.clear()
+
+    def lose_changes(self) -> None:
+        """Lose changes that the fold has not read yet."""
+        begin = self.kept[-1].offset
+        self.live()
+        del self.history.changes[begin : begin + self.draws.randint(1, 3)]
+
+    def upgrade(self) -> None:
+        """Go on with a checkpoint of an older release, which knew nothing of some of its topics' digests."""
+        state = self.kept[-1]
+        if not state.slots:
+            return
+        processor_module._sent.clear()
+        handle = state.handle()
+        packed, *rest = handle.slots["control"]
+        control = unpack_control(packed)
+        control.published = PublishedViews()
+        handle.slots["control"] = (pack_control(control), *rest)
+        for key, (value,) in handle.topics.items():
+            if self.draws.random() < 0.5:
+                topic = msgspec.structs.replace(unpack_topic(value), views_digest=None)
+                handle.topics[key] = (pack_topic(topic),)
+        self.kept.append(state._replace(slots=handle.slots, topics=handle.topics))
+
+    # --- the topic of views -----------------------------------------------------------------
+
+    def cut(self) -> None:
+        """Lose the last records, whose offsets are given again; a reader that was beyond reads all again."""
+        lost = self.draws.randint(0, MOST_LOST)
+        self.views.cut(max(self.views.start, self.views.end - lost))
+        if self.next_offset > self.views.end:
+            self.next_offset = 0
+
+    def compact(self) -> None:
+        """Keep of each key the newest record, up to anywhere."""
+        self.views.compact(self.draws.randint(0, self.views.end))
+
+    def write_late(self) -> None:
+        """Let a task that was given up write what it had once more."""
+        self._write(self.draws.choice(self.written[-10:]))
+
+    # --- the exporter -----------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """Begin from nothing."""
+        self.store = ViewStore()
+        self.next_offset = 0
+
+    def read_again(self) -> None:
+        """Read the topic from its beginning, over what is held."""
+        self.next_offset = 0
+
+    def read_a_part(self) -> None:
+        """Stop anywhere."""
+        self.read(self.draws.randint(0, 20))
+
+    def read(self, most: int = 10**9) -> None:
+        """Read on, and check what is shown at each commit."""
+        for each in self.views.read(self.next_offset, most):
+            self.next_offset = each.offset + 1
+            self.store.apply(Record("views", 0, each.offset, each.key, each.value, 0))
+            if self.store.clusters:
+                self.check(self.shown)
+
+    @property
+    def shown(self) -> ClusterSnapshot:
+        """What the exporter shows of the cluster."""
+        return self.store.clusters["prod"]
+
+    def check(self, shown: ClusterSnapshot) -> None:
+        """The cluster is incomplete for what it lacks if that is so, and not otherwise."""
+        view, lacks = shown.view, self.published.is_other(shown)
+        if view.views_digest is None:
+            assert not shown.lacks_views
+            return
+        assert shown.lacks_views == lacks
+        if lacks:
+            assert view.log.incomplete_since is not None
+            assert assess(view, FRESH, 0).status not in {Status.LIVE, Status.CLOCKS_DISAGREE}
+
+
+ACTS: dict[str, Callable[[Line], None]] = {
+    "live": Line.live,
+    "resync": Line.resync,
+    "heartbeat": Line.beat,
+    "new lineage": Line.begin_lineage,
+    "older checkpoint": Line.go_back,
+    "worker replaced": Line.replace_worker,
+    "changes lost": Line.lose_changes,
+    "older release": Line.upgrade,
+    "views cut": Line.cut,
+    "views compacted": Line.compact,
+    "old output written late": Line.write_late,
+    "exporter restarted": Line.restart,
+    "read again": Line.read_again,
+    "read a part": Line.read_a_part,
+}
+OFTEN = ("live", "live", "views cut")
+STEPS = st.lists(st.sampled_from([*ACTS, *OFTEN]), min_size=3, max_size=25)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _wide_topics() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(projection, "PARTITIONS_PER_TOPIC_VIEW", CHUNK)
+        yield
+
+
+@settings(max_examples=150)
+@given(STEPS, st.integers(0, 2**32))
+def test_an_exporter_says_that_it_lacks_views_if_it_does_and_only_then(
+    steps: list[str], seed: int
+) -> None:
+    """At each commit; and a whole resync, which touches everything, makes every exporter whole."""
+    line = Line(seed)
+    line.fold()
+    for step in steps:
+        ACTS[step](line)
+        line.fold()
+        if line.draws.random() < 0.6:
+            line.read()
+    line.history.new_generation("w2")
+    line.resync()
+    line.fold()
+    line.read()
+    running = line.shown
+    line.restart()
+    line.read()
+    for shown in (running, line.shown):
+        assert shown.view.views_digest is not None
+        assert not shown.lacks_views
+
+
+def deny(line: Line, topic: str) -> None:
+    """Let a resync be denied all of a topic."""
+    history, path = line.history, f"/brokers/topics/{topic}"
+    history.now += 1_000
+    history.start_resync()
+    for each in history.znodes:
+        if not f"{each}/".startswith(f"{path}/"):
+            history.tell(each)
+    history.finish_resync(denied=(path,), denied_more=0)
+    line.fold()
+    line.read()
+
+
+def test_a_topic_that_a_resync_was_denied_is_held_like_in_the_fold() -> None:
+    """Nobody knows whether it is there; nothing is missing, and the status says what is denied."""
+    line = Line(1)
+    line.fold()
+    deny(line, "a")
+    assert {entry.name for entry in line.shown.topics.values()} == {"a", "b"}
+    assert line.shown.view.views_digest is not None
+    assert not line.shown.lacks_views
+
+
+def test_what_an_older_release_published_last_is_not_known() -> None:
+    """Not even after a whole resync, if that was denied a topic of it."""
+    line = Line(0)
+    line.fold()
+    for _ in range(10):
+        line.upgrade()
+    deny(line, "a")
+    assert line.shown.view.views_digest is None
+    assert not line.shown.lacks_views
+    line.resync()
+    line.fold()
+    line.read()
+    assert line.shown.view.views_digest is not None
+    assert not line.shown.lacks_views

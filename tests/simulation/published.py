@@ -1,0 +1,67 @@
+"""What the fold has published at each commit, and whether an exporter holds just that.
+
+The rule: it follows the records of the fold's batches one by one and knows nothing of digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from controller_model.kafka.ids import AsOf
+from controller_model.records.views import (
+    BrokerView,
+    ClusterView,
+    Deleted,
+    decode_view,
+    view_key,
+)
+from exporter.core.records import ClusterSnapshot
+
+Views = Mapping[str, Any]
+"""What views say, by key, without their `as_of`."""
+
+_NO_AS_OF = AsOf("", 0, 0)
+
+
+class Published:
+    """What the fold had published at each commit that it wrote."""
+
+    def __init__(self) -> None:
+        self._at: dict[tuple[AsOf, int], Views] = {}
+
+    def after(self, before: Views, records: Iterable[tuple[str, bytes | None]]) -> Views:
+        """Return what is published after a batch, by what was before it."""
+        held = dict(before)
+        for key, value in records:
+            view = None if value is None else decode_view(bytes(value))
+            match view:
+                case ClusterView():
+                    # Who never knew a broker as published does not delete it: the cluster's view does.
+                    known = set(view.brokers_known)
+                    held = {
+                        k: v
+                        for k, v in held.items()
+                        if not isinstance(v, BrokerView) or v.id in known
+                    }
+                    self._at[view.as_of, view.folded_at] = held
+                case Deleted():
+                    held.pop(key, None)
+                case None:
+                    pass
+                case _:
+                    held[key] = _said(view)
+        return held
+
+    def is_other(self, shown: ClusterSnapshot) -> bool:
+        """Return whether an exporter shows other views than were published at its commit."""
+        others = filter(None, (*shown.brokers.values(), shown.incidents, shown.recommendation))
+        views: list[Any] = [*(entry.decode() for entry in shown.topics.values()), *others]
+        held = {view_key(view): _said(view) for view in views}
+        return held != self._at[shown.view.as_of, shown.view.folded_at]
+
+
+def _said(view: Any) -> Any:
+    return msgspec.structs.replace(view, as_of=_NO_AS_OF)
