@@ -129,6 +129,7 @@ def test_more_viewers_than_there_is_room_for_are_turned_away() -> None:
         with pytest.raises(HTTPException) as refused:
             feed.join(None)
         assert refused.value.status_code == 503
+        assert refused.value.detail == "200 pages are open already"
         assert refused.value.headers == {"retry-after": "10"}
         feed.leave(viewers[0])
         feed.leave(feed.join(None))
@@ -147,6 +148,7 @@ def test_one_client_does_not_take_every_place() -> None:
         with pytest.raises(HTTPException) as refused:
             feed.join(None, "10.0.0.7")
         assert refused.value.status_code == 429
+        assert refused.value.detail == "40 pages are open from 10.0.0.7 already"
         assert refused.value.headers == {"retry-after": "10"}
         viewers.append(feed.join(None, "10.0.0.8"))
         feed.leave(viewers.pop(0))
@@ -174,9 +176,12 @@ def test_nothing_is_looked_at_while_nobody_looks() -> None:
     assert asyncio.run(look()) == (False, 1)
 
 
-def ticking(served: Served, broken: frozenset[int] = frozenset()) -> tuple[LiveFeed, list[int]]:
-    """Return a feed, and the numbers of its updates so far; it makes a mistake in some."""
+def ticking(
+    served: Served, broken: frozenset[int] = frozenset()
+) -> tuple[LiveFeed, list[int], list[int]]:
+    """Return a feed, the numbers of its updates so far, and of those with a beat; some fail."""
     updates: list[int] = []
+    beats: list[int] = []
 
     def clock() -> int:
         updates.append(len(updates))
@@ -184,22 +189,26 @@ def ticking(served: Served, broken: frozenset[int] = frozenset()) -> tuple[LiveF
             raise ZeroDivisionError
         return served.now
 
+    def reasons() -> list[str]:
+        beats.append(updates[-1])
+        return []
+
     feed = LiveFeed(
         served.collector,
         served.events,
         clock=clock,
-        reasons=list,
+        reasons=reasons,
         page="",
         update_every_s=0.001,
     )
-    return feed, updates
+    return feed, updates, beats
 
 
 def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
     """It is logged once while it lasts; what can be sent again is sent again."""
 
     async def look() -> Any:
-        feed, updates = ticking(shown(), frozenset({0, 1, 2, 5}))
+        feed, updates, _ = ticking(shown(), frozenset({0, 1, 2, 5}))
         async with watching(feed) as viewer, asyncio.timeout(SOON_S):
             cluster = await heard(viewer, "cluster")
             while len(updates) < 8:  # noqa: ASYNC110  # the feed lets nobody know that it looks
@@ -218,9 +227,9 @@ def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
     """Whatever is between them costs nothing, and a commit is not left until the next beat."""
     judged: list[int] = []
 
-    async def look() -> None:
+    async def look() -> list[int]:
         served = shown()
-        feed, updates = ticking(served)
+        feed, updates, beats = ticking(served)
         assess = served.collector.completeness
 
         def noted(*about: Any) -> Any:
@@ -233,9 +242,10 @@ def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
         async with watching(feed, "unknown"), asyncio.timeout(SOON_S):
             while len(updates) <= 3 * UPDATES_PER_BEAT:  # noqa: ASYNC110  # as above
                 await asyncio.sleep(0.001)
+        return beats
 
-    asyncio.run(look())
     beat = UPDATES_PER_BEAT
+    assert asyncio.run(look()) == [0, beat, 2 * beat, 3 * beat]
     assert judged == [0, beat, beat + 1, 2 * beat, 3 * beat]
 
 

@@ -174,12 +174,18 @@ class Stage:
     """A watcher's service and all that it talks to."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, *, dropped: int = 0, **settings: Any
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        dropped: int = 0,
+        elected: int | None = None,
+        **settings: Any,
     ) -> None:
         self.now_ms = 1_000_000
         self.kafka = Kafka()
         self.client = Client(ends=((0, 0),))
         self.lease = Lease()
+        self.lease.czxid = elected
         self.registry = CollectorRegistry()
         use_client(monkeypatch, self.client)
         monkeypatch.setattr(publisher, "Producer", lambda _properties: self.kafka)
@@ -587,6 +593,15 @@ def test_a_term_goes_on_from_the_log_and_ends_with_a_last_heartbeat(
     assert (last.kind, last.session, last.dropped) == (
         *(ChangeKind.HEARTBEAT, SessionState.LOST, 7),
     )
+
+
+def test_an_elected_watcher_leads_above_every_one_elected_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The znode of its election is newer than theirs, whatever the log still holds of them."""
+    stage = Stage(monkeypatch, elected=4_000)
+    stage.begin()
+    assert stage.kafka.log[0].generation >= 4_000
 
 
 def test_without_a_lease_nothing_leaves_at_the_end(stage: Stage) -> None:

@@ -102,8 +102,8 @@ def test_a_lost_lease_begins_a_new_watcher_and_the_election_ends_the_part(
             steps.append("lead")
             raise LeaseLostError
 
-    def make(given: WatchSettings, *, stop: threading.Event) -> EnsuredTopics:
-        assert (given, stop) == (settings, stop)
+    def make(*given: object, **stops: object) -> EnsuredTopics:
+        assert (given, stops) == ((settings,), {"stop": stop})
         steps.append("make")
         return TOPICS
 
