@@ -6,7 +6,7 @@ digest are ours; whatever else comes between makes the figures incomplete and as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -16,6 +16,7 @@ from controller_model.records.changes import (
     SessionState,
     ZnodeChange,
     digest_text,
+    moved_digest,
     znode_digest,
 )
 from controller_model.records.events import (
@@ -33,10 +34,12 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.log_state import LogState, ResyncState
 from controller_model.tracking import incident_tracker, prediction_tracker
-from controller_model.znodes.znode_kinds import classify
+from controller_model.znodes.znode_kinds import ZnodeKind, classify
 
 _CUT_AT = 100
 """Where watchers that do not say `denied_more` cut their list of denied paths."""
+
+_OF_TOPIC = frozenset({ZnodeKind.TOPIC, ZnodeKind.TOPIC_CONFIG, ZnodeKind.PARTITION_STATE})
 
 Reported = tuple[list[AnyEvent], HealthSample | None]
 """Events, and the health sample that was taken after them, if one was."""
@@ -82,7 +85,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
         return _fail(state, at=at, reason="a resync with a hole, two histories or old reads in it")
     if not _is_proved(change, resync.znodes, resync.digest):
         return _fail(state, at=at, reason="a resync whose count or digest is not ours")
-    events = _sweep(state, change, confirmed=resync.znodes)
+    events = _sweep(state, change, resync)
     _note_denied(log, change)
     log.views_from = resync.began
     state.swept = True
@@ -124,13 +127,13 @@ def _is_proved(change: ZnodeChange, znodes: int, digest: int) -> bool:
     return change.znodes == znodes and change.digest in {None, digest_text(digest)}
 
 
-def _sweep(state: ClusterState, change: ZnodeChange, *, confirmed: int) -> list[AnyEvent]:
+def _sweep(state: ClusterState, change: ZnodeChange, resync: ResyncState) -> list[AnyEvent]:
     """Delete what a whole resync did not name: it is gone, unseen; what it was denied may be there."""
     log = state.control.log
     events: list[AnyEvent] = []
-    denied = change.denied if _names_all_denied(change) else ("/",)
+    denied = _denied_by(change)
     log.unreadable_znodes = {}
-    if log.znodes == confirmed:
+    if log.znodes == resync.znodes:
         return events
     newest = 0
     for path, stat in znode_handlers.every_stat(state):
@@ -138,7 +141,16 @@ def _sweep(state: ClusterState, change: ZnodeChange, *, confirmed: int) -> list[
             newest = max(newest, stat.mzxid)
             continue
         if is_below(path, denied):
+            znode = classify(path)
+            if resync.rebase:
+                # It is of a history that is over, and no value of this one may count as older.
+                log.digest ^= moved_digest(path, stat.mzxid, 0)
+                stat.mzxid = 0
+                znode_handlers.keep_stat(state, znode, path, stat)
             log.unreadable_znodes[path] = stat.mzxid
+            if znode.kind in _OF_TOPIC:
+                # Its views are older than this resync: readers would drop them.
+                state.changed.add(znode.name)
             continue
         gone = msgspec.structs.replace(change, path=path)
         events += znode_handlers.delete_znode(state, classify(path), gone)
@@ -159,6 +171,10 @@ def _reconcile(state: ClusterState, change: ZnodeChange) -> Reported:
         return _fail(state, at=at, reason="a resync whose end is missing")
     if not log.baseline or change.znodes is None:
         return [], None
+    denied = _denied_by(change)
+    if any(not is_below(path, denied) for path in log.unreadable_znodes):
+        # Nothing keeps the watcher from them any more, and it did not meet them.
+        return _fail(state, at=at, reason="znodes that were denied are not there any more")
     znodes, digest = log.znodes - len(log.unreadable_znodes), log.digest
     for path, mzxid in log.unreadable_znodes.items():
         digest ^= znode_digest(path, mzxid)
@@ -181,7 +197,7 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> Reported:
     log.zookeeper = change.zookeeper
     if log.resync is None:
         # A right may be taken, or given, at any time; a resync's end says what it was denied.
-        _note_denied(log, change)
+        _note_denied(log, change, still=_still_held(log, change))
     if change.session is not None:
         log.session = change.session
         log.session_since = change.session_since
@@ -210,9 +226,20 @@ def _verify(state: ClusterState, at: int) -> list[AnyEvent]:
     return [Verified(at=at, position=log.position, znodes=log.znodes)] if trouble else []
 
 
-def _note_denied(log: LogState, change: ZnodeChange) -> None:
-    log.denied = change.denied
+def _still_held(log: LogState, change: ZnodeChange) -> set[str]:
+    """Return what is denied no more, and was when znodes below it were read last: they are not proved."""
+    over = set(log.denied).difference(change.denied)
+    return {each for each in over if any(is_below(path, (each,)) for path in log.unreadable_znodes)}
+
+
+def _note_denied(log: LogState, change: ZnodeChange, still: Collection[str] = ()) -> None:
+    log.denied = tuple(sorted({*change.denied, *still})) if still else change.denied
     log.denied_more = change.denied_more or 0
+
+
+def _denied_by(change: ZnodeChange) -> tuple[str, ...]:
+    """Return the paths at or below which the watcher may have been denied something."""
+    return change.denied if _names_all_denied(change) else ("/",)
 
 
 def _names_all_denied(change: ZnodeChange) -> bool:

@@ -79,6 +79,10 @@ class Recorder:
         """Note a path that we may not read; return whether to log it: a closed subtree has thousands."""
         return self.denied.add(path) and len(self.denied) <= MOST_NAMED
 
+    def allow(self, path: str) -> None:
+        """Note that a path which holds no value could be read, or is not there."""
+        self.denied.discard(path)
+
     def resync_started(
         self, now_ms: int, *, reason: str, answers: int | None, rebase: bool
     ) -> ZnodeChange:

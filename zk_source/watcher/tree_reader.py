@@ -18,6 +18,7 @@ from zk_source.watcher.recorder import Recorder
 from zk_source.watcher.tree_walk import Purpose, TreeWalk
 from zk_source.wire.operations import (
     AddWatch,
+    Children,
     Err,
     Op,
     Read,
@@ -141,12 +142,14 @@ class TreeReader:
             case Refused(code=Err.NO_NODE) if op is Op.GET_DATA:
                 in_resync = live and self.doing(Purpose.RESYNC)
                 change = self._recorder.absence(path, zxid, now_ms, even_unknown=in_resync)
+            case Children() | ZnodeData() | Refused(code=Err.NO_NODE):
+                self._recorder.allow(path)
             case Refused(code=Err.NO_AUTH):
                 if self._recorder.deny(path):
                     self._outbox.warn(
                         "no READ permission on a znode: what depends on it is unknown", path=path
                     )
-            case Refused(code=code) if code != Err.NO_NODE:
+            case Refused(code=code):
                 return f"reading {path} failed with error {code}"
         if change is not None:
             self._outbox.add(change)

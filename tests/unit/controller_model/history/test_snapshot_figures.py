@@ -145,8 +145,9 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
     history.start_resync()
     for path in history.znodes:
         history.tell(path)
-    history.finish_resync(denied=("/controller", "/config/users"))
-    history.reconciled()
+    denied = ("/controller", "/config/users")
+    history.finish_resync(denied=denied)
+    history.reconciled(denied=denied)
     facts = reported(history)
     assert facts["controller"]["id"] == 0
     reason = "READ is denied on /controller and 1 more: what depends on it is not known"

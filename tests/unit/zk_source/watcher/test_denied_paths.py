@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller_model.records.changes import ChangeKind
 from controller_model.records.events import TopicDeleted
-from tests.support.ensemble_in_memory import Play, fill
-from tests.support.histories import Fold
+from tests.support.ensemble_in_memory import STATE, Play, fill
+from tests.support.histories import Fold, small_cluster
 from zk_source.watcher.commands import Warn
 from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths, covering
+from zk_source.watcher.watcher import Intervals
 
 NAMES = st.sampled_from([f"n{number}" for number in range(20)])
 PATHS = st.lists(NAMES, min_size=1, max_size=5).map(lambda names: "/" + "/".join(names))
@@ -66,3 +68,99 @@ def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
     log = fold.state.control.log
     assert (log.znodes, log.denied_more) == (before, len(topics) - 1)
     assert f"and {len(topics) - 1} more" in str(log.why_incomplete())
+
+
+RECONCILED = Intervals(reconciliation_ms=1_000)
+
+
+def denied_since(*paths: str) -> tuple[Play, Fold]:
+    """Return a watcher and a fold that knew all, and that have been denied these paths in a new resync."""
+    play, fold = Play(RECONCILED), Fold()
+    fill(play.zk)
+    play.connect()
+    play.settle()
+    fold.feed(play.reader.changes)
+    play.reader.changes.clear()
+    fold.state.changed.clear()
+    play.zk.closed.update(paths)
+    play.disconnect()
+    play.connect()
+    play.settle()
+    fold.feed(play.reader.changes)
+    play.reader.changes.clear()
+    return play, fold
+
+
+@pytest.mark.parametrize("path", ["/brokers/ids", "/brokers/topics/t/partitions", "/controller"])
+def test_a_path_that_may_be_read_again_is_denied_no_more(path: str) -> None:
+    """A reconciliation finds it out, also of a path that holds no value of its own."""
+    play, fold = denied_since(path)
+    assert fold.state.control.log.denied == (path,)
+    play.zk.closed.clear()
+    play.pass_time(1_000)
+    play.settle()
+    fold.feed(play.reader.changes)
+    assert play.reader.last[ChangeKind.RECONCILED].denied == ()
+    play.reader.changes.clear()
+    play.pass_time(10_000)  # by the next heartbeat readers know it, too
+    fold.feed(play.reader.changes)
+    assert fold.state.control.log.why_incomplete() is None
+
+
+def test_a_denied_topic_is_shown_on() -> None:
+    """Readers drop the views that are older than a whole resync: it is published after it."""
+    _, fold = denied_since("/brokers/topics/t", STATE)
+    assert "t" in fold.state.changed
+
+
+def test_what_is_gone_by_the_time_it_may_be_read_is_asked_for() -> None:
+    """Nobody saw it go, so a resync must show that it is not there; until then the figures are incomplete."""
+    play, fold = denied_since("/brokers/ids/0")
+    log = fold.state.control.log
+    play.zk.delete("/brokers/ids/0")
+    play.zk.closed.clear()
+    play.watcher.recorder.denied.clear()  # as in the middle of a walk, which has met what is above it
+    play.watcher.on_pipeline_back(play.now_ms)
+    play.carry_out()
+    assert play.reader.last[ChangeKind.HEARTBEAT].denied == ()
+    fold.feed(play.reader.changes)
+    assert log.denied == ("/brokers/ids/0",)
+    play.reader.changes.clear()
+    play.pass_time(1_000)
+    play.settle()
+    fold.feed(play.reader.changes)
+    assert log.wanted is not None
+    assert log.incomplete_since is not None
+    assert "/brokers/ids/0" in fold.state.control.stats
+    play.reader.changes.clear()
+    play.disconnect()
+    play.connect()
+    play.settle()
+    fold.feed(play.reader.changes)
+    assert "/brokers/ids/0" not in fold.state.control.stats
+    assert log.incomplete_since is None
+
+
+def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() -> None:
+    """Its zxids say nothing about an ensemble that was built anew under smaller ones."""
+    history, fold = small_cluster(), Fold()
+    fold.follow(history)
+    stats = fold.state.control.stats
+    held = stats["/controller"].mzxid
+    history.zxid = 10
+    for znode in history.znodes.values():
+        znode.czxid = znode.mzxid = 10
+    history.start_resync(rebase=True)
+    for path in history.znodes:
+        if path != "/controller":
+            history.tell(path)
+    history.finish_resync(denied=("/controller",), denied_more=0)
+    fold.follow(history)
+    log = fold.state.control.log
+    assert log.unreadable_znodes == {"/controller": 0}
+    history.tell("/controller")
+    history.reconciled(denied=(), denied_more=0)
+    fold.follow(history)
+    assert stats["/controller"].mzxid == 10 < held
+    assert log.divergent_since is None
+    assert log.wanted is None
