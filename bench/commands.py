@@ -1,7 +1,7 @@
 """The commands that ask an exporter, from the key to the last line: what a person waits for.
 
 Each is a new process, as a shell starts it, against the exporter's real server over a cluster. A
-first run is told apart: Python may write its byte code then, and the exporter thinks; it keeps what
+first run is kept apart: Python may write its byte code then, and the exporter thinks; it keeps what
 came out for as long as the cluster does not change.
 """
 

@@ -181,7 +181,7 @@ class Scraper(threading.Thread, _Reached):
         self._stop_polling = stop
 
     def run(self) -> None:
-        """Scrape until told to stop."""
+        """Scrape until asked to stop."""
         connection = http.client.HTTPConnection(self._address, timeout=10)
         while not self._stop_polling.is_set():
             connection.request("GET", "/metrics")
@@ -221,7 +221,7 @@ class _Topic(threading.Thread, _Reached):
         )
 
     def run(self) -> None:
-        """Read until told to stop."""
+        """Read until asked to stop."""
         partition = TopicPartition(self._topic, 0)
         end = self._consumer.get_watermark_offsets(partition, timeout=10)[1]
         self._consumer.assign([TopicPartition(self._topic, 0, end)])

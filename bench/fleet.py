@@ -1,4 +1,4 @@
-"""Fifty clusters in one pipeline, of which one is read anew: what the others feel.
+"""Fifty clusters in one pipeline, of which one is read again: what the others feel.
 
 One cluster is watched on a real ZooKeeper and its delay is measured as in `delay`; the logs of the
 others are written as their watchers would.
@@ -177,7 +177,7 @@ class _Log:
         self._producer.flush(60)
 
     def beat(self, loads: dict[str, LogLoad], stop: threading.Event) -> None:
-        """Write each cluster's heartbeat, spread over the interval, until told to stop."""
+        """Write each cluster's heartbeat, spread over the interval, until asked to stop."""
         for name in _endless(list(loads)):
             if stop.wait(HEARTBEAT_S / len(loads)):
                 return
@@ -200,7 +200,7 @@ class _Changes(threading.Thread):
         self._stop_writing = stop
 
     def run(self) -> None:
-        """Write until told to stop, or until every partition has moved."""
+        """Write until asked to stop, or until every partition has moved."""
         for number in range(delay.TOPICS * delay.PARTITIONS):
             if self._stop_writing.wait(1 / RATE_PER_S):
                 return

@@ -55,8 +55,8 @@ class LogLoad:
             yield self._set(f"/brokers/topics/topic-{topic}", payload)
             for partition in range(self._partitions):
                 yield self._state(topic, partition, self._replicas[topic, partition])
-        told: dict[str, Any] = {"znodes": znodes, "digest": digest_text(self._digest)}
-        yield self._change(ChangeKind.RESYNC_FINISHED, resync=1, **told)
+        proof: dict[str, Any] = {"znodes": znodes, "digest": digest_text(self._digest)}
+        yield self._change(ChangeKind.RESYNC_FINISHED, resync=1, **proof)
 
     def changes(self, count: int) -> Iterator[ZnodeChange]:
         """Yield partition states, each with another leader."""

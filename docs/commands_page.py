@@ -49,13 +49,13 @@ def exit_codes() -> str:
             for kind in KcmError.__subclasses__()
             if kind.__module__ == KcmError.__module__  # elsewhere they are special cases of these
         },
-        **dict(_told_constants()),
+        **dict(_constants_shown()),
     }
     rows = ((str(number), plain(text)) for number, text in sorted(kinds.items()))
     return table(("Code", "Means"), rows)
 
 
-def _told_constants() -> Iterator[tuple[int, str]]:
+def _constants_shown() -> Iterator[tuple[int, str]]:
     """Yield the exit codes that have a sentence below them in their module's source."""
     body = ast.parse(inspect.getsource(exits)).body
     for node, below in pairwise(body):
@@ -92,7 +92,7 @@ def _command(verb: str) -> Iterator[str]:
             yield plain(paragraph)
     context = typer.Context(command, info_name=f"kcm {verb}")
     parameters = [each for each in command.get_params(context) if each.name not in _EVERYWHERE]
-    settings = [each for each in parameters if each.help == _told_as_settings().get(each.name)]
+    settings = [each for each in parameters if each.help == _shown_as_settings().get(each.name)]
     own = [each for each in parameters if each not in settings]
     if own:
         yield table(("Option", "Does"), (_option(each, context) for each in own))
@@ -107,7 +107,7 @@ def _option(parameter: Any, context: typer.Context) -> tuple[str, str]:
 
 
 @functools.cache
-def _told_as_settings() -> dict[str, str]:
+def _shown_as_settings() -> dict[str, str]:
     """Return the help of every setting that a part has; a verb with another default states it itself."""
     fields = {name: field for part in PARTS for name, field in part.settings.model_fields.items()}
     defaults = {name: default_text(field) for name, field in fields.items()}

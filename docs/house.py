@@ -18,7 +18,7 @@ _WIDTH = 21
 
 
 def with_house(text: str, root: Path = ROOT) -> str:
-    """Return ARCHITECTURE.md's text with the picture between its two markers drawn anew.
+    """Return ARCHITECTURE.md's text with the picture between its two markers drawn again.
 
     Raises ValueError where the markers are missing, once each and in order.
     """

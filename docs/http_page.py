@@ -29,7 +29,7 @@ table. Only GET and HEAD; no password: open it only to a network that you trust.
 - **ETag.** Give it back as `If-None-Match`: the answer is 304 without a body while it is the same to the byte, `as_of` and `completeness` included.
 - **Of a moment ago.** Recommendations and what-ifs read every partition. While a cluster changes faster than they can be computed, the last one
   stands for four times as long as it took: its `as_of` is older than that of other answers, and it has no ETag. With the header
-  `Cache-Control: no-cache` it is computed anew, as the commands of `kcm` want it.
+  `Cache-Control: no-cache` it is computed again, as the commands of `kcm` want it.
 - **Addresses** in answers (`href` and those of `/api/v1`) are relative to the address of the answer.
 - **Errors** are `application/problem+json` (RFC 9457) with a `detail` that says what to do: 400 for a parameter that is not known or not
   possible, 404 for a cluster or a path that is not served, 409 for a page of what is no more, 503 while the exporter cannot answer.

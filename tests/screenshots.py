@@ -1,4 +1,4 @@
-"""`python -m tests.screenshots [FOLDER]`: the pictures of the live page in docs/screenshots, made anew.
+"""`python -m tests.screenshots [FOLDER]`: the pictures of the live page in docs/screenshots, made again.
 
 The rule: a picture shows what the page shows, of a cluster whose every write the miniature
 controller made and the fold folded; nothing in it is drawn or typed.

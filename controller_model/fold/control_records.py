@@ -97,7 +97,7 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
     if resync.rebase and was_counting:
         # Here, after all that differs: among that, what the first value that differed reported is out of sight.
         reason = (
-            "ZooKeeper's history was replaced: it was restored or built anew, and all is read again"
+            "ZooKeeper's history was replaced: it was restored or rebuilt, and all is read again"
         )
         events.append(anomaly(state, at=at, path="/", reason=reason))
     events += _verify(state, at)

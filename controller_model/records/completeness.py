@@ -1,7 +1,7 @@
 """How far the figures of a cluster can be trusted now: their status, and which stage is to blame.
 
 The rule: staleness is shown, never hidden. The figures stay served whatever their status, which
-says since when they may be wrong. What is late is told by ages on the reader's own clock, which
+says since when they may be wrong. What is late is known by ages on the reader's own clock, which
 nobody sets: wall clocks of other machines are only compared to say that they disagree.
 """
 
@@ -16,7 +16,7 @@ from controller_model.records.changes import SessionState
 from controller_model.records.views import ClusterView
 
 LATE_MS = 25_000
-"""A stage without a sign of life for this long is behind where only heartbeats tell, which come
+"""A stage without a sign of life for this long is behind where only heartbeats show it, which come
 every 10 s: two are missing and the third is due."""
 
 LATE_BEATS_MS = 3_000

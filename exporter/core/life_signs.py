@@ -143,7 +143,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         }
         read_ms = _age(now, read_at)
         if self.beat is None or self.position.generation > self.beat.generation:
-            # The watcher is of a release without beats: only what comes through the fold tells.
+            # The watcher is of a release without beats: only what comes through the fold shows it.
             return ReaderProgress(
                 read_ms=read_ms,
                 watcher_ms=_age(now, self.advanced_at),

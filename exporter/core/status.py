@@ -120,7 +120,7 @@ class ReadingState:
             )
 
     def forget_signs(self) -> None:
-        """Begin anew: the topic was made anew, and what was heard came from another one."""
+        """Begin again: the topic was created again, and what was heard came from another one."""
         self._signs = {}
 
     def of_cluster(self, snapshot: ClusterSnapshot) -> ReaderProgress:

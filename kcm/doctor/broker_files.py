@@ -25,7 +25,7 @@ SETTING_OF = {
     "min.insync.replicas": "min_insync_replicas",
     "leader.imbalance.per.broker.percentage": "leader_imbalance_percentage",
 }
-"""What the fold must be told of each cluster, by Kafka's name."""
+"""What the fold must be given of each cluster, by Kafka's name."""
 TAKEN_AS = {
     "auto.leader.rebalance.enable": "true",
     "leader.imbalance.check.interval.seconds": "300",
@@ -45,7 +45,7 @@ def about(cluster: str) -> str:
 def check_broker_files(
     settings: PipelineSettings, clusters: Mapping[str, Mapping[str, int | None]]
 ) -> Iterator[Finding]:
-    """Ask the brokers for their files, and compare them with what the fold is told of the clusters.
+    """Ask the brokers for their files, and compare them with what the fold is given of the clusters.
 
     `clusters` holds, by the names under which this one cluster is watched, what is set already; a
     setting that is not there is not known to us.

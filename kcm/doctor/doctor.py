@@ -212,7 +212,7 @@ def clusters_of(
 def _broker_files(
     api: ExporterApi, settings: AllSettings, watched: ClusterId, own: ClusterId, ends_at_s: float
 ) -> Iterable[Finding]:
-    """Check what the fold must be told of the brokers' own files, if the brokers named are watched."""
+    """Check what the fold must be given of the brokers' own files, if the brokers named are watched."""
     # Only an address of the user's own is asked: another may be anybody's.
     is_named = "bootstrap_servers" in settings.export.model_fields_set
     watched_id, own_id = _known(watched, own, ends_at_s=ends_at_s) if is_named else (None, None)

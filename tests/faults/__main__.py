@@ -1,6 +1,6 @@
 """`python -m tests.faults [NAME ...]`: play the cells whose names hold one of these; without any, all.
 
-The rule: one world for all cells; what a cell came to is told at once.
+The rule: one world for all cells; what a cell came to is reported at once.
 """
 
 from __future__ import annotations
@@ -100,15 +100,15 @@ def _play(where: Path, cells: Sequence[Cell], *, with_full_disk: bool) -> Iterat
     if cells:
         with Supervisor(where, kill_on_exit=True) as servers, World(servers, jars) as world:
             for cell in cells:
-                yield _told(world, cell.part.name, cell.fault, partial(cell.act, world))
+                yield _outcome(world, cell.part.name, cell.fault, partial(cell.act, world))
     if with_full_disk and (reason := why_not()) is not None:
         _say(f"not played: {FULL_DISK}: {reason}")
     elif with_full_disk:
         with Supervisor(where, kill_on_exit=True) as servers, FullDisk(servers, jars) as small:
-            yield _told(small, "kcm up", "full disk", small.fill)
+            yield _outcome(small, "kcm up", "full disk", small.fill)
 
 
-def _told(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcome:
+def _outcome(sides: Sides, part: str, fault: str, act: Callable[[], None]) -> Outcome:
     """Play something and say at once what came of it."""
     said = len(sides.said)
     found = play(sides, part, fault, act)

@@ -25,7 +25,7 @@ LAGS_FOR_S = 20.0
 
 
 class Part(NamedTuple):
-    """What may fail: found anew for each cell, since a part may be another process each time."""
+    """What may fail: found again for each cell, since a part may be another process each time."""
 
     name: str
     processes: Callable[[World], list[int]]

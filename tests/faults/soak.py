@@ -1,6 +1,6 @@
 """A long run: the random story with random kills, and what it costs in memory, open files and delay.
 
-The rule: one seed gives the story. Every ten minutes are told by themselves, so that what grows shows.
+The rule: one seed gives the story. Every ten minutes are reported by themselves, so that what grows shows.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def _check_cluster(now: Seen) -> None:
 
 
 def _least(partition: PartitionFacts, now: Seen) -> int:
-    """Return min.insync.replicas, which the fold of these histories is told."""
+    """Return min.insync.replicas, which the fold of these histories is given."""
     by_broker, default = now.cluster.broker_min_isr, now.cluster.min_isr_assumed
     own = partition.min_isr or by_broker.get(str(partition.leader), by_broker.get("<default>"))
     least = default if own is None else own

@@ -248,7 +248,7 @@ def deny(line: Line, topic: str) -> None:
     history.start_resync()
     for each in history.znodes:
         if not f"{each}/".startswith(f"{path}/"):
-            history.tell(each)
+            history.report(each)
     history.finish_resync(denied=(path,), denied_more=0)
     line.fold()
     line.read()

@@ -319,10 +319,10 @@ def test_elections_are_what_the_epoch_grew_by(seed: int) -> None:
         else:
             history.elect(draws.choice(BROKERS), seen=seen, epoch_seen=draws.random() < 0.5)
         if draws.random() < 0.3:
-            history.tell("/controller_epoch")
-            history.tell("/controller")
-    history.tell("/controller")
-    history.tell("/controller_epoch")
+            history.report("/controller_epoch")
+            history.report("/controller")
+    history.report("/controller")
+    history.report("/controller_epoch")
     fold = Fold()
     controller = fold.state.control.controller
     elections = 0

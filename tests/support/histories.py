@@ -93,7 +93,7 @@ class History:
     znodes: dict[str, Held] = field(default_factory=dict)
     changes: list[ZnodeChange] = field(default_factory=list)
     published: dict[str, int] = field(default_factory=dict)
-    """What the watcher has told as existing: mzxid by path."""
+    """What the watcher has reported as existing: mzxid by path."""
     epoch: int = 0
     _transaction: bool = False
     _resync: int = 0
@@ -129,17 +129,17 @@ class History:
         else:
             old.data, old.mzxid, old.mtime = payload(content), zxid, self.now
             old.version += 1
-        return self.tell(path) if seen else None
+        return self.report(path) if seen else None
 
     def delete(self, path: str, *, seen: bool = True) -> ZnodeChange | None:
         """Delete a znode."""
         self._next_zxid()
         del self.znodes[path]
-        return self.tell(path) if seen else None
+        return self.report(path) if seen else None
 
     # --- the watcher ----------------------------------------------------------------------
 
-    def tell(self, path: str) -> ZnodeChange:
+    def report(self, path: str) -> ZnodeChange:
         """Publish what ZooKeeper holds at this path now."""
         znode = self.znodes.get(path)
         if znode is None:
@@ -182,16 +182,16 @@ class History:
         return self.record(ChangeKind.RESYNC_STARTED, resync=self._resync, **fields)
 
     def finish_resync(self, **fields: Any) -> ZnodeChange:
-        """End a resync with the right count and digest, unless told otherwise."""
+        """End a resync with the right count and digest, unless others are given."""
         return self.record(
             ChangeKind.RESYNC_FINISHED, **{"resync": self._resync, **self._proof(), **fields}
         )
 
     def resync(self, **fields: Any) -> None:
-        """Tell the whole tree between its two marks."""
+        """Report the whole tree between its two marks."""
         self.start_resync(**fields)
         for path in self.znodes:
-            self.tell(path)
+            self.report(path)
         self.finish_resync()
 
     def reconciled(self, **fields: Any) -> ZnodeChange:
@@ -199,7 +199,7 @@ class History:
         return self.record(ChangeKind.RECONCILED, **{**self._proof(), **fields})
 
     def heartbeat(self, *, after_ms: int = 10_000, **fields: Any) -> ZnodeChange:
-        """Let time pass and tell that the watcher lives."""
+        """Let time pass and report that the watcher lives."""
         self.now += after_ms
         return self.record(ChangeKind.HEARTBEAT, **{"session": SessionState.CONNECTED, **fields})
 
@@ -333,7 +333,7 @@ OF_ACCOUNTS = (IncidentOpened, IncidentClosed, RecommendationMade, Recommendatio
 
 
 class Fold:
-    """A fold of one cluster, and what it has told."""
+    """A fold of one cluster, and what it has reported."""
 
     def __init__(self, *, packed: bool = False, min_isr: int = 1) -> None:
         self._packed = DictMapState()
@@ -344,7 +344,7 @@ class Fold:
         self.state = ClusterState(control, store)
         self.events: list[AnyEvent] = []
         self.accounts: list[AnyEvent] = []
-        """What was told of incidents and recommendations."""
+        """What was reported of incidents and recommendations."""
         self.sent: Sent = {}
         self.forgotten: list[str] = []
         """The keys that the last projection wrote tombstones for."""
@@ -359,9 +359,9 @@ class Fold:
         assert batch.errors == 0, batch.finish()
         both = batch.finish()
         self.accounts += [event for event in both if isinstance(event, OF_ACCOUNTS)]
-        told: list[AnyEvent] = [e for e in both if not isinstance(e, OF_ACCOUNTS)]
-        self.events += told
-        return told
+        reported: list[AnyEvent] = [e for e in both if not isinstance(e, OF_ACCOUNTS)]
+        self.events += reported
+        return reported
 
     def follow(self, history: History) -> list[AnyEvent]:
         """Apply what is new in a history's log."""

@@ -124,7 +124,7 @@ class LiveStory:
                 for write in writes:
                     self._make(write)
             for path in dict.fromkeys(write.path for write in writes):
-                self._history.tell(path)
+                self._history.report(path)
         self._feed()
 
     def _make(self, write: Committed) -> None:

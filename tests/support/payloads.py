@@ -14,7 +14,7 @@ def encoded(content: Any) -> bytes:
 
 
 def refuses(decode: Any, content: Any) -> bool:
-    """Tell whether a decoder finds a payload unreadable."""
+    """Return whether a decoder finds a payload unreadable."""
     try:
         decode(content if isinstance(content, bytes) else encoded(content))
     except UnreadableZnodeError as error:

@@ -1,6 +1,6 @@
 """TCP proxies on the loopback address, and what networks do to connections.
 
-The rule: a connection that is silenced is half-open: neither side is told anything, bytes sent are
+The rule: a connection that is silenced is half-open: neither side learns anything, bytes sent are
 lost, and closing one end is not seen at the other. New connections are not concerned.
 """
 

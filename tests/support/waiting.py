@@ -1,4 +1,4 @@
-"""Wait for a condition with a deadline, and tell what was last seen when it does not come true."""
+"""Wait for a condition with a deadline, and say what was last seen when it does not come true."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Watched:
             with self.history.transaction():
                 made = [write.path for write in writes if self._make(write)]
             for path in dict.fromkeys(made):  # a watcher reads what a transaction leaves, once
-                self.history.tell(path)
+                self.history.report(path)
             for _ in range(beats):
                 self.history.heartbeat()
 

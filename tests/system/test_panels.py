@@ -61,7 +61,7 @@ _FILL = chosen(CLUSTER_NAME)
 
 @pytest.fixture(scope="module")
 def seen(scene: Scene, board: NotedStory, request: pytest.FixtureRequest) -> Iterator[SeenStory]:
-    """The story, scraped from before its beginning; the first module of the folder tells it."""
+    """The story, scraped from before its beginning; the first module of the folder plays it."""
     assert not board.outcomes, "the story was played before Prometheus was there"
     folder = scene.supervisor.folder / "boards"
     server = Prometheus(

@@ -53,7 +53,7 @@ def test_every_election_is_counted(outcomes: list[StepOutcome]) -> None:
     assert (last.truth.elections or 0) >= 1 + DEPOSITIONS
 
 
-def test_the_killed_brokers_are_told_as_crashed(cluster: dict[str, Any]) -> None:
+def test_the_killed_brokers_are_reported_as_crashed(cluster: dict[str, Any]) -> None:
     """Two brokers were killed, none was shut down."""
     ends = [broker["ends"] for broker in cluster["brokers"]]
     assert sum(end.get("crashed", 0) for end in ends) == 2
@@ -68,7 +68,7 @@ def test_the_controllers_vacancy_was_measured(cluster: dict[str, Any]) -> None:
     assert controller["vacancy_total_max_ms"] > 0
 
 
-def test_leader_elections_are_told_by_kind(cluster: dict[str, Any]) -> None:
+def test_leader_elections_are_reported_by_kind(cluster: dict[str, Any]) -> None:
     """Dead leaders cost offline elections, the balance came back by preferred ones; none unclean."""
     kinds = cluster["leader_elections"]
     assert kinds["offline"] > 0
@@ -82,7 +82,7 @@ def test_the_story_ended_with_the_preferred_election(cluster: dict[str, Any]) ->
     assert elected[-1]["election"] == "preferred"
 
 
-def test_a_stalled_replica_is_told_as_slow_not_dead(cluster: dict[str, Any]) -> None:
+def test_a_stalled_replica_is_reported_as_slow_not_dead(cluster: dict[str, Any]) -> None:
     """Leaders dropped it from ISRs (no leader epoch rose), and it was let in again."""
     shrunk = _events(cluster, "IsrShrunk")
     assert any(not event.get("by_controller") for event in shrunk)

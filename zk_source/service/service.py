@@ -274,7 +274,7 @@ class WatcherService:
         self._update_metrics()
 
     def _ask_zookeeper(self, now_ms: int) -> None:
-        """Keep asking: what was answered, and when it was asked, tells whether it still speaks."""
+        """Keep asking: what was answered, and when it was asked, shows whether it still speaks."""
         if not self._watcher.armed:
             self._pulse.give_up()
             self._log_completeness.reads_forgotten()

@@ -157,7 +157,7 @@ def test_every_name_is_one_that_a_service_may_have(release: str, given: dict[str
 @NEEDS_HELM
 def test_a_pod_that_serves_nobody_keeps_no_node_from_being_drained() -> None:
     """Where Kubernetes knows of it, budgets count no pod that is not ready."""
-    for version, told in (
+    for version, expected in (
         ("1.26.15", None),
         ("1.27.0", "AlwaysAllow"),
         (KUBERNETES, "AlwaysAllow"),
@@ -167,7 +167,7 @@ def test_a_pod_that_serves_nobody_keeps_no_node_from_being_drained() -> None:
             for each in render(EVERYTHING, "--kube-version", version)
             if each["kind"] == "PodDisruptionBudget"
         ]
-        assert set(budgets) == {told}
+        assert set(budgets) == {expected}
 
 
 @NEEDS_HELM

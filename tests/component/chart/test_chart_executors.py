@@ -125,7 +125,7 @@ def test_a_named_account_gets_the_role_where_none_is_made() -> None:
 
 
 def test_executors_find_the_driver_and_the_checkpoint() -> None:
-    """Host, ports, claim and template that Spark is told of are those of the manifests."""
+    """Host, ports, claim and template that Spark gets are those of the manifests."""
     manifests = render(EXECUTORS)
     driver = one_of(manifests, "StatefulSet", "kcm-stream")
     conf = spark_conf(driver)
@@ -159,7 +159,7 @@ def test_executors_find_the_driver_and_the_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ("stream.persistence.accessMode=ReadWriteOnce", "accessMode=ReadWriteMany"),
         ("stream.persistence.enabled=false", "stream.persistence.enabled=true"),
@@ -168,11 +168,11 @@ def test_executors_find_the_driver_and_the_checkpoint() -> None:
         ("serviceAccount.create=false", "serviceAccount.name: stream.executors give"),
     ],
 )
-def test_executors_that_could_not_work_are_refused(given: str, told: str) -> None:
+def test_executors_that_could_not_work_are_refused(given: str, expected: str) -> None:
     """Executors without a volume that they can share are refused before anything is installed."""
     done = template("--values", str(EXECUTORS), "--set", given)
     assert done.returncode != 0
-    assert told in done.stderr
+    assert expected in done.stderr
 
 
 class Pods:
@@ -233,7 +233,7 @@ class Log:
         )
         self._views: dict[str, AnyView] = {}
 
-    def tell(self, history: History, changes: int) -> None:
+    def append_new(self, history: History, changes: int) -> None:
         """Append the last changes of a history."""
         self._producer.produce(
             self._names.changes,
@@ -262,7 +262,7 @@ def test_the_driver_makes_executors_that_fold(
 ) -> None:
     """Both clusters are folded in executors' pods, also after one of them was killed.
 
-    The driver asks Kubernetes for all that its Role allows and no more, and told to end takes its executors along.
+    The driver asks Kubernetes for all that its Role allows and no more, and asked to end takes its executors along.
     """
     prefix = f"chart-{uuid.uuid4().hex[:8]}"
     manifests = render(_values(tmp_path, pipeline_broker.bootstrap_servers, prefix))
@@ -288,13 +288,13 @@ def test_the_driver_makes_executors_that_fold(
         log = Log(pipeline_broker, topic_names(prefix))
         try:
             for history in histories:
-                log.tell(history, len(history.changes))
+                log.append_new(history, len(history.changes))
             views = [_folded(log, history) for history in histories]
             assert [view.counts.partitions for view in views] == [2, 2]
             kubernetes.processes()[0].kill()
             for history in histories:
                 history.elect(2)
-                log.tell(history, 2)
+                log.append_new(history, 2)
             assert [_folded(log, history).controller.id for history in histories] == [2, 2]
             wait_until(lambda: len(kubernetes.made) == 3 and len(kubernetes.processes()) == 2)
         finally:

@@ -27,13 +27,13 @@ def _notes(folder: Path, values: Path, *arguments: str) -> str:
     (found,) = [
         each["notes"] for each in yaml.safe_load_all(done.stdout) if each and "notes" in each
     ]
-    told: str = found
-    return told
+    expected: str = found
+    return expected
 
 
 @NEEDS_HELM
 @pytest.mark.parametrize(
-    ("values", "told", "untold"),
+    ("values", "expected", "unnamed"),
     [
         ("least", "the watched ensembles. Make the path beforehand", "WARNING"),
         ("least", "prometheusRule.enabled is false", "new lineage"),
@@ -45,11 +45,13 @@ def _notes(folder: Path, values: Path, *arguments: str) -> str:
         ("existing-claim", "watches no cluster from here", "0 cluster(s)"),
     ],
 )
-def test_helm_says_what_is_left_to_do(tmp_path: Path, values: str, told: str, untold: str) -> None:
+def test_helm_says_what_is_left_to_do(
+    tmp_path: Path, values: str, expected: str, unnamed: str
+) -> None:
     """After an install only what holds for these values is said."""
     notes = _notes(tmp_path, CHART / "ci" / f"{values}-values.yaml")
-    assert told in notes
-    assert untold not in notes
+    assert expected in notes
+    assert unnamed not in notes
 
 
 @NEEDS_HELM

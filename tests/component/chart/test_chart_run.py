@@ -78,7 +78,7 @@ TREE = {
         "isr": [1],
     },
 }
-"""One broker, one topic: enough to be told apart from nothing."""
+"""One broker, one topic: enough to differ from nothing."""
 
 
 def ca_certificate(folder: Path) -> str:
@@ -132,7 +132,7 @@ def test_kcm_takes_all_that_the_chart_can_give_it(tmp_path: Path, jars: Jars) ->
 
 
 @pytest.mark.full
-def test_who_waits_is_alive_and_ends_when_told(tmp_path: Path, jars: Jars) -> None:
+def test_who_waits_is_alive_and_ends_when_asked(tmp_path: Path, jars: Jars) -> None:
     """Without Kafka and ZooKeeper no part is restarted: each waits, says so, and ends in good time.
 
     Nobody is sent to the exporter then, because it has nothing to show: it has not started up.
@@ -283,7 +283,7 @@ def test_a_pod_writes_to_its_volumes_only(
 
 
 def _end(process: subprocess.Popen[bytes], output: Path) -> float:
-    """Tell a part to end; return how long it took."""
+    """Ask a part to end; return how long it took."""
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(GRACE_S) == 0, output.read_text()
@@ -311,7 +311,7 @@ def test_the_rendered_chart_watches_a_cluster(
 ) -> None:
     """All pods of the least values answer their probes, one watcher leads, and the figures are live.
 
-    Told to end, each ends by itself within its grace period.
+    Asked to end, each ends by itself within its grace period.
     """
     overrides = {
         "kafka.bootstrapServers": pipeline_broker.bootstrap_servers,

@@ -72,7 +72,7 @@ def test_an_unknown_value_is_refused_by_name(where: str) -> None:
 
 @NEEDS_HELM
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ("kafka.bootstrapServers=", "kafka.bootstrapServers: name the Kafka"),
         ("kafka.bootstrapServers=kafka:99999", "kafka.bootstrapServers: kafka:99999: ports end"),
@@ -106,11 +106,11 @@ def test_an_unknown_value_is_refused_by_name(where: str) -> None:
         ("clusters.prod.tls.key=tls.key", "/clusters/prod/tls"),
     ],
 )
-def test_a_bad_value_is_told_by_its_place(given: str, told: str) -> None:
+def test_a_bad_value_is_reported_by_its_place(given: str, expected: str) -> None:
     """What cannot work is refused before anything is installed, and the line says what it is."""
     done = template("--values", str(LEAST), "--set", given)
     assert done.returncode != 0
-    assert told in done.stderr
+    assert expected in done.stderr
 
 
 @NEEDS_HELM
@@ -143,7 +143,7 @@ def test_only_kafkas_own_znodes_are_refused(path: str, refused: bool) -> None:
 @pytest.mark.parametrize(
     "path", ["settings", "clusters", "stream.executors", "watcher.settings", "kafka.properties"]
 )
-def test_null_is_told_by_its_place(path: str) -> None:
+def test_null_is_reported_by_its_place(path: str) -> None:
     """A value that null takes away is an error that names it, never one of helm's own insides."""
     done = template("--values", str(LEAST), "--set", f"{path}=null")
     assert f"missing property '{path.rpartition('.')[2]}'" in done.stderr
@@ -191,14 +191,14 @@ def test_the_values_schema_knows_the_settings_of_kcm(name: str) -> None:
     fields = SETTINGS[name].model_json_schema()["properties"]
     shared = set() if name == "commonSettings" else set(PipelineSettings.model_fields)
     expected = fields.keys() - shared - GIVEN_BY_THE_CHART
-    told = SCHEMA["$defs"][name]["properties"]
-    assert told.keys() == expected
+    expected = SCHEMA["$defs"][name]["properties"]
+    assert expected.keys() == expected
     for setting in expected:
         kind = next(
             iter(fields[setting].get("anyOf", ())), fields[setting]
         )  # a chart leaves out what is None
         for key in ("type", "enum", "minimum", "maximum", "exclusiveMinimum"):
-            assert told[setting].get(key) == kind.get(key), (setting, key)
+            assert expected[setting].get(key) == kind.get(key), (setting, key)
 
 
 @NEEDS_HELM

@@ -96,7 +96,7 @@ def test_status_shows_the_cluster_on_one_screen(shown: Shown) -> None:
     assert "\x1b" not in out
 
 
-def test_what_is_not_known_is_never_told_as_none(shown: Shown) -> None:
+def test_what_is_not_known_is_never_reported_as_none(shown: Shown) -> None:
     """A vacancy whose beginning nobody saw, an epoch that was not read, a proof that never was."""
     nobody = ControllerView(id=-1, epoch=None)
     shown.served.write(
@@ -114,10 +114,10 @@ def test_what_is_not_known_is_never_told_as_none(shown: Shown) -> None:
 
 def test_status_as_json_is_what_the_api_tells(shown: Shown) -> None:
     """Programs get the API's names, with the brokers' safety and the abnormal partitions."""
-    told = json.loads(shown.run("status", "--json"))
-    assert told["counts"]["under_replicated"] == 1
-    assert [broker["safe_to_stop"]["safe"] for broker in told["brokers"]] == [False, True]
-    assert [(each["topic"], each["partition"]) for each in told["abnormal"]] == [("u", 0)]
+    answer = json.loads(shown.run("status", "--json"))
+    assert answer["counts"]["under_replicated"] == 1
+    assert [broker["safe_to_stop"]["safe"] for broker in answer["brokers"]] == [False, True]
+    assert [(each["topic"], each["partition"]) for each in answer["abnormal"]] == [("u", 0)]
 
 
 def test_status_of_several_clusters_is_a_line_each_worst_first(shown: Shown) -> None:
@@ -146,13 +146,15 @@ def test_events_are_the_newest_with_the_newest_last(shown: Shown) -> None:
     assert lines[-1].endswith("ControllerElected broker 0 -> 1, epoch 30")
     assert len(shown.run("events", "--since", str(T0)).splitlines()) == 30
     assert len(shown.run("events", "--since", str(T0 + 29)).splitlines()) == 2
-    told = [json.loads(line) for line in shown.run("events", "--limit", "2", "--json").splitlines()]
-    assert [event["id"] for event in told] == ["L1/1/29/0", "L1/1/30/0"]
+    answer = [
+        json.loads(line) for line in shown.run("events", "--limit", "2", "--json").splitlines()
+    ]
+    assert [event["id"] for event in answer] == ["L1/1/29/0", "L1/1/30/0"]
     assert shown.run("events", "--kind", "BrokerStopped") == ""
 
 
 def test_events_follow_what_happens(shown: Shown) -> None:
-    """What happens later is printed as it is told, until somebody ends it."""
+    """What happens later is printed as it is reported, until somebody ends it."""
     command = [sys.executable, "-m", "kcm", "events", "--follow", "--limit", "1"]
     with subprocess.Popen(
         [*command, "--exporter", shown.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -174,14 +176,14 @@ def test_events_follow_what_happens(shown: Shown) -> None:
 
 
 def test_recommend_prints_the_file_of_kafkas_tool(shown: Shown, tmp_path: Path) -> None:
-    """--json is that file and nothing else; without it the effect is told, and what to run."""
-    told = json.loads(shown.run("recommend", "--json"))
-    assert told == {"partitions": [{"topic": "t", "partition": 1}]}
-    (tmp_path / "election.json").write_text(json.dumps(told))
+    """--json is that file and nothing else; without it the effect is reported, and what to run."""
+    answer = json.loads(shown.run("recommend", "--json"))
+    assert answer == {"partitions": [{"topic": "t", "partition": 1}]}
+    (tmp_path / "election.json").write_text(json.dumps(answer))
     out = shown.run("recommend")
     assert "from 1 to 0" in out
     assert "kafka-leader-election.sh --bootstrap-server kafka0:9092 " in out
-    assert json.loads(shown.run("recommend", "--broker", "1", "--json")) == told
+    assert json.loads(shown.run("recommend", "--broker", "1", "--json")) == answer
     assert "nothing to elect" in shown.run("recommend", "--broker", "0")
     assert "there is 1 chunk" in shown.complaint("recommend", "--chunk", "2", code=2)
 
@@ -251,8 +253,8 @@ def test_what_if_answers_for_brokers_and_racks(shown: Shown) -> None:
     unsafe = shown.run("what-if", "--lose-rack", "a", "--check", code=6)
     assert "1 partition (u-0) would go offline" in unsafe
     assert "4 partitions" in shown.run("what-if", "--lose-broker", "0", "--lose-broker", "1")
-    told = json.loads(shown.run("what-if", "--lose-broker", "0", "--json"))
-    assert told["losses"][0]["offline"] == 1
+    answer = json.loads(shown.run("what-if", "--lose-broker", "0", "--json"))
+    assert answer["losses"][0]["offline"] == 1
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,9 @@ def test_a_replay_tells_incidents_out_of_any_log(
     log = tmp_path / "log.jsonl"
     log.write_bytes(encode_changes(history.changes) + b"\n")
     assert main(["replay", str(log), "--events"]) == 0
-    told = capsys.readouterr().out
-    assert "IncidentOpened, number 1, opened by ControllerVacated" in told
-    assert "IncidentClosed 1: Controller 0 -> 1, 10 ms without one; over after 10 ms." in told
+    answer = capsys.readouterr().out
+    assert "IncidentOpened, number 1, opened by ControllerVacated" in answer
+    assert "IncidentClosed 1: Controller 0 -> 1, 10 ms without one; over after 10 ms." in answer
     assert main(["replay", str(log), "--events", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (closed,) = (

@@ -44,7 +44,7 @@ def other_server(answers: Answers) -> Iterator[str]:
             thread.join()
 
 
-def test_another_server_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_server_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     """What answers but is no exporter of ours is named, whatever it says."""
 
     def answers(path: str) -> tuple[int, bytes]:
@@ -57,24 +57,24 @@ def test_another_server_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "answer"),
     [
         (b'{"name":"prod","next":null}', "it is of another release than this command"),
         (b"[]", "no exporter of kcm"),
     ],
 )
 @pytest.mark.parametrize("verb", ASKING)
-def test_an_exporter_of_another_release_is_told_as_such(
-    verb: str, body: bytes, told: str, capsys: pytest.CaptureFixture[str]
+def test_an_exporter_of_another_release_is_reported_as_such(
+    verb: str, body: bytes, answer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An answer that lacks what is read from it is one line with its address, no fault of ours."""
     with other_server(lambda _: (200, body)) as url:
         line = Shown(url, Served(), capsys).complaint(verb, "--cluster", "prod", code=3)
-    assert told in line
+    assert answer in line
     assert url in line
 
 
-def test_a_path_that_an_older_exporter_does_not_serve_is_told_as_such(
+def test_a_path_that_an_older_exporter_does_not_serve_is_reported_as_such(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Not as a mistake of whoever asks."""
@@ -93,7 +93,7 @@ def chunk_of(number: int) -> dict[str, Any]:
 def test_a_recommendation_that_moves_on_is_read_anew(
     refusals: int, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Pages of two moments are never put together; one that never rests is told."""
+    """Pages of two moments are never put together; one that never rests is reported."""
     asked = itertools.count()
 
     def answers(path: str) -> tuple[int, bytes]:
@@ -101,7 +101,7 @@ def test_a_recommendation_that_moves_on_is_read_anew(
         if after == ["x2"] and next(asked) < refusals:
             return 400, b'{"detail":"start over"}'
         number = 1 if after is None else int(after[0][1:])
-        told = {
+        answer = {
             "name": "prod",
             "completeness": {"status": "live"},
             "partition_count": 3,
@@ -109,7 +109,7 @@ def test_a_recommendation_that_moves_on_is_read_anew(
             "chunks": [chunk_of(number)],
             "next": None if number == 3 else f"x{number + 1}",
         }
-        return 200, json.dumps(told).encode()
+        return 200, json.dumps(answer).encode()
 
     with other_server(answers) as url:
         options = ("--cluster", "prod", "--json", "--exporter", url)

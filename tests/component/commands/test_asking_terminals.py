@@ -65,7 +65,7 @@ class Heard:
 
     def wait_for(self, text: bytes) -> None:
         """Wait until it was written."""
-        wait_until(lambda: b"".join(self.chunks), lambda told: text in told, deadline_s=20)
+        wait_until(lambda: b"".join(self.chunks), lambda answer: text in answer, deadline_s=20)
 
     def end(self) -> None:
         """Wait for the process's last word."""
@@ -139,7 +139,7 @@ def test_the_tab_key_offers_the_clusters_that_are_shown(
     away = f"http://127.0.0.1:{free_port()}"
     for url, names in ((shown.url, offered), (away, [])):
         line = f"kcm status --exporter {url} --cluster {typed}"
-        told = subprocess.run(
+        answer = subprocess.run(
             [sys.executable, "-m", "kcm"],
             env={
                 **os.environ,
@@ -151,7 +151,7 @@ def test_the_tab_key_offers_the_clusters_that_are_shown(
             text=True,
             check=True,
         )
-        assert (told.stdout.split(), told.stderr) == (names, "")
+        assert (answer.stdout.split(), answer.stderr) == (names, "")
 
 
 def test_a_command_to_copy_is_one_line_on_any_terminal(shown: Shown) -> None:
@@ -166,7 +166,7 @@ def test_a_command_to_copy_is_one_line_on_any_terminal(shown: Shown) -> None:
 
 
 def test_status_is_watched_over_a_restart_of_the_exporter(shown: Shown) -> None:
-    """Its absence is told once, and what it shows afterwards is printed."""
+    """Its absence is reported once, and what it shows afterwards is printed."""
     served = shown.served
     with HttpServer(served.app, "127.0.0.1", 0) as first:
         url = first.url

@@ -180,7 +180,7 @@ def test_what_is_not_there_is_one_line_each(
     assert found.of("apart")["level"] == "-"
 
 
-def test_a_chroot_without_kafka_and_one_in_migration_are_told(
+def test_a_chroot_without_kafka_and_one_in_migration_are_reported(
     client: KazooClient,
     zookeeper: ZooKeeper,
     zk_chroot: str,
@@ -198,7 +198,7 @@ def test_a_chroot_without_kafka_and_one_in_migration_are_told(
 
 
 @pytest.mark.full
-def test_another_clusters_exporter_is_told(
+def test_another_clusters_exporter_is_reported(
     client: KazooClient,
     zookeeper: ZooKeeper,
     zk_chroot: str,
@@ -219,7 +219,7 @@ def test_another_clusters_exporter_is_told(
 
 
 @pytest.mark.full
-def test_brokers_that_differ_are_told(
+def test_brokers_that_differ_are_reported(
     client: KazooClient,
     zookeeper: ZooKeeper,
     zk_chroot: str,

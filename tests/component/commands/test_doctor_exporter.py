@@ -39,7 +39,7 @@ def test_an_exporter_that_is_ready_tells_its_lag_and_its_clusters() -> None:
 
 
 def test_an_exporter_that_is_not_ready_fails_with_its_reasons() -> None:
-    """What /readyz says is told, though its status is 503."""
+    """What /readyz says is reported, though its status is 503."""
     served = Served()
     served.state.status = ReadingStatus(topics_gone=("kcm.views",), read_to_end_once=True)
     with HttpServer(served.app, "127.0.0.1", 0) as server:
@@ -63,7 +63,7 @@ def test_the_clocks_difference_is_bounded_by_what_http_tells() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]"])
-def test_another_server_is_told_as_such(body: bytes) -> None:
+def test_another_server_is_reported_as_such(body: bytes) -> None:
     """What answers and is no exporter of ours is a failure, not a stack trace."""
 
     class Other(BaseHTTPRequestHandler):

@@ -78,7 +78,7 @@ def test_partitions_of_many_topics_are_asked_for_together() -> None:
 
 
 def test_only_what_can_be_elected_now_is_taken_of_a_file(cluster: Cluster, url: str) -> None:
-    """A file may be old: what is led right already, or does not exist, is skipped and told."""
+    """A file may be old: what is led right already, or does not exist, is skipped and answer."""
     cluster.leaders[0] = 1
     cluster.show()
     wanted = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("gone", 0)]

@@ -51,7 +51,7 @@ def test_a_partition_that_is_led_right_meanwhile_is_no_surprise(cluster: Cluster
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "answer"),
     [
         ({"controller": 2}, "the controller changed: broker 0, epoch 7, is now broker 2, epoch 9"),
         ({"controller": -1}, "no controller"),
@@ -64,12 +64,12 @@ def test_a_partition_that_is_led_right_meanwhile_is_no_surprise(cluster: Cluster
     ],
 )
 def test_what_elections_do_not_do_ends_the_run(
-    cluster: Cluster, url: str, change: dict[str, Any], told: str
+    cluster: Cluster, url: str, change: dict[str, Any], answer: str
 ) -> None:
-    """After a surprise nothing more is asked for, and what is open is told as such."""
+    """After a surprise nothing more is asked for, and what is open is reported as such."""
     cluster.after[2] = lambda: cluster.__dict__.update(change)
     ran = Ran(cluster, url)
-    assert told in str(ran.surprise)
+    assert answer in str(ran.surprise)
     assert len(cluster.asked) == 2
     assert "done        3 of 7 elected" in ran.summary
     assert "not seen    3" in ran.summary
@@ -79,7 +79,7 @@ def test_what_elections_do_not_do_ends_the_run(
 def test_a_refused_partition_ends_the_run_after_the_effect_of_the_others(
     cluster: Cluster, url: str
 ) -> None:
-    """Kafka's name of the error is told with the partition; the rest of its chunk is accounted for."""
+    """Kafka's name of the error is reported with the partition; the rest of its chunk is accounted for."""
     cluster.refuses[1] = "PREFERRED_LEADER_NOT_AVAILABLE"
     ran = Ran(cluster, url)
     assert ran.surprise == "Kafka refused 1, such as t-1: PREFERRED_LEADER_NOT_AVAILABLE"
@@ -191,10 +191,10 @@ def test_ctrl_c_tells_what_was_done(
     )
     with pytest.raises(KeyboardInterrupt):
         run_and_report(run)
-    told = capsys.readouterr().out
-    assert "done        1 of 3 elected" in told
-    assert "not seen    1" in told
-    assert "not tried   1" in told
+    answer = capsys.readouterr().out
+    assert "done        1 of 3 elected" in answer
+    assert "not seen    1" in answer
+    assert "not tried   1" in answer
 
 
 def test_an_output_that_nobody_reads_stops_the_run_and_reports_on_standard_error(
@@ -219,7 +219,7 @@ def test_an_output_that_nobody_reads_stops_the_run_and_reports_on_standard_error
         monkeypatch.undo()
     assert code == STOPPED
     assert cluster.asked == [[0]]
-    told = capsys.readouterr().err
-    assert "kcm: done        1 of 3 elected" in told
-    assert "kcm: not tried   2" in told
-    assert "stopped: the output was closed" in told
+    answer = capsys.readouterr().err
+    assert "kcm: done        1 of 3 elected" in answer
+    assert "kcm: not tried   2" in answer
+    assert "stopped: the output was closed" in answer

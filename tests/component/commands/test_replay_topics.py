@@ -53,14 +53,14 @@ class Topics:
             self.prefix,
         ]
 
-    def tell(self, changes: Sequence[ZnodeChange], *, at_a_time: int = 5) -> None:
+    def append_new(self, changes: Sequence[ZnodeChange], *, at_a_time: int = 5) -> None:
         """Append changes to the log."""
         for start in range(0, len(changes), at_a_time):
             self.append(
                 self.ensured.names.changes, encode_changes(changes[start : start + at_a_time])
             )
 
-    def tell_events(self, cluster: str, events: Iterable[AnyEvent]) -> None:
+    def append_events(self, cluster: str, events: Iterable[AnyEvent]) -> None:
         """Append events, as the fold would."""
         for record in number(cluster, "l1", events):
             self.append(self.ensured.names.events, encode_event(record))
@@ -88,8 +88,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> t
 def snapshot_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     """Return the snapshot that `kcm replay` prints."""
     out, _ = run(capsys, "replay", "--json", *arguments)
-    told: dict[str, Any] = json.loads(out)
-    return told
+    answer: dict[str, Any] = json.loads(out)
+    return answer
 
 
 def incident() -> History:
@@ -112,7 +112,7 @@ def test_the_log_is_read_from_its_topic(
 ) -> None:
     """--from-topic gives what a file with the same changes gives, to its last byte."""
     history = incident()
-    topics.tell(history.changes)
+    topics.append_new(history.changes)
     file = tmp_path / "log.jsonl"
     file.write_bytes(b"".join(encode_change(change) + b"\n" for change in history.changes))
     from_file, _ = run(capsys, "replay", str(file), "--json")
@@ -132,12 +132,12 @@ def test_a_cluster_is_found_among_partitions(
     history = incident()
     topics.append(name, encode_changes(history.changes), partition=2)
     out, err = run(capsys, "replay", "--from-topic", *topics.options, "--json")
-    told = json.loads(out)
-    assert (told["cluster"], told["counts"]["unreadable"]) == ("prod", 1)
+    answer = json.loads(out)
+    assert (answer["cluster"], answer["counts"]["unreadable"]) == ("prod", 1)
     assert f"{name}[1]@0: unreadable" in err
 
 
-def test_a_topic_that_is_not_there_is_told_and_not_made(
+def test_a_topic_that_is_not_there_is_reported_and_not_made(
     topics: Topics, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A mistyped prefix is one line; reading creates nothing."""
@@ -152,7 +152,7 @@ def test_a_topic_that_is_not_there_is_told_and_not_made(
 
 
 @pytest.mark.full
-def test_a_kafka_that_does_not_answer_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kafka_that_does_not_answer_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """An unreachable Kafka is one line and exit code 3."""
     options = ["--bootstrap-servers", f"127.0.0.1:{free_port()}"]
     out, err = run(capsys, "replay", "--from-topic", *options, code=3)
@@ -161,7 +161,7 @@ def test_a_kafka_that_does_not_answer_is_told(capsys: pytest.CaptureFixture[str]
     assert len(err.splitlines()) == 1
 
 
-def test_an_empty_topic_is_told(topics: Topics, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_topic_is_reported(topics: Topics, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing to replay is one line."""
     _, err = run(capsys, "replay", "--from-topic", *topics.options, code=2)
     assert err == "kcm: there is no change in the log\n"
@@ -173,8 +173,8 @@ def test_a_bundle_holds_the_incident_and_replays_to_the_same(
     """The log begins at the last resync before --from; facts at both ends are the whole log's."""
     history = incident()
     fold = Fold()
-    topics.tell(history.changes)
-    topics.tell_events("prod", fold.follow(history))
+    topics.append_new(history.changes)
+    topics.append_events("prod", fold.follow(history))
     resyncs = [change for change in history.changes if change.kind == "resync_started"]
     ended = next(c for c in reversed(history.changes) if c.kind == "resync_finished")
     begin, end = ended.observed_at + 1, history.changes[-1].observed_at
@@ -207,9 +207,9 @@ def test_a_bundle_holds_the_incident_and_replays_to_the_same(
 def test_a_bundle_says_what_the_log_does_not_hold(
     topics: Topics, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A log without a resync before --from, and no events: told here, in the file, and at replay."""
+    """A log without a resync before --from, and no events: answer here, in the file, and at replay."""
     history = incident()
-    topics.tell(history.changes[3:12])
+    topics.append_new(history.changes[3:12])
     file = tmp_path / "incident.zip"
     last = history.changes[11]
     span = ["--from", str(history.changes[3].observed_at - 5), "--to", str(last.observed_at)]

@@ -1,7 +1,7 @@
 """A real Kafka cluster that plays a script, and ZooKeeper's own record of what came of it.
 
 After every operation the cluster is let come to rest: nothing has been written for a while and each
-leader has every live replica in its ISR. That moment is a quiet point; it is told by the zxid of
+leader has every live replica in its ISR. That moment is a quiet point; it is known by the zxid of
 the last commit before it.
 """
 
@@ -100,7 +100,7 @@ CHANGES_ISR = (
     Reassign,
     ReassignByZnode,
 )
-"""After these leaders have changed their ISRs, and may have more to tell later."""
+"""After these leaders have changed their ISRs, and may have more to change later."""
 
 PROPERTIES: dict[str, str | int] = {
     "replica.lag.time.max.ms": REPLICA_LAG_MS,
@@ -270,7 +270,7 @@ class ScriptedCluster(ClusterAtRest):
         self._brokers[operation.broker].start()
 
     def _expire(self, operation: ExpireSession) -> None:
-        """Freeze a broker until ZooKeeper has ended its session, then let it register anew."""
+        """Freeze a broker until ZooKeeper has ended its session, then let it register again."""
         chosen = operation.broker
         broker = self._controller() if chosen is None else self._brokers[chosen]
         path = f"/brokers/ids/{broker.broker_id}"
@@ -352,7 +352,7 @@ class ScriptedCluster(ClusterAtRest):
 
     def _delete_topic(self, operation: DeleteTopic) -> None:
         topic = operation.topic
-        with suppress(KafkaException):  # REQUEST_TIMED_OUT: when it is done ZooKeeper tells
+        with suppress(KafkaException):  # REQUEST_TIMED_OUT: when it is done ZooKeeper shows
             self._ask(
                 lambda admin: admin.delete_topics([topic], operation_timeout=0)[topic].result()
             )

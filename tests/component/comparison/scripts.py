@@ -233,7 +233,7 @@ SHORT = Play("short", SHORT_STORY)
 
 
 def main() -> None:
-    """Record the plays that are named anew; all of them, if none is."""
+    """Record the plays that are named again; all of them, if none is."""
     for play in PLAYS:
         if sys.argv[1:] and play.name not in sys.argv[1:]:
             continue

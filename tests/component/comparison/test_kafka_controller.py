@@ -122,11 +122,11 @@ def decided(state: LeaderAndIsr) -> str:
 
 def results(outcome: ElectionResults) -> str:
     """Print how elections ended, as Java prints a sorted map."""
-    told = {
+    reported = {
         name(partition): decided(r) if isinstance(r, LeaderAndIsr) else r.error
         for partition, r in outcome.items()
     }
-    return "{" + ", ".join(f"{key}={told[key]}" for key in sorted(told)) + "}"
+    return "{" + ", ".join(f"{key}={reported[key]}" for key in sorted(reported)) + "}"
 
 
 def bools(value: bool) -> str:
@@ -414,7 +414,7 @@ class Story:
                 return command
 
     def is_torn(self) -> bool:
-        """Tell whether a reassignment broke off before its new replicas had states.
+        """Return whether a reassignment broke off before its new replicas had states.
 
         A deletion of such a topic breaks off too, at a place that the order of a hash set decides.
         """

@@ -71,7 +71,7 @@ def test_a_log_that_is_written_right_now_ends_where_it_is_cut() -> None:
     assert list(read_txn_log(b"")) == []
 
 
-def test_damage_is_told() -> None:
+def test_damage_is_reported() -> None:
     """Another file, a wrong checksum and an unknown transaction are errors, not an end."""
     broken = bytearray(HEADER + record(1, 2, text("/a")))
     broken[-2] ^= 1

@@ -121,7 +121,7 @@ class Stream:
                 "log_level": 2,
             }
         )
-        self._told: dict[str, int] = {}
+        self._appended: dict[str, int] = {}
         self.process: Process | None = None
 
     @property
@@ -175,9 +175,9 @@ class Stream:
         self._producer.produce(self.names.changes, value=message, key=key, partition=0)
         assert self._producer.flush(20) == 0
 
-    def tell(self, history: History, *, at_a_time: int = MAX_CHANGES_PER_MESSAGE) -> None:
+    def append_new(self, history: History, *, at_a_time: int = MAX_CHANGES_PER_MESSAGE) -> None:
         """Append what is new in a history."""
-        changes: Sequence[ZnodeChange] = history.changes[self._told.get(history.cluster, 0) :]
-        self._told[history.cluster] = len(history.changes)
+        changes: Sequence[ZnodeChange] = history.changes[self._appended.get(history.cluster, 0) :]
+        self._appended[history.cluster] = len(history.changes)
         for start in range(0, len(changes), at_a_time):
             self.write(encode_changes(changes[start : start + at_a_time]), key=history.cluster)

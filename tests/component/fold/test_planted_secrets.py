@@ -97,7 +97,7 @@ def test_no_secret_is_in_anything_that_the_parts_say_keep_or_start(  # noqa: PLR
     process = stream.start()
     try:
         history = small_cluster()
-        stream.tell(history)
+        stream.append_new(history)
         outcome = Outcome(stream.bootstrap_servers, stream.names)
         outcome.folded(history)
         outcome.close()

@@ -29,8 +29,8 @@ except packing.UnreadableStateError as error:
     refused = str(error)
 misread = packing.unpack_control(bytes([packing.STATE_VERSION]) + ours[1:])
 view = views.encode_view(views.Deleted(v=views.VERSION, cluster="c", as_of=AsOf("l", 1, 1)))
-told = [refused, misread.controller.elections, view.decode()]
-sys.stdout.buffer.write(msgspec.json.encode(told))
+reported = [refused, misread.controller.elections, view.decode()]
+sys.stdout.buffer.write(msgspec.json.encode(reported))
 """
 
 

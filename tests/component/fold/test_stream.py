@@ -1,7 +1,7 @@
 """The fold on local Spark and a real broker: changes in, views and events out, over restarts.
 
 The tests share one fold, each with clusters of its own, and stand in the order of the story: it
-runs, it is stopped and killed and goes on, its topics vanish and it begins anew.
+runs, it is stopped and killed and goes on, its topics vanish and it begins again.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def test_changes_become_views_and_events(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
     """A resync, a broker's death and an election come out as views and as events, in order."""
-    stream.tell(lasting)
+    stream.append_new(lasting)
     lasting.broker_gone(0)
     lasting.elect(1)
     lasting.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
-    stream.tell(lasting, at_a_time=1)
+    stream.append_new(lasting, at_a_time=1)
     view = outcome.folded(lasting)
     assert view.controller.id == 1
     assert view.controller.elections == 2
@@ -103,16 +103,16 @@ def test_changes_become_views_and_events(
 
 
 def test_garbage_in_the_log_stops_nothing(stream: Stream, outcome: Outcome) -> None:
-    """Messages of others are counted, per cluster where a key tells it, and the fold goes on."""
+    """Messages of others are counted, per cluster where a key names it, and the fold goes on."""
     history = cluster("littered")
     stream.write(b"no key, no JSON", key=None)
     stream.write(b"\x00\xff", key=b"\xff\xfe")
-    stream.tell(history)
+    stream.append_new(history)
     stream.write(b"\xff garbage", key="littered")
     stream.write(b'[{"v":2,"kind":"from the future"}]', key="littered")
     stream.write(None, key="littered")
     history.heartbeat()
-    stream.tell(history)
+    stream.append_new(history)
     view = outcome.folded(history)
     assert view.log.unreadable == 3
     assert view.counts.partitions == 2
@@ -129,7 +129,7 @@ def test_garbage_in_the_log_stops_nothing(stream: Stream, outcome: Outcome) -> N
 def test_the_fold_tells_about_itself(stream: Stream, outcome: Outcome) -> None:
     """Batches, changes and lag are figures of the fold's own; an idle fold has no lag."""
     history = cluster("measured")
-    stream.tell(history)
+    stream.append_new(history)
     outcome.folded(history)
     # Views are written before the batch is counted.
     wait_until(
@@ -157,7 +157,7 @@ def test_a_large_resync_is_folded_in_several_batches(stream: Stream, outcome: Ou
         for partition in range(10):
             history.state(topic, partition, leader=0, isr=(0, 1, 2), seen=False)
     history.resync()
-    stream.tell(history, at_a_time=200)
+    stream.append_new(history, at_a_time=200)
     view = outcome.folded(history)
     assert view.counts.partitions == 1500
     assert view.log.verified_at is not None
@@ -169,12 +169,12 @@ def test_a_large_resync_is_folded_in_several_batches(stream: Stream, outcome: Ou
 def test_a_stopped_fold_goes_on_where_it_was(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
-    """After SIGTERM and a start nothing is lost, counted twice, or begun anew."""
+    """After SIGTERM and a start nothing is lost, counted twice, or begun again."""
     before = outcome.folded(lasting)
     assert stream.process is not None
     assert stream.process.stop() == 0
     lasting.state("t", 1, leader=1, isr=[1], leader_epoch=0)
-    stream.tell(lasting)
+    stream.append_new(lasting)
     stream.start()
     after = outcome.folded(lasting)
     assert after.as_of.lineage == before.as_of.lineage
@@ -192,17 +192,17 @@ def test_a_killed_fold_goes_on_where_it_was(
 ) -> None:
     """After SIGKILL in the middle of work the counters are those of the log, once each."""
     lasting.state("t", 1, leader=1, isr=[1])
-    stream.tell(lasting)
+    stream.append_new(lasting)
     before = outcome.folded(lasting)
     assert stream.process is not None
     for _ in range(20):
         lasting.state("t", 1, leader=1, isr=[1, 2])
         lasting.state("t", 1, leader=1, isr=[1])
-        stream.tell(lasting, at_a_time=1)
+        stream.append_new(lasting, at_a_time=1)
     stream.process.kill()
     stream.start()
     lasting.heartbeat()
-    stream.tell(lasting)
+    stream.append_new(lasting)
     after = outcome.folded(lasting)
     assert after.as_of.lineage == before.as_of.lineage
     assert after.isr_shrinks == before.isr_shrinks + 20
@@ -221,14 +221,14 @@ def test_what_hangs_is_killed_and_the_fold_goes_on(
     """A JVM that answers nobody, or whose worker does nothing, is another process soon after."""
     lasting.state("t", 1, leader=1, isr=[1, 2])
     lasting.state("t", 1, leader=1, isr=[1])
-    stream.tell(lasting)
+    stream.append_new(lasting)
     before = outcome.folded(lasting)
     assert stream.process is not None
     hanging = family(stream.process.pid, below)
     for pid in hanging:
         os.kill(pid, signal.SIGSTOP)
     lasting.state("t", 1, leader=1, isr=[1, 2])
-    stream.tell(lasting)
+    stream.append_new(lasting)
     wait_until(
         lambda: hanging & {pid for pid, _, _, _ in process_table()},
         lambda left: not left,
@@ -274,7 +274,7 @@ def test_topics_made_anew_begin_a_new_lineage(
 
 
 @pytest.mark.full
-def test_a_log_that_was_cut_while_the_fold_was_away_is_told_and_mended(
+def test_a_log_that_was_cut_while_the_fold_was_away_is_reported_and_mended(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
     """Retention that overtook the fold is a hole, not a crash: a resync is asked for, and heals."""
@@ -283,25 +283,25 @@ def test_a_log_that_was_cut_while_the_fold_was_away_is_told_and_mended(
     assert stream.process.stop() == 0
     lasting.topic_gone("t")
     lasting.topic("after", {0: [1, 2]})
-    stream.tell(lasting)
+    stream.append_new(lasting)
     admin = AdminClient({"bootstrap.servers": stream.bootstrap_servers, "log_level": 2})
     everything = TopicPartition(stream.names.changes, 0, OFFSET_END)
     for cut in admin.delete_records([everything]).values():
         cut.result()
     lasting.heartbeat()
-    stream.tell(lasting)
+    stream.append_new(lasting)
     stream.start()
-    told = outcome.folded(lasting)
-    assert told.as_of.lineage == before.as_of.lineage
-    assert told.log.holes == before.log.holes + 1
-    assert told.log.incomplete_since is not None
-    assert told.counts == before.counts
-    assert told.resync_wanted is not None
+    reported = outcome.folded(lasting)
+    assert reported.as_of.lineage == before.as_of.lineage
+    assert reported.log.holes == before.log.holes + 1
+    assert reported.log.incomplete_since is not None
+    assert reported.counts == before.counts
+    assert reported.resync_wanted is not None
     lasting.topic("t", {0: [0, 1], 1: [1, 2]}, seen=False)
     for topic, partition, isr in (("t", 0, [0, 1]), ("t", 1, [1, 2]), ("after", 0, [1, 2])):
         lasting.state(topic, partition, leader=isr[0], isr=isr, seen=False)
-    lasting.resync(answers=told.resync_wanted.number)
-    stream.tell(lasting)
+    lasting.resync(answers=reported.resync_wanted.number)
+    stream.append_new(lasting)
     healed = outcome.folded(lasting)
     assert healed.log.incomplete_since is None
     assert healed.resync_wanted is None
@@ -327,7 +327,7 @@ def test_the_state_in_the_store_is_what_the_views_show(
     places = []
     for _ in range(2):
         lasting.heartbeat()
-        stream.tell(lasting)
+        stream.append_new(lasting)
         view = outcome.folded(lasting)
         places.append((view.as_of.generation, view.as_of.seq))
     assert stream.process is not None

@@ -148,12 +148,12 @@ class Line:
             history.elect(step % 3)
             history.state("t", 1, leader=1, isr=[1] if step % 2 else [1, 2])
             history.heartbeat()
-        self.stream.tell(history, at_a_time=1)
+        self.stream.append_new(history, at_a_time=1)
 
     def facts(self, lineage: str) -> list[AnyEvent]:
-        """Return what happened, as this lineage told it."""
-        told = self.outcome.events_of(CLUSTER)
-        return [record.event for record in told if record.id.lineage == lineage]
+        """Return what happened, as this lineage reported it."""
+        reported = self.outcome.events_of(CLUSTER)
+        return [record.event for record in reported if record.id.lineage == lineage]
 
     def stop(self) -> None:
         """Stop the fold in order, if it runs."""
@@ -215,7 +215,7 @@ def line(
     newer: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Line]:
-    """Our release, folding; it has told a cluster's first steps."""
+    """Our release, folding; it has reported a cluster's first steps."""
     stream = ReleasedStream(supervisor, pipeline_broker, jars, tmp_path_factory.mktemp("fold"))
     process = stream.start()
     outcome = Outcome(stream.bootstrap_servers, stream.names)
@@ -321,7 +321,7 @@ def _restore(line: Line, backup: Path) -> None:
 
 
 def test_a_restored_checkpoint_goes_on_where_it_was_copied(line: Line, backup: Path) -> None:
-    """The log since then is folded again, in the same lineage: nothing is counted or told twice."""
+    """The log since then is folded again, in the same lineage: nothing is counted or reported twice."""
     before = line.lineage
     _restore(line, backup)
     line.shown()
@@ -360,15 +360,15 @@ def test_a_lost_checkpoint_and_a_log_without_its_beginning_tell_less_and_say_so(
     shutil.rmtree(line.stream.checkpoint_dir)
     line.live(3)
     line.stream.start()
-    told = line.outcome.folded(history, lineage=shown.lineage)
+    reported = line.outcome.folded(history, lineage=shown.lineage)
     assert line.begun_because() == "there was no checkpoint"
-    assert told.log.incomplete_since is not None
-    assert told.counters_since == history.changes[last].observed_at
-    assert told.counts.partitions < shown.partitions
-    assert told.resync_wanted is not None
+    assert reported.log.incomplete_since is not None
+    assert reported.counters_since == history.changes[last].observed_at
+    assert reported.counts.partitions < shown.partitions
+    assert reported.resync_wanted is not None
     assert line.screens[0].shown[-1].lineage == shown.lineage
-    history.resync(answers=told.resync_wanted.number)
-    line.stream.tell(history)
+    history.resync(answers=reported.resync_wanted.number)
+    line.stream.append_new(history)
     assert line.shown().lineage == line.lineage.name
     assert line.outcome.folded(history).log.incomplete_since is None
     line.check_screens()
@@ -386,7 +386,7 @@ def test_lost_topics_bring_the_present_back(line: Line) -> None:
     history.new_generation("w2")
     first = len(history.changes)
     history.resync()
-    line.stream.tell(history)
+    line.stream.append_new(history)
     outcome = Outcome(line.stream.bootstrap_servers, line.stream.names)
     try:
         view = outcome.folded(history)

@@ -39,8 +39,8 @@ class Desk:
 
     def assert_no_complaints(self) -> None:
         """Fail if a page logged an error, or asked anybody but its exporter."""
-        told = [(page.complaints, page.outside) for page in self.pages]
-        assert told == [([], [])] * len(told)
+        answer = [(page.complaints, page.outside) for page in self.pages]
+        assert answer == [([], [])] * len(answer)
 
     def close(self) -> None:
         """End all pages, then all servers."""

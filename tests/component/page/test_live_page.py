@@ -1,4 +1,4 @@
-"""What the live page tells, in a real headless Chromium, over the exporter's real server."""
+"""What the live page shows, in a real headless Chromium, over the exporter's real server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WELL = re.compile("nothing is wrong", re.IGNORECASE)
 MARKUP = "<img src=x onerror=alert(1)>"
 
 
-def test_a_bad_hour_is_told_worst_first(desk: Desk, bad: Served) -> None:
+def test_a_bad_hour_is_reported_worst_first(desk: Desk, bad: Served) -> None:
     """What is wrong, who is the controller, which brokers and partitions, and what to run."""
     server = desk.serve(bad)
     page = desk.page(server.url).open()
@@ -143,7 +143,7 @@ def assert_nobody_says_that_all_is_well(page: Page, of_when: str) -> None:
 def test_doubt_about_the_figures_is_said_loudly(
     desk: Desk, log: dict[str, Any], status: str, said: str, of_when: str
 ) -> None:
-    """In words, in the title, with a ground of its own; and nobody is told that all is well."""
+    """In words, in the title, with a ground of its own; and nobody reads that all is well."""
     exporter = Served()
     exporter.write(broker_view(0), broker_view(1), cluster_view(log=log_view(**log)))
     page = desk.page(desk.serve(exporter).url).open()
@@ -173,7 +173,7 @@ def test_denied_znodes_are_counted_beyond_those_that_are_named(desk: Desk) -> No
     )
 
 
-def test_a_problem_in_doubt_is_told_with_the_time_of_which_it_is_true(desk: Desk) -> None:
+def test_a_problem_in_doubt_is_reported_with_the_time_of_which_it_is_true(desk: Desk) -> None:
     """What was offline when the watcher lost its session need not be so now."""
     exporter = Served()
     log = log_view(session=SessionState.LOST, session_since=T0 - 1000)
@@ -186,7 +186,7 @@ def test_a_problem_in_doubt_is_told_with_the_time_of_which_it_is_true(desk: Desk
 
 
 def test_partitions_without_a_state_are_not_well(desk: Desk) -> None:
-    """No count but their own holds them: they are told, counted in a tile, and listed."""
+    """No count but their own holds them: they are reported, counted in a tile, and listed."""
     exporter = Served()
     unstated = topic_view("t", leader=(None, None), isr=(None, None))
     counts = Counts(topics=1, partitions=2, without_state=2)

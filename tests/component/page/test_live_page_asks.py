@@ -53,14 +53,14 @@ def asked_of(requests: list[str], of: str) -> int:
     return sum(f"/prod/{of}" in url for url in requests)
 
 
-def emptied(told: dict[str, Any]) -> dict[str, Any]:
+def emptied(answer: dict[str, Any]) -> dict[str, Any]:
     """Return an answer as an exporter gives it that lags behind: of before anything was wrong."""
     lists: dict[str, Any] = {
-        name: [] for name in ("partitions", "incidents", "chunks", "blocked") if name in told
+        name: [] for name in ("partitions", "incidents", "chunks", "blocked") if name in answer
     }
-    place = told["as_of"] | {"seq": told["as_of"]["seq"] - 1}
-    numbers = {"partition_count": 0} if "partition_count" in told else {}
-    return told | lists | numbers | {"as_of": place, "next": None}
+    place = answer["as_of"] | {"seq": answer["as_of"]["seq"] - 1}
+    numbers = {"partition_count": 0} if "partition_count" in answer else {}
+    return answer | lists | numbers | {"as_of": place, "next": None}
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_an_answer_that_is_older_than_the_picture_is_asked_for_again(
     lagging = {"answers": 1}
 
     def answer(route: Route) -> None:
-        told = route.fetch()
+        answer = route.fetch()
         if lagging["answers"] == 0:
-            route.fulfill(response=told)
+            route.fulfill(response=answer)
             return
         lagging["answers"] -= 1
-        route.fulfill(response=told, json=emptied(told.json()))
+        route.fulfill(response=answer, json=emptied(answer.json()))
 
     one.page.route(f"{API}{of}*", answer)
     page = one.open()
@@ -141,7 +141,7 @@ def test_a_storm_of_changes_makes_few_questions(desk: Desk) -> None:
 def test_a_refused_question_is_asked_again_later_and_the_list_stands(
     desk: Desk, bad: Served
 ) -> None:
-    """Too many may ask at once: that is told, and mended without a person or a change."""
+    """Too many may ask at once: that is reported, and mended without a person or a change."""
     one = desk.page(desk.serve(bad).url)
     busy = {"answers": 1}
     problem = {"status": 503, "detail": "too many requests wait for their turn"}

@@ -58,7 +58,7 @@ def test_focus_and_selection_survive_updates(desk: Desk, bad: Served) -> None:
     expect(page.locator("#partition-note")).to_contain_text("topic holds “legacy”")
 
 
-def test_an_exporter_that_is_gone_is_told_and_one_that_is_back_is_found(
+def test_an_exporter_that_is_gone_is_reported_and_one_that_is_back_is_found(
     browser: Browser, bad: Served
 ) -> None:
     """Not live since when; the figures are grey; and live again without anybody's doing."""
@@ -124,7 +124,9 @@ def test_a_page_of_an_older_exporter_loads_itself_anew(desk: Desk, bad: Served) 
     expect(one.page.locator("#controller-who")).to_contain_text("Broker 1")
 
 
-def test_a_refusal_of_the_stream_is_told_in_the_exporters_words(desk: Desk, bad: Served) -> None:
+def test_a_refusal_of_the_stream_is_reported_in_the_exporters_words(
+    desk: Desk, bad: Served
+) -> None:
     """Too many open pages is not the same as an exporter that is gone."""
     one = desk.page(desk.serve(bad).url)
     problem = {"status": 503, "detail": "200 pages are open already"}

@@ -19,7 +19,7 @@ from tests.support.samples import (
 )
 
 
-def test_fifty_clusters_are_told_worst_first_and_found_by_name(desk: Desk) -> None:
+def test_fifty_clusters_are_reported_worst_first_and_found_by_name(desk: Desk) -> None:
     """The worst stand on top, whoever becomes worse moves up, and each leads to its own page."""
     served = fleet()
     page = desk.page(desk.serve(served).url).open()

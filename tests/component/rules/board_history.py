@@ -1,6 +1,6 @@
 """A cluster that goes from well to ill, as Prometheus would have scraped it.
 
-The exporter's own rendering of both states, and what the parts tell of themselves beside it.
+The exporter's own rendering of both states, and what the parts say of themselves beside it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Proves(enum.Enum):
     MOVE = enum.auto()
     """It is one alert that goes on while the exporter moves to another address."""
     SWAP = enum.auto()
-    """Two exporters that begin to count anew one after the other do not set it off."""
+    """Two exporters that begin to count again one after the other do not set it off."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -123,7 +123,7 @@ FLAPPING = (
     ),
     Story(
         alert="KafkaControllerFlapping",
-        claim="is silent when an ensemble is built anew and the epoch starts again",
+        claim="is silent when an ensemble is built again and the epoch starts again",
         proves=Proves.RESET,
         series=one("kafka_controller_epoch", (50, 8), (1, 60)),
         moments={105: None, 120: None, 600: None, 900: None},
@@ -171,7 +171,7 @@ FLAPPING_SLOWLY = (
     ),
     Story(
         alert="KafkaControllerFlappingSlowly",
-        claim="is silent when an ensemble is built anew",
+        claim="is silent when an ensemble is built again",
         proves=Proves.RESET,
         series=one("kafka_controller_epoch", (50, 40), (1, 40)),
         moments={600: None, 1000: None},

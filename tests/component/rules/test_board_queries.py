@@ -75,13 +75,13 @@ class Asked:
         url = f"{self._url}/api/v1/{what}?{urllib.parse.urlencode(asked)}"
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:
-                told: dict[str, Any] = json.load(answer)
+                shown: dict[str, Any] = json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
                 raise AssertionError(f"{asked}: {error.read().decode()}") from error
-        assert told["status"] == "success"
-        assert not told.get("warnings"), told
-        data: dict[str, Any] = told["data"]
+        assert shown["status"] == "success"
+        assert not shown.get("warnings"), shown
+        data: dict[str, Any] = shown["data"]
         return data
 
 
@@ -132,39 +132,39 @@ def test_every_query_of_a_board_is_answered(asked: Asked, made: Board) -> None:
         for target in panel.get("targets", []):
             expr = _chosen(target["expr"])
             if target["instant"]:
-                told: list[Any] = [asked.at(expr, moment) for moment in asked.moments]
+                shown: list[Any] = [asked.at(expr, moment) for moment in asked.moments]
             else:
-                told = asked.over_time(expr)
-            assert any(told), f"{panel['title']}: {expr}"
+                shown = asked.over_time(expr)
+            assert any(shown), f"{panel['title']}: {expr}"
 
 
 @pytest.mark.parametrize("name", SIGNALS)
 def test_every_signal_moves_when_what_it_tells_of_happens(asked: Asked, name: str) -> None:
-    """What is always the same tells nothing: between well and ill each answer changes.
+    """What is always the same says nothing: between well and ill each answer changes.
 
     That an age grows is no change; what it is counted from must be another moment.
     """
     signal = SIGNALS[name]
     expr = _chosen((signal.for_fleet() if "cluster" in name else signal).on_board())
-    told = [
+    shown = [
         {
             labels: round(without_clock(expr, value, moment), 2)
             for labels, value in asked.at(expr, moment).items()
         }
         for moment in asked.moments
     ]
-    assert any(told), expr
-    assert any(one != told[0] for one in told[1:]), told[0]
+    assert any(shown), expr
+    assert any(one != shown[0] for one in shown[1:]), shown[0]
 
 
 @pytest.mark.parametrize("made", BOARDS, ids=lambda made: made.name)
 def test_what_is_drawn_over_the_graphs_is_answered(asked: Asked, made: Board) -> None:
     """Each annotation's query gives data, and its times are those of what happened."""
     for mark in json.loads(render(made)).get("annotations", {}).get("list", []):
-        told = [asked.at(_chosen(mark["expr"]), moment) for moment in asked.moments]
-        assert any(told), mark["name"]
+        shown = [asked.at(_chosen(mark["expr"]), moment) for moment in asked.moments]
+        assert any(shown), mark["name"]
         if mark["useValueForTime"] == "on":
-            times = [value for each in told for value in each.values()]
+            times = [value for each in shown for value in each.values()]
             assert all(T0 <= value <= T0 + 5000 for value in times), mark["name"]
 
 
@@ -187,8 +187,8 @@ def test_brokers_are_chosen_by_id_host_and_rack(asked: Asked) -> None:
 def test_the_worst_cluster_has_the_most_trouble(asked: Asked) -> None:
     """The fleet's order puts the cluster with all troubles above the one that is well."""
     trouble = SIGNALS["trouble"].for_fleet()
-    told = asked.at(_chosen(trouble.on_board()), asked.moments[-1])
-    by_cluster = {json.loads(labels)["cluster"]: value for labels, value in told.items()}
+    shown = asked.at(_chosen(trouble.on_board()), asked.moments[-1])
+    by_cluster = {json.loads(labels)["cluster"]: value for labels, value in shown.items()}
     assert by_cluster == {"prod": 16 + 8 + 4 + 2 + 1, "other": 0}
 
 

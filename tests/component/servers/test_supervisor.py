@@ -256,7 +256,7 @@ def test_a_process_can_start_again(owner: Supervisor) -> None:
         started(owner, "again", python("pass"))
 
 
-def test_a_process_that_ended_by_itself_is_told(owner: Supervisor) -> None:
+def test_a_process_that_ended_by_itself_is_reported(owner: Supervisor) -> None:
     """`failed` and `check` name a process that nobody asked to end, and of no other."""
     stopped = started(owner, "stopped", python("import time; time.sleep(600)"))
     stopped.stop()

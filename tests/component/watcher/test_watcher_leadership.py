@@ -191,7 +191,7 @@ def test_an_election_znode_that_vanishes_deposes_its_leader(scene: Scene) -> Non
 def test_without_its_election_a_leader_holds_the_log_and_then_goes_on(
     scene: Scene, own_zookeeper: ZooKeeper
 ) -> None:
-    """While the election's ensemble is frozen changes wait; built anew, it elects above all that was."""
+    """While the election's ensemble is frozen changes wait; built again, it elects above all that was."""
     there = {
         "election_zookeeper": own_zookeeper.connect_string,
         "session_timeout_s": 2.0,  # a new session is begun after five seconds of silence

@@ -120,7 +120,7 @@ def test_a_stormy_history_on_an_old_server_ends_equal_to_the_tree(
 def test_an_old_server_that_restarts_is_resynced_and_a_replaced_history_rebases(
     old_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
 ) -> None:
-    """A reconnect sets every watch anew; an emptied folder is another history."""
+    """A reconnect sets every watch again; an emptied folder is another history."""
     with kazoo_client(old_zookeeper) as client:
         fill(client, "", topics=20)
         before = published_tree(client, "")

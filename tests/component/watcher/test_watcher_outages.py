@@ -115,7 +115,7 @@ def test_a_resync_of_more_than_may_wait_loses_nothing(
 def test_topics_that_were_deleted_are_made_again_and_filled(
     zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
-    """When the log is deleted under it, the watcher makes the topics anew and resyncs into them."""
+    """When the log is deleted under it, the watcher makes the topics again and resyncs into them."""
     with kazoo_client(zookeeper) as client:
         fill(client, zk_chroot)
         settings = settings_for(zookeeper.connect_string + zk_chroot, pipeline_broker)

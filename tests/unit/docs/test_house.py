@@ -66,7 +66,7 @@ def test_no_public_class_name_is_defined_twice() -> None:
 
 
 def test_a_page_keeps_what_stands_around_the_picture() -> None:
-    """Only what is between the two markers is drawn anew, and drawing twice changes nothing."""
+    """Only what is between the two markers is drawn again, and drawing twice changes nothing."""
     drawn = with_house(f"before\n{BEGIN}\nSTALE\n{END}\nafter\n")
     assert drawn.startswith(f"before\n{BEGIN}\n\nFrom top to bottom")
     assert drawn.endswith(f"{END}\nafter\n")

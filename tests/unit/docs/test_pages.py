@@ -79,15 +79,15 @@ def assert_taken(arguments: list[str], shown: str) -> None:
 def test_the_commands_of_alerts_are_taken() -> None:
     """What an alert tells the operator to run is what the program takes."""
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    told = [
+    answer = [
         line.removeprefix("Command: ")
         for group in groups
         for rule in group["rules"]
         for line in rule.get("annotations", {}).get("description", "").splitlines()
         if line.startswith("Command: ")
     ]
-    assert told
-    for line in told:
+    assert answer
+    for line in answer:
         filled = re.sub(r"\{\{.*?\}\}", "3", line).replace("; then ", "; ")
         for words in split(filled):
             if words and words[0] == "kcm":
@@ -128,7 +128,7 @@ def test_every_message_of_the_trouble_table_is_one_of_ours() -> None:
     assert missing == []
 
 
-def test_the_exit_codes_are_told_once_each() -> None:
+def test_the_exit_codes_are_reported_once_each() -> None:
     """Each kind of error has a code of its own, and a meaning."""
     rows = [row.split(" | ") for row in exit_codes().splitlines()[2:]]
     codes = [int(row[0].removeprefix("| ")) for row in rows]
@@ -178,7 +178,7 @@ def test_an_example_of_each_operation_is_answered_as_the_page_says(served: Serve
 
 
 def test_the_other_paths_of_the_http_page_are_served(served: Served) -> None:
-    """What the page tells of outside of the API has a route, but for what a setting opens."""
+    """What the page says of outside of the API has a route, but for what a setting opens."""
     text = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| `(/[^`]*)` \|", text.partition("## Outside of /api/v1")[2], re.MULTILINE

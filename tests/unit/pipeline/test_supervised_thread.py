@@ -43,7 +43,7 @@ def test_turns_keep_their_pace_and_end_with_close() -> None:
 
 
 def test_a_thread_that_stands_still_is_found_out() -> None:
-    """No turn ends for a minute of checks: that is an error; one that ends begins the time anew."""
+    """No turn ends for a minute of checks: that is an error; one that ends begins the time again."""
     go_on, done = threading.Event(), threading.Semaphore(0)
 
     def turn() -> None:

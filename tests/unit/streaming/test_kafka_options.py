@@ -189,7 +189,7 @@ def without(given: dict[str, str], name: str) -> dict[str, str]:
     ],
 )
 def test_half_of_a_credential_is_refused(given: dict[str, str], words: str) -> None:
-    """What cannot be used as it was meant is an error and is never dropped, nor is its value told."""
+    """What cannot be used as it was meant is an error and is never dropped, nor is its value shown."""
     with pytest.raises(UsageError, match=re.escape(words)) as caught:
         java_properties(given)
     assert "hunter2" not in str(caught.value)

@@ -13,11 +13,11 @@ from streaming.lineage import FORMAT, Lineage, Lineages, topics_changed
 NAMES = topic_names("kcm")
 
 
-def topics(*, partitions: int = 1, anew: str | None = None) -> EnsuredTopics:
-    """Return the three topics with ids "c", "v", "e", `anew` of them re-created."""
+def topics(*, partitions: int = 1, recreated: str | None = None) -> EnsuredTopics:
+    """Return the three topics with ids "c", "v", "e", `recreated` of them re-created."""
     known = {"changes": "c", "views": "v", "events": "e"}
-    if anew is not None:
-        known[anew] = "other"
+    if recreated is not None:
+        known[recreated] = "other"
     return EnsuredTopics(NAMES, partitions, {f"kcm.{name}": i for name, i in known.items()})
 
 
@@ -44,7 +44,7 @@ def test_the_next_start_goes_on(tmp_path: Path) -> None:
 def test_a_topic_that_was_re_created_begins_another(tmp_path: Path, name: str) -> None:
     """Each of the three topics belongs to the lineage."""
     first = lineages(tmp_path).open(topics())[0]
-    lineage, reason = lineages(tmp_path, now_ms=9_000).open(topics(anew=name))
+    lineage, reason = lineages(tmp_path, now_ms=9_000).open(topics(recreated=name))
     assert reason == f"topic kcm.{name} was re-created"
     assert lineage.name > first.name
 

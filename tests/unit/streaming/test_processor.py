@@ -454,7 +454,7 @@ def test_where_batches_end_does_not_matter(size: int) -> None:
 
 
 def test_an_incident_goes_through_batches_and_checkpoints(bench: Bench) -> None:
-    """It is opened in one batch and closed in another, by a processor that Spark made anew."""
+    """It is opened in one batch and closed in another, by a processor that Spark made again."""
     history = small_cluster()
     history.heartbeat()
     bench.follow(history)

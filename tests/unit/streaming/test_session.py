@@ -98,7 +98,7 @@ def test_submit_files_are_the_owners_alone_and_go(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_takes_no_files_is_named(tmp_path: Path) -> None:
-    """The fold waits for a machine's problems: it must be told one, and leave nothing behind."""
+    """The fold waits for a machine's problems: it must be given one, and leave nothing behind."""
     gone = tmp_path / "gone"
     with pytest.raises(EnvironmentProblemError, match=str(gone)), submit_files({"a": "b"}, gone):
         pass

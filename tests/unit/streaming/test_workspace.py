@@ -56,7 +56,7 @@ def test_a_child_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
 
 
 def test_a_stop_ends_the_wait_for_the_lock(tmp_path: Path) -> None:
-    """Who is told to stop while waiting does not wait on."""
+    """Who is asked to stop while waiting does not wait on."""
     stop = threading.Event()
     stop.set()
     with workspace(tmp_path), pytest.raises(ConflictError):

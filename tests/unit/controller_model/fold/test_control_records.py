@@ -206,7 +206,7 @@ def test_marks_without_an_id_belong_together() -> None:
     history.start_resync(reason=None)
     history.changes[-1] = replaced(last(history), resync=None)
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync(resync=None)
     assert fold.follow(history) == []
     assert log.verified_at == last(history).observed_at
@@ -386,7 +386,7 @@ def test_another_history_is_reported_with_the_value_that_proves_it() -> None:
         fold.follow(history)
         history.znodes["/brokers/ids/2"].mzxid -= 50
         history.start_resync()
-        change = history.tell("/brokers/ids/2")
+        change = history.report("/brokers/ids/2")
         assert fold.follow(history) == [
             Anomaly(
                 at=change.observed_at,

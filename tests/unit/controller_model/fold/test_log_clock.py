@@ -51,10 +51,10 @@ def test_a_zombie_is_found_after_a_step_back(takes_over: bool) -> None:
     history.broker_gone(2)
     beat(history, fold, write_timeout_ms(2) + 3 * BEAT_MS)
     assert only(fold.events, PredictionFailed).due
-    (told,) = anomalies(fold)
+    (reported,) = anomalies(fold)
     stepped = HOUR_MS - BEAT_MS * (not takes_over)
-    assert told.startswith("the watcher's clock stepped back by ")
-    assert abs(int(told.split(" by ")[1].split()[0]) - stepped) < 1_000
+    assert reported.startswith("the watcher's clock stepped back by ")
+    assert abs(int(reported.split(" by ")[1].split()[0]) - stepped) < 1_000
 
 
 def test_an_incident_ends_after_a_step_back() -> None:
@@ -171,8 +171,8 @@ def test_one_record_far_ahead_does_not_take_the_time_with_it() -> None:
     history.now = honest
     beat(history, fold, 0)
     assert fold.state.control.now == history.now + 1
-    (told,) = anomalies(fold)
-    assert told.startswith("one record says that it is of 407090881")
+    (reported,) = anomalies(fold)
+    assert reported.startswith("one record says that it is of 407090881")
     assert fold.state.control.log.clock is None
 
 

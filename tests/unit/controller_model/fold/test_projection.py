@@ -151,7 +151,7 @@ def test_a_rebase_is_reported_after_all_that_differs() -> None:
     history.resync(rebase=True)
     last = [event for event in fold.follow(history) if not isinstance(event, Verified)][-1]
     assert isinstance(last, Anomaly)
-    assert last.reason.startswith("ZooKeeper's history was replaced: it was restored or built anew")
+    assert last.reason.startswith("ZooKeeper's history was replaced: it was restored or rebuilt")
 
 
 def test_no_null_is_written_for_a_view_that_is_held() -> None:

@@ -58,7 +58,7 @@ def test_what_comes_next_follows_from_zookeeper_alone(name: str) -> None:
 
 
 def test_failed_log_directories_are_not_in_zookeeper() -> None:
-    """Only the controller's memory has them: what follows one cannot be told from the znodes."""
+    """Only the controller's memory has them: what follows one cannot be known from the znodes."""
     found = agree_from_each_point(load_recording("real_kafka_3_9_log_dirs"))
     assert {reported.partition("(")[0] for reported in found} <= {
         "ElectPreferred", "DeleteTopic", "StopBroker", "StartBroker",

@@ -33,7 +33,7 @@ def test_a_resync_that_does_not_match_deletes_nothing_and_asks(wrong: dict[str, 
     history.broker_gone(2, seen=False)
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync(**wrong)
     assert kinds(fold.follow(history)) == ["Incomplete"]
     assert 2 in fold.state.control.live_brokers()
@@ -46,7 +46,7 @@ def test_a_hole_in_a_resync_forbids_its_deletes() -> None:
     history.broker_gone(2, seen=False)
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.seq += 1
     history.finish_resync()
     assert kinds(fold.follow(history)) == ["Incomplete"]
@@ -63,14 +63,14 @@ def test_changes_during_a_resync_count_in_it() -> None:
     history.start_resync()
     paths = list(history.znodes)
     for path in paths[:3]:
-        history.tell(path)
+        history.report(path)
     history.delete(paths[0])
     history.delete(paths[-1])
     history.broker(7)
     history.set(paths[1], history.znodes[paths[1]].data)
     for path in paths[3:-1]:
-        history.tell(path)
-    history.tell(paths[1])
+        history.report(path)
+    history.report(paths[1])
     history.finish_resync()
     fold.follow(history)
     assert fold.state.control.log.verified_at == history.changes[-1].observed_at
@@ -223,7 +223,7 @@ def test_a_restored_ensemble_with_larger_zxids_is_found_by_a_value_that_came_bac
 def test_outside_of_a_resync_an_older_value_is_stale_whenever_it_was_read() -> None:
     """A stale mzxid never wins: another history is read on another connection, which resyncs."""
     history, fold = restored()
-    history.tell("/brokers/topics/t/partitions/0/state")
+    history.report("/brokers/topics/t/partitions/0/state")
     assert fold.follow(history) == []
     log = fold.state.control.log
     assert (log.rebases, log.rebasing, log.stale) == (0, False, 1)
@@ -255,7 +255,7 @@ def test_another_cluster_with_the_same_zxids_replaces_all() -> None:
 
 
 def test_a_damaged_cluster_id_is_no_other_cluster() -> None:
-    """Told again with its zxid but unreadable: nothing is concluded from it."""
+    """Reported again with its zxid but unreadable: nothing is concluded from it."""
     history, fold = small_cluster(), Fold()
     history.set("/cluster/id", {"version": "1", "id": "old"})
     fold.follow(history)
@@ -332,7 +332,7 @@ def test_dropped_changes_add_up_over_watchers() -> None:
 
 
 def test_a_zxid_whose_low_half_rolled_over_is_newer() -> None:
-    """ZooKeeper elects a leader anew at that point: the epoch in the high half has grown."""
+    """ZooKeeper elects a leader again at that point: the epoch in the high half has grown."""
     history, fold = begun()
     history.zxid = 0x2_FFFF_FFFE
     history.state("t", 0, leader=1, isr=[0, 1, 2])

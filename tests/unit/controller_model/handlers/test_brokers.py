@@ -131,7 +131,7 @@ def registered_at(history: History, broker: int, host: str | None, port: int = 9
 
 
 def is_reported(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
-    """Tell whether any event of these kinds was reported."""
+    """Return whether any event of these kinds was reported."""
     return any(isinstance(event, kinds_of) for event in events)
 
 

@@ -76,9 +76,9 @@ def test_an_election_is_not_reported_with_a_later_ones_epoch() -> None:
     for broker in (2, 0):
         history.delete("/controller", seen=False)
         history.elect(broker, seen=False)
-    history.tell("/controller_epoch")
+    history.report("/controller_epoch")
     assert only(fold.follow(history), ControllerElected).epoch is None
-    history.tell("/controller")
+    history.report("/controller")
     last = only(fold.follow(history), ControllerElected)
     assert (last.epoch, last.missed_elections) == (4, 1)
 
@@ -90,9 +90,9 @@ def test_the_epoch_may_be_read_first() -> None:
     fold.follow(history)
     history.delete("/controller")
     history.elect(1, seen=False)
-    history.tell("/controller_epoch")
+    history.report("/controller_epoch")
     assert "ControllerElected" not in kinds(fold.follow(history))
-    history.tell("/controller")
+    history.report("/controller")
     assert only(fold.follow(history), ControllerElected).epoch == 2
     assert fold.state.control.controller.elections == 2
 
@@ -124,7 +124,7 @@ def test_an_election_without_a_readable_epoch_is_reported_at_a_heartbeat() -> No
 
 
 def test_a_smaller_epoch_lets_no_counter_fall() -> None:
-    """An ensemble built anew starts at epoch 1: what was counted stands, counting goes on."""
+    """An ensemble built again starts at epoch 1: what was counted stands, counting goes on."""
     history = small_cluster()
     for broker in (1, 2):
         history.delete("/controller")
@@ -155,7 +155,7 @@ def test_kraft_skips_epochs_and_no_election_is_missed() -> None:
             history.set("/controller_epoch", "50", seen=False)
         order = ["/controller_epoch", "/controller"]
         for path in order if epoch_first else reversed(order):
-            history.tell(path)
+            history.report(path)
         history.heartbeat()
         fold.follow(history)
         controller = fold.state.control.controller
@@ -263,7 +263,7 @@ def test_a_merged_election_learns_its_cause_from_the_brokers_end() -> None:
     history.broker_gone(0, seen=False)
     history.elect(1, seen=False)
     for path in ("/controller", "/brokers/ids/0", "/controller_epoch"):
-        history.tell(path)
+        history.report(path)
     fold = Fold()
     reported = only(fold.follow(history), ControllerElected)
     assert reported.cause is ElectionCause.SESSION_LOST
@@ -277,7 +277,7 @@ def test_an_end_before_the_baseline_is_no_vacancy_of_ours() -> None:
     history.seq = 0
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.delete("/controller")
     history.finish_resync()
     fold = Fold()
@@ -293,18 +293,18 @@ def test_an_election_between_the_first_two_reads_is_not_counted_twice() -> None:
     history.changes.clear()
     history.seq = 0
     history.start_resync()
-    history.tell("/controller_epoch")
+    history.report("/controller_epoch")
     history.delete("/controller", seen=False)
     history.elect(1, seen=False)
     for path in history.znodes:
         if path != "/controller_epoch":
-            history.tell(path)
+            history.report(path)
     history.finish_resync()
     fold = Fold()
     fold.follow(history)
     controller = fold.state.control.controller
     assert (controller.id, controller.epoch, controller.elections) == (1, 1, 1)
-    history.tell("/controller_epoch")
+    history.report("/controller_epoch")
     history.heartbeat()
     fold.follow(history)
     assert (controller.epoch, controller.elections, controller.missed) == (2, 1, 0)
@@ -333,12 +333,12 @@ def test_failover_work_that_is_under_way_does_not_begin_anew() -> None:
     history.broker_gone(1)
     history.broker_gone(0, seen=False)
     history.elect(2, seen=False)
-    history.tell("/controller")
+    history.report("/controller")
     fold.follow(history)
     controller = fold.state.control.controller
     since, partitions = controller.failover_since, controller.failover_partitions
     assert (controller.failover, partitions) == (Failover.UNDER_WAY, 1)
-    history.tell("/brokers/ids/0")
+    history.report("/brokers/ids/0")
     fold.follow(history)
     assert (controller.failover_since, controller.failover_partitions) == (since, partitions)
 
@@ -481,7 +481,7 @@ def test_only_an_election_under_the_first_epoch_is_the_first(
     history.epoch = int(epoch or 0) if epoch != "?" else 8
     history.elect(1, seen=False)
     for path in sorted(("/controller", "/controller_epoch"), reverse=epoch_first):
-        history.tell(path)
+        history.report(path)
     assert only(fold.follow(history), ControllerElected).cause is cause
 
 
@@ -504,10 +504,10 @@ def test_the_most_of_a_vacancy_reaches_over_a_resync(is_swept: bool) -> None:
     if is_swept:
         history.delete("/controller", seen=False)
         for path in history.znodes:
-            history.tell(path)
+            history.report(path)
     else:
         for path in history.znodes:
-            history.tell(path)
+            history.report(path)
         history.delete("/controller")
     history.now += 3_000
     history.finish_resync()

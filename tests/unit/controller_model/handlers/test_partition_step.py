@@ -62,7 +62,7 @@ REQUESTS: dict[type[Operation], type[AnyEvent]] = {
     did.ElectPreferredByZnode: PreferredElectionRequested,
     did.ReassignByZnode: ReassignmentRequested,
 }
-"""What is told of each request that stands in a znode, once each."""
+"""What is reported of each request that stands in a znode, once each."""
 
 
 @pytest.fixture(scope="module", params=RECORDINGS)

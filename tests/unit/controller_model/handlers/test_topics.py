@@ -135,7 +135,7 @@ def test_a_replica_that_a_reassignment_takes_away_is_not_to_blame(assignment_fir
     history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=1, seen=False)
     history.topic("t", {0: [0, 1]}, seen=False)
     for path in sorted(("/brokers/topics/t", state_path("t", 0)), reverse=not assignment_first):
-        history.tell(path)
+        history.report(path)
     assert only(fold.follow(history), IsrShrunk).who == (2,)
     record = fold.state.control.brokers[2]
     assert (record.isr_leaves, record.drained) == (0, 0)
@@ -216,7 +216,7 @@ def test_a_deletion_done_during_an_outage_was_requested() -> None:
 
 
 def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
-    """Deleted and made anew between two reads: no unclean election, no expansion."""
+    """Deleted and made again between two reads: no unclean election, no expansion."""
     history, fold = begun(t={0: (0, 1)})
     history.topic_gone("t", seen=False)
     history.topic("t", {0: [2]})
@@ -228,7 +228,7 @@ def test_a_recreated_topic_is_deleted_and_created_and_elects_nobody() -> None:
 
 
 def test_a_record_without_czxid_leaves_the_one_that_is_known() -> None:
-    """So a topic that is made anew after it is still reported as another."""
+    """So a topic that is made again after it is still reported as another."""
     history, fold = begun(t={0: (0, 1)})
     history.set("/brokers/topics/t", {"version": 3, "partitions": {"0": [1, 0]}})
     history.changes[-1] = replaced(history.changes[-1], czxid=None)
@@ -243,7 +243,7 @@ def test_a_topic_that_is_made_anew_inherits_no_leader(end_seen: bool) -> None:
     history, fold = begun(t={0: (0, 1), 1: (1, 0)})
     history.topic_gone("t", seen=False)
     if end_seen:
-        history.tell("/brokers/topics/t")
+        history.report("/brokers/topics/t")
     history.topic("t", {0: [2]})
     fold.follow(history)
     topic = fold.state.topics.get("t")
@@ -254,7 +254,7 @@ def test_a_topic_that_is_made_anew_inherits_no_leader(end_seen: bool) -> None:
     }
     assert (fold.counts().without_state, fold.broker_view(0).leaders) == (1, 0)
     for partition in (0, 1):
-        history.tell(state_path("t", partition))
+        history.report(state_path("t", partition))
     history.state("t", 0, leader=2, isr=[2])
     history.reconciled()
     assert "Divergent" not in kinds(fold.follow(history))
@@ -271,7 +271,7 @@ def test_a_state_of_a_new_topic_that_is_read_before_it_stays() -> None:
     history.topic_gone("t", seen=False)
     history.topic("t", {0: [2, 1]}, seen=False)
     history.state("t", 0, leader=2, isr=[2, 1])
-    history.tell("/brokers/topics/t")
+    history.report("/brokers/topics/t")
     fold.follow(history)
     topic = fold.state.topics.get("t")
     assert topic is not None
@@ -285,7 +285,7 @@ def test_a_state_may_be_read_before_its_assignment() -> None:
     history.state("new", 0, leader=2, isr=[2, 1])
     fold.follow(history)
     assert (fold.counts().topics, fold.counts().partitions) == (1, 2)
-    history.tell("/brokers/topics/new")
+    history.report("/brokers/topics/new")
     fold.follow(history)
     assert (fold.counts().topics, fold.counts().partitions) == (2, 3)
 
@@ -358,7 +358,7 @@ def test_an_adding_replica_makes_nothing_under_replicated() -> None:
 
 
 def test_a_topic_that_ends_before_the_baseline_is_no_news() -> None:
-    """Nothing is told of it."""
+    """Nothing is reported of it."""
     history, fold = small_cluster(), Fold()
     history.changes.pop()  # the resync goes on
     history.seq -= 1
@@ -424,7 +424,7 @@ def test_a_reassignment_is_as_old_as_zookeeper_says() -> None:
     history.topic("t", {0: (0, 1, 2)}, adding={0: (2,)}, seen=False)
     began = history.now
     history.now += 90_000
-    read = history.tell("/brokers/topics/t")
+    read = history.report("/brokers/topics/t")
     assert read.observed_at > began == read.mtime
     fold.follow(history)
     assert fold.cluster_view().pending.oldest_reassignment_at == began

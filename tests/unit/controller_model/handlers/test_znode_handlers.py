@@ -61,7 +61,7 @@ def registered_at(history: History, broker: int, host: str | None, port: int = 9
 
 
 def is_reported(events: list[AnyEvent], *kinds_of: type[AnyEvent]) -> bool:
-    """Tell whether any event of these kinds was reported."""
+    """Return whether any event of these kinds was reported."""
     return any(isinstance(event, kinds_of) for event in events)
 
 
@@ -279,7 +279,7 @@ def test_a_broker_that_goes_before_the_baseline_ended_before_counting_began() ->
     history.seq = 0
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.broker_gone(2)
     history.finish_resync()
     fold = Fold()
@@ -327,7 +327,7 @@ def test_a_request_from_before_the_baseline_is_no_news() -> None:
     history.seq = 0
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.delete("/admin/delete_topics/u")
     history.finish_resync()
     fold = Fold()
@@ -366,8 +366,8 @@ def test_a_sweep_keeps_only_the_topics_that_it_deletes() -> None:
     fold.follow(history)
     history.topic_gone("t3", seen=False)
     history.resync()
-    *told, end = history.changes
-    fold.feed(told)
+    *reported, end = history.changes
+    fold.feed(reported)
     store, kept = fold.state.topics, []
     get = store.get
     store.get = lambda name: kept.append(name) or get(name)  # type: ignore[method-assign, func-returns-value]  # a spy

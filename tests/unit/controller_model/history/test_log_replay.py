@@ -173,7 +173,7 @@ def test_a_change_that_a_cut_log_knew_of_is_reported_by_its_resync() -> None:
     """An election between what was read and what the resync finds did happen."""
     history = small_cluster()
     start = len(history.changes)
-    history.tell("/controller")
+    history.report("/controller")
     history.delete("/controller", seen=False)
     history.elect(2, seen=False)
     history.resync()
@@ -189,7 +189,7 @@ def test_a_cut_log_stays_cut_until_a_resync_is_proved() -> None:
     start = len(history.changes)
     history.heartbeat()
     history.start_resync()
-    history.tell("/controller")
+    history.report("/controller")
     history.finish_resync(znodes=9)
     reported, events = at_end(loose(history.changes[start:]))
     assert "Baseline" not in kinds(events)

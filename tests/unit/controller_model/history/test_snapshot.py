@@ -208,7 +208,7 @@ def test_a_dead_broker_keeps_its_epoch() -> None:
 def test_registrations_are_distinct_czxids() -> None:
     """A broker that came back counts twice; one that was reported again does not."""
     history = small_cluster()
-    history.tell("/brokers/ids/1")
+    history.report("/brokers/ids/1")
     history.broker_gone(2)
     history.broker(2)
     brokers = reported(history)["brokers"]

@@ -120,7 +120,7 @@ def test_what_the_watcher_may_not_read_is_named() -> None:
     history = small_cluster()
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync(denied=("/config/brokers", "/feature"))
     facts = reported(history)
     assert (facts["denied"], facts["complete"]) == (["/config/brokers", "/feature"], False)
@@ -132,7 +132,7 @@ def test_what_kafkas_own_acls_deny_everybody_is_assumed_and_not_missed() -> None
     history = small_cluster()
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync(denied=("/config/brokers",))
     facts = reported(history)
     assert (facts["denied"], facts["complete"]) == (["/config/brokers"], True)
@@ -144,7 +144,7 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
     held = history.znodes.pop("/controller")
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     denied = ("/controller", "/config/users")
     history.finish_resync(denied=denied)
     history.reconciled(denied=denied)
@@ -153,7 +153,7 @@ def test_znodes_that_a_resync_is_denied_stay_as_they_were_read_last() -> None:
     reason = "READ is denied on /controller and 1 more: what depends on it is not known"
     assert facts["incomplete_reason"] == reason
     history.znodes["/controller"] = held
-    history.tell("/controller")
+    history.report("/controller")
     history.heartbeat()
     history.reconciled()
     facts = reported(history)
@@ -166,7 +166,7 @@ def test_a_denied_znode_that_was_deleted_is_gone_with_the_next_resync_that_may_r
     del history.znodes["/brokers/ids/2"]
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync(denied=("/brokers/ids",))
     assert reported(history)["brokers"]["2"]["live"]
     history.resync()
@@ -182,7 +182,7 @@ def test_what_a_resync_may_read_is_gone_whatever_it_is_denied_beside() -> None:
         del history.znodes[f"/brokers/ids/{broker}"]
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync(denied=("/brokers/ids/1",))
     brokers = reported(history)["brokers"]
     assert [brokers[str(broker)]["live"] for broker in range(3)] == [False, True, False]
@@ -199,7 +199,7 @@ def test_nothing_is_gone_below_a_list_that_may_be_cut(
     del history.znodes["/brokers/ids/2"]
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync(denied=[f"/brokers/topics/{i}" for i in range(named)], denied_more=more)
     history.heartbeat()
     assert reported(history)["brokers"]["2"]["live"] is kept
@@ -237,7 +237,7 @@ def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ende
     history.start_resync()
     assert reported(history)["complete"]
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync()
     if lost == "session":
         history.heartbeat(session=SessionState.LOST)
@@ -249,7 +249,7 @@ def test_after_a_time_out_of_sight_nothing_is_complete_until_the_resync_has_ende
     assert not facts["complete"]
     assert "out of sight" in facts["incomplete_reason"]
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync()
     assert reported(history)["complete"]
 
@@ -263,7 +263,7 @@ def test_a_right_that_is_taken_between_resyncs_is_reported_by_the_next_heartbeat
     history.heartbeat()
     assert reported(history)["denied"] == ["/brokers/topics"]
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync()
     assert reported(history)["denied"] == []
     history.heartbeat(denied=("/admin",))

@@ -76,7 +76,7 @@ def test_the_status_names_the_worst_and_the_stage(
 
 
 def test_an_unreadable_controller_is_never_live() -> None:
-    """What stands about it is the last good value; another znode's is told where it is read."""
+    """What stands about it is the last good value; another znode's is reported where it is read."""
     for path in ("/controller", "/controller_epoch"):
         found = assess(cluster_view(unreadable=(path,)), FRESH, T0)
         assert (found.status, found.stage, found.up) == (Status.INCOMPLETE, Stage.FOLD, True)

@@ -25,9 +25,9 @@ from tests.support.histories import (
 )
 
 
-def told_without(history: History, path: str, *absent: str) -> None:
+def reported_without(history: History, path: str, *absent: str) -> None:
     """Publish what ZooKeeper holds at a path, without some fields."""
-    history.tell(path)
+    history.report(path)
     history.changes[-1] = msgspec.structs.replace(
         history.changes[-1], **dict.fromkeys(absent, None)
     )
@@ -57,7 +57,7 @@ def test_an_absent_version_misses_no_update() -> None:
     history, fold = begun()
     for _ in range(3):
         history.state("t", 0, leader=0, isr=[0, 1], seen=False)
-    told_without(history, state_path("t", 0), "version")
+    reported_without(history, state_path("t", 0), "version")
     history.state("t", 0, leader=0, isr=[0])
     fold.follow(history)
     assert fold.state.control.log.missed_updates == 0
@@ -68,7 +68,7 @@ def test_an_absent_version_is_no_partition_epoch() -> None:
     """The view says that it is not known; with the next version it is."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
-    told_without(history, state_path("t", 0), "version")
+    reported_without(history, state_path("t", 0), "version")
     fold.follow(history)
     view = fold.views()["prod/topic/t/0"]
     assert isinstance(view, TopicView)
@@ -84,7 +84,7 @@ def test_an_absent_version_is_no_sign_of_a_missing_step() -> None:
     """A leader that was not in the ISR, one leader epoch later, was elected uncleanly."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0], leader_epoch=1, seen=False)
-    told_without(history, state_path("t", 0), "version")
+    reported_without(history, state_path("t", 0), "version")
     history.broker_gone(0)
     fold.follow(history)
     history.state("t", 0, leader=2, isr=[2, 1], leader_epoch=2)
@@ -109,7 +109,7 @@ def test_a_resync_needs_its_count_and_no_wrong_digest(fields: dict[str, Any], pr
     history.broker_gone(2, seen=False)
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.finish_resync(**fields)
     fold.follow(history)
     assert (2 in fold.state.control.live_brokers()) is not proved
@@ -143,8 +143,8 @@ def test_a_controller_without_a_czxid_is_reported_again() -> None:
     history, fold = begun()
     history.delete("/controller")
     history.elect(1, seen=False)
-    told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
-    told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
+    reported_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
+    reported_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
     fold.follow(history)
     controller = fold.state.control.controller
     assert (controller.seen, controller.id) == (1, 1)
@@ -162,11 +162,11 @@ def test_the_same_controller_reported_again_without_a_czxid_is_no_other_election
     controller = fold.state.control.controller
     known = (controller.czxid, controller.elected_at)
     history.set("/controller", controller_payload(0), seen=False)
-    told_without(history, "/controller", *lacks)
+    reported_without(history, "/controller", *lacks)
     assert kinds(fold.follow(history)) == []
     assert (controller.seen, *account(controller)) == (0, 1, 0)
     assert (controller.czxid, controller.elected_at) == known
-    history.tell("/controller")
+    history.report("/controller")
     history.delete("/controller", seen=False)
     history.elect(0)
     fold.follow(history)
@@ -180,13 +180,13 @@ def test_without_a_czxid_the_payloads_time_tells_another_election() -> None:
     for timestamp, seen in (("1795250695636", 1), ("1795250695636", 1), ("1795250695637", 2)):
         content = {"version": 1, "brokerid": 0, "timestamp": timestamp}
         history.set("/controller", content, seen=False)
-        told_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
+        reported_without(history, "/controller", "czxid", "mzxid", "ctime", "mtime")
         fold.follow(history)
         assert controller.seen == seen
 
 
 def test_a_controller_that_is_reported_with_more_is_known_by_more() -> None:
-    """First a bare id, then all of it: one election, and the next one is told from it."""
+    """First a bare id, then all of it: one election, and the next one is reported from it."""
     history, fold = begun()
     controller = fold.state.control.controller
     history.delete("/controller")
@@ -212,7 +212,7 @@ def test_an_epoch_without_a_zxid_is_not_behind_the_controller() -> None:
     history.record(ChangeKind.SET, path="/controller", data="0")
     history.record(ChangeKind.SET, path="/controller_epoch", data="1")
     history.finish_resync(znodes=2, digest=None)
-    history.tell("/controller")
+    history.report("/controller")
     fold = Fold()
     fold.follow(history)
     assert account(fold.state.control.controller) == (1, 0)
@@ -225,7 +225,7 @@ def test_elections_without_any_zxid_are_counted_and_missed_by_the_epoch() -> Non
     history.epoch = 3
     history.elect(1, seen=False)
     for path in ("/controller_epoch", "/controller"):
-        told_without(history, path, "czxid", "mzxid", "ctime", "mtime", "read_zxid")
+        reported_without(history, path, "czxid", "mzxid", "ctime", "mtime", "read_zxid")
     fold.follow(history)
     assert account(fold.state.control.controller) == (4, 2)
 
@@ -238,7 +238,7 @@ def test_the_same_broker_reported_again_without_a_czxid_did_not_bounce(
     history, fold = begun()
     epoch = history.znodes["/brokers/ids/1"].czxid
     history.broker(1, rack="r", seen=False)
-    told_without(history, "/brokers/ids/1", *lacks)
+    reported_without(history, "/brokers/ids/1", *lacks)
     assert kinds(fold.follow(history)) == []
     record = fold.state.control.brokers[1]
     assert (record.epoch, record.registrations, record.rack) == (epoch, 1, "r")
@@ -253,8 +253,8 @@ def test_a_broker_without_any_czxid_is_registered_once_for_each_end() -> None:
     history, fold = begun()
     for registrations in (1, 2):
         history.broker(7, seen=False)
-        told_without(history, "/brokers/ids/7", "czxid")
-        told_without(history, "/brokers/ids/7", "czxid", "mzxid")
+        reported_without(history, "/brokers/ids/7", "czxid")
+        reported_without(history, "/brokers/ids/7", "czxid", "mzxid")
         fold.follow(history)
         record = fold.state.control.brokers[7]
         assert (record.epoch, record.registrations) == (None, registrations)
@@ -270,11 +270,11 @@ def test_a_state_without_a_mzxid_is_no_older_than_its_topic() -> None:
     """Nor is anything of a topic without a czxid: what is not reported is not checked."""
     history, fold = begun()
     history.state("t", 0, leader=0, isr=[0, 1], seen=False)
-    told_without(history, state_path("t", 0), "czxid", "mzxid")
+    reported_without(history, state_path("t", 0), "czxid", "mzxid")
     history.topic_gone("t", seen=False)
     history.topic("t", {0: [0, 1, 2], 1: [1, 2, 0]}, seen=False)
-    told_without(history, "/brokers/topics/t", "czxid")
-    history.tell("/brokers/topics/t")
+    reported_without(history, "/brokers/topics/t", "czxid")
+    history.report("/brokers/topics/t")
     fold.follow(history)
     topic = fold.state.topics.get("t")
     assert topic is not None

@@ -14,7 +14,7 @@ from tests.support.histories import begun
 
 
 def test_a_state_of_another_format_is_refused() -> None:
-    """Another first byte, or damage: the fold must start anew, and says so."""
+    """Another first byte, or damage: the fold must start again, and says so."""
     _, fold = begun()
     data = pack_control(fold.state.control)
     for bad in (b"", b"\x63" + data[1:], data[:-3], data[:1] + b"\xc1"):

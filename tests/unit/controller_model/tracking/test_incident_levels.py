@@ -89,7 +89,7 @@ def test_in_a_resync_what_is_missing_is_said_too() -> None:
 
 
 def test_an_incident_that_is_cut_out_of_sight_says_so() -> None:
-    """Whether something was left when it was closed nobody can tell."""
+    """Whether something was left when it was closed nobody can know."""
     cut = Incident(
         number=1,
         started_at=0,

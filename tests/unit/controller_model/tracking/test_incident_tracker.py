@@ -1,4 +1,4 @@
-"""Incidents: what keeps one open, when it is over, and when nobody can tell."""
+"""Incidents: what keeps one open, when it is over, and when nobody can know."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_an_incident_that_never_ends_is_cut_after_a_day() -> None:
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
 def test_nobody_calls_it_over_while_zookeeper_is_out_of_sight(session: SessionState) -> None:
-    """The quiet time begins anew once it is in sight, and the record says that it may lack."""
+    """The quiet time begins again once it is in sight, and the record says that it may lack."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -122,7 +122,7 @@ def test_nobody_calls_it_over_while_zookeeper_is_out_of_sight(session: SessionSt
 
 
 def test_a_watcher_that_was_away_does_not_prove_quiet() -> None:
-    """Without heartbeats nobody looked: the quiet time begins anew."""
+    """Without heartbeats nobody looked: the quiet time begins again."""
     history, fold = begun()
     history.delete("/controller")
     history.elect(0)
@@ -142,7 +142,7 @@ def test_a_resync_in_full_sight_hides_nothing() -> None:
     history.elect(0)
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
         history.heartbeat()
     history.finish_resync()
     fold.follow(history)
@@ -159,7 +159,7 @@ def test_a_resync_in_which_nobody_watched_hides_what_happened() -> None:
     history.elect(0)
     history.start_resync()
     for path in history.znodes:
-        history.tell(path)
+        history.report(path)
     history.heartbeat(after_ms=LATE_MS + 1)
     history.heartbeat()
     history.finish_resync()

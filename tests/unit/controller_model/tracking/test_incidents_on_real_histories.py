@@ -41,7 +41,7 @@ class Step(NamedTuple):
     """An operation on a real cluster, and what the accounts said of it within two minutes."""
 
     operation: Operation
-    told: list[AnyEvent]
+    reported: list[AnyEvent]
     open: Incident | None
 
 
@@ -72,7 +72,7 @@ def test_what_was_done_to_a_real_cluster_is_in_its_incidents(name: str) -> None:
     fold = Fold()
     closed: list[Incident] = []
     for step in steps(name, fold):
-        closed += [e.incident for e in step.told if isinstance(e, IncidentClosed)]
+        closed += [e.incident for e in step.reported if isinstance(e, IncidentClosed)]
         seen = [*closed[-1:], *([step.open] if step.open else [])]
         if isinstance(step.operation, KillBroker | StopBroker | BounceBroker):
             assert any(step.operation.broker in i.brokers_lost for i in seen), step
@@ -82,8 +82,8 @@ def test_what_was_done_to_a_real_cluster_is_in_its_incidents(name: str) -> None:
     every = [*closed, *([fold.state.control.incidents.open] if step.open else [])]
     for kind in (LeaderElectionKind.OFFLINE, LeaderElectionKind.CONTROLLED_SHUTDOWN):
         counted = sum(i.leader_elections.get(kind.value, 0) for i in every if i)
-        told = (e for e in fold.events if isinstance(e, LeadersElected) and e.election is kind)
-        assert counted == sum(len(event.partitions) for event in told)
+        reported = (e for e in fold.events if isinstance(e, LeadersElected) and e.election is kind)
+        assert counted == sum(len(event.partitions) for event in reported)
     assert fold.state.control.log.errors == 0
 
 
@@ -92,7 +92,7 @@ def test_a_real_cluster_that_is_well_again_has_no_open_incident(name: str) -> No
     """What is closed within two minutes is closed because all is as it was before."""
     fold = Fold()
     for step in steps(name, fold):
-        for event in step.told:
+        for event in step.reported:
             if isinstance(event, IncidentClosed):
                 assert event.incident.complete
                 assert event.incident.end is not IncidentEnd.CUT
@@ -116,7 +116,7 @@ def test_a_real_preferred_election_is_graded() -> None:
     for step in steps("real_kafka_3_9", fold):
         if isinstance(step.operation, ElectPreferred) and not step.operation.partitions:
             run = made
-        for event in step.told:
+        for event in step.reported:
             if isinstance(event, IncidentOpened) and made is not None:
                 made = None  # something else happened meanwhile
             if isinstance(event, RecommendationMade):

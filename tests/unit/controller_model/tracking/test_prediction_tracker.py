@@ -162,7 +162,7 @@ def test_nobody_is_judged_during_a_migration_to_kraft() -> None:
 
 @pytest.mark.parametrize("session", [SessionState.SUSPENDED, SessionState.LOST])
 def test_nobody_is_judged_while_the_watcher_sees_nothing(session: SessionState) -> None:
-    """Silence that nobody listened to proves nothing; listening starts the account anew."""
+    """Silence that nobody listened to proves nothing; listening starts the account again."""
     history = small_cluster()
     fold = followed(history)
     history.broker_gone(1)
@@ -417,15 +417,15 @@ def test_the_newest_leaderless_state_counts_in_whatever_order_it_is_reported() -
     history = small_cluster(t={0: (1,), 1: (0,)})
     history.state("t", 1, leader=-1, isr=(0,), leader_epoch=1, seen=False)
     history.state("t", 0, leader=-1, isr=(1,), leader_epoch=1, seen=False)
-    history.tell("/brokers/topics/t/partitions/0/state")
-    history.tell("/brokers/topics/t/partitions/1/state")
+    history.report("/brokers/topics/t/partitions/0/state")
+    history.report("/brokers/topics/t/partitions/1/state")
     fold = Fold()
     fold.follow(history)
     assert fold.state.control.predictions.leaderless_zxid == history.zxid
 
 
 def test_nobody_is_judged_without_a_controller_epoch() -> None:
-    """Writes under an epoch that is not known cannot be told from older ones."""
+    """Writes under an epoch that is not known cannot be known from older ones."""
     history = History()
     history.broker(0)
     history.set("/controller", controller_payload(0), ephemeral_owner=1)

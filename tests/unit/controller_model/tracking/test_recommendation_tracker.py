@@ -158,7 +158,7 @@ def test_a_short_dip_neither_makes_nor_withdraws_one() -> None:
 
 
 def test_one_of_which_nothing_is_left_is_withdrawn() -> None:
-    """The replicas fell out of sync; when they are back it is reported anew."""
+    """The replicas fell out of sync; when they are back it is reported again."""
     history, fold = recommended(3, 5)
     lead(history, 1, 3, 5, isr=(1, 2))
     beat(history, fold, CLEAR_MS // BEAT_MS + 1)
@@ -242,7 +242,7 @@ def test_what_stood_for_long_is_not_reported_again_right_after_its_grade() -> No
 
 
 def test_a_topic_that_is_deleted_while_it_is_watched_is_gone() -> None:
-    """Made anew under the same name it is another one: neither regained nor lost again."""
+    """Made again under the same name it is another one: neither regained nor lost again."""
     history, fold = recommended(3, 5)
     lead(history, 0, 3, 5)
     history.topic_gone("t")

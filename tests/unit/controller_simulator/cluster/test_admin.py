@@ -100,7 +100,7 @@ def test_a_topic_that_changes_cannot_grow() -> None:
 
 
 def test_a_legacy_tool_waits_for_the_one_before() -> None:
-    """The znode of a request is there once; the second tool is told so."""
+    """The znode of a request is there once; the second tool is reported so."""
     cluster = cluster_of(TOPIC, KillBroker(2), ReassignByZnode(((T0, (2, 1)),)))
     assert cluster.perform(ReassignByZnode(((T1, (1, 0)),))) == "NODEEXISTS"
     assert Simulator().perform(ElectPreferredByZnode((T0,))) == "NONODE"

@@ -1,4 +1,4 @@
-"""A broker obeys its controller, and registers anew with each session."""
+"""A broker obeys its controller, and registers again with each session."""
 
 from __future__ import annotations
 

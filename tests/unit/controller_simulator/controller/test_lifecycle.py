@@ -149,7 +149,7 @@ def test_a_change_makes_it_read_the_controller_again(tree: ZnodeTree) -> None:
 
 
 def test_a_deletion_starts_an_election(tree: ZnodeTree) -> None:
-    """It resigns, and wins anew if nobody is faster: a full failover under the next epoch."""
+    """It resigns, and wins again if nobody is faster: a full failover under the next epoch."""
     life = active(tree)
     tree.write(DeleteZnode("/controller"))
     outcome = handle(life, LifecycleEvent.REELECT, tree, session=SESSIONS[0])

@@ -37,7 +37,7 @@ def context() -> ControllerContext:
 
 
 def foo_for_metadata() -> UpdateMetadataPartition:
-    """Return what brokers are told of foo."""
+    """Return what brokers are reported of foo."""
     return UpdateMetadataPartition(FOO, 30, 1, 6, (1, 2), 8, (3, 1, 2), (3,))
 
 

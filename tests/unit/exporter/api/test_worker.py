@@ -75,7 +75,7 @@ def test_what_rests_on_the_same_facts_is_computed_once() -> None:
 
 
 def test_after_a_change_the_old_insight_stands_for_a_while_and_says_so() -> None:
-    """It rests for as long as it took, times REST; then it is made anew."""
+    """It rests for as long as it took, times REST; then it is made again."""
     clock = Clock()
     compute = Counted(clock)
     first, _, changed, other_lineage = snapshots()

@@ -112,7 +112,7 @@ def test_figures_are_of_before_until_the_view_is_where_the_beats_are() -> None:
 
 
 @pytest.mark.parametrize("dead", [Stage.WATCHER, Stage.FOLD])
-def test_a_stage_that_dies_is_told_within_three_seconds(dead: Stage) -> None:
+def test_a_stage_that_dies_is_reported_within_three_seconds(dead: Stage) -> None:
     """The watcher by its beats, the fold by what beats say of the log; and since when."""
     line = Line().fold().run(10)
     assert line.status() is Status.LIVE
@@ -136,7 +136,7 @@ def test_a_quiet_fold_that_has_shown_all_is_not_late() -> None:
     assert line.status() is Status.LIVE
 
 
-def test_a_zookeeper_that_does_not_answer_is_told_within_three_seconds() -> None:
+def test_a_zookeeper_that_does_not_answer_is_reported_within_three_seconds() -> None:
     """The watcher's beats go on, and say how long it has heard nothing; or that it has no session."""
     line = Line().fold().run(5)
     for second in range(1, 5):
@@ -146,7 +146,7 @@ def test_a_zookeeper_that_does_not_answer_is_told_within_three_seconds() -> None
     assert line.status() is Status.BLIND
 
 
-def test_a_log_that_is_late_is_told_within_three_seconds() -> None:
+def test_a_log_that_is_late_is_reported_within_three_seconds() -> None:
     """ZooKeeper answers and the fold has shown all that the log holds, but changes wait for the log."""
     line = Line().fold().run(5)
     for second in range(1, 5):
@@ -213,7 +213,7 @@ def test_without_beats_the_views_own_progress_counts() -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
-def test_clocks_that_disagree_are_told_with_who_and_how_much(ahead_ms: int) -> None:
+def test_clocks_that_disagree_are_reported_with_who_and_how_much(ahead_ms: int) -> None:
     """Whose clock it is shows by the others'; where all disagree with us, it is ours."""
     line = Line().fold()
     line.watcher_clock_ms += ahead_ms

@@ -250,7 +250,7 @@ def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
 
 
 def test_the_list_of_clusters_grows_old_by_the_clock_alone() -> None:
-    """With each beat it is judged anew: a monitor that has died changes no view."""
+    """With each beat it is judged again: a monitor that has died changes no view."""
 
     async def look() -> tuple[str, str, str]:
         served = shown()

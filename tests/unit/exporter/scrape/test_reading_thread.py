@@ -119,7 +119,7 @@ class Consumer:
         self.next_offset = next_offset
 
     def reopen(self, *, from_beginning: Iterable[Place]) -> None:
-        """Begin anew at these places."""
+        """Begin again at these places."""
         for place in from_beginning:
             self.next_offset.pop(place, None)
 

@@ -34,7 +34,7 @@ def test_a_step_is_content_with_what_it_is_about_and_with_nothing_else(
 
 
 def test_every_step_was_asked() -> None:
-    """The figures above tell the whole story, of the topics that it makes."""
+    """The figures above are of the whole story, of the topics that it makes."""
     assert len(STORY_LINE) == len(STORY) + 1
     assert (HEALTHY.topics, HEALTHY.partitions) == (
         len(TOPICS),

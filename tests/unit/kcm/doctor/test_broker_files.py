@@ -40,7 +40,7 @@ def test_brokers_that_differ_are_named(name: str) -> None:
     assert "prod=" not in line.text + line.todo
 
 
-def test_a_rebalance_that_is_off_is_told() -> None:
+def test_a_rebalance_that_is_off_is_reported() -> None:
     """What the next check would elect is foretold by Kafka's defaults."""
     files = {1: file(auto_leader_rebalance_enable="false")}
     (line,) = [each for each in findings_of("prod", files, {}) if each.level is not Level.OK]

@@ -186,7 +186,7 @@ DAMAGED_ENDS = [b"x", b"{", b'{"v":2,"path":"/a"}', b'[{"path":1}]']
 def test_damage_at_the_end_leaves_the_end_open(
     damaged: bytes, failover: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody can tell what it held; in the middle the change after it can."""
+    """Nobody can know what it held; in the middle the change after it can."""
     content = lines(failover.changes)
     end = write(tmp_path / "end.jsonl", content + damaged)
     run = Run(capsys, end, "--json")

@@ -164,7 +164,7 @@ def _line(following: Readback) -> str:
 
 
 def test_what_comes_later_goes_into_the_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Views and other watchers; our own changes say nothing new. A cut topic is read anew.
+    """Views and other watchers; our own changes say nothing new. A cut topic is read again.
 
     It goes on from the ends of the history, and a null says nothing.
     """

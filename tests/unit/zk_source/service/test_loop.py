@@ -299,7 +299,7 @@ def test_lost_views_bring_a_resync(stage: Stage) -> None:
     assert stage.service._watcher.resyncs == began + 1
 
 
-def test_an_ensemble_that_falls_silent_is_told_within_a_second_and_left_in_time(
+def test_an_ensemble_that_falls_silent_is_reported_within_a_second_and_left_in_time(
     stage: Stage,
 ) -> None:
     """The socket stands, and nothing comes: the beats say how long, then a new client is made."""
@@ -408,7 +408,7 @@ def test_a_beat_says_that_changed_paths_are_not_read(stage: Stage) -> None:
 
 
 def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is dropped after it until the buffer is full again: the count of bytes begins anew."""
+    """Nothing is dropped after it until the buffer is full again: the count of bytes begins again."""
     stage = Stage(monkeypatch, buffer_mib=0.01)
     stage.begin()
     stage.lease.status = LeaseStatus.UNPROVEN

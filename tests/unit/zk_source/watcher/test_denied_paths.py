@@ -142,7 +142,7 @@ def test_what_is_gone_by_the_time_it_may_be_read_is_asked_for() -> None:
 
 
 def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() -> None:
-    """Its zxids say nothing about an ensemble that was built anew under smaller ones."""
+    """Its zxids say nothing about an ensemble that was built again under smaller ones."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
     stats = fold.state.control.stats
@@ -153,12 +153,12 @@ def test_what_was_denied_of_an_old_history_holds_no_value_of_the_new_one_back() 
     history.start_resync(rebase=True)
     for path in history.znodes:
         if path != "/controller":
-            history.tell(path)
+            history.report(path)
     history.finish_resync(denied=("/controller",), denied_more=0)
     fold.follow(history)
     log = fold.state.control.log
     assert log.unreadable_znodes == {"/controller": 0}
-    history.tell("/controller")
+    history.report("/controller")
     history.reconciled(denied=(), denied_more=0)
     fold.follow(history)
     assert stats["/controller"].mzxid == 10 < held

@@ -114,7 +114,7 @@ def elected(czxid: int, *seen: int) -> Generations:
     [
         (900, 41, 900),
         (900, 900, 901),  # a leader that wrote more than one generation in its term
-        (900, 41_000, 41_001),  # the election's ensemble was built anew
+        (900, 41_000, 41_001),  # the election's ensemble was built again
         (0, 0, 1),
     ],
 )

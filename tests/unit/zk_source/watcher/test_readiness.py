@@ -23,12 +23,12 @@ def test_the_folds_request_is_answered_once_by_its_number(play: Play) -> None:
 
 
 def test_another_lineages_request_of_the_same_number_is_another_request(play: Play) -> None:
-    """A fold that began anew counts from 1 again, and knows nothing of the resync that went before."""
+    """A fold that began again counts from 1 again, and knows nothing of the resync that went before."""
     wanted = ResyncWanted(number=4, reason="a hole")
     play.watcher.on_view(view(wanted=wanted), play.now_ms)
     play.settle()
-    anew = view(wanted=wanted)
-    play.watcher.on_view(replace(anew, as_of=replace(anew.as_of, lineage="m")), play.now_ms)
+    again = view(wanted=wanted)
+    play.watcher.on_view(replace(again, as_of=replace(again.as_of, lineage="m")), play.now_ms)
     play.settle()
     starts = [change for change in play.reader.changes if change.kind is STARTED]
     assert [change.answers for change in starts] == [None, 4, 4]
@@ -81,7 +81,7 @@ def test_a_history_that_went_back_for_good_is_a_rebase(play: Play) -> None:
 
 
 def test_another_cluster_id_is_a_rebase_at_once(play: Play) -> None:
-    """An ensemble built anew is known by its /cluster/id."""
+    """An ensemble built again is known by its /cluster/id."""
     play.disconnect()
     play.zk.put("/cluster/id", b'{"version":"1","id":"two"}')
     play.connect()
