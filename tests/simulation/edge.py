@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.views import ClusterView
 from pipeline.runtime import ConflictError, EnvironmentProblemError
+from tests.simulation.election import PlayedCandidacy
 from tests.simulation.kafka_clients import Producer, Thread
 from tests.simulation.sockets import SESSION_MS, Sockets
 from tests.simulation.stage import CLUSTER, TOPICS
@@ -22,6 +23,7 @@ from zk_source.config import WatchSettings
 from zk_source.election.leader_elector import SoleWatcher
 from zk_source.service.metrics import WatcherMetrics
 from zk_source.service.service import LeaseLostError, LogLostError, WatcherService
+from zk_source.watcher.subscriptions import OneShotWatches
 from zk_source.wire.inbox import Inbox, Item, Notification
 from zk_source.wire.operations import Request, Sync
 
@@ -43,13 +45,19 @@ class Proof(NamedTuple):
 class Edge:
     """One process of `kcm watch`."""
 
-    def __init__(self, world: World, name: str, settings: WatchSettings) -> None:
+    def __init__(
+        self, world: World, name: str, settings: WatchSettings, lease: PlayedCandidacy | None
+    ) -> None:
         self.world = world
         self.name = name
+        self.lease = lease
+        """Its lead; None where it runs without election."""
         self.alive = True
         self.paused = False
         self.clock_ahead_ms = 0
         self._wake_at = 0
+        self._fires_once = False
+        """Whether watches fired once as this turn began: it may end with others."""
         self._reads_back_at = 0
         self._noticed: set[str] = set()
         """Paths that were notified since their values were published last."""
@@ -66,7 +74,7 @@ class Edge:
         world.stage.edge = self
         metrics = WatcherMetrics(CollectorRegistry(), CLUSTER)
         self.service = WatcherService(
-            settings, TOPICS, metrics, SoleWatcher(), name=name, dropped=0
+            settings, TOPICS, metrics, lease or SoleWatcher(), name=name, dropped=0
         )
         self.watcher = self.service._watcher
         self.inbox = self.service._inbox
@@ -93,10 +101,14 @@ class Edge:
         """Let the process die."""
         self.alive = False
         self.sockets.close()
+        if self.lease is not None:
+            self.lease.fall_silent()
 
     def pause(self) -> None:
         """Stop the process as SIGSTOP does; its session ends in time."""
         self.paused = True
+        if self.lease is not None:
+            self.lease.fall_silent()
         self.world.clock.after(SESSION_MS, self._expire_if_paused)
 
     def _expire_if_paused(self) -> None:
@@ -107,9 +119,16 @@ class Edge:
         """Continue after a pause."""
         self.paused = False
         self.wake(0)
+        self.send_what_waits()
+        self.plan_reading_back()
+        if self.lease is not None:
+            self.lease.reconnect()
+            self.lease._prove_soon()
+
+    def send_what_waits(self) -> None:
+        """Let the producers go on."""
         for producer in self._producers:
             producer.send_next()
-        self.plan_reading_back()
 
     def cut(self) -> None:
         """Lose the connection; try again soon."""
@@ -128,6 +147,7 @@ class Edge:
     def _wake(self, when: int) -> None:
         if when == self._wake_at and self.alive and not self.paused:
             self._wake_at = 0
+            self._fires_once = self._watches_fire_once
             self._do(self.service._turn)
             if self.alive:
                 self._noticed.difference_update(self._reported)
@@ -144,6 +164,8 @@ class Edge:
         except _ENDS as error:
             self.world.trace(f"{self.name} ends: {error!r}")
             self.service._close()
+            if self.lease is not None:
+                self.lease.close()
             self.end()
 
     def plan_reading_back(self) -> None:
@@ -203,10 +225,22 @@ class Edge:
             self._resyncing = True
         elif change.kind is ChangeKind.RESYNC_FINISHED:
             self._resyncing = False
-        elif change.path and not self._resyncing and not self.world.zk.old:
-            # A watch that fires once may take several reads to follow, one after the other.
+        elif change.path and not self._resyncing and not self._may_be_unnoticed(change.path):
             self.world.oracle.on_value(change, noticed=change.path in self._noticed)
             self._reported.append(change.path)
+
+    @property
+    def _watches_fire_once(self) -> bool:
+        return isinstance(self.watcher._arming.subscription, OneShotWatches)
+
+    def _may_be_unnoticed(self, path: str) -> bool:
+        """Return whether a value may come without its own event.
+
+        A watch that fires once may take several reads to follow, one after the other; and no event
+        says that a refusal has ended.
+        """
+        once = self._fires_once or self._watches_fire_once
+        return once or self.world.zk.was_refused(path)
 
     def _note_proof(self, change: ZnodeChange) -> None:
         if change.kind is ChangeKind.RESYNC_STARTED and self.connection is not None:

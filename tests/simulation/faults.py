@@ -10,9 +10,26 @@ from collections.abc import Callable, Mapping
 from streaming import processor as processor_module
 from tests.simulation.edge import Edge
 from tests.simulation.world import World
+from tests.simulation.zookeeper import Refusal
+from tests.support.hostile import spoiled
+from zk_source.watcher.denied_paths import MOST_NAMED
+from zk_source.wire.operations import Err
 
 STEPS_MS = (-7_200_000, -3_600_000, -5_000, 5_000, 60_000, 3_600_000)
 """By how much a clock that is set is ahead of the others."""
+
+REFUSED = (
+    *("/brokers/topics", "/brokers/topics/a", "/brokers/topics/b/partitions", "/brokers/ids"),
+    *("/controller", "/config", "/config/brokers", "/admin"),
+)
+"""Subtrees that a server may refuse to show."""
+
+BEATS_TAKEN_MS = 20_000
+"""An absence of this length is of the log alone."""
+
+CROWDED = "/brokers/topics/crowd-000"
+HARM_BYTES = 100_000
+"""A hostile record is not larger: a play should not last."""
 
 
 def disconnect(world: World) -> bool:
@@ -193,6 +210,142 @@ def clock_jump(world: World) -> bool:
     return True
 
 
+def _refuse_for(world: World, refusal: Refusal, ms: int) -> None:
+    world.zk.refuse(refusal)
+    world.clock.after(ms, lambda: world.zk.end_refusal(refusal))
+
+
+def denied(world: World) -> bool:
+    """ACLs keep the watcher from a subtree for a while; perhaps it reads everything again meanwhile."""
+    root = world.rng.choice(REFUSED)
+    _refuse_for(world, Refusal(root, Err.NO_AUTH), world.rng.choice((2_000, 10_000, 30_000)))
+    edge = world.some_edge()
+    if edge is not None and world.rng.random() < 0.5:
+        world.clock.after(world.rng.randint(0, 1_500), edge.cut)
+    return True
+
+
+def crowd_denied(world: World) -> bool:
+    """ACLs keep the watcher from more topics than its list names, and its connection breaks."""
+    edge = world.some_edge()
+    if edge is None or world.zk.exists(CROWDED):
+        return False
+    paths = world.kafka.crowd(MOST_NAMED + 20)
+
+    def deny() -> None:
+        for path in paths:
+            world.zk.refuse(Refusal(path, Err.NO_AUTH))
+        world.clock.after(10_000, world.zk.end_refusals)
+
+    world.clock.after(2_000, deny)
+    world.clock.after(3_000, edge.cut)
+    return True
+
+
+def reads_fail(world: World) -> bool:
+    """The servers answer reads of a subtree with an error for a while."""
+    root = world.rng.choice(REFUSED)
+    _refuse_for(world, Refusal(root, Err.MARSHALLING), world.rng.choice((500, 3_000, 10_000)))
+    edge = world.some_edge()
+    if edge is not None:
+        world.clock.after(world.rng.randint(0, 400), edge.cut)
+    return True
+
+
+def watches_refused(world: World) -> bool:
+    """The servers refuse recursive watches for a while."""
+    edge = world.some_edge()
+    if edge is None or world.zk.old:
+        return False
+    world.zk.refuses_watches = True
+    edge.cut()
+
+    def end() -> None:
+        world.zk.refuses_watches = False
+
+    world.clock.after(world.rng.choice((1_000, 20_000)), end)
+    return True
+
+
+def damaged_payload(world: World) -> bool:
+    """Somebody writes what cannot be read into a znode, and mends it later."""
+    if world.kafka.damage() is None:
+        return False
+    world.clock.after(world.rng.randint(500, 15_000), world.kafka.repair)
+    return True
+
+
+def hostile_record(world: World) -> bool:
+    """Somebody writes a record into one of the topics, to do harm."""
+    rng = world.rng
+    topic = rng.choice((world.log, world.log, world.views, world.views, world.events))
+    values = [(record.key, record.value) for record in topic.records[-50:] if record.value]
+    if not values:
+        return False
+    key, value = rng.choice(values)
+    if topic is world.log:
+        harm = rng.choice(
+            [each for each in spoiled(value[1:-1]).values() if len(each) < HARM_BYTES]
+        )
+        harm = b"[" + harm + b"]"
+    else:
+        harm = rng.choice([each for each in spoiled(value).values() if len(each) < HARM_BYTES])
+    topic.append(world.clock.now, key, harm)
+    return True
+
+
+def null_record(world: World) -> bool:
+    """A null stands after the newest view of a topic that lives, as a fold from an older checkpoint writes it."""
+    views = world.views
+    keys = {record.key for record in views.records if b"/topic/" in record.key and record.value}
+    if not keys:
+        return False
+    views.compacts_below = min(views.compacts_below, views.end)
+    for key in world.rng.sample(sorted(keys), min(2, len(keys))):
+        views.append(world.clock.now, key, None)
+    return True
+
+
+def hours_pass(world: World) -> bool:
+    """By the log's time an hour passes, and another: views of what was deleted become nulls."""
+    edge = world.some_edge()
+    if edge is None:
+        return False
+    edge.clock_ahead_ms += 3_700_000
+
+    def again() -> None:
+        if edge.alive and edge.clock_ahead_ms:
+            edge.clock_ahead_ms += 3_700_000
+
+    world.clock.after(world.rng.randint(500, 4_000), again)
+    return True
+
+
+def log_tail_lost(world: World) -> bool:
+    """An unclean election takes the newest records of the log: a fold that had read them begins anew."""
+    if not world.log.cut(max(world.log.low, world.log.end - world.rng.randint(1, 8))):
+        return False
+    if world.fold.committed.offset > world.log.end:
+        world.fold.begin_lineage()
+    return True
+
+
+def events_head_lost(world: World) -> bool:
+    """Retention eats the oldest events."""
+    events = world.events
+    events.lose(0, world.rng.randint(events.low, events.end))
+    return True
+
+
+def events_tail_lost(world: World) -> bool:
+    """An unclean election takes the newest events."""
+    if not world.events.cut(max(world.events.low, world.events.end - world.rng.randint(1, 8))):
+        return False
+    world.oracle.on_exporter_restart()
+    world.exporter.plan()
+    return True
+
+
 def exporter_clock_jump(world: World) -> bool:
     """The clock of the exporter's machine is set."""
     world.exporter.clock_ahead_ms = world.rng.choice(STEPS_MS)
@@ -227,9 +380,21 @@ def exporter_cut_off(world: World) -> bool:
     return True
 
 
+def lead_in_doubt(world: World) -> bool:
+    """The leader's connection to the election breaks, perhaps for longer than its session lives."""
+    leader = world.election.leader
+    if leader is None or leader.edge is None or leader.is_stopped:
+        return False
+    leader.cut(world.rng.choice((500, 3_000, 9_000)))
+    return True
+
+
 def kafka_away(world: World) -> bool:
-    """The pipeline's Kafka takes no changes for a while."""
-    world.kafka_away_until = world.clock.now + world.rng.choice((500, 5_000, 20_000, 40_000))
+    """The pipeline's Kafka takes no changes for a while, and beats neither, or beats alone."""
+    ms = world.rng.choice((500, 5_000, 20_000, 40_000))
+    world.log_away_until = world.clock.now + ms
+    if ms != BEATS_TAKEN_MS:
+        world.kafka_away_until = world.log_away_until
     return True
 
 
@@ -392,12 +557,24 @@ FAULTS: Mapping[str, tuple[int, Callable[[World], bool]]] = {
     "watcher paused, deposed": (4, watcher_paused),
     "second watcher": (2, second_watcher),
     "watcher's clock set": (3, clock_jump),
+    "reads denied": (3, denied),
+    "a crowd of topics denied": (1, crowd_denied),
+    "reads fail": (3, reads_fail),
+    "recursive watches refused": (1, watches_refused),
+    "payload damaged": (3, damaged_payload),
+    "hostile record": (4, hostile_record),
+    "null records": (5, null_record),
+    "hours pass in the log": (2, hours_pass),
+    "tail of the log lost": (2, log_tail_lost),
+    "head of the events lost": (1, events_head_lost),
+    "tail of the events lost": (1, events_tail_lost),
     "exporter's clock set": (3, exporter_clock_jump),
     "fold's clock set": (1, fold_clock_jump),
     "ZooKeeper's clock set": (1, zookeeper_clock_jump),
     "connection silent": (3, silent_connection),
     "exporter cut off": (2, exporter_cut_off),
-    "Kafka away": (3, kafka_away),
+    "lead in doubt": (4, lead_in_doubt),
+    "Kafka away": (4, kafka_away),
     "duplicates in the log": (5, duplicates),
     "messages lost": (4, lost_message),
     "resync with a hole": (4, holed_resync),

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from controller_model.znodes.znode_kinds import is_published
 from tests.simulation.zookeeper import Ensemble
 from tests.support.histories import controller_payload, payload, state_path
 
 BROKERS = 4
 TOPICS = ("a", "b", "c", "d")
-_MOST_PARTITIONS = 3
+MOST_PARTITIONS = 3
+_OF_CONTROLLER = ("/controller", "/controller_epoch")
+DAMAGES = (b"\xff\xfe", b"{", b"[" * 3_000, b'{"version": "NaN"}')
+"""What is no payload of any znode."""
+
 _ROOTS = (
     "/brokers",
     "/brokers/ids",
@@ -40,6 +45,10 @@ class KafkaCluster:
         self.zk = zk
         self.rng = rng
         self._sequence = 0
+        self._good: dict[str, bytes] = {}
+        """What stands behind payloads that are damaged."""
+        self._damaged: set[tuple[str, int]] = set()
+        """Paths and mzxids of payloads that nobody can read."""
         self._acts: list[tuple[int, Callable[[], None]]] = [
             (4, self.create_topic),
             (4, self.delete_topic),
@@ -82,26 +91,78 @@ class KafkaCluster:
         """Return the holder of /controller."""
         if not self.zk.exists("/controller"):
             return None
-        return int(json.loads(self.zk.data("/controller"))["brokerid"])
+        return int(self._load("/controller")["brokerid"])
 
     def epoch(self) -> int:
         """Return the controller epoch."""
-        return int(self.zk.data("/controller_epoch"))
+        return int(self._data("/controller_epoch"))
+
+    def _topics(self) -> list[str]:
+        """Return the topics that are busy."""
+        return [name for name in self.zk.names("/brokers/topics") if name in TOPICS]
 
     def _states(self) -> list[tuple[str, int]]:
         return [
             (topic, int(partition))
-            for topic in self.zk.names("/brokers/topics")
+            for topic in self._topics()
             for partition in self.zk.names(f"/brokers/topics/{topic}/partitions")
             if self.zk.exists(state_path(topic, int(partition)))
         ]
 
     def _load(self, path: str) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(self.zk.data(path))
+        loaded: dict[str, Any] = json.loads(self._data(path))
         return loaded
+
+    def _data(self, path: str) -> bytes:
+        """Return a payload, or what stood there before it was damaged."""
+        data = self.zk.data(path)
+        good = self._good.get(path)
+        return data if good is None or data not in DAMAGES else good
 
     def _put(self, path: str, content: Any, owner: int = 0) -> None:
         self.zk.write((path, payload(content)), owner=owner)
+
+    # --- what should not happen -------------------------------------------------------------
+
+    def damage(self) -> str | None:
+        """Let somebody write what is no payload into a znode; return its path."""
+        paths = [
+            path for path in self.zk.tree.nodes if is_published(path) and path != "/cluster/id"
+        ]
+        controller = [path for path in paths if path.startswith("/controller")]
+        path = self.rng.choice(controller if controller and self.rng.random() < 0.6 else paths)
+        data = self._data(path)
+        if not data:
+            return None
+        self._good[path] = data
+        self.zk.write((path, self.rng.choice(DAMAGES)))
+        self._damaged.add((path, self.zk.zxid))
+        return path
+
+    def repair(self) -> None:
+        """Write the payloads that stood behind the damaged ones, where nobody has since."""
+        for path, data in self._good.items():
+            if self.zk.exists(path) and self.zk.data(path) in DAMAGES:
+                self.zk.write((path, data))
+        self._good.clear()
+
+    @property
+    def was_controller_damaged(self) -> bool:
+        """Whether somebody could not read who the controller is, or its epoch, at any time."""
+        return any(path in _OF_CONTROLLER for path, _ in self._damaged)
+
+    def is_damaged_controller(self, held: Mapping[str, int]) -> bool:
+        """Return whether nobody can read who the controller is, or its epoch, in what is held."""
+        return any((path, held.get(path)) in self._damaged for path in _OF_CONTROLLER)
+
+    def crowd(self, topics: int) -> list[str]:
+        """Create so many topics without partitions; return their paths."""
+        content = {"version": 3, "partitions": {}, "adding_replicas": {}, "removing_replicas": {}}
+        paths = [f"/brokers/topics/crowd-{number:03d}" for number in range(topics)]
+        for path in paths:
+            if not self.zk.exists(path):
+                self._put(path, content)
+        return paths
 
     # --- acts -------------------------------------------------------------------------------
 
@@ -116,7 +177,7 @@ class KafkaCluster:
         self._put(f"/config/topics/{name}", {"version": 1, "config": {}})
         partitions = {
             str(p): self.rng.sample(range(BROKERS), self.rng.randint(1, 3))
-            for p in range(self.rng.randint(1, _MOST_PARTITIONS))
+            for p in range(self.rng.randint(1, MOST_PARTITIONS))
         }
         self._sequence += 1
         self._put(
@@ -138,7 +199,7 @@ class KafkaCluster:
     def delete_topic(self) -> None:
         """Ask for a topic's deletion, or finish one."""
         asked = self.zk.names("/admin/delete_topics")
-        there = self.zk.names("/brokers/topics")
+        there = self._topics()
         if not asked:
             if there:
                 self.zk.write((f"/admin/delete_topics/{self.rng.choice(there)}", b""))
@@ -260,7 +321,7 @@ class KafkaCluster:
 
     def reassign(self) -> None:
         """Begin or end a reassignment, as the admin API does since 2.4."""
-        topics = self.zk.names("/brokers/topics")
+        topics = self._topics()
         if not topics:
             return
         path = f"/brokers/topics/{self.rng.choice(topics)}"

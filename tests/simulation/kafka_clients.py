@@ -74,13 +74,21 @@ class Producer:
         world, edge = self._world, self._edge
         if not self._given or not edge.alive or edge.paused:
             return
-        if world.kafka_away_until > world.clock.now:
-            world.clock.at(world.kafka_away_until + 1, self.send_next)
+        back_at = self._back_at
+        if back_at > world.clock.now:
+            world.clock.at(back_at + 1, self.send_next)
             return
         self._append(self._given.popleft())
         if self._given:
             world.clock.after(1, self.send_next)
         edge.wake(0)
+
+    @property
+    def _back_at(self) -> int:
+        """When Kafka takes the oldest message again."""
+        world = self._world
+        of_log = bool(self._given) and self._given[0].topic == world.log.name
+        return max(world.kafka_away_until, world.log_away_until if of_log else 0)
 
     def _append(self, given: _Given) -> None:
         world = self._world
@@ -104,7 +112,7 @@ class Producer:
 
     def flush(self, timeout_s: float) -> None:
         """Deliver what is left, if there is time and Kafka takes it."""
-        while timeout_s and self._given and self._world.kafka_away_until <= self._world.clock.now:
+        while timeout_s and self._given and self._back_at <= self._world.clock.now:
             self._append(self._given.popleft())
         self.poll(0)
 

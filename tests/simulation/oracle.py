@@ -22,11 +22,11 @@ from controller_model.records.changes import (
 )
 from controller_model.records.completeness import LATE_MS, Completeness, Status
 from controller_model.records.event_records import EventId, EventRecord, decode_event
-from controller_model.records.events import ControllerElected
+from controller_model.records.events import ControllerElected, TopicDeleted
 from controller_model.state.log_state import LogState
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from exporter.core.records import ClusterSnapshot
-from tests.simulation.edge import Proof
+from tests.simulation.edge import Edge, Proof
 from tests.simulation.fold import InputRow, State
 
 if TYPE_CHECKING:
@@ -197,7 +197,8 @@ class Oracle:
         if proof is None:
             return
         since = {c.path for c in batch.news[index + 1 :] if c.kind in _ZNODES}
-        wrong = self.untrue(held, proof, leave_out=since)
+        # What is said to be denied is proved by nothing.
+        wrong = self.untrue(held, proof, leave_out=since.union(log.unreadable_znodes))
         if wrong:
             raise BrokenError("verified is true", f"at {change.position}: {wrong[:3]}")
 
@@ -238,7 +239,7 @@ class Oracle:
         left_out = set(leave_out)
         wrong = []
         for path in held.keys() | past.keys():
-            if path in left_out or not is_logged(path):
+            if path in left_out or not is_logged(path) or self.world.zk.was_refused(path):
                 continue
             value = held.get(path)
             if not was_so(past.get(path, ()), value, proof.first, proof.last):
@@ -260,6 +261,16 @@ class Oracle:
         if not noticed:
             raise BrokenError("an event comes before its value", f"{change.path} {change.position}")
 
+    def on_publishing(self, edge: Edge) -> None:
+        """Judge that a watcher hands changes to Kafka now."""
+        lease = edge.lease
+        if lease is None:
+            return
+        if self.world.election.leader is not lease:
+            raise BrokenError("only the leader publishes", edge.name)
+        if not lease.is_proved:
+            raise BrokenError("nothing is published without a proof", edge.name)
+
     # --- at the exporter --------------------------------------------------------------------
 
     def on_shown(self, snapshot: ClusterSnapshot, completeness: Completeness) -> None:
@@ -272,6 +283,8 @@ class Oracle:
         if state is None or proof is None:
             return
         self.live += 1
+        if self.world.kafka.is_damaged_controller(self._held_by(state)):
+            raise BrokenError("an unreadable controller is not live", f"at {snapshot.view.as_of}")
         held = self._held_by(state)
         nodes = self.world.zk.tree.nodes
         if held == {path: znode.mzxid for path, znode in nodes.items() if is_logged(path)}:
@@ -320,11 +333,22 @@ class Oracle:
         row = before.slots.get("control")
         last = (0, 0, 0) if row is None else tuple(row[2:5])
         for value in values:
-            id_ = decode_event(bytes(value)).id
+            event = decode_event(bytes(value))
+            self._check_deleted(event)
+            id_ = event.id
             place = (id_.generation, id_.seq, id_.index)
             if place <= last:
                 raise BrokenError("event ids rise", f"{place} after {last} in the fold's output")
             last = place
+
+    def _check_deleted(self, record: EventRecord) -> None:
+        """A topic that is reported as deleted was deleted at some time."""
+        event = record.event
+        if not isinstance(event, TopicDeleted) or self.world.zk.era:
+            return
+        values = self.world.zk.past[0].get(f"/brokers/topics/{event.topic}", ())
+        if all(value is not None for _, value in values):
+            raise BrokenError("nothing that lives is deleted", event.topic)
 
     def on_exporter_restart(self) -> None:
         """Note that the next exporter reads all events again."""

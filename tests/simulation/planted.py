@@ -17,6 +17,7 @@ from controller_model.fold import control_records, event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.control_records import Reported
 from controller_model.kafka.ids import AsOf, Position
+from controller_model.records import changes, completeness, decoding
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.records.events import AnyEvent
 from controller_model.state.bookkeeping import Freshness
@@ -27,8 +28,13 @@ from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.view_store import ViewStore
+from pipeline.topic_records import Record
+from zk_source.election import candidacy
+from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_status
+from zk_source.log import readback
 from zk_source.log.publisher import Publisher
 from zk_source.log.readback import Readback
+from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths
 from zk_source.watcher.generation_fencing import Generations
 from zk_source.watcher.log_completeness import LogCompleteness
 from zk_source.watcher.pulse import Pulse
@@ -38,7 +44,7 @@ from zk_source.watcher.tree_reader import TreeReader
 from zk_source.watcher.tree_walk import Purpose
 from zk_source.watcher.watcher import Watcher
 from zk_source.wire.inbox import Inbox, Item, Notification
-from zk_source.wire.operations import ZnodeData
+from zk_source.wire.operations import Refused, ZnodeData
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -304,6 +310,104 @@ def lost_views_not_asked_for() -> AbstractContextManager[None]:
     return _patched(Watcher, "on_views_cut", lambda *_: None)
 
 
+def denied_list_cut() -> AbstractContextManager[None]:
+    """The list of denied paths is cut where it would be too long, and taken for all of them."""
+
+    def named(self: DeniedPaths) -> tuple[str, ...]:
+        return tuple(sorted(self._paths)[:MOST_NAMED])
+
+    def names_all(_change: ZnodeChange) -> bool:
+        return True
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(_patched(DeniedPaths, "named", property(named)))
+    stack.enter_context(_patched(control_records, "_names_all_denied", names_all))
+    return _closing(stack)
+
+
+def refused_read_ignored() -> AbstractContextManager[None]:
+    """A read that fails with an error of the server is passed over."""
+    real = TreeReader._on_value
+
+    def on_value(self: TreeReader, read: Any, result: Any, *args: Any, live: bool) -> str | None:
+        problem: str | None = real(self, read, result, *args, live=live)
+        return None if isinstance(result, Refused) else problem
+
+    return _patched(TreeReader, "_on_value", on_value)
+
+
+def unreadable_controller_live() -> AbstractContextManager[None]:
+    """Figures count as live although nobody can read who the controller is."""
+    return _patched(completeness, "_OF_CONTROLLER", frozenset())
+
+
+_NOT_NESTING = (ValueError,)
+"""What a decoder may raise, but for the error that deep nesting causes."""
+
+
+def nesting_ends_the_fold() -> AbstractContextManager[None]:
+    """A record of the log with many nested brackets raises."""
+    return _patched(changes, "DECODING_ERRORS", _NOT_NESTING)
+
+
+def nesting_ends_the_exporter() -> AbstractContextManager[None]:
+    """A record of the views or the events with many nested brackets raises."""
+    return _patched(decoding, "DECODING_ERRORS", _NOT_NESTING)
+
+
+def nesting_ends_the_reading_back() -> AbstractContextManager[None]:
+    """A record of the log with many nested brackets ends the thread that reads it back."""
+    return _patched(readback, "DECODING_ERRORS", _NOT_NESTING)
+
+
+def null_deletes() -> AbstractContextManager[None]:
+    """A null deletes the view of its key, whatever stood there."""
+    real = ViewStore.apply
+
+    def apply(self: ViewStore, record: Record) -> str | None:
+        cluster, _, rest = (record.key or b"").decode(errors="replace").partition("/")
+        held = self._newest(cluster)
+        if record.value is None and held is not None and rest.startswith("topic/"):
+            return self._delete(cluster, f"{cluster}/{rest}", "topic", held.view.as_of)
+        return real(self, record)
+
+    return _patched(ViewStore, "apply", apply)
+
+
+def invalidation_read_first() -> AbstractContextManager[None]:
+    """Whether a lease was invalidated is read before its proof."""
+
+    def status(self: Candidacy) -> LeaseStatus:
+        if self.is_silent_for_too_long:
+            return LeaseStatus.LOST
+        invalidated_at = self._invalidated_at
+        return lease_status(self._proof, invalidated_at=invalidated_at, now=candidacy.now_s())
+
+    return _patched(Candidacy, "status", property(status))
+
+
+def lease_without_end() -> AbstractContextManager[None]:
+    """A proof of the lead counts however old it is."""
+
+    def status(proof: Proof | None, *, invalidated_at: float, now: float) -> LeaseStatus:
+        young = None if proof is None else proof._replace(asked_at=now)
+        return lease_status(young, invalidated_at=min(invalidated_at, now - 1), now=now)
+
+    return _patched(candidacy, "lease_status", status)
+
+
+def chunks_replace_one_another() -> AbstractContextManager[None]:
+    """The views of a wide topic are held under one key."""
+    real = ViewStore._wait
+
+    def wait(self: ViewStore, cluster: str, key: str, new: Any) -> None:
+        root, _, chunk = key.rpartition("/")
+        is_chunk = root.startswith(f"{cluster}/topic/") and chunk.isdigit()
+        real(self, cluster, f"{root}/0" if is_chunk else key, new)
+
+    return _patched(ViewStore, "_wait", wait)
+
+
 PLANTED: Mapping[str, Plant] = {
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
@@ -322,30 +426,50 @@ PLANTED: Mapping[str, Plant] = {
     "silence not measured": silence_not_measured,
     "log taken for complete": log_taken_for_complete,
     "lost question awaited": lost_question_awaited,
+    "denied list cut": denied_list_cut,
+    "refused read ignored": refused_read_ignored,
+    "unreadable controller live": unreadable_controller_live,
+    "nesting ends the fold": nesting_ends_the_fold,
+    "nesting ends the exporter": nesting_ends_the_exporter,
+    "nesting ends the reading back": nesting_ends_the_reading_back,
+    "null deletes": null_deletes,
+    "invalidation read first": invalidation_read_first,
+    "lease without end": lease_without_end,
+    "chunks replace one another": chunks_replace_one_another,
     "lost views unnoticed": lost_views_unnoticed,
     "lost views not asked for": lost_views_not_asked_for,
 }
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, int] = {
-    "no dedupe": 1,
-    "stale applied": 34,
-    "hole ignored": 0,
-    "delete on a broken resync": 0,
-    "reply before event": 0,
-    "generation reused": 2,
+    "no dedupe": 0,
+    "stale applied": 57,
+    "hole ignored": 1,
+    "delete on a broken resync": 8,
+    "reply before event": 2,
+    "generation reused": 3,
     "digest of the scan": 0,
-    "lagging follower believed": 3,
-    "tombstone without as_of": 8,
-    "counters twice": 1,
-    "time waits": 41,
+    "lagging follower believed": 0,
+    "tombstone without as_of": 6,
+    "counters twice": 0,
+    "time waits": 100,
     "bytes of dropped changes kept": 2,
-    "other watchers not read back": 2,
-    "ages by the wall clock": 117,
-    "silence not measured": 19,
-    "log taken for complete": 74,
-    "lost question awaited": 3,
-    "lost views unnoticed": 2,
-    "lost views not asked for": 88,
+    "other watchers not read back": 3,
+    "ages by the wall clock": 50,
+    "silence not measured": 17,
+    "log taken for complete": 19,
+    "lost question awaited": 8,
+    "denied list cut": 180,
+    "refused read ignored": 138,
+    "unreadable controller live": 16,
+    "nesting ends the fold": 9,
+    "nesting ends the exporter": 30,
+    "nesting ends the reading back": 9,
+    "null deletes": 169,
+    "invalidation read first": 2,
+    "lease without end": 1,
+    "chunks replace one another": 1,
+    "lost views unnoticed": 9,
+    "lost views not asked for": 177,
 }
 """By name: the first seed that catches it. A change of what a seed plays may call for another."""

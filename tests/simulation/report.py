@@ -15,16 +15,19 @@ _PAGE = """\
 Written by `python -m tests.simulation {seeds} --report docs/simulation.md`; do not edit.
 
 One integer, the seed, gives a Kafka cluster that changes its znodes, everything that goes wrong,
-and every delay. The decisions of the watcher, the model, the processor and the exporter's stores
-are the real ones; sockets, Kafka, Spark and time are played, so a seed always plays the same.
+and every delay. The watcher's service with its publisher, beats and reading back, its candidacy,
+the model, the processor and the exporter's reading thread are the real ones; sockets, Kafka's
+clients, threads, Spark and time are played, so a seed always plays the same.
 `make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays
 it with a trace.
 
 After every batch: nothing has moved back, the digest is of what is held, a hole is reported, a whole
-resync is believed, what counts as verified was true, divergent is no false alarm, what is shown as
-live was true not long ago. At the watcher: a resync starts where the view is, an event comes before
-its value. In the fold's output and at the exporter: event ids rise, an election is reported once, an
-exporter says that it lacks views if it does, and only then. Once all is
+resync is believed, what counts as verified was true, divergent is no false alarm. Twice a second: what
+the exporter shows as live was true within 4 s (20 s while a server that lost its peers has not noticed
+it), and somebody could read who the controller is. At the watcher: a resync starts where the view is,
+an event comes before its value, only the leader publishes, and under a proof. In the fold's output and
+at the exporter: event ids rise, an election is reported once, no topic that lives is deleted, and it says that it
+lacks views if it does, and only then. No part ends by what it reads. Once all is
 healed and quiet: state and figures equal ZooKeeper's, counters are those of the log without its
 repetitions, elections follow the epoch, no request for a resync is open.
 

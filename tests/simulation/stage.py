@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from controller_model.fold import projection
 from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
 from exporter.scrape import collector, reading_thread
@@ -23,9 +24,11 @@ from pipeline.topics import EnsuredTopics, topic_names
 from tests.simulation.kafka_clients import Admin, Consumer, Producer, Thread
 from tests.simulation.sockets import Sockets
 from zk_source.config import WatchSettings
+from zk_source.election import candidacy
 from zk_source.log import beats, publisher, readback
 from zk_source.log.publisher import Publisher
 from zk_source.service import service
+from zk_source.watcher.subscriptions import RecursiveWatches
 from zk_source.wire.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -41,8 +44,12 @@ MOST_IN_FLIGHT = 8
 """Messages in a producer: few, so that what Kafka does not take soon waits in the watcher."""
 MOST_WAITING = 100
 """Changes that wait in a watcher; a second without Kafka brings some ten."""
-MOST_WAITING_MIB = 0.008
-"""Some thirty changes, so that either bound is met."""
+MOST_WAITING_MIB = 0.016
+"""Some fifty changes, so that either bound is met."""
+MOST_READS = 20
+"""Reads of a multiRead: a walk takes some, as that of a large tree does."""
+CHUNKS = (1_000, 1, 2, 1)
+"""The most partitions of a topic's view: topics of three are wide, or not."""
 MESSAGES = (10, 60, 500)
 """The most changes of a message: seeds take turns."""
 
@@ -56,6 +63,12 @@ class NotedPublisher(Publisher):
         """Append a change."""
         self.edge.on_published(change)
         super().add(change)
+
+    def pump(self) -> None:
+        """Hand changes on."""
+        if self.waiting:
+            self.edge.world.oracle.on_publishing(self.edge)
+        super().pump()
 
     def drop_waiting(self) -> int:
         """Throw away what waits."""
@@ -87,6 +100,8 @@ class Stage:
 
     world: World
     edge: Edge
+    behind_ms = 0
+    """How long ago what is done now began, for one that waits for an answer."""
 
     @property
     def now(self) -> int:
@@ -128,10 +143,14 @@ def played(seed: int) -> Iterator[Stage]:
         (publisher, "Producer", producer),
         (publisher, "MOST_MESSAGES_IN_FLIGHT", MOST_IN_FLIGHT),
         (publisher, "MAX_CHANGES_PER_MESSAGE", MESSAGES[seed % len(MESSAGES)]),
+        (RecursiveWatches, "most_reads", MOST_READS),
+        (projection, "PARTITIONS_PER_TOPIC_VIEW", CHUNKS[seed % len(CHUNKS)]),
         (beats, "Producer", producer),
         (beats, "clock_ms", lambda: stage.wall),
         (readback, "SupervisedThread", Thread),
         (readback, "get_logger", logger),
+        (candidacy, "now_s", lambda: (stage.now - stage.behind_ms) / 1000),
+        (candidacy, "get_logger", logger),
         (service, "WatchedEnsemble", sockets),
         (service, "Publisher", noted),
         (service, "decode", lambda _request, body, _offset: body),

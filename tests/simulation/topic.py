@@ -27,6 +27,8 @@ class Topic:
         self.made = 0
         self.cuts: list[int] = []
         """From which offset on records were lost, each time."""
+        self.compacts_below = 10**9
+        """Compaction has not come to here yet."""
         self.followers: list[Callable[[Stored], None]] = []
 
     @property
@@ -60,6 +62,7 @@ class Topic:
 
     def compact(self, below: int) -> int:
         """Keep the newest of each key among the records below an offset; return how many went."""
+        below = min(below, self.compacts_below)
         newest = {record.key: record.offset for record in self.records if record.offset < below}
         kept = [r for r in self.records if r.offset >= below or newest[r.key] == r.offset]
         gone = len(self.records) - len(kept)

@@ -13,15 +13,19 @@ from collections.abc import Callable
 from streaming import processor as processor_module
 from tests.simulation.clock import Clock
 from tests.simulation.edge import Edge, Proof
+from tests.simulation.election import Election, PlayedCandidacy
 from tests.simulation.fold import Fold
-from tests.simulation.kafka import KafkaCluster
+from tests.simulation.kafka import MOST_PARTITIONS, KafkaCluster
 from tests.simulation.oracle import Oracle
 from tests.simulation.published import Published
 from tests.simulation.reader import Exporter
-from tests.simulation.stage import NAMES, Stage, watch_settings
+from tests.simulation.stage import CHUNKS, NAMES, Stage, watch_settings
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
 from zk_source.wire.operations import ZnodeData
+
+ELECTED = 0.4
+"""Of the plays, those whose watchers stand for election."""
 
 OLD = 0.3
 """Of the ensembles, those before ZooKeeper 3.6."""
@@ -57,6 +61,7 @@ class World:
         self.minority_until = 0
         """Until when a server that was cut off may answer."""
         self.kafka_away_until = 0
+        self.log_away_until = 0
         self.duplicates = 0
         self.to_lose = 0
         self.to_lose_inside = 0
@@ -70,6 +75,12 @@ class World:
         self.exporter = Exporter(self)
         daily = 10**12 if self.rng.random() < 0.7 else 90_000
         self.settings = watch_settings(self.rng.choice((1_000, 20_000)), daily)
+        self.election = Election(self)
+        self.is_elected = self.rng.random() < ELECTED
+        if self.is_elected:
+            self.hit("watchers that are elected")
+        if CHUNKS[seed % len(CHUNKS)] < MOST_PARTITIONS:
+            self.hit("topics wider than a view")
         self.start_watcher()
 
     def hit(self, kind: str) -> None:
@@ -132,8 +143,16 @@ class World:
     # --- the watchers -----------------------------------------------------------------------
 
     def start_watcher(self) -> None:
-        """Start a watcher under a name of its own."""
-        self.edges.append(Edge(self, f"{self.rng.randrange(1 << 24):06x}", self.settings))
+        """Start a watcher under a name of its own, once it leads."""
+        if self.is_elected:
+            PlayedCandidacy(self, self._start)
+        else:
+            self._start(None)
+
+    def _start(self, lease: PlayedCandidacy | None) -> Edge:
+        name = f"{self.rng.randrange(1 << 24):06x}"
+        self.edges.append(Edge(self, name, self.settings, lease))
+        return self.edges[-1]
 
     def some_edge(self) -> Edge | None:
         """Return a watcher that runs; None when none does."""
@@ -142,7 +161,8 @@ class World:
 
     def supervise(self) -> None:
         """Start a watcher if none lives, as a supervisor would."""
-        if not any(edge.alive for edge in self.edges):
+        standing = any(each.edge is None for each in self.election.standing)
+        if not standing and not any(edge.alive for edge in self.edges):
             self.start_watcher()
 
     def server_for(self, edge: Edge) -> Server | None:
@@ -213,7 +233,7 @@ class World:
         self.preferred = None
         self.unreachable_until = 0
         self.minority_until = min(self.minority_until, self.clock.now)
-        self.kafka_away_until = 0
+        self.kafka_away_until = self.log_away_until = 0
         self.duplicates = self.to_lose = self.to_lose_inside = self.to_damage = 0
         self.fold.stalled_until = 0
         self.fold.clock_ahead_ms = 0
@@ -222,6 +242,8 @@ class World:
         self.exporter.cut_off_until = 0
         self.exporter.clock_ahead_ms = 0
         self.exporter.plan()
+        self.zk.end_refusals()
+        self.kafka.repair()
         for server in self.zk.servers:
             server.up = True
             server.frozen = server.cut_off = False
@@ -233,3 +255,4 @@ class World:
                 edge.connection.silent_until = 0
             if edge.alive and edge.paused:
                 edge.go_on()
+            edge.send_what_waits()

@@ -30,6 +30,9 @@ from zk_source.wire.operations import (
 )
 
 SERVERS = 3
+
+REFUSED_LATELY_MS = 120_000
+"""After this a value that was refused has been read again: after a minute's pause, by a reconciliation."""
 _ROOT = ZnodeData(b"", 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -39,6 +42,17 @@ class Op_(NamedTuple):  # noqa: N801  # `Op` is the protocol's
     type: EventType
     path: str
     znode: ZnodeData | None
+
+
+class Refusal(NamedTuple):
+    """An error in the place of each value of a subtree, for a while."""
+
+    root: str
+    err: Err
+
+    def is_of(self, path: str) -> bool:
+        """Return whether it hits a path."""
+        return f"{path}/".startswith(f"{self.root}/")
 
 
 class Transaction(NamedTuple):
@@ -144,6 +158,8 @@ class Connection:
                 err = result.code if isinstance(result, Refused) else Err.OK
                 values = () if isinstance(result, Refused) else (result,)
                 self.push(Answer(command.token, server.zxid, err, values))
+            case AddWatch() if server.refuses_watches:
+                self.push(Answer(command.token, server.zxid, Err.NO_AUTH, ()))
             case AddWatch(path=path):
                 self._watched.append(path)
                 self.push(Answer(command.token, server.zxid, Err.OK, ()))
@@ -153,11 +169,11 @@ class Connection:
                 self.push(Answer(command.token, server.zxid, Err.OK, ()))
             case MultiRead(reads=reads):
                 # The reply's zxid is taken first, the values after: all of one moment here.
-                results = tuple(server.tree.read(read) for read in reads)
+                results = tuple(server.read(read) for read in reads)
                 self.push(Answer(command.token, server.zxid, Err.OK, results))
 
     def _read_and_watch(self, request: SingleRead) -> Result:
-        result = self.server.tree.read((request.op, request.path))
+        result = self.server.read((request.op, request.path))
         if request.watch and (not isinstance(result, Refused) or request.op is Op.EXISTS):
             children = request.op is Op.GET_CHILDREN
             (self._child_watches if children else self._data_watches).add(request.path)
@@ -223,6 +239,19 @@ class Server:
         self.applied = len(self._ensemble.history)
         self.zxid = self._ensemble.zxid
 
+    @property
+    def refuses_watches(self) -> bool:
+        """It answers a request for a recursive watch with an error."""
+        return self._ensemble.refuses_watches
+
+    def read(self, read: Read) -> Result:
+        """Return what a read gives: a value, or what the ensemble refuses it with."""
+        result = self.tree.read(read)
+        for refusal in self._ensemble.refusals:
+            if refusal.is_of(read[1]) and not isinstance(result, Refused):
+                return Refused(refusal.err)
+        return result
+
     def step(self, transaction: Transaction) -> None:
         """Apply the next transaction."""
         self.tree.apply(transaction)
@@ -264,6 +293,10 @@ class Ensemble:
         """By era and path: (zxid, the mzxid that it had from there on)."""
         self.servers = [Server(self, f"zk{number}:2181") for number in range(SERVERS)]
         self.changes = 0
+        self.refuses_watches = False
+        self.refusals: list[Refusal] = []
+        self._ended: list[tuple[Refusal, int]] = []
+        """Refusals of before, and when they ended."""
         self.clock_ahead_ms = 0
 
     def write(self, *writes: tuple[str, bytes | None], owner: int = 0) -> None:
@@ -302,6 +335,27 @@ class Ensemble:
                 step = Op_(EventType.DATA_CHANGED, path, znode)
         self.tree.apply(Transaction(self.zxid, (step,)))
         return step
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Begin to refuse reads."""
+        self.refusals.append(refusal)
+
+    def end_refusal(self, refusal: Refusal) -> None:
+        """Answer again: no event says so."""
+        if refusal in self.refusals:
+            self.refusals.remove(refusal)
+            self._ended.append((refusal, self.clock.now))
+
+    def end_refusals(self) -> None:
+        """Answer everything again."""
+        self.refuses_watches = False
+        for refusal in list(self.refusals):
+            self.end_refusal(refusal)
+
+    def was_refused(self, path: str) -> bool:
+        """Return whether a path is refused, or was within the time of some reconciliations."""
+        lately = (each for each, at in self._ended if at > self.clock.now - REFUSED_LATELY_MS)
+        return any(refusal.is_of(path) for refusal in (*self.refusals, *lately))
 
     def exists(self, path: str) -> bool:
         """Return whether a znode is there, by the leader."""
