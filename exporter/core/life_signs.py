@@ -74,7 +74,9 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(self, beat=beat)
         complete_ms = beat.log_complete_ms
         complete_at = None if complete_ms is None else now - max(0, complete_ms)
-        heard_at = max(filter(None, (self.heard_at, complete_at)), default=None)
+        # What beats said that prove nothing yet may be old: they may have waited on their way.
+        known_at = self.heard_at if self.unproven_since is None else self.proven_at
+        heard_at = max(filter(None, (known_at, complete_at)), default=None)
         unproven_since, is_proof = self._judged(heard_at, now)
         is_continued = unproven_since is None and last and last.generation == beat.generation
         # The log held no more at the beat before: what is beyond it came between the two.

@@ -175,6 +175,16 @@ def test_beats_that_were_held_up_together_prove_nothing() -> None:
     assert line.status() is Status.BLIND
 
 
+def test_a_beat_that_waited_on_its_way_proves_no_answer_of_zookeeper() -> None:
+    """What it says is of when it was sent: the next one, in time, says how old the answer is by then."""
+    line = Line().run(10)
+    line.wait(8_000).beat()  # sent eight seconds ago; ZooKeeper fell silent just after
+    line.wait(1_000).beat(answered_ms=9_000)
+    assert line.status() is Status.BLIND
+    line.wait(1_000).beat(answered_ms=10_000)
+    assert line.status() is Status.BLIND
+
+
 def test_a_newer_generation_makes_figures_old_until_the_view_has_it() -> None:
     """Since the last sign of the watcher before: what the new one found is not in the view yet."""
     line = Line().fold().run(5).wait(2_000)
