@@ -322,7 +322,7 @@ def hours_pass(world: World) -> bool:
 
 
 def log_tail_lost(world: World) -> bool:
-    """An unclean election takes the newest records of the log: a fold that had read them begins anew."""
+    """An unclean election takes the newest records of the log: a fold that had read them begins again."""
     if not world.log.cut(max(world.log.low, world.log.end - world.rng.randint(1, 8))):
         return False
     if world.fold.committed.offset > world.log.end:

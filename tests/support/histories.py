@@ -370,7 +370,8 @@ class Fold:
         return self.feed(news)
 
     def restart(self) -> None:
-        """Pack everything and go on from the bytes, as after a restart from a checkpoint."""
+        """Publish, pack everything and go on from the bytes, as after a restart from a checkpoint."""
+        self.views()
         control = unpack_control(pack_control(self.state.control))
         held, self._packed = self.state.topics, DictMapState()
         store = StateTopics(self._packed)
