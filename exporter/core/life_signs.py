@@ -48,6 +48,8 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
     """What was heard of one cluster; times are by a clock that nobody sets."""
 
     beat: WatcherBeat | None = None
+    beats_until: int = 0
+    """The generation of the newest beat that came before the topic was created again."""
     beat_at: int | None = None
     """When the newest beat came; None: before the topic had been read to its end."""
     heard_at: int | None = None
@@ -124,14 +126,23 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         """Take in what is shown of the cluster now."""
         position = Position(view.as_of.generation, view.as_of.seq)
         advanced = is_live and position != self.position
+        due = tuple(due for due in self.due if due.position > position)
+        if position < self.position:
+            # The fold went on from an older checkpoint: these figures were replaced before.
+            due = (_Due(self.position, None), *due)
         delays = (*self.fold_delays, wall - view.folded_at)[-_DELAYS:]
         return msgspec.structs.replace(
             self,
             position=position,
             advanced_at=now if advanced else self.advanced_at,
-            due=tuple(due for due in self.due if due.position > position),
+            due=due,
             fold_delays=delays if is_live else self.fold_delays,
         )
+
+    def without_topic(self) -> Self:
+        """Begin again where the topic was created again: a watcher that sent beats still sends them."""
+        generation = self.beats_until if self.beat is None else self.beat.generation
+        return type(self)(beats_until=generation)
 
     def progress(self, now: int, *, read_at: int | None) -> ReaderProgress:
         """Return how old each sign is at a moment."""
@@ -144,7 +155,8 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             if len(delays) >= _FEWEST_DELAYS
         }
         read_ms = _age(now, read_at)
-        if self.beat is None or self.position.generation > self.beat.generation:
+        beats_until = self.beats_until if self.beat is None else self.beat.generation
+        if self.position.generation > beats_until:
             # The watcher is of a release without beats: only what comes through the fold shows it.
             return ReaderProgress(
                 read_ms=read_ms,
@@ -159,13 +171,15 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             watcher_ms=_age(now, proven_at if _is_log_late(self.beat) else self.beat_at),
             fold_ms=_age(now, self.due[0].since) if self.due else 0,
             zookeeper_ms=_age(now, proven_at),
-            session=self.beat.session,
+            session=None if self.beat is None else self.beat.session,
             clock_skew_ms=skew,
         )
 
 
-def _is_log_late(beat: WatcherBeat) -> bool:
+def _is_log_late(beat: WatcherBeat | None) -> bool:
     """Return whether changes wait in the watcher, although ZooKeeper has answered it since."""
+    if beat is None:
+        return False
     answered_ms, complete_ms = beat.zookeeper_answered_ms, beat.log_complete_ms
     if answered_ms is None or complete_ms is None:
         return False

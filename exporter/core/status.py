@@ -121,7 +121,7 @@ class ReadingState:
 
     def forget_signs(self) -> None:
         """Begin again: the topic was created again, and what was heard came from another one."""
-        self._signs = {}
+        self._signs = {name: signs.without_topic() for name, signs in self._signs.items()}
 
     def of_cluster(self, snapshot: ClusterSnapshot) -> ReaderProgress:
         """Return how far the records of a cluster are read, for its completeness.

@@ -136,6 +136,45 @@ def test_a_quiet_fold_that_has_shown_all_is_not_late() -> None:
     assert line.status() is Status.LIVE
 
 
+def test_a_fold_that_goes_back_to_an_older_checkpoint_is_behind_at_once() -> None:
+    """It shows figures that were replaced before, until it has come again to where it was."""
+    line = Line().fold().run(5)
+    newest, line.seq = line.seq, 3
+    line.wait(100).fold()
+    line.seq = newest
+    assert (line.status(), line.found().stage) == (Status.BEHIND, Stage.FOLD)
+    line.wait(100).beat()
+    assert line.status() is Status.BEHIND
+    assert line.fold().status() is Status.LIVE
+
+
+def test_a_watcher_that_sent_beats_is_dead_without_them_though_the_topic_was_created_again() -> (
+    None
+):
+    """The beats of before are gone with the topic; what the fold publishes again proves no watcher."""
+    line = Line().fold().run(5)
+    line.signs = line.signs.without_topic().without_topic()
+    line.wait(1000).fold()
+    line.seq += 1
+    line.wait(1000).fold()
+    assert line.status() is Status.BEHIND
+    for _ in range(2):
+        line.wait(1000).beat()
+    assert line.status() is Status.LIVE
+
+
+def test_an_older_watcher_that_takes_over_after_the_topic_was_created_again_needs_no_beats() -> (
+    None
+):
+    """Its generation is above the last that sent beats: what comes through the fold is its sign of life."""
+    line = Line().fold().run(5)
+    line.signs = line.signs.without_topic()
+    line.generation += 1
+    line.fold().wait(1000)
+    line.seq += 1
+    assert line.fold().status() is Status.LIVE
+
+
 def test_a_zookeeper_that_does_not_answer_is_reported_within_three_seconds() -> None:
     """The watcher's beats go on, and say how long it has heard nothing; or that it has no session."""
     line = Line().fold().run(5)
