@@ -191,14 +191,14 @@ def test_the_values_schema_knows_the_settings_of_kcm(name: str) -> None:
     fields = SETTINGS[name].model_json_schema()["properties"]
     shared = set() if name == "commonSettings" else set(PipelineSettings.model_fields)
     expected = fields.keys() - shared - GIVEN_BY_THE_CHART
-    expected = SCHEMA["$defs"][name]["properties"]
-    assert expected.keys() == expected
+    held = SCHEMA["$defs"][name]["properties"]
+    assert held.keys() == expected
     for setting in expected:
         kind = next(
             iter(fields[setting].get("anyOf", ())), fields[setting]
         )  # a chart leaves out what is None
         for key in ("type", "enum", "minimum", "maximum", "exclusiveMinimum"):
-            assert expected[setting].get(key) == kind.get(key), (setting, key)
+            assert held[setting].get(key) == kind.get(key), (setting, key)
 
 
 @NEEDS_HELM

@@ -79,12 +79,12 @@ def test_an_answer_that_is_older_than_the_picture_is_asked_for_again(
     lagging = {"answers": 1}
 
     def answer(route: Route) -> None:
-        answer = route.fetch()
+        fetched = route.fetch()
         if lagging["answers"] == 0:
-            route.fulfill(response=answer)
+            route.fulfill(response=fetched)
             return
         lagging["answers"] -= 1
-        route.fulfill(response=answer, json=emptied(answer.json()))
+        route.fulfill(response=fetched, json=emptied(fetched.json()))
 
     one.page.route(f"{API}{of}*", answer)
     page = one.open()
