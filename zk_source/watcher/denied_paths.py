@@ -7,7 +7,8 @@ goes with it. All are held: one znode is denied or published, so this is bounded
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator
 
 MOST_NAMED = 100
 """Paths in the list: it goes with every heartbeat."""
@@ -18,6 +19,8 @@ class DeniedPaths:
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
+        self._below: Counter[str] = Counter()
+        """How many of them are below a path."""
         self._named: tuple[str, ...] | None = ()
 
     def __len__(self) -> int:
@@ -28,6 +31,7 @@ class DeniedPaths:
         if path in self._paths:
             return False
         self._paths.add(path)
+        self._below.update(_all_above(path))
         self._named = None
         return True
 
@@ -35,11 +39,20 @@ class DeniedPaths:
         """Note that a path could be read, or is not there."""
         if path in self._paths:
             self._paths.discard(path)
+            self._below.subtract(_all_above(path))
             self._named = None
+
+    def discard_all(self, path: str) -> None:
+        """Note that a path is not there: ZooKeeper lets no znode go before those below it."""
+        self.discard(path)
+        if self._below[path]:
+            for each in [each for each in self._paths if each.startswith(f"{path}/")]:
+                self.discard(each)
 
     def clear(self) -> None:
         """Forget all: a resync reads them again."""
         self._paths.clear()
+        self._below.clear()
         self._named = ()
 
     @property
@@ -69,6 +82,11 @@ def _is_covered(path: str, named: set[str]) -> bool:
         if path in named:
             return True
     return False
+
+
+def _all_above(path: str) -> Iterator[str]:
+    while path := _above(path):
+        yield path
 
 
 def _above(path: str) -> str:

@@ -69,7 +69,7 @@ class Recorder:
 
         `even_unknown`: during a resync they may know it from before.
         """
-        self.denied.discard(path)
+        self.denied.discard_all(path)
         if path not in self.published and not even_unknown:
             return None
         self.published.remove(path)

@@ -43,6 +43,39 @@ def test_a_path_that_can_be_read_again_is_named_no_more() -> None:
     assert (list(denied.named), len(denied)) == ([], 0)
 
 
+@given(st.lists(st.tuples(st.sampled_from(["add", "discard", "discard_all"]), PATHS)))
+def test_what_is_below_a_path_that_is_gone_is_gone_too(steps: list[tuple[str, str]]) -> None:
+    """As in a plain set of paths, whatever came before."""
+    denied, plain = DeniedPaths(), set[str]()
+    for step, path in steps:
+        getattr(denied, step)(path)
+        if step == "add":
+            plain.add(path)
+        elif step == "discard":
+            plain.discard(path)
+        else:
+            plain = {each for each in plain if not f"{each}/".startswith(f"{path}/")}
+        assert (len(denied), denied.named) == (len(plain), covering(plain))
+
+
+def test_a_topic_that_goes_while_its_partitions_are_denied_is_denied_no_more() -> None:
+    """Nobody reads the paths below it again."""
+    play = Play()
+    fill(play.zk)
+    play.connect()
+    play.settle()
+    play.zk.closed.add("/brokers/topics/t/partitions")
+    play.disconnect()
+    play.connect()
+    play.settle()
+    assert play.reader.last[ChangeKind.RESYNC_FINISHED].denied == ("/brokers/topics/t/partitions",)
+    for path in sorted(play.zk.nodes, reverse=True):
+        if f"{path}/".startswith("/brokers/topics/t/"):
+            play.zk.delete(path)
+    play.settle()
+    assert list(play.watcher.recorder.denied.named) == []
+
+
 def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
     """The fold keeps all of them as they were read last, and says how many it does not know."""
     play, fold = Play(), Fold()
