@@ -170,6 +170,7 @@ def test_a_stopped_fold_goes_on_where_it_was(
     stream: Stream, outcome: Outcome, lasting: History
 ) -> None:
     """After SIGTERM and a start nothing is lost, counted twice, or begun again."""
+    stream.append_new(lasting)
     before = outcome.folded(lasting)
     assert stream.process is not None
     assert stream.process.stop() == 0
