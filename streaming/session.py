@@ -8,6 +8,7 @@ executors authenticate each other and encrypt what they send.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -222,6 +223,7 @@ class Session:
                 self._gateway: Any = launch_gateway(None, kept)  # type: ignore[no-untyped-call]  # pyspark gives it no types
                 SparkContext._ensure_initialized(gateway=self._gateway)  # noqa: SLF001  # the only way to give the JVM's output a place
                 self.spark = SparkSession.builder.config(conf=conf).getOrCreate()
+                _silence(self.spark)
                 if is_local(settings):
                     _keep_hadoop_short(self.spark, settings)
             except (PySparkRuntimeError, Py4JError, OSError) as error:
@@ -285,6 +287,17 @@ def _below(pid: int) -> list[int]:
 def is_local(settings: StreamSettings) -> bool:
     """Return whether Spark runs in one process, beside its checkpoint."""
     return re.fullmatch(r"local(\[.*\])?", settings.spark_master) is not None
+
+
+def _silence(spark: SparkSession) -> None:
+    """Let Spark's Python side print nothing when the JVM is killed: that it ended is known otherwise.
+
+    The server of its accumulators, which we do not use, prints tracebacks. Py4J logs to the root
+    logger, which writes to the console unless it has a handler.
+    """
+    server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001  # nothing else reaches it
+    server.handle_error = lambda _request, _client: None
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _keep_hadoop_short(spark: SparkSession, settings: StreamSettings) -> None:
