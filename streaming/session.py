@@ -297,7 +297,7 @@ def _silence(spark: SparkSession) -> None:
     """
     server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001  # nothing else reaches it
     server.handle_error = lambda _request, _client: None
-    logging.getLogger().addHandler(logging.NullHandler())
+    logging.basicConfig(handlers=[logging.NullHandler()])
 
 
 def _keep_hadoop_short(spark: SparkSession, settings: StreamSettings) -> None:

@@ -127,7 +127,8 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         position = Position(view.as_of.generation, view.as_of.seq)
         advanced = is_live and position != self.position
         due = tuple(due for due in self.due if due.position > position)
-        if position < self.position:
+        is_behind_all = bool(due) and due[0].since is None
+        if position < self.position and not is_behind_all:
             # The fold went on from an older checkpoint: these figures were replaced before.
             due = (_Due(self.position, None), *due)
         delays = (*self.fold_delays, wall - view.folded_at)[-_DELAYS:]
@@ -141,8 +142,12 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
 
     def without_topic(self) -> Self:
         """Begin again where the topic was created again: a watcher that sent beats still sends them."""
-        generation = self.beats_until if self.beat is None else self.beat.generation
-        return type(self)(beats_until=generation)
+        return type(self)(beats_until=self._newest_with_beats)
+
+    @property
+    def _newest_with_beats(self) -> int:
+        """The newest generation whose watcher sent beats."""
+        return self.beats_until if self.beat is None else self.beat.generation
 
     def progress(self, now: int, *, read_at: int | None) -> ReaderProgress:
         """Return how old each sign is at a moment."""
@@ -155,8 +160,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             if len(delays) >= _FEWEST_DELAYS
         }
         read_ms = _age(now, read_at)
-        beats_until = self.beats_until if self.beat is None else self.beat.generation
-        if self.position.generation > beats_until:
+        if self.position.generation > self._newest_with_beats:
             # The watcher is of a release without beats: only what comes through the fold shows it.
             return ReaderProgress(
                 read_ms=read_ms,

@@ -148,6 +148,19 @@ def test_a_fold_that_goes_back_to_an_older_checkpoint_is_behind_at_once() -> Non
     assert line.fold().status() is Status.LIVE
 
 
+def test_a_fold_that_goes_back_again_and_again_is_held_in_little() -> None:
+    """The first place that it has to come to again stands for all."""
+    line = Line().fold().run(30)
+    newest = line.seq
+    for line.seq in range(newest - 1, 3, -1):
+        line.wait(10).fold()
+    assert len(line.signs.due) == 1
+    line.seq = newest - 1
+    assert line.fold().status() is Status.BEHIND
+    line.seq = newest
+    assert line.fold().status() is Status.LIVE
+
+
 def test_a_watcher_that_sent_beats_is_dead_without_them_though_the_topic_was_created_again() -> (
     None
 ):
