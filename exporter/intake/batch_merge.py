@@ -89,8 +89,8 @@ def _digests(
     before: ClusterSnapshot | None, snapshot: ClusterSnapshot, new: Mapping[str, int]
 ) -> dict[str, int]:
     """Return the digests of the views that are held and no topic's, by key."""
-    name, single = snapshot.name, (snapshot.incidents, snapshot.recommendation)
-    held = {f"{name}/broker/{id_}" for id_ in snapshot.brokers} | {view_key(v) for v in single if v}
+    views = (*snapshot.brokers.values(), snapshot.incidents, snapshot.recommendation)
+    held = {view_key(view) for view in views if view is not None}
     known = {**(before.digests if before else {}), **new}
     return {key: digest for key, digest in known.items() if key in held}
 

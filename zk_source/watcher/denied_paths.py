@@ -77,11 +77,7 @@ def covering(paths: Collection[str], most: int = MOST_NAMED) -> tuple[str, ...]:
 
 def _is_covered(path: str, named: set[str]) -> bool:
     """Return whether a path above is named."""
-    while _depth(path) > 1:
-        path = _above(path)
-        if path in named:
-            return True
-    return False
+    return any(above in named for above in _all_above(path))
 
 
 def _all_above(path: str) -> Iterator[str]:
