@@ -37,12 +37,12 @@ class StreamSettings(PipelineSettings):
         "disk. One fold at a time may use it. Without it the fold starts again from the log.",
     )
     max_offsets_per_trigger: int = Field(
-        100,
+        400,
         ge=1,
         le=10_000,
-        description="Messages of the log that one batch takes at most (a message has up to 500 "
-        "changes, 512 KiB): bounds a batch's memory, and how long a cluster's resync delays the "
-        "others.",
+        description="Messages of the log that one batch takes at most. A message has up to 125 "
+        "changes, 128 KiB, and is filled while an earlier one is on its way, so this bounds a batch's "
+        "changes and memory, and how long a cluster's resync delays the others.",
     )
     driver_memory: str = Field(
         "1g",

@@ -15,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from streaming.failures import FailureKind
 from streaming.progress import BatchReport
 
 BATCH_BUCKETS_S = (
@@ -64,6 +65,8 @@ class FoldMetrics(Collector):
         self.restarts = counter(
             "kcm_fold_restarts", "Queries started again, by reason.", ["reason"]
         )
+        for reason in (*(kind.value for kind in FailureKind), "topics"):
+            self.restarts.labels(reason)  # a counter is there before it counts
         self.lineages = counter(
             "kcm_fold_lineages", "Lineages begun: counters in the views start again with each."
         )

@@ -3,12 +3,14 @@
 The rule: a batch is a function of the state before it and of its rows, so Spark may run it again.
 Rows are taken in the order of their offsets whatever order they come in. What the log holds never
 raises: garbage is counted, and an error of ours costs the one change that met it, and is reported.
+A null in the log forgets its cluster (`kcm forget`): all state goes, and nulls take its views back. It
+stands in the log, so that a new lineage forgets it again. What comes after it begins a new cluster.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,19 +24,27 @@ from pyspark.sql.types import Row
 
 from controller_model.fold.event_batch import EventBatch
 from controller_model.fold.log_clock import is_time
-from controller_model.fold.projection import Sent, project
+from controller_model.fold.projection import SentViews, project, published_keys
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
 from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
 from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
 from controller_model.records.event_records import coalesce, encode_event, number
 from controller_model.records.events import AnyEvent
+from controller_model.records.views import cluster_key
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import UnreadableStateError
 from pipeline.clock import clock_ms
 from streaming.cycles import look_for_cycles_rarely
-from streaming.schemas import CONTROL, OUTPUT, TOPIC, TOPIC_KEY
-from streaming.state_codec import StateTopics, StoredCluster, read_control, write_control
+from streaming.schemas import CHUNK, CHUNK_KEY, CONTROL, ENTRIES, MEMBERS, MEMBERS_KEY, OUTPUT
+from streaming.state_codec import (
+    ControlRow,
+    StateTopics,
+    StoredCluster,
+    read_control,
+    write_control,
+)
+from streaming.topic_journal import JournalLimits, PackedTopics, RememberedTopics, TopicHandles
 
 _Output = Row(*OUTPUT.names)
 
@@ -68,10 +78,27 @@ class BatchCounts:
         return _Output(None, None, None, None, *figures, self.newest_ms)
 
 
-_sent: dict[tuple[str, str], tuple[int, Sent]] = {}
-"""What a worker process knows of the views that it has sent, by lineage and cluster, and after how
-many folds. Spark makes a new processor for each batch but keeps the worker process; a batch that
-another worker ran, or that was not committed, shows in the folds."""
+@dataclass
+class Remembered:
+    """What a worker process knows of a cluster between batches."""
+
+    held: StoredCluster
+    row: ControlRow | None = None
+    """The state that it was made from: a batch that another worker ran, or that was not committed, left another."""
+    sent: SentViews = field(default_factory=SentViews)
+    topics: RememberedTopics = field(default_factory=RememberedTopics)
+
+    def is_of(self, row: ControlRow) -> bool:
+        """Return whether it fits to what is in the state."""
+        return self.row == row
+
+
+_remembered: dict[tuple[str, str], Remembered] = {}
+"""By lineage and cluster, the last used last. Spark makes a new processor for each batch but keeps the worker
+process, so only a new worker unpacks the control plane, reads the topics, and sends all views again."""
+
+_MOST_REMEMBERED_BYTES = 64 << 20
+"""Of topics, by one worker; of what it used longest ago it keeps nothing."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +112,7 @@ class FoldParameters:
     assumed: Assumed
     """What ZooKeeper does not hold, of clusters that `assumed_by_cluster` does not name."""
     assumed_by_cluster: Mapping[str, Assumed] = field(default_factory=dict)
+    journal: JournalLimits = field(default_factory=JournalLimits)
 
 
 class FoldProcessor(StatefulProcessor):
@@ -95,10 +123,13 @@ class FoldProcessor(StatefulProcessor):
         self._clock = clock
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state: a value for the control plane, a map of topics."""
+        """Declare the state: control plane, memberships, base and journal of the topics."""
         look_for_cycles_rarely()
         self._control = handle.getValueState("control", CONTROL)
-        self._topics = handle.getMapState("topics", TOPIC_KEY, TOPIC)
+        self._members = handle.getMapState("members", MEMBERS_KEY, MEMBERS)
+        base = handle.getMapState("topics", CHUNK_KEY, CHUNK)
+        lists = [handle.getListState(f"journal{number}", ENTRIES) for number in (0, 1)]
+        self._topics = TopicHandles(base, lists)
 
     def handleInputRows(  # noqa: N802  # Spark's name
         self,
@@ -110,52 +141,81 @@ class FoldProcessor(StatefulProcessor):
         cluster = key[0]
         ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
         counts = BatchCounts(newest_ms=max((row.timestamp_ms for row in ordered), default=None))
-        is_name = _is_name(cluster)
-        items = list(_read(cluster, ordered, self._parameters.partitions)) if is_name else []
-        held = self._held(cluster, items)
-        if held is None:
+        if not _is_name(cluster):
             counts.unattributed = len(ordered)
-        else:
-            yield from self._fold(cluster, held, items, counts)
+            ordered = []
+        for part, is_forgotten in _up_to_each_null(cluster, ordered, self._parameters.partitions):
+            yield from self._fold_rows(cluster, part, counts)
+            if is_forgotten:
+                yield from self._forget(cluster)
         yield counts.row()
 
-    def _held(
-        self, cluster: str, items: Iterable[ZnodeChange | Unreadable]
-    ) -> StoredCluster | None:
-        """Return what is held of a cluster, or a new one: None if nothing can be read of that."""
+    def _fold_rows(self, cluster: str, rows: Sequence[Any], counts: BatchCounts) -> Iterator[Row]:
+        """Fold rows, if there are any and a cluster is known of them or of the state."""
+        items = list(_read(cluster, rows, self._parameters.partitions))
+        known = self._known(cluster, items) if rows else None
+        if known is None:
+            counts.unattributed += len(rows)
+        else:
+            yield from self._fold(cluster, known, items, counts)
+
+    def _forget(self, cluster: str) -> Iterator[Row]:
+        """Drop all that is held of a cluster; yield the nulls that take its views back."""
+        parameters = self._parameters
+        partition = partition_of(cluster, parameters.partitions)
+        known = self._known(cluster, ())
+        keys = [cluster_key(cluster)] if known is None else list(self._published_keys(known))
+        for key in keys:
+            yield _Output(parameters.views_topic, partition, key, None, 0, 0, 0, 0, None)
+        self._control.clear()
+        for held in (self._members, self._topics.base):
+            held.clear()
+        for entries in self._topics.journal:
+            entries.clear()
+
+    def _published_keys(self, known: Remembered) -> Iterator[str]:
+        limits = self._parameters.journal
+        packed = PackedTopics(self._topics, known.held.place, known.topics, limits)
+        return published_keys(ClusterState(known.held.control, StateTopics(packed)))
+
+    def _known(self, cluster: str, items: Iterable[ZnodeChange | Unreadable]) -> Remembered | None:
+        """Return what is known of a cluster, new or not: None if there is nothing, and nothing can be read."""
         parameters = self._parameters
         assumed = parameters.assumed_by_cluster.get(cluster, parameters.assumed)
-        held = read_control(self._control, parameters.lineage)
-        if held is not None:
-            held.control.assumed = assumed
-            return held
+        # What is remembered is not to be used again until the batch is through.
+        known = _remembered.pop((parameters.lineage, cluster), None)
+        row = read_control(self._control)
+        if row is not None:
+            if known is None or not known.is_of(row):
+                known = Remembered(row.unpack(self._members, parameters.lineage))
+            known.held.control.assumed = assumed
+            return known
         times = [item.observed_at for item in items if isinstance(item, ZnodeChange)]
         if not times:
             return None
         since = next((at for at in times if is_time(at)), 0)
-        new = ControlPlane(cluster, assumed=assumed, counters_since=since)
-        new.published.topics = 0  # nothing is published yet
-        return StoredCluster(new)
+        return Remembered(
+            StoredCluster(ControlPlane(cluster, assumed=assumed, counters_since=since))
+        )
 
     def _fold(
         self,
         cluster: str,
-        held: StoredCluster,
+        known: Remembered,
         items: Iterable[ZnodeChange | Unreadable],
         counts: BatchCounts,
     ) -> Iterator[Row]:
         parameters = self._parameters
-        topics = StateTopics(self._topics)
+        held = known.held
+        packed = PackedTopics(self._topics, held.place, known.topics, parameters.journal)
+        topics = StateTopics(packed)
         state = ClusterState(held.control, topics)
         partition = partition_of(cluster, parameters.partitions)
         happened = _replay_all(state, items, counts)
         records = number(cluster, parameters.lineage, coalesce(happened), after=held.last_event)
-        # Unknown until the batch is through; without knowledge everything is sent again.
-        folds, sent = _sent.pop((parameters.lineage, cluster), (held.folds, {}))
-        sent = sent if folds == held.folds else {}
         position = state.control.log.position
         as_of = AsOf(parameters.lineage, position.generation, position.seq)
-        changed = project(state, as_of=as_of, folded_at=self._clock(), sent=sent)
+        changed = project(state, as_of=as_of, folded_at=self._clock(), sent=known.sent)
         published = ((parameters.events_topic, cluster, encode_event(record)) for record in records)
         shown = ((parameters.views_topic, view.key, view.value) for view in changed)
         for topic, key, value in itertools.chain(published, shown):
@@ -166,8 +226,18 @@ class FoldProcessor(StatefulProcessor):
             yield _Output(topic, partition, key, value, 0, 0, 0, 0, None)
         topics.flush()
         last = records[-1].id if records else held.last_event
-        write_control(self._control, StoredCluster(state.control, held.folds + 1, last))
-        _sent[parameters.lineage, cluster] = (held.folds + 1, sent)
+        known.held = StoredCluster(state.control, held.folds + 1, last, packed.place)
+        known.row = write_control(self._control, self._members, known.held)
+        _remember((parameters.lineage, cluster), known)
+
+
+def _remember(key: tuple[str, str], known: Remembered) -> None:
+    _remembered[key] = known
+    size = sum(each.topics.size() for each in _remembered.values())
+    for other in list(_remembered)[:-1]:
+        if size <= _MOST_REMEMBERED_BYTES:
+            break
+        size -= _remembered.pop(other).topics.size()
 
 
 def _is_name(cluster: str) -> bool:
@@ -176,6 +246,19 @@ def _is_name(cluster: str) -> bool:
     except ModelError:
         return False
     return True
+
+
+def _up_to_each_null(
+    cluster: str, rows: Sequence[Any], partitions: int
+) -> Iterator[tuple[Sequence[Any], bool]]:
+    """Cut rows after each null of the cluster's own partition; yield each piece without it, and whether one ended it."""
+    own = partition_of(cluster, partitions)
+    start = 0
+    for at, row in enumerate(rows):
+        if row.value is None and row.partition == own:
+            yield rows[start:at], True
+            start = at + 1
+    yield rows[start:], False
 
 
 def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[ZnodeChange | Unreadable]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Of the state's types below; a checkpoint of another version is rebuilt from the log."""
 
 INPUT_COLUMNS = ("cluster", "partition", "offset", "timestamp_ms", "value")
@@ -35,11 +35,24 @@ CONTROL = StructType(
         StructField("event_generation", LongType()),
         StructField("event_seq", LongType()),
         StructField("event_index", LongType()),
+        StructField("chunks", LongType()),
+        StructField("base_bytes", LongType()),
+        StructField("list", LongType()),
+        StructField("written", LongType()),
     ]
 )
-"""A cluster's control plane, packed; its batches so far; the last event's place (0, 0, 0: none)."""
+"""A cluster's control plane, packed; its batches so far; the last event's place (0, 0, 0: none); and
+where base and journal of its topics stand (JournalPlace)."""
 
-TOPIC_KEY = StructType([StructField("topic", StringType())])
+MEMBERS_KEY = StructType([StructField("group", IntegerType())])
 
-TOPIC = StructType([StructField("state", BinaryType())])
-"""One topic of a cluster, packed."""
+MEMBERS = StructType([StructField("members", BinaryType())])
+"""The memberships of a group of brokers, packed."""
+
+CHUNK_KEY = StructType([StructField("chunk", LongType())])
+
+CHUNK = StructType([StructField("topics", BinaryType())])
+"""Some topics of a cluster, packed, by name."""
+
+ENTRIES = StructType([StructField("topics", BinaryType())])
+"""The topics that a batch changed, packed, by name; nil for one that is gone."""

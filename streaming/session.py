@@ -72,7 +72,7 @@ _PROPERTIES = {
     "spark.sql.ui.retainedExecutions": "2",
     # Messages of up to 512 KiB that cross to Python at a time.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
-    # Packed topics of up to some 100 KB that an iteration over the state fetches at a time.
+    # Chunks of packed topics, or batches of the journal, that an iteration fetches at a time.
     "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "200",
     # A query that waits for a dead Kafka would take minutes to stop.
     "spark.sql.streaming.stopTimeout": "3s",
@@ -227,8 +227,9 @@ class Session:
                 if is_local(settings):
                     _keep_hadoop_short(self.spark, settings)
             except (PySparkRuntimeError, Py4JError, OSError) as error:
+                reason = self._last_output() or _first_lines(error)
                 raise EnvironmentProblemError(
-                    f"Spark's JVM did not start: {self._last_output() or error}; see {self._output}"
+                    f"Spark's JVM did not start: {reason}; see {self._output}"
                 ) from None
             finally:
                 # Spark's own handler cancels jobs and raises in the middle of our code. Outside of
@@ -271,8 +272,18 @@ class Session:
             self.spark.stop()
 
     def _last_output(self) -> str:
-        lines = self._output.read_text(errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        """Return the last line that the JVM printed; "" where there is none but what it warns of at each start."""
+        lines = map(str.strip, reversed(self._output.read_text(errors="replace").splitlines()))
+        return next((line for line in lines if line and not line.startswith("WARNING:")), "")
+
+
+def _first_lines(error: Exception) -> str:
+    r"""Return what an error says before its stack, in one line.
+
+    >>> _first_lines(ValueError("An error occurred.\n: java.io.IOException: full\n\tat java.io.X"))
+    'An error occurred. : java.io.IOException: full'
+    """
+    return " ".join(str(error).split("\n\t", maxsplit=1)[0].split())
 
 
 def _below(pid: int) -> list[int]:

@@ -1,21 +1,28 @@
 """The model's state in Spark's state store.
 
-The rule: a batch reads each topic that it touches once and writes it once, however many changes it
-has for it, because each call is a round trip to the JVM of about 100 microseconds. Nothing is
-written before the whole batch is folded.
+The rule: a batch unpacks each topic that it touches once and packs it once, however many changes it
+has for it. Nothing is written before the whole batch is folded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
 from controller_model.records.event_records import EventId
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.packing import pack_control, pack_topic, unpack_control, unpack_topic
+from controller_model.state.packing import (
+    pack_control,
+    pack_members,
+    pack_topic,
+    unpack_control,
+    unpack_topic,
+)
 from controller_model.state.topic_state import TopicState
+from streaming.topic_journal import JournalPlace, PackedTopics
 
 
 @dataclass
@@ -24,37 +31,76 @@ class StoredCluster:
 
     control: ControlPlane
     folds: int = 0
-    """Batches folded so far: names this very state, so that a cache can check whether it fits."""
+    """Batches folded so far."""
     last_event: EventId | None = None
+    place: JournalPlace = field(default_factory=JournalPlace)
 
 
-def read_control(state: ValueState, lineage: str) -> StoredCluster | None:
-    """Return what is held of the cluster at hand; None when there is nothing yet.
+class ControlRow(NamedTuple):
+    """The control plane as it stands in the state (schemas.CONTROL).
 
-    Raises UnreadableStateError when it was written by another version of the model.
+    It names that very state: it holds the digest over the tree, and the place in the log up to which all is folded.
     """
+
+    packed: bytes
+    folds: int
+    event_generation: int
+    event_seq: int
+    event_index: int
+    chunks: int
+    base_bytes: int
+    list: int
+    written: int
+
+    def unpack(self, members: MapState, lineage: str) -> StoredCluster:
+        """Return what is held of the cluster at hand.
+
+        Raises UnreadableStateError when it was written by another version of the model.
+        """
+        groups = (bytes(value[0]) for value in members.values())
+        control = unpack_control(self.packed, groups)
+        event = self.event_generation, self.event_seq, self.event_index
+        last = EventId(lineage, *event) if self.event_generation or self.event_index else None
+        return StoredCluster(control, self.folds, last, self.place)
+
+    @property
+    def place(self) -> JournalPlace:
+        """Where base and journal of the topics stand."""
+        return JournalPlace(self.chunks, self.base_bytes, self.list, self.written)
+
+
+def read_control(state: ValueState) -> ControlRow | None:
+    """Return the control plane of the cluster at hand, packed; None when there is nothing yet."""
     row = state.get()
     if row is None:
         return None
-    packed, folds, generation, seq, index = row
-    last = EventId(lineage, generation, seq, index) if generation or index else None
-    return StoredCluster(unpack_control(bytes(packed)), folds, last)
+    packed, *rest = row
+    return ControlRow(bytes(packed), *rest)
 
 
-def write_control(state: ValueState, held: StoredCluster) -> None:
-    """Store what is held of the cluster at hand."""
-    last = held.last_event
-    place = (last.generation, last.seq, last.index) if last else (0, 0, 0)
-    state.update((pack_control(held.control), held.folds, *place))
+def write_control(state: ValueState, members: MapState, held: StoredCluster) -> ControlRow:
+    """Store what is held of the cluster at hand; return what names that state."""
+    control, last = held.control, held.last_event
+    event = (last.generation, last.seq, last.index) if last else (0, 0, 0)
+    row = ControlRow(pack_control(control), held.folds, *event, *held.place)
+    for group, packed in pack_members(control, control.touched):
+        if packed is None:
+            members.removeKey((group,))
+        else:
+            members.updateValue((group,), (packed,))
+    control.touched.clear()
+    state.update(tuple(row))
+    return row
 
 
 class StateTopics:
-    """A cluster's topics in a MapState: read at first use, written by `flush` (a TopicStore)."""
+    """A cluster's topics, packed in the state: unpacked at first use, written by `flush` (a TopicStore)."""
 
-    def __init__(self, state: MapState) -> None:
-        self._state = state
+    def __init__(self, packed: PackedTopics) -> None:
+        self._packed = packed
         self._known: dict[str, TopicState | None] = {}
-        self._changed: set[str] = set()
+        self._changed: dict[str, None] = {}
+        """In the order in which they changed: a batch that runs again writes the same."""
 
     def get(self, name: str) -> TopicState | None:
         """Return a topic; None when there is none of that name."""
@@ -67,33 +113,28 @@ class StateTopics:
         return self._known[name] if name in self._known else self._read(name)
 
     def _read(self, name: str) -> TopicState | None:
-        row = self._state.getValue((name,))
-        return None if row is None else unpack_topic(bytes(row[0]))
+        packed = self._packed.get(name)
+        return None if packed is None else unpack_topic(packed)
 
     def put(self, topic: TopicState) -> None:
         """Keep a topic that is new or has changed."""
         self._known[topic.name] = topic
-        self._changed.add(topic.name)
+        self._changed[topic.name] = None
 
     def remove(self, name: str) -> None:
         """Forget a topic."""
         self._known[name] = None
-        self._changed.add(name)
+        self._changed[name] = None
 
     def names(self) -> Iterable[str]:
         """Return the names of all topics."""
-        stored = {row[0] for row in self._state.keys()}  # noqa: SIM118  # Spark's MapState is no mapping
         gone = {name for name, topic in self._known.items() if topic is None}
-        return sorted((stored | set(self._known)) - gone)
+        return sorted((self._packed.names() | set(self._known)) - gone)
 
     def flush(self) -> int:
         """Write what has changed; return how many topics that was."""
-        for name in self._changed:
-            topic = self._known[name]
-            if topic is None:
-                self._state.removeKey((name,))
-            else:
-                self._state.updateValue((name,), (pack_topic(topic),))
         count = len(self._changed)
+        held = ((name, self._known[name]) for name in self._changed)
+        self._packed.write({n: None if t is None else pack_topic(t) for n, t in held})
         self._changed.clear()
         return count

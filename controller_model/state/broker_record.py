@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
+from controller_model.insights.recent_leaves import Minutes
 
-class BrokerRecord(msgspec.Struct, array_like=True):
-    """A broker that was ever registered."""
+
+class BrokerRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A broker that was ever registered. `ControlPlane.put_broker` alone puts another in its place."""
 
     epoch: int | None = None
     live: bool = False
     since: int | None = None
     registrations: int = 0
-    ends: dict[str, int] = {}
+    ends: Mapping[str, int] = {}
     host: str | None = None
     port: int | None = None
     rack: str | None = None
@@ -28,5 +32,7 @@ class BrokerRecord(msgspec.Struct, array_like=True):
     """Where it was registered before it moved to its present address."""
     endpoints: tuple[str, ...] = ()
     """All its listeners, as registered (BrokerIdZNode.endpoints)."""
-    features: dict[str, dict[str, int]] = {}
+    features: Mapping[str, Mapping[str, int]] = {}
     """What it supports: min_version and max_version by feature."""
+    isr_leave_minutes: Minutes = ()
+    """When its replicas left ISRs of late (`insights.recent_leaves`)."""

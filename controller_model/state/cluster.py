@@ -72,19 +72,16 @@ class MemoryTopicStore:
 
 
 class ClusterState:
-    """A cluster while changes are applied: the control plane, and the topics at hand.
-
-    `changed` names the topics that changed since the last projection.
-    """
+    """A cluster while changes are applied: the control plane, and the topics at hand."""
 
     def __init__(self, control: ControlPlane, topics: TopicStore) -> None:
         self.control = control
         self.topics = topics
-        self.changed: set[str] = set()
+        self.changed: dict[str, set[int] | None] = {}
+        """Topics that changed since the last projection: partitions of which only the state did, or None where
+        more did."""
         self.removed: dict[str, int] = {}
         """Topics that are gone since the last projection, and how many views each had."""
-        self.swept = False
-        """A whole resync has ended since the last projection: every topic was published since it began."""
 
     def topic(self, name: str) -> TopicState:
         """Return a topic; an empty one where nothing of it is held."""
@@ -117,7 +114,8 @@ class ClusterState:
         else:
             partitions[partition] = new
         self._move_partition(topic, partition, old, new)
-        self._keep(topic)
+        is_state_alone = old is not None and new is not None and old.replicas == new.replicas
+        self._keep(topic, partition if is_state_alone else None)
 
     def set_deleting(self, name: str, since: int | None) -> None:
         """Note since when a topic's deletion is requested; None: it is not."""
@@ -130,41 +128,34 @@ class ClusterState:
             self.control.deleting[name] = since
         if topic is not None:
             self._count_topic(topic, 1)
-            self.changed.add(name)
+            self.mark_changed(name)
 
-    def note_views(self, topic: TopicState, *, chunks: int, digest: int) -> None:
-        """Note how many views of a topic were written last, and the digest over them."""
-        self._move_published(topic, digest)
-        self.topics.put(msgspec.structs.replace(topic, chunks=chunks, views_digest=digest))
+    def mark_changed(self, name: str, partition: int | None = None) -> None:
+        """Note that the views of a topic are to be made again: that of a partition, or all of them."""
+        if partition is None:
+            self.changed[name] = None
+        elif (partitions := self.changed.setdefault(name, set())) is not None:
+            partitions.add(partition)
 
-    def _move_published(self, topic: TopicState, digest: int) -> None:
-        published = self.control.published
-        if published.topics is not None:
-            published.topics ^= (topic.views_digest or 0) ^ digest
+    def note_views(self, topic: TopicState, digests: tuple[int, ...]) -> None:
+        """Note the digests of a topic's views as they were published last."""
+        self._move_published(topic, digests)
+        self.topics.put(msgspec.structs.replace(topic, view_digests=digests))
 
-    def add_up_published(self) -> None:
-        """Add up the digests of all topics' views, which an older release did not keep.
+    def _move_published(self, topic: TopicState, digests: tuple[int, ...]) -> None:
+        self.control.published.topics ^= reduce(xor, (*topic.view_digests, *digests), 0)
 
-        Nothing is known while there is a topic that it published last.
-        """
-        digests = [
-            topic.views_digest for name in self.topics.names() if (topic := self.topics.peek(name))
-        ]
-        known = [digest for digest in digests if digest is not None]
-        if len(known) == len(digests):
-            self.control.published.topics = reduce(xor, known, 0)
-
-    def _keep(self, topic: TopicState) -> None:
+    def _keep(self, topic: TopicState, partition: int | None = None) -> None:
         name = topic.name
-        self.changed.add(name)
+        self.mark_changed(name, partition)
         if name in COORDINATOR_OF:
             self._count_coordinators(topic)
         if not topic.partitions and topic.stat is None and topic.config_stat is None:
             self.topics.remove(name)
-            self._move_published(topic, 0)
+            self._move_published(topic, ())
             self.control.reassigning.pop(name, None)
             # At least one: a batch that runs again may make and end a topic that was shown before.
-            self.removed[name] = max(topic.chunks, self.removed.get(name, 1))
+            self.removed[name] = max(len(topic.view_digests), self.removed.get(name, 1))
         else:
             self.topics.put(topic)
 
@@ -213,7 +204,7 @@ class ClusterState:
         deleting = topic.name in self.control.deleting
         state = CountedState(record.replicas, record.leader, record.isr, added, min_isr, deleting)
         is_reassigned = bool(added or topic.removing.get(partition))
-        self.control.counted.count_partition(by, state, is_reassigned=is_reassigned)
+        self.control.count_partition(by, state, is_reassigned=is_reassigned)
 
     def _count_coordinators(self, topic: TopicState) -> None:
         if topic.partitions:

@@ -45,10 +45,9 @@ class Shape(NamedTuple):
     """The topic's own min.insync.replicas, or NO_MIN_ISR."""
 
 
-class Member(NamedTuple):
-    """What memberships in an ISR are counted by."""
+class Membership(NamedTuple):
+    """What the memberships of a broker in an ISR are counted by."""
 
-    broker: int
     leader: int
     replicas: int
     isr: int
@@ -66,7 +65,8 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
     sizes: dict[tuple[int, int], int] = {}
     """Partitions by (replication factor, the topic's min.insync.replicas)."""
     shapes: dict[Shape, int] = {}
-    members: dict[Member, int] = {}
+    members: dict[int, dict[Membership, int]] = {}
+    """By broker: pairs of brokers, and so by far the largest of these tables."""
     replicas: dict[int, int] = {}
     leaders: dict[int, int] = {}
     preferred: dict[int, int] = {}
@@ -102,14 +102,8 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
         count, in_sync = len(replicas), len(isr)
         target = count - len(set(added) & set(replicas)) if added else count
         _move(self.shapes, new_tuple(Shape, (leader, count, target, in_sync, min_isr)), by)
-        members = self.members
-        for broker in isr:
-            # As `_move`, without a call for each.
-            member = new_tuple(Member, (broker, leader, count, in_sync, min_isr))
-            if moved := members.get(member, 0) + by:
-                members[member] = moved
-            else:
-                members.pop(member, None)
+        if isr:
+            self._count_members(by, isr, Membership(leader, count, in_sync, min_isr))
         if not replicas:
             return
         preferred = replicas[0]
@@ -118,6 +112,15 @@ class Contribution(msgspec.Struct, array_like=True, gc=False):
             if preferred in isr:
                 _move(self.preferred_not_led_in_isr, preferred, by)
         self.preferred_imbalance += by * (not has_preferred_leader(preferred, added, leader, isr))
+
+    def _count_members(self, by: int, isr: tuple[int, ...], membership: Membership) -> None:
+        for broker in isr:
+            held = self.members.get(broker)
+            if held is None:
+                held = self.members[broker] = {}
+            _move(held, membership, by)
+            if not held:
+                del self.members[broker]
 
 
 def _move(table: dict[_Key, int], key: _Key, by: int) -> None:

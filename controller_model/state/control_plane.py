@@ -6,6 +6,7 @@ that a fold can stop anywhere, be packed, and go on as if it had not.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 import msgspec
@@ -32,18 +33,15 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
 class PublishedViews(msgspec.Struct, array_like=True):
     """The digests (`view_digest`) of the views as they were published last."""
 
-    topics: int | None = None
-    """Of the views of all topics, the sum by XOR of what each holds; None: of some it is not known,
-    since an older release published them."""
+    topics: int = 0
+    """Of the views of all topics, the sum by XOR of what each holds."""
     brokers: int = 0
     incidents: int = 0
     recommendation: int = 0
 
     @property
-    def digest(self) -> int | None:
-        """Of all views but the cluster's own; None: it is not known."""
-        if self.topics is None:
-            return None
+    def digest(self) -> int:
+        """Of all views but the cluster's own."""
         return self.topics ^ self.brokers ^ self.incidents ^ self.recommendation
 
 
@@ -88,6 +86,15 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     published: PublishedViews = msgspec.field(default_factory=PublishedViews)
 
     @cached_property
+    def touched(self) -> set[int]:
+        """Brokers whose figures may have changed since their views and memberships were written last."""
+        return set()
+
+    @cached_property
+    def _live(self) -> set[int]:
+        return {broker for broker, record in self.brokers.items() if record.live}
+
+    @cached_property
     def moves(self) -> dict[CountedState, int]:
         """States that were put and taken since the totals were read last, and how often.
 
@@ -105,11 +112,31 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
         """Add what was put to what is counted: before totals are read, or packed."""
         for state, by in self.moves.items():
             self.counted.count_state(by, state)
+            self._touch(state)
         self.moves.clear()
 
-    def live_brokers(self) -> set[int]:
-        """Return the ids that are registered."""
-        return {broker for broker, record in self.brokers.items() if record.live}
+    def count_partition(self, by: int, state: CountedState, *, is_reassigned: bool) -> None:
+        """Count a partition in (`by` 1) or out (`by` -1)."""
+        self.counted.count_partition(by, state, is_reassigned=is_reassigned)
+        self._touch(state)
+
+    def _touch(self, state: CountedState) -> None:
+        self.touched.update(state.replicas, state.isr)
+        if state.leader is not None and state.leader >= 0:
+            self.touched.add(state.leader)
+
+    def put_broker(self, broker: int, record: BrokerRecord) -> None:
+        """Put what is held of a broker in the place of what was."""
+        self.brokers[broker] = record
+        self.touched.add(broker)
+        if record.live:
+            self._live.add(broker)
+        else:
+            self._live.discard(broker)
+
+    def live_brokers(self) -> AbstractSet[int]:
+        """Return the ids that are registered, to read at once: the set moves with the registrations."""
+        return self._live
 
     def min_isr_of(self, topic: int | None, leader: int) -> int | None:
         """Return min.insync.replicas of a partition by its topic's own value, and its leader.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from controller_model.insights.recent_elections import Elections
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.events import ControllerElected
 from controller_model.records.views import Failover
@@ -57,3 +58,6 @@ class ControllerState(msgspec.Struct, array_like=True):
     """What the payload of /controller says about when it was written."""
     elections_awaiting_epoch: int = 0
     """Elections whose /controller has been read, and the epoch not yet."""
+    recent_elections: Elections = ()
+    known_before: int | None = None
+    """Until when it was known who holds /controller, before the newest election; None: never."""

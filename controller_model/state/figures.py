@@ -39,9 +39,10 @@ def counts(control: ControlPlane) -> Counts:
     """Return the cluster's figures."""
     totals = control.totals
     live = control.live_brokers()
-    offline = leaderless = under_replicated = under_min = at_min = 0
+    offline = leaderless = under_replicated = under_min = at_min = at_min_by_loss = reassigning = 0
     is_known = True
     for shape, count in totals.shapes.items():
+        lacks = shape.target > shape.isr
         if shape.leader not in live:
             offline += count
             leaderless += count if shape.leader < 0 else 0
@@ -53,7 +54,9 @@ def counts(control: ControlPlane) -> Counts:
             else:
                 under_min += count if shape.isr < least else 0
                 at_min += count if shape.isr == least else 0
-        under_replicated += count if shape.target > shape.isr else 0
+                at_min_by_loss += count if lacks and shape.isr == least else 0
+        under_replicated += count if lacks else 0
+        reassigning += count if lacks and shape.replicas > shape.target else 0
     return Counts(
         topics=control.topics,
         partitions=totals.partitions,
@@ -64,6 +67,8 @@ def counts(control: ControlPlane) -> Counts:
         under_replicated=under_replicated,
         under_min_isr=under_min if is_known else None,
         at_min_isr=at_min if is_known else None,
+        under_replicated_at_min_isr=at_min_by_loss if is_known else None,
+        under_replicated_reassigning=reassigning,
         preferred_imbalance=totals.preferred_imbalance,
         preferred_electable=sum(electable(control, live).values()),
         reassigning=totals.reassigning,
@@ -74,18 +79,19 @@ def counts(control: ControlPlane) -> Counts:
     )
 
 
-def leader_skew(control: ControlPlane) -> dict[int, float]:
-    """Return how far each live broker is from an even share of the preferred replicas.
+def preferred_share(control: ControlPlane) -> float:
+    """Return how many preferred replicas each live broker would have if all had as many."""
+    return sum(control.totals.preferred.values()) / max(1, len(control.live_brokers()))
+
+
+def leader_skew(control: ControlPlane, broker: int, share: float) -> float | None:
+    """Return how far a live broker is from an even share of the preferred replicas; None: it is gone.
 
     0 = even, 1 = twice its share, -1 = none; only a reassignment changes it.
     """
-    live = control.live_brokers()
-    share = sum(control.totals.preferred.values()) / max(1, len(live))
-    preferred = control.totals.preferred
-    return {
-        broker: round(preferred.get(broker, 0) / share - 1, SKEW_DIGITS) if share else 0.0
-        for broker in live
-    }
+    if broker not in control.live_brokers():
+        return None
+    return round(control.totals.preferred.get(broker, 0) / share - 1, SKEW_DIGITS) if share else 0.0
 
 
 def imbalance_ratio(control: ControlPlane, broker: int) -> float:
@@ -136,6 +142,12 @@ def known_brokers(control: ControlPlane) -> set[int]:
     return set(control.brokers) | set(control.totals.replicas) | set(control.totals.preferred)
 
 
+def is_known(control: ControlPlane, broker: int) -> bool:
+    """Return whether an id is among the known brokers."""
+    totals = control.totals
+    return broker in control.brokers or broker in totals.replicas or broker in totals.preferred
+
+
 class LostWith(NamedTuple):
     """What the loss of one broker would do, as far as totals show."""
 
@@ -150,39 +162,59 @@ class LostWith(NamedTuple):
     """More may break than is counted."""
 
 
-def lost_with(control: ControlPlane) -> dict[int, LostWith]:
-    """Return for each broker what its loss would do.
+class LossJudge:
+    """Judges what the loss of a broker would do.
 
     Totals know how large an ISR is, not who else is in it. So while the controller owes a leader,
     or the removal of members that are gone, the counts are the least that would break. The same
     where brokers differ in min.insync.replicas: another leader's may ask for more.
     """
-    live = control.live_brokers()
-    behind = leader_writes_due(control) > 0
-    differing = len({control.min_isr_of(None, broker) for broker in live}) > 1
-    found: dict[int, LostWith] = {}
-    for member, count in control.totals.members.items():
-        broker, leader = member.broker, member.leader
-        in_isr, offline, under_min, unsure = found.get(broker, LostWith())
-        if leader in live:
-            behind = behind or broker not in live
-            min_isr = control.min_isr_of(member.min_isr, leader)
-            least = effective_min_isr(min_isr, member.replicas)
-            if member.isr == 1:
+
+    def __init__(self, control: ControlPlane) -> None:
+        """Take a cluster as it is now: another judge is needed once something has changed."""
+        self._control = control
+        self._least = {
+            broker: control.min_isr_of(None, broker) for broker in control.live_brokers()
+        }
+        self._is_differing = len(set(self._least.values())) > 1
+        self.is_behind = leader_writes_due(control) > 0 or _removal_due(control)
+        """The controller owes a leader, or the removal of an ISR's member."""
+
+    def of(self, broker: int) -> LostWith:
+        """Return what the loss of a broker would do."""
+        live = self._control.live_brokers()
+        in_isr = offline = 0
+        under_min: int | None = 0
+        unsure = False
+        for membership, count in self._control.totals.members.get(broker, {}).items():
+            leader = membership.leader
+            in_isr += count
+            if leader not in live:
+                # It can lead this partition again, and may be the only one that can.
+                unsure = unsure or broker in live
+                continue
+            unsure = unsure or (self._is_differing and leader == broker and not membership.min_isr)
+            if membership.isr == 1:
                 offline += count
-            elif least is None:
+                continue
+            min_isr = membership.min_isr or self._least[leader]
+            least = effective_min_isr(min_isr, membership.replicas)
+            if least is None:
                 under_min = None
-            elif member.isr == least and under_min is not None:
+            elif membership.isr == least and under_min is not None:
                 under_min += count
-            unsure = unsure or (differing and leader == broker and not member.min_isr)
-        else:
-            # It can lead this partition again, and may be the only one that can.
-            unsure = unsure or broker in live
-        found[broker] = LostWith(in_isr + count, offline, under_min, unsure)
-    return {
-        broker: lost._replace(unsure=behind or lost.unsure or lost.under_min_isr is None)
-        for broker, lost in found.items()
-    }
+        unsure = bool(in_isr) and (self.is_behind or unsure or under_min is None)
+        return LostWith(in_isr, offline, under_min, unsure)
+
+
+def _removal_due(control: ControlPlane) -> bool:
+    """Return whether a broker that is gone is in the ISR of a live leader still."""
+    live, members = control.live_brokers(), control.totals.members
+    return any(
+        membership.leader in live
+        for broker in members.keys() - live
+        for membership in members[broker]
+    )
 
 
 def _min_isr_blocking(control: ControlPlane) -> int | None:

@@ -92,6 +92,8 @@ class LogState(msgspec.Struct, array_like=True):
     """How many denied znodes are below those in `denied`, not named themselves."""
     clock: LogClock | None = None
     """None: the watcher's clock is the log's."""
+    beats: bool = False
+    """The watcher sends beats to the views, as its newest heartbeat says it."""
 
     def why_incomplete(self) -> str | None:
         """Return why the figures may lack something; None when nothing is known to be missing."""

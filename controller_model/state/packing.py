@@ -6,17 +6,24 @@ packed; a checkpoint of another version is rebuilt from the log.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
 
 from controller_model.kafka.errors import ModelError
 from controller_model.records.decoding import DECODING_ERRORS
+from controller_model.state.contribution import Membership
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import TopicState
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """Of the packed values below; a checkpoint of another version is rebuilt from the log."""
+
+
+MEMBER_GROUPS = 64
+"""Into how many values memberships are cut, by broker: they are pairs of brokers, and a change touches few
+of those. A storm that touches all brokers writes no more values than this."""
 
 
 class UnreadableStateError(ModelError):
@@ -25,20 +32,41 @@ class UnreadableStateError(ModelError):
 
 _StateT = TypeVar("_StateT")
 _encoder = msgspec.msgpack.Encoder()
+Members = dict[int, dict[Membership, int]]
+"""Memberships by broker, as in `Contribution.members`."""
+
+_members_decoder: msgspec.msgpack.Decoder[Members] = msgspec.msgpack.Decoder(Members)
 _control_decoder = msgspec.msgpack.Decoder(ControlPlane)
 _topic_decoder = msgspec.msgpack.Decoder(TopicState)
 _PREFIX = bytes([STATE_VERSION])
 
 
 def pack_control(control: ControlPlane) -> bytes:
-    """Return the control plane as bytes."""
+    """Return the control plane as bytes, but for its memberships (`pack_members`)."""
     control.add_up()
-    return _PREFIX + _encoder.encode(control)
+    counted = msgspec.structs.replace(control.counted, members={})
+    return _PREFIX + _encoder.encode(msgspec.structs.replace(control, counted=counted))
 
 
-def unpack_control(data: bytes) -> ControlPlane:
-    """Return the control plane; raises UnreadableStateError."""
-    return _unpack(_control_decoder, data)
+def pack_members(
+    control: ControlPlane, brokers: Iterable[int]
+) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the groups of memberships that these brokers are in: the number, and the bytes; None: it is empty."""
+    groups: dict[int, Members] = {broker % MEMBER_GROUPS: {} for broker in brokers}
+    for broker, members in control.totals.members.items() if groups else ():
+        if (group := groups.get(broker % MEMBER_GROUPS)) is not None:
+            group[broker] = members
+    for number, group in groups.items():
+        yield number, _PREFIX + _encoder.encode(group) if group else None
+
+
+def unpack_control(data: bytes, members: Iterable[bytes] = ()) -> ControlPlane:
+    """Return the control plane, with these groups of memberships; raises UnreadableStateError."""
+    control = _unpack(_control_decoder, data)
+    for packed in members:
+        group: Members = _unpack(_members_decoder, packed)
+        control.counted.members.update(group)
+    return control
 
 
 def pack_topic(topic: TopicState) -> bytes:

@@ -40,10 +40,7 @@ class TopicState(msgspec.Struct, array_like=True, gc=False, frozen=True):
     stat: ZnodeStat | None = None
     """None: the topic's znode does not exist (any more, or yet)."""
     config_stat: ZnodeStat | None = None
-    chunks: int = 0
-    """How many topic views were written last."""
     unclean: bool | None = None
     """unclean.leader.election.enable of the topic's own configuration; None when it sets none."""
-    views_digest: int | None = None
-    """The digest (`view_digest`) over the topic views that were written last; None: none were, or an
-    older release wrote them."""
+    view_digests: tuple[int, ...] = ()
+    """The digests (`view_digest`) of its views as they were published last, one for each."""

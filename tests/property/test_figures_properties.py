@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller_model.fold.projection import SentViews
 from controller_model.insights.cluster_facts import (
     ClusterFacts,
     PartitionFacts,
@@ -42,8 +43,8 @@ class Seen(NamedTuple):
 
 def seen(fold: Fold) -> Seen:
     """Read all views of a cluster, as a new reader would."""
-    fold.sent.clear()
-    fold.state.changed.update(fold.state.topics.names())
+    fold.sent = SentViews()
+    fold.state.changed.update(dict.fromkeys(fold.state.topics.names()))
     views = fold.views().values()
     brokers = {view.id: view for view in views if isinstance(view, BrokerView)}
     topics = [view for view in views if isinstance(view, TopicView)]
@@ -127,6 +128,11 @@ def _check_cluster(now: Seen) -> None:
     assert counts.without_state == sum(p.leader is None for p in everything)
     assert counts.under_replicated == sum(
         len(p.replicas) - len(p.adding) > len(p.isr) for p in stated
+    )
+    lacking = [p for p in stated if len(p.replicas) - len(p.adding) > len(p.isr)]
+    assert counts.under_replicated_reassigning == sum(bool(p.adding) for p in lacking)
+    assert counts.under_replicated_at_min_isr == sum(
+        len(p.isr) == _least(p, now) for p in lacking if p in led
     )
     assert counts.under_min_isr == sum(len(p.isr) < _least(p, now) for p in led)
     assert counts.at_min_isr == sum(len(p.isr) == _least(p, now) for p in led)

@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,15 +16,14 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, Ti
 
 from controller_model.fold import projection
 from controller_model.records.completeness import Status, assess
-from controller_model.state.control_plane import Assumed, PublishedViews
-from controller_model.state.packing import pack_control, pack_topic, unpack_control, unpack_topic
+from controller_model.state.control_plane import Assumed
 from exporter.core.records import ClusterSnapshot
 from exporter.intake.view_store import ViewStore
 from pipeline.topic_records import Record
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
 from tests.property.test_replay_properties import play
-from tests.simulation.fold import InputRow, State
+from tests.simulation.fold import Handle, InputRow, State
 from tests.simulation.published import Published
 from tests.simulation.topic import Topic
 from tests.support.histories import encode_changes, small_cluster
@@ -41,7 +39,7 @@ class Line:
     """A cluster, its log, the fold, the topic of views and an exporter."""
 
     def __init__(self, seed: int) -> None:
-        processor_module._sent.clear()
+        processor_module._remembered.clear()
         self.draws = random.Random(seed)  # noqa: S311  # a play, not a secret
         self.history = small_cluster(a=dict.fromkeys(range(5), (0, 1, 2)), b={0: (1, 2)})
         self.lineages = 0
@@ -72,7 +70,7 @@ class Line:
         """Fold the log again from its beginning."""
         self.lineages += 1
         self.lineage = f"{self.lineages:013d}-l"
-        self.kept = [State({}, {}, 0)]
+        self.kept = [State(Handle.new(), 0)]
 
     def fold(self) -> None:
         """Fold what there is, in batches that end anywhere."""
@@ -83,7 +81,7 @@ class Line:
 
     def _batch(self, first: int, end: int) -> None:
         before = self.kept[-1]
-        handle = before.handle()
+        handle = before.stored.copy()
         parameters = FoldParameters(self.lineage, "views", "events", 1, Assumed())
         self.folded_at += 1
         processor = FoldProcessor(parameters, clock=lambda: self.folded_at)
@@ -93,7 +91,7 @@ class Line:
         out = processor.handleInputRows(("prod",), rows, cast("TimerValues", None))
         written = [(row.key, row.value) for row in out if row.topic == "views"]
         views = self.published.after(before.views, written)
-        self.kept.append(State(handle.slots, handle.topics, end, views=views))
+        self.kept.append(State(handle, end, views=views))
         self.written.append(written)
         self._write(written)
 
@@ -107,30 +105,13 @@ class Line:
 
     def replace_worker(self) -> None:
         """End Spark's Python worker, and with it what it knew was sent."""
-        processor_module._sent.clear()
+        processor_module._remembered.clear()
 
     def lose_changes(self) -> None:
         """Lose changes that the fold has not read yet."""
         begin = self.kept[-1].offset
         self.live()
         del self.history.changes[begin : begin + self.draws.randint(1, 3)]
-
-    def upgrade(self) -> None:
-        """Go on with a checkpoint of an older release, which knew nothing of some of its topics' digests."""
-        state = self.kept[-1]
-        if not state.slots:
-            return
-        processor_module._sent.clear()
-        handle = state.handle()
-        packed, *rest = handle.slots["control"]
-        control = unpack_control(packed)
-        control.published = PublishedViews()
-        handle.slots["control"] = (pack_control(control), *rest)
-        for key, (value,) in handle.topics.items():
-            if self.draws.random() < 0.5:
-                topic = msgspec.structs.replace(unpack_topic(value), views_digest=None)
-                handle.topics[key] = (pack_topic(topic),)
-        self.kept.append(state._replace(slots=handle.slots, topics=handle.topics))
 
     # --- the topic of views -----------------------------------------------------------------
 
@@ -180,9 +161,6 @@ class Line:
     def check(self, shown: ClusterSnapshot) -> None:
         """The cluster is incomplete for what it lacks if that is so, and not otherwise."""
         view, lacks = shown.view, self.published.is_other(shown)
-        if view.views_digest is None:
-            assert not shown.lacks_views
-            return
         assert shown.lacks_views == lacks
         if lacks:
             assert view.log.incomplete_since is not None
@@ -197,7 +175,6 @@ ACTS: dict[str, Callable[[Line], None]] = {
     "older checkpoint": Line.go_back,
     "worker replaced": Line.replace_worker,
     "changes lost": Line.lose_changes,
-    "older release": Line.upgrade,
     "views cut": Line.cut,
     "views compacted": Line.compact,
     "old output written late": Line.write_late,
@@ -260,21 +237,5 @@ def test_a_topic_that_a_resync_was_denied_is_held_like_in_the_fold() -> None:
     line.fold()
     deny(line, "a")
     assert {entry.name for entry in line.shown.topics.values()} == {"a", "b"}
-    assert line.shown.view.views_digest is not None
-    assert not line.shown.lacks_views
-
-
-def test_what_an_older_release_published_last_is_not_known_before_a_whole_resync() -> None:
-    """That publishes every topic again, one that it was denied as well."""
-    line = Line(0)
-    line.fold()
-    for _ in range(10):
-        line.upgrade()
-    line.history.heartbeat()
-    line.fold()
-    line.read()
-    assert line.shown.view.views_digest is None
-    assert not line.shown.lacks_views
-    deny(line, "a")
     assert line.shown.view.views_digest is not None
     assert not line.shown.lacks_views

@@ -14,10 +14,9 @@ from controller_model.records.changes import ZnodeChange
 from controller_model.state import cluster as cluster_module
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
-from controller_model.state.packing import pack_control, unpack_control
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
-from tests.support.histories import Fold, count_from_scratch, small_cluster
+from tests.support.histories import Fold, count_from_scratch, repacked, small_cluster
 
 NAMES = st.sampled_from(("a", "b", "__consumer_offsets"))
 PARTITIONS = st.integers(0, 3)
@@ -96,7 +95,7 @@ def test_totals_are_read_or_packed_at_any_time(puts: list[Put], packed_after: se
     for number, put in enumerate(puts):
         put(state)
         if number in packed_after:
-            state.control = unpack_control(pack_control(state.control))
+            state.control = repacked(state.control)
             assert state.control.counted == count_from_scratch(state)
     assert state.control.totals == count_from_scratch(state)
 

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from bench.load import LogLoad, messages
-from bench.map_state import DictMapState
+from bench.map_state import TopicsInMemory
 from controller_model.fold.replay import replay
 from controller_model.records.changes import decode_message
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from streaming.cycles import look_for_cycles_rarely
-from streaming.state_codec import StateTopics
 
 PYTHONS_OWN = (700, 10, 10)
 
@@ -37,7 +36,7 @@ def test_the_collector_waits_longer() -> None:
 def test_a_fold_leaves_nothing_for_the_collector() -> None:
     """A resync and a thousand changes make no object that only the collector could free."""
     state = ClusterState(
-        ControlPlane("test", assumed=Assumed(), counters_since=0), StateTopics(DictMapState())
+        ControlPlane("test", assumed=Assumed(), counters_since=0), TopicsInMemory().batch()
     )
     load = LogLoad("test", topics=20, partitions=5, brokers=4)
     log = [*messages(load.resync()), *messages(load.changes(1_000))]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
@@ -34,11 +36,13 @@ from controller_model.records.views import (
     TopicView,
     decode_view,
 )
-from controller_model.state.control_plane import Assumed
-from controller_model.state.packing import UnreadableStateError, unpack_control, unpack_topic
+from controller_model.state.control_plane import Assumed, ControlPlane
+from controller_model.state.packing import UnreadableStateError, unpack_control
+from controller_model.state.topic_state import TopicState
 from streaming import processor as processor_module
-from streaming.processor import FoldParameters, FoldProcessor
-from streaming.state_codec import read_control
+from streaming.processor import FoldParameters, FoldProcessor, Remembered
+from streaming.state_codec import StateTopics, StoredCluster, read_control
+from streaming.topic_journal import PackedTopics, RememberedTopics
 from tests.support.histories import History, encode_changes, small_cluster
 from tests.support.hostile import spoiled
 
@@ -101,9 +105,34 @@ class Bench:
         self.tester.processor.init(self.tester.handle)
 
     @property
+    def states(self) -> dict[str, dict[Any, Any]]:
+        """What Spark's state holds, by variable and key."""
+        handle = self.tester.handle
+        held: dict[str, Any] = {**handle.value_states, **handle.map_states, **handle.list_states}
+        return {name: each.state for name, each in held.items()}
+
+    def put_back(self, states: dict[str, dict[Any, Any]]) -> None:
+        """Put back what Spark's state held, as when a batch is not committed."""
+        for name, held in states.items():
+            self.states[name].clear()
+            self.states[name].update(held)
+
+    def stored_topics(self) -> dict[str, TopicState]:
+        """Return the topics in the state, as a new worker reads them."""
+        processor = self.tester.processor
+        assert isinstance(processor, FoldProcessor)
+        self.tester.handle.setGroupingKey("prod")
+        held = read_control(processor._control)
+        assert held is not None
+        topics = StateTopics(PackedTopics(processor._topics, held.place))
+        found = {name: topics.get(name) for name in topics.names()}
+        return {name: topic for name, topic in found.items() if topic is not None}
+
+    @property
     def views(self) -> dict[str, AnyView]:
-        """The views of the last batch, in order."""
-        return {row.key: decode_view(row.value) for row in self.out if row.topic == "v"}
+        """The views of the last batch, in order, without nulls."""
+        written = (row for row in self.out if row.topic == "v" and row.value is not None)
+        return {row.key: decode_view(row.value) for row in written}
 
     @property
     def events(self) -> list[EventRecord]:
@@ -178,7 +207,7 @@ def test_a_worker_that_knows_another_past_sends_all_broker_views(bench: Bench) -
     """What was sent is remembered for one state only; any other state forgets it."""
     history = small_cluster()
     bench.follow(history)
-    processor_module._sent.clear()  # as in a new worker process
+    processor_module._remembered.clear()  # as in a new worker process
     history.heartbeat()
     bench.follow(history)
     assert {"prod/broker/0", "prod/broker/1", "prod/broker/2"} <= set(bench.views)
@@ -188,16 +217,14 @@ def test_a_batch_run_again_gives_the_same_records(bench: Bench) -> None:
     """Spark runs a batch again when it was not committed; ids and views come out the same."""
     history = small_cluster()
     bench.follow(history)
-    handle = bench.tester.handle
-    before = dict(handle.value_states["control"].state)
-    topics = {key: dict(value) for key, value in handle.map_states["topics"].state.items()}
+    before = copy.deepcopy(bench.states)
     history.state("t", 0, leader=0, isr=[0, 1])
     rows = bench.rows([encode_changes(bench.news(history))])
     bench.fold(rows)
-    first = bench.out
-    handle.value_states["control"].state = before
-    handle.map_states["topics"].state = topics
+    first, after = bench.out, copy.deepcopy(bench.states)
+    bench.put_back(before)
     bench.fold(rows)
+    assert bench.states == after
     kept = {row.key: row.value for row in bench.out if row.topic == "v"}
     assert [r.value for r in bench.out if r.topic == "e"] == [
         r.value for r in first if r.topic == "e"
@@ -222,12 +249,12 @@ def test_a_message_read_twice_changes_nothing(bench: Bench) -> None:
 
 
 def test_garbage_is_counted_and_skipped(bench: Bench) -> None:
-    """Neither a broken message nor a null nor another version stops or changes the fold."""
+    """Neither a broken message nor an empty one nor another version stops or changes the fold."""
     history = small_cluster()
     bench.follow(history)
     history.heartbeat()
     good = encode_changes(bench.news(history))
-    bench.send(b"\xff\x00garbage", None, b'[{"v":9,"x":1}]', b"{}", good)
+    bench.send(b"\xff\x00garbage", b"", b'[{"v":9,"x":1}]', b"{}", good)
     assert bench.cluster.log.unreadable == 4
     assert bench.tally.unreadable == 4
     assert bench.cluster.log.heartbeat_at == history.now + 1
@@ -289,7 +316,75 @@ def test_a_deleted_topic_leaves_deleted_views(bench: Bench) -> None:
     history.topic_gone("t")
     bench.follow(history)
     assert isinstance(bench.views["prod/topic/t/0"], Deleted)
-    assert bench.tester.peekMapState("topics", "prod") == {}
+    assert bench.stored_topics() == {}
+
+
+def written(bench: Bench) -> dict[str, bytes | None]:
+    """Return the last value that the batch wrote under each key of the views, in the order of first writes."""
+    return {row.key: row.value for row in bench.out if row.topic == "v"}
+
+
+def test_a_null_in_the_log_forgets_its_cluster(bench: Bench) -> None:
+    """A null takes back each view that was ever published, the cluster's last, and no state is left."""
+    history = small_cluster()
+    history.topic("gone", {0: [0]})
+    bench.follow(history)
+    published = set(bench.views)
+    history.topic_gone("gone")
+    bench.follow(history)
+    bench.send(None)
+    nulls = written(bench)
+    assert set(nulls.values()) == {None}
+    assert set(nulls) == {*published, "prod/watcher"}
+    assert list(nulls)[-1] == "prod/cluster"
+    assert bench.events == []
+    assert not any(bench.states.values())
+
+
+def test_what_comes_after_a_forgotten_cluster_begins_a_new_one(bench: Bench) -> None:
+    """A watcher that comes back is counted from its first resync, in the batch of the null or later."""
+    history = small_cluster()
+    history.elect(1)
+    message = encode_changes(history.changes)
+    bench.send(message)
+    bench.send(message, None, message)
+    assert bench.cluster.log.not_newer == 0
+    assert bench.cluster.log.verified_at is not None
+    assert sum(isinstance(record.event, Baseline) for record in bench.events) == 1
+    again = bench.cluster.counts
+    bench.send(message)
+    assert (bench.cluster.counts, bench.cluster.log.not_newer) == (again, len(history.changes))
+
+
+def test_a_lineage_that_knows_nothing_of_a_forgotten_cluster_takes_its_view_back(
+    bench: Bench,
+) -> None:
+    """Its changes may have left the log before the null did."""
+    bench.send(None)
+    assert written(bench) == {"prod/cluster": None}
+    assert bench.tally.unattributed == 0
+    assert not any(bench.states.values())
+
+
+def test_a_null_in_another_partition_forgets_nothing(bench: Bench) -> None:
+    """Only a cluster's own partition has an order to stand in."""
+    bench.follow(small_cluster())
+    bench.fold(bench.rows([None], partition=1))
+    assert bench.cluster.log.unreadable == 1
+
+
+def test_a_batch_that_forgets_may_run_again(bench: Bench) -> None:
+    """Whether it was committed or not: the nulls are the same, and the state as empty."""
+    bench.follow(small_cluster())
+    before = copy.deepcopy(bench.states)
+    rows = bench.rows([None])
+    bench.fold(rows)
+    first = written(bench)
+    bench.put_back(before)
+    bench.again()
+    bench.fold(rows)
+    assert written(bench) == first
+    assert not any(bench.states.values())
 
 
 def test_a_view_deleted_long_ago_gets_a_tombstone(bench: Bench) -> None:
@@ -305,43 +400,50 @@ def test_a_view_deleted_long_ago_gets_a_tombstone(bench: Bench) -> None:
 
 
 def test_the_state_is_what_the_views_show(bench: Bench) -> None:
-    """Control plane and topics stand packed in Spark's state, one value each."""
+    """Control plane and topics stand packed in Spark's state, for any worker to read."""
     bench.follow(small_cluster(a={0: (0, 1)}, b={0: (1, 2), 1: (2, 0)}))
     row = bench.tester.peekValueState("control", "prod")
     assert row is not None
     assert unpack_control(row[0]).totals.partitions == bench.cluster.counts.partitions
-    topics = bench.tester.peekMapState("topics", "prod")
+    topics = bench.stored_topics()
     for name in ("a", "b"):
         view = bench.views[f"prod/topic/{name}/0"]
         assert isinstance(view, TopicView)
-        held = unpack_topic(topics[(name,)][0])
+        held = topics[name]
         assert tuple(sorted(held.partitions)) == view.partitions
 
 
 def test_state_calls_do_not_grow_with_changes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch gets and updates each touched topic once, however often it changed."""
-    history = small_cluster()
+    """A batch of a worker that knows the state appends all changed topics with one call."""
+    names = [f"t{number}" for number in range(20)]
+    history = small_cluster(**{name: {0: (0, 1, 2)} for name in names})
     bench.follow(history)
-    topics = bench.tester.handle.map_states["topics"]
-    calls: list[str] = []
-    get, update = topics.getValue, topics.updateValue
+    handle = bench.tester.handle
+    calls: list[tuple[str, str]] = []
 
-    def counted_get(key: tuple[str]) -> Any:
-        calls.append("get")
-        return get(key)
+    def count(name: str, state: Any, method: str) -> None:
+        real = getattr(state, method)
 
-    def counted_update(key: tuple[str], value: tuple[bytes]) -> None:
-        calls.append("update")
-        update(key, value)
+        def counted(*given: Any) -> Any:
+            calls.append((name, method))
+            return real(*given)
 
-    monkeypatch.setattr(topics, "getValue", counted_get)
-    monkeypatch.setattr(topics, "updateValue", counted_update)
+        monkeypatch.setattr(state, method, counted)
+
+    for name, state in {**handle.map_states, **handle.list_states}.items():
+        for method in ("get", "appendValue", "clear", "getValue", "updateValue", "iterator"):
+            if hasattr(state, method):
+                count(name, state, method)
     for epoch in range(1, 20):
-        history.state("t", 0, leader=0, isr=[0, 1, 2][: 1 + epoch % 3], leader_epoch=epoch)
+        for name in names:
+            history.state(name, 0, leader=0, isr=[0, 1, 2][: 1 + epoch % 3], leader_epoch=epoch)
     bench.follow(history)
-    assert calls == ["get", "update"]
+    assert calls == [
+        ("journal0", "appendValue"),
+        *[("members", "updateValue")] * 2,  # of the brokers that went and came back
+    ]
 
 
 def test_event_ids_rise_over_batches(bench: Bench) -> None:
@@ -382,11 +484,13 @@ def test_an_error_of_ours_costs_one_change(bench: Bench, monkeypatch: pytest.Mon
     assert bench.cluster.log.incomplete_since is not None
 
 
-def test_an_unreadable_state_is_no_changes_fault(bench: Bench) -> None:
+@pytest.mark.parametrize("spoilt", [b"\xfe", msgspec.msgpack.encode({"t": b"\xfe"})])
+def test_an_unreadable_state_is_no_changes_fault(bench: Bench, spoilt: bytes) -> None:
     """State of another version ends the batch: a new lineage has to be begun."""
     history = small_cluster()
     bench.follow(history)
-    bench.tester.handle.map_states["topics"].state["prod"][("t",)] = (b"\xfe",)
+    bench.tester.handle.list_states["journal0"].state["prod"] = [(spoilt,)]
+    processor_module._remembered.clear()
     history.state("t", 0, leader=0, isr=[0, 1])
     with pytest.raises(UnreadableStateError):
         bench.follow(history)
@@ -526,33 +630,56 @@ def test_a_hostile_record_is_counted_and_stops_nothing(bench: Bench, harm: str) 
 
 
 def test_what_another_worker_folded_meanwhile_is_sent_again(bench: Bench) -> None:
-    """A worker that comes back to a cluster knows only what it sent itself: the folds show the rest."""
+    """A worker that comes back to a cluster sees that the state is another one than it left."""
     history = small_cluster()
     bench.follow(history)
-    here = dict(processor_module._sent)
-    processor_module._sent.clear()
+    here = dict(processor_module._remembered)
+    processor_module._remembered.clear()
     history.state("t", 0, leader=0, isr=[0, 1])
     bench.again()
     bench.follow(history)  # by the other worker
-    processor_module._sent.clear()
-    processor_module._sent.update(here)
+    processor_module._remembered.clear()
+    processor_module._remembered.update(here)
     history.heartbeat()
     bench.again()
     bench.follow(history)
     assert {"prod/broker/0", "prod/broker/1", "prod/broker/2"} <= set(bench.views)
 
 
+def test_a_worker_forgets_the_topics_of_the_clusters_folded_longest_ago(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It remembers those of the cluster at hand in any case."""
+    key = (bench.parameters.lineage, "prod")
+    bench.follow(small_cluster())
+    size = processor_module._remembered[key].topics.size()
+    assert size > 0
+    for limit, clusters in ((2 * size, {"a", "b"}), (size, {"b"}), (0, {"b"})):
+        processor_module._remembered.clear()
+        monkeypatch.setattr(processor_module, "_MOST_REMEMBERED_BYTES", limit)
+        processor_module._remember((key[0], "a"), remembered_of(size))
+        processor_module._remember((key[0], "b"), remembered_of(size))
+        assert {cluster for _, cluster in processor_module._remembered} == clusters
+
+
+def remembered_of(size: int) -> Remembered:
+    """Return what a worker knows, of some size."""
+    control = ControlPlane("a", assumed=Assumed(), counters_since=0)
+    return Remembered(StoredCluster(control), topics=RememberedTopics({0: bytes(size)}))
+
+
 def test_each_fold_names_a_state_of_its_own(bench: Bench) -> None:
-    """Folds are counted from 1 in the state, and the worker remembers the views of that very one."""
+    """Folds are counted from 1 in the state, and the worker remembers what it knows of that very one."""
     history = small_cluster()
     bench.follow(history)
     key = (bench.parameters.lineage, "prod")
     for folds in (1, 2, 3):
         processor = bench.tester.processor
         assert isinstance(processor, FoldProcessor)
-        held = read_control(processor._control, bench.parameters.lineage)
-        assert held is not None
-        assert held.folds == processor_module._sent[key][0] == folds
+        row = read_control(processor._control)
+        assert row is not None
+        assert row == processor_module._remembered[key].row
+        assert row.folds == processor_module._remembered[key].held.folds == folds
         history.heartbeat()
         bench.again()
         bench.follow(history)

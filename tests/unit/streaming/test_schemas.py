@@ -8,11 +8,19 @@ from typing import Any
 import msgspec
 
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.packing import STATE_VERSION
+from controller_model.state.packing import STATE_VERSION, Members
 from controller_model.state.topic_state import TopicState
-from streaming.schemas import CONTROL, LAYOUT_VERSION, TOPIC, TOPIC_KEY
+from streaming.schemas import (
+    CHUNK,
+    CHUNK_KEY,
+    CONTROL,
+    ENTRIES,
+    LAYOUT_VERSION,
+    MEMBERS,
+    MEMBERS_KEY,
+)
 
-FINGERPRINTS = {(3, 1): "d65b2c1e79e1bbf5"}
+FINGERPRINTS = {(4, 2): "b30db81f54e1d2c1"}
 """By STATE_VERSION and LAYOUT_VERSION: of the layouts that a checkpoint of that format holds. Another
 layout needs another version, or a fold of the next release would misread the checkpoint of this one;
 before a release has shipped with a version, its fingerprint may be replaced."""
@@ -43,8 +51,10 @@ def layout(type_: msgspec.inspect.Type, *, seen: tuple[type, ...] = ()) -> Any:
 
 def fingerprint() -> str:
     """Return what reports one format of the state from another."""
-    packed = [layout(msgspec.inspect.type_info(each)) for each in (ControlPlane, TopicState)]
-    spark = [each.json() for each in (CONTROL, TOPIC_KEY, TOPIC)]
+    packed = [
+        layout(msgspec.inspect.type_info(each)) for each in (ControlPlane, Members, TopicState)
+    ]
+    spark = [each.json() for each in (CONTROL, MEMBERS_KEY, MEMBERS, CHUNK_KEY, CHUNK, ENTRIES)]
     return hashlib.sha256(repr((packed, spark)).encode()).hexdigest()[:16]
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,15 +19,19 @@ from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JNetworkError
 
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
-from pipeline.runtime import EnvironmentProblemError, KcmError
+from pipeline.runtime import EnvironmentProblemError, KcmError, UnreachableError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
+from pipeline.web import WebOptions
 from streaming.config import StreamSettings
 from streaming.lineage import Lineage
 from streaming.metrics import FoldMetrics
-from streaming.service import _Fold, run
+from streaming.service import POLL_S, _Fold, run
+from streaming.watchdog import ANSWER_S, START_S
 from streaming.workspace import Workspace
 from tests.support.progress import PROGRESS
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -42,69 +50,225 @@ def test_missing_jars_are_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblemError, match=r"no\.jar; correct connector_jars"):
         run(settings, threading.Event())
     without = load(StreamSettings, java_home=java_home)
-    with pytest.raises(EnvironmentProblemError, match="not given: set connector_jars"):
+    with pytest.raises(EnvironmentProblemError) as none:
         run(without, threading.Event())
+    assert str(none.value) == (
+        "the jars of Spark's Kafka connector are not given: set connector_jars, or start by "
+        "`kcm stream`, which downloads them"
+    )
 
 
 JVM_DIES = "an error occurred while trying to connect to the Java server"
 """The text of a query that does not start because Spark's JVM ends."""
+
+JVM_HANGS = "an error in the watchdog's call"
+"""The text of a query that does not start because Spark's JVM hangs and is killed."""
+
+NAMES = topic_names("kcm")
+TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
+FIRST_PAUSE_S = 1_000
+"""Pauses are 1000 s, 1001 s, … from a reset on: unlike every other wait."""
+
+
+class Stop(threading.Event):
+    """A stop that notes what waits for it, and lets nobody wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits_s: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Note the wait."""
+        self.waits_s.append(timeout)
+        return self.is_set()
+
+
+class Pauses:
+    """Stands for the growing pauses between queries."""
+
+    def __init__(self, *, first_s: float) -> None:
+        assert first_s == 0.5
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin with the first again."""
+        self._next_s = itertools.count(FIRST_PAUSE_S)
+
+    def next_s(self) -> float:
+        """Return the next."""
+        return next(self._next_s)
+
+
+class PlayedThread:
+    """Stands for a thread; notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.failure: Exception | None = None
+
+    def start(self) -> None:
+        """Note it."""
+        self.steps.append("start")
+
+    def check(self) -> None:
+        """Raise what a test says that it ended with."""
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self, wait_s: float) -> None:
+        """Note it."""
+        assert wait_s == 0, "a stop does not wait for a thread"
+        self.steps.append("close")
+
+
+class PlayedWatchdog:
+    """Stands for the watchdog: how long the call under way may take, and no clock."""
+
+    def __init__(self, kill: Callable[[], None]) -> None:
+        self.thread = PlayedThread()
+        self.reason: str | None = None
+        self.limit_s: float | None = None
+        self._kill = kill
+
+    @contextmanager
+    def allow(self, limit_s: float) -> Iterator[None]:
+        """Note the limit while it holds."""
+        self.limit_s = limit_s
+        try:
+            yield
+        finally:
+            self.limit_s = None
+
+    def end(self, reason: str) -> None:
+        """Kill the JVM."""
+        self.reason = reason
+        self._kill()
+
+
+class PlayedQuery:
+    """A query that ends by itself, unless a test says otherwise."""
+
+    def __init__(self, played: PlayedQueries, batches: Sequence[int]) -> None:
+        self.is_active = False
+        self.stops = 0
+        self.on_stop: Callable[[], None] = _nothing
+        self.recentProgress = [
+            SimpleNamespace(json=msgspec.json.encode(PROGRESS | {"batchId": n})) for n in batches
+        ]
+        self._played = played
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802  # as Spark calls it
+        """Whether it goes on; asked while the watchdog watches."""
+        assert self._played.watchdog.limit_s == ANSWER_S
+        assert self._played.up() == 1
+        return self.is_active
+
+    def stop(self) -> None:
+        """Note it."""
+        assert self._played.watchdog.limit_s == ANSWER_S
+        self.stops += 1
+        self.on_stop()
 
 
 class PlayedQueries:
     """Queries that end, each after its batches and with its text, and what the fold makes of them."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, folder: Path, failures: Sequence[tuple[int, str]]
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        folder: Path,
+        failures: Sequence[tuple[int, str]] = (),
     ) -> None:
         """Play one query a failure: how many batches end before it, and the exception's text."""
+        self.settings = load(StreamSettings, topic_check_interval_s=7)
+        self.stop = Stop()
         self.lineages: list[str] = []
         self.sessions: list[SimpleNamespace] = []
-        self.pauses = 0
+        self.queries: list[PlayedQuery] = []
         self.registry = CollectorRegistry()
-        self.probe = SimpleNamespace(
-            thread=SimpleNamespace(start=_nothing, check=_nothing, close=_nothing),
-            answer=None,
-            failure=None,
-        )
-        self.on_turn: Callable[[SimpleNamespace], None] = _nothing
+        self.probe = SimpleNamespace(thread=PlayedThread(), answer=None, failure=None)
+        self.measure: Callable[[object], None] = _nothing
+        """What the probe calls after each turn."""
+        self.on_turn: Callable[[PlayedQuery], None] = _nothing
         """Called with each query that starts."""
+        self.on_session: Callable[[], None] = _nothing
         self._failures = iter(failures)
         self._batches = itertools.count()
         self._text = ""
-        self._stop = threading.Event()
-        topics = EnsuredTopics(topic_names("kcm"), 1, dict.fromkeys(topic_names("kcm"), "id"))
         played: dict[str, object] = {
-            "ensure_topics": lambda *_, **__: topics,
-            "published_lineage": lambda *_: None,
-            "truncated_log": lambda *_: None,
+            "ensure_topics": self._ensure,
+            "published_lineage": self._published,
+            "truncated_log": self._truncated,
             "start_query": self._start,
-            "failure_text": lambda _: self._text,
+            "failure_text": self._failed,
             "Session": self._session,
-            "TopicProbe": lambda *_, **__: self.probe,
-            "Backoff": lambda **_: SimpleNamespace(next_s=self._pause, reset=_nothing),
-            "POLL_S": 0,
+            "TopicProbe": self._probe,
+            "Backoff": Pauses,
+            "Watchdog": self._watch,
         }
         for name, value in played.items():
             monkeypatch.setattr(f"streaming.service.{name}", value)
-        self._workspace = Workspace(folder, stop=self._stop)
+        self.workspace = Workspace(folder, stop=self.stop)
 
     def run(self) -> None:
         """Fold until the last query has failed; raises what the user would hear."""
-        settings = load(StreamSettings)
-        with self._workspace as workspace:
+        self.registry = CollectorRegistry()
+        with self.workspace as workspace:
             metrics = FoldMetrics(self.registry)
-            _Fold(settings, self._stop, workspace, Path("java"), metrics).run()
+            fold = _Fold(self.settings, self.stop, workspace, Path("java"), metrics)
+            try:
+                fold.run()
+            finally:
+                assert self.up() == 0
+                assert all(session.closed for session in self.sessions)
+                assert self.watchdog.thread.steps == ["start", "close"]
+                assert self.probe.thread.steps.count("start") == len(self.queries)
+                assert self.probe.thread.steps.count("close") == len(self.queries)
+
+    @property
+    def pauses_s(self) -> list[float]:
+        """How long was waited before another query."""
+        return [wait_s for wait_s in self.stop.waits_s if wait_s and wait_s >= FIRST_PAUSE_S]
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        """Return what is served."""
+        return self.registry.get_sample_value(name, labels)
+
+    def up(self) -> float | None:
+        """Return whether a query runs."""
+        return self.sample("kcm_fold_up")
 
     def restarts(self, reason: str) -> float | None:
         """Return how often a query was started again for this reason."""
-        return self.registry.get_sample_value("kcm_fold_restarts_total", {"reason": reason})
+        return self.sample("kcm_fold_restarts_total", reason=reason)
 
-    def _pause(self) -> float:
-        self.pauses += 1
-        return 0.0
+    def _ensure(self, *given: object, **stops: object) -> EnsuredTopics:
+        assert (given, stops) == ((self.settings,), {"stop": self.stop})
+        return TOPICS
+
+    def _published(self, *given: object) -> None:
+        assert given == (self.settings, TOPICS)
+
+    def _truncated(self, settings: object, topics: object, checkpoint: Path) -> None:
+        assert (settings, topics) == (self.settings, TOPICS)
+        assert checkpoint.is_dir()
+
+    def _watch(self, kill: Callable[[], None]) -> PlayedWatchdog:
+        self.watchdog = PlayedWatchdog(kill)
+        return self.watchdog
+
+    def _probe(
+        self, *given: object, on_turn: Callable[[object], None], **options: object
+    ) -> SimpleNamespace:
+        assert given == (self.settings, TOPICS)
+        assert options == {"every_s": 7, "ends_of": [NAMES.changes]}
+        self.measure = on_turn
+        return self.probe
 
     def _session(self, *given: object) -> SimpleNamespace:
-        assert given[1:] == (self._workspace, Path("java"))
+        assert given == (self.settings, self.workspace, Path("java"))
+        assert self.watchdog.limit_s == START_S
         session = SimpleNamespace(alive=True, spark=object(), closed=False)
 
         def kill() -> None:
@@ -115,34 +279,43 @@ class PlayedQueries:
 
         session.kill, session.close = kill, close
         self.sessions.append(session)
+        self.on_session()
         return session
 
     def _start(self, *given: object) -> object:
-        lineage = given[3]
-        assert given[0] is self.sessions[-1].spark
+        spark, settings, topics, lineage, checkpoint = given
         assert isinstance(lineage, Lineage)
+        assert re.fullmatch(r"\d{13}-[0-9a-f]{6}", lineage.name)
+        assert (spark, settings, topics) == (self.sessions[-1].spark, self.settings, TOPICS)
+        assert checkpoint == self.workspace.root / "lineages" / lineage.name
+        assert self.watchdog.limit_s == START_S
+        assert (self.watchdog.reason, self.up()) == (None, 0)
         self.lineages.append(lineage.name)
-        assert self._workspace.root in Path(str(given[4])).parents
         batches, self._text = next(self._failures, (0, ""))
         if self._text == JVM_DIES:
             self.sessions[-1].alive = False
             raise Py4JNetworkError(self._text)
+        if self._text == JVM_HANGS:
+            self.watchdog.end("it hangs")
+            raise Py4JNetworkError(self._text)
+        if self._text.startswith("refused"):
+            raise OSError(self._text)
         if not self._text:
-            self._stop.set()
-        ended = [next(self._batches) for _ in range(batches)]
-        reports = [
-            SimpleNamespace(json=msgspec.json.encode(PROGRESS | {"batchId": n})) for n in ended
-        ]
-        query = SimpleNamespace(isActive=False, recentProgress=reports, stop=_nothing)
+            self.stop.set()
+        query = PlayedQuery(self, [next(self._batches) for _ in range(batches)])
+        self.queries.append(query)
         self.on_turn(query)
         return query
+
+    def _failed(self, query: object) -> str:
+        assert query is self.queries[-1]
+        return self._text
 
 
 def _nothing(*_: object) -> None:
     """Do nothing."""
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_failures_with_batches_between_them_never_end_the_fold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -153,16 +326,17 @@ def test_failures_with_batches_between_them_never_end_the_fold(
     assert len(set(played.lineages)) == 1
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_failures_without_a_batch_between_them_end_it_after_a_new_lineage_was_tried(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The second begins a lineage, the fourth ends the part with one line."""
-    played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows"), *[(0, "who knows")] * 9])
-    with pytest.raises(KcmError, match="fails again and again: who knows"):
-        played.run()
-    assert len(played.lineages) == 4
-    assert len(set(played.lineages)) == 2
+    """The second begins a lineage, the fourth ends the part with one line; that no batch came counts alike."""
+    for batches in (1, 0):
+        failures = [(batches, "who knows"), *[(0, "who knows")] * 9]
+        played = PlayedQueries(monkeypatch, tmp_path / str(batches), failures)
+        with pytest.raises(KcmError, match="fails again and again: who knows"):
+            played.run()
+        first, second, third, fourth = played.lineages
+        assert first == second < third == fourth
 
 
 DISK_FULL = "java.io.IOException: No space left on device"
@@ -170,7 +344,6 @@ KAFKA_AWAY = "org.apache.kafka.common.errors.TimeoutException: no answer"
 STATE_GONE = "CANNOT_LOAD_STATE_STORE: a file is missing"
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_full_disk_ends_a_fold_that_has_not_folded_yet_and_no_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -181,10 +354,10 @@ def test_a_full_disk_ends_a_fold_that_has_not_folded_yet_and_no_other(
     played = PlayedQueries(monkeypatch, tmp_path / "old", [(1, "who knows"), *[(0, DISK_FULL)] * 6])
     played.run()
     assert len(set(played.lineages)) == 1
-    assert (played.restarts("disk"), played.restarts("other"), played.pauses) == (6, 1, 7)
+    assert (played.restarts("disk"), played.restarts("other")) == (6, 1)
+    assert played.pauses_s == [FIRST_PAUSE_S + number for number in range(7)]
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_kafka_that_is_away_blames_neither_the_checkpoint_nor_the_fold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -203,7 +376,6 @@ def test_kafka_that_is_away_blames_neither_the_checkpoint_nor_the_fold(
     assert played.restarts("kafka") == 16
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_state_that_cannot_be_read_begins_a_lineage_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -214,16 +386,17 @@ def test_a_state_that_cannot_be_read_begins_a_lineage_at_once(
     assert played.restarts("state") == 1
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_log_that_lost_its_beginning_and_newer_views_begin_a_lineage(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The checkpoint goes on from what the log no longer holds, or is older than what was written."""
-    PlayedQueries(monkeypatch, tmp_path, []).run()
+    whole = PlayedQueries(monkeypatch, tmp_path, [])
+    whole.run()
     played = PlayedQueries(monkeypatch, tmp_path, [])
     monkeypatch.setattr("streaming.service.truncated_log", lambda *_: "the log was cut")
     played.run()
     (cut,) = played.lineages
+    assert [cut] > whole.lineages
     newer = f"{int(cut.split('-')[0]) + 9:013d}-abcdef"
     played = PlayedQueries(monkeypatch, tmp_path, [])
     monkeypatch.setattr("streaming.service.published_lineage", lambda *_: newer)
@@ -234,7 +407,6 @@ def test_a_log_that_lost_its_beginning_and_newer_views_begin_a_lineage(
     assert newer in began["reason"]
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_jvm_that_ends_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its reason is in Spark's log; the dead session is closed first, and the last one at the end."""
     played = PlayedQueries(monkeypatch, tmp_path, [(1, "who knows"), (0, JVM_DIES)])
@@ -246,26 +418,25 @@ def test_a_jvm_that_ends_is_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert failed[1].startswith("Spark's JVM ended; see ")
 
 
-def running(query: SimpleNamespace) -> None:
+def running(query: PlayedQuery) -> None:
     """Let a query run until it is ended."""
-    query.isActive = True
+    query.is_active = True
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_topics_that_are_made_again_end_the_query_without_blame(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The next one begins a lineage if the topics are others; nothing is waited for."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 6)
-    ids = dict.fromkeys(topic_names("kcm"), "other")
+    ids = dict.fromkeys(NAMES, "other")
     played.probe.answer = SimpleNamespace(ids=ids, ends={})
     played.on_turn = running
     played.run()
-    assert (played.restarts("topics"), played.pauses) == (6, 0)
+    assert (played.restarts("topics"), played.pauses_s) == (6, [])
+    assert [query.stops for query in played.queries] == [1] * 7
     assert len(played.lineages) == 7
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_a_batch_that_hangs_ends_the_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """While the log grows: then it is nobody's fault that waiting would mend."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")] * 6)
@@ -277,7 +448,7 @@ def test_a_batch_that_hangs_ends_the_jvm(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     clock = SimpleNamespace(begin=_nothing, moved=_nothing, look=look)
     monkeypatch.setattr("streaming.service.BatchClock", lambda: clock)
-    ids = dict.fromkeys(topic_names("kcm"), "id")
+    ids = dict.fromkeys(NAMES, "id")
     played.probe.answer = SimpleNamespace(ids=ids, ends={("kcm.changes", 0): 3, ("other", 1): 4})
     played.on_turn = running
     played.run()
@@ -286,21 +457,20 @@ def test_a_batch_that_hangs_ends_the_jvm(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert len(set(played.lineages)) == 1
 
 
-@pytest.mark.usefixtures("no_settings_of_the_machine")
 def test_kafka_is_reported_as_away_once_and_as_back_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Spark itself waits for it in silence."""
     played = PlayedQueries(monkeypatch, tmp_path, [(0, "the end")])
     answers = iter((None, "down", "down", None, None))
-    queries: list[SimpleNamespace] = []
+    queries: list[PlayedQuery] = []
 
     def look(_log_end: int | None) -> None:
         played.probe.failure = next(answers, "the end")
-        queries[-1].isActive = played.probe.failure != "the end"
+        queries[-1].is_active = played.probe.failure != "the end"
 
-    def run_on(query: SimpleNamespace) -> None:
-        query.isActive = True
+    def run_on(query: PlayedQuery) -> None:
+        query.is_active = True
         queries.append(query)
 
     clock = SimpleNamespace(begin=_nothing, moved=_nothing, look=look)
@@ -314,4 +484,369 @@ def test_kafka_is_reported_as_away_once_and_as_back_once(
         "the pipeline's Kafka is back",
     ]
     (away,) = [entry for entry in logged if "does not answer" in entry["event"]]
-    assert away["reason"] == "down"
+    servers = played.settings.bootstrap_servers
+    assert (away["reason"], away["bootstrap_servers"]) == ("down", servers)
+
+
+def test_a_fold_holds_its_folder_and_serves_its_metrics_while_it_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the Java and the wire that were checked; both are left however it ends."""
+    settings = load(
+        StreamSettings,
+        checkpoint_dir=tmp_path / "fold",
+        java_home=tmp_path,
+        allowed_hosts="monitor",
+        spark_conf={"spark.jars.packages": "kafka"},
+    )
+    stop, steps = Stop(), list[str]()
+    served: list[CollectorRegistry] = []
+
+    class Server:
+        url = "http://here"
+
+        def __init__(self, registry: CollectorRegistry, *given: object) -> None:
+            port = settings.stream_metrics_port
+            assert given == (settings.metrics_host, port, WebOptions.of(settings))
+            served.append(registry)
+
+        def close(self) -> None:
+            steps.append("close")
+
+    class Fold:
+        def __init__(self, *given: object) -> None:
+            *rest, workspace, java, metrics = given
+            assert (rest, java) == ([settings, stop], Path("/there/java"))
+            assert isinstance(workspace, Workspace)
+            assert workspace.root == (tmp_path / "fold").resolve()
+            assert workspace._stop is stop
+            assert workspace.lock_fd >= 0
+            assert isinstance(metrics, FoldMetrics)
+            self.workspace = workspace
+
+        def run(self) -> None:
+            assert served[0].get_sample_value("kcm_fold_up") == 0
+            steps.append("run")
+            raise KcmError("the end")
+
+    def java(*given: object) -> SimpleNamespace:
+        assert given == (os.environ, tmp_path)
+        return SimpleNamespace(path=Path("/there/java"))
+
+    def wire(given: object) -> None:
+        assert given is settings
+        steps.append("wire")
+
+    monkeypatch.setattr("streaming.service.find_java", java)
+    monkeypatch.setattr("streaming.service.check_wire", wire)
+    monkeypatch.setattr("streaming.service.MetricsServer", Server)
+    monkeypatch.setattr("streaming.service._Fold", Fold)
+    with pytest.raises(KcmError, match="the end"):
+        run(settings, stop)
+    assert steps == ["wire", "run", "close"]
+    with Workspace(tmp_path / "fold", stop=stop, lock_deadline_s=0):
+        pass  # nobody holds it any more
+
+
+def test_jars_that_are_missing_are_all_named(tmp_path: Path) -> None:
+    """And those that are there are not."""
+    (tmp_path / "there.jar").touch()
+    names = ("a.jar", "there.jar", "b.jar")
+    settings = load(
+        StreamSettings,
+        connector_jars=tuple(tmp_path / name for name in names),
+        java_home=fake_java(tmp_path / "java", "17.0.1"),
+    )
+    missing = rf"missing: {tmp_path}/a\.jar, {tmp_path}/b\.jar; correct"
+    with pytest.raises(EnvironmentProblemError, match=missing):
+        run(settings, threading.Event())
+
+
+def test_kafka_that_is_away_ends_a_fold_unless_it_was_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever stops a fold that waits for Kafka is not shown an error."""
+    played = PlayedQueries(monkeypatch, tmp_path)
+    stops = False
+
+    def away(*_: object, **__: object) -> None:
+        if stops:
+            played.stop.set()
+        raise UnreachableError("away")
+
+    monkeypatch.setattr("streaming.service.ensure_topics", away)
+    with pytest.raises(UnreachableError):
+        played.run()
+    stops = True
+    played.run()
+    assert played.sessions == []
+
+
+def test_a_stop_while_spark_starts_begins_no_query(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It takes seconds to start, and as long to end."""
+    played = PlayedQueries(monkeypatch, tmp_path)
+    played.on_session = played.stop.set
+    played.run()
+    assert (len(played.sessions), played.lineages) == (1, [])
+
+
+def test_a_jvm_that_hangs_while_a_query_starts_is_not_the_checkpoints_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The next session begins without the reason of the last."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(0, JVM_HANGS)] * 6)
+    with structlog.testing.capture_logs() as logged:
+        played.run()
+    assert (played.restarts("hung"), len(set(played.lineages))) == (6, 1)
+    failed = {entry["reason"] for entry in logged if entry["event"] == "the query failed"}
+    assert failed == {"it hangs"}
+    assert len(played.sessions) == 7
+
+
+def test_a_query_that_does_not_start_says_why_while_the_jvm_lives(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Spark's log is the place to look only where nobody can answer any more."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(0, "refused: the port is taken")])
+    with structlog.testing.capture_logs() as logged:
+        played.run()
+    failed = [entry["reason"] for entry in logged if entry["event"] == "the query failed"]
+    assert failed == ["refused: the port is taken"]
+    assert len(played.sessions) == 1
+
+
+def test_a_folder_that_cannot_be_written_ends_the_fold_with_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """When a lineage is looked for, and when a new one is begun after failures."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    played = PlayedQueries(monkeypatch, tmp_path / "a", [(0, STATE_GONE)])
+    monkeypatch.setattr("streaming.service.Lineages.begin_new", full)
+    with pytest.raises(EnvironmentProblemError, match="a: No space left on device; free some"):
+        played.run()
+    played = PlayedQueries(monkeypatch, tmp_path / "b")
+    monkeypatch.setattr("streaming.service.Lineages.open", full)
+    with pytest.raises(EnvironmentProblemError, match="b: No space left on device; free some"):
+        played.run()
+
+
+def test_a_full_disk_is_found_before_a_checkpoint_is_thrown_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It breaks things far from it."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(0, STATE_GONE)])
+
+    def full() -> None:
+        raise EnvironmentProblemError("full")
+
+    monkeypatch.setattr(played.workspace, "check_room", full)
+    with pytest.raises(EnvironmentProblemError, match="full"):
+        played.run()
+    assert len(list((played.workspace.root / "lineages").iterdir())) == 1
+
+
+def test_a_machine_that_lacks_something_is_waited_for_ever_longer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the reason and the pause in the log; a batch makes the next pause short again."""
+    failures = [(1, DISK_FULL), (0, DISK_FULL), (1, DISK_FULL)]
+    played = PlayedQueries(monkeypatch, tmp_path, failures)
+    with structlog.testing.capture_logs() as logged:
+        played.run()
+    said = [entry for entry in logged if entry["event"].startswith("the fold cannot go on")]
+    assert all(str(tmp_path) in entry["reason"] for entry in said)
+    assert [entry["next_try_s"] for entry in said] == played.pauses_s
+    assert played.pauses_s == [FIRST_PAUSE_S, FIRST_PAUSE_S + 1, FIRST_PAUSE_S]
+
+
+def test_a_new_lineage_is_counted_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And what the old one had folded is no lag of the new one; its folder goes with its first batch."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(1, STATE_GONE), (1, "x"), (1, "y")])
+    folders: list[int] = []
+    lags: list[float | None] = []
+
+    def note(_query: PlayedQuery) -> None:
+        folders.append(len(list((played.workspace.root / "lineages").iterdir())))
+        played.measure(SimpleNamespace(failure=None, answer=SimpleNamespace(ends={("l", 0): 150})))
+        lags.append(played.sample("kcm_fold_lag_records"))
+
+    played.on_turn = note
+    with structlog.testing.capture_logs() as logged:
+        played.run()
+    began = [entry for entry in logged if entry["event"] == "a new lineage begins"]
+    assert [entry["lineage"] for entry in began] == [played.lineages[0], played.lineages[1]]
+    assert began[0]["reason"] == "there was no checkpoint"
+    assert began[1]["reason"] == f"the checkpoint cannot be used: {STATE_GONE}"
+    assert played.sample("kcm_fold_lineages_total") == 2
+    assert folders == [1, 2, 1, 1]
+    assert lags == [None, None, 30, 30]
+
+
+def test_the_lag_is_known_only_while_a_query_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the log's end as Kafka gives it, summed; an end that is not known is no lag of 0."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(1, "first"), (1, "second")])
+    lags: list[float | None] = []
+
+    def measure(**probe: object) -> None:
+        played.measure(SimpleNamespace(**probe))
+        lags.append(played.sample("kcm_fold_lag_records"))
+
+    def note(_query: PlayedQuery) -> None:
+        known = SimpleNamespace(ends={("kcm.changes", 0): 100, ("kcm.changes", 1): 25})
+        measure(failure=None, answer=known)
+        measure(failure="away", answer=known)
+        measure(failure=None, answer=None)
+        measure(failure=None, answer=SimpleNamespace(ends={}))
+        measure(failure=None, answer=known)
+
+    played.on_turn = note
+    played.run()
+    assert lags == [None] * 5 + [5, None, None, None, 5] * 2
+    assert played.sample("kcm_fold_lag_records") is None
+
+
+def test_each_batch_is_counted_once_and_an_empty_one_is_no_figure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Spark reports the last hundred batches each time it is asked."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(3, "the end")])
+    moved: list[int] = []
+    begun: list[int] = []
+    clock = SimpleNamespace(
+        begin=lambda: begun.append(1), moved=moved.append, look=lambda _log_end: None
+    )
+    monkeypatch.setattr("streaming.service.BatchClock", lambda: clock)
+    seen: list[float | None] = []
+
+    def run_on(query: PlayedQuery) -> None:
+        empty = msgspec.json.encode(PROGRESS | {"batchId": 90, "numInputRows": 0})
+        query.recentProgress.append(SimpleNamespace(json=empty))
+        query.recentProgress.insert(1, query.recentProgress[0])
+        query.is_active = True
+
+        def check() -> None:
+            seen.append(played.sample("kcm_fold_batch_seconds_count"))
+            query.is_active = len(seen) < 3
+
+        monkeypatch.setattr(played.watchdog.thread, "check", check)
+        played.on_turn = _nothing
+
+    played.on_turn = run_on
+    played.run()
+    assert seen == [3, 3, 3]
+    assert moved == [120] * 4
+    assert len(begun) == 2
+    assert played.stop.waits_s.count(POLL_S) == 5
+
+
+@pytest.mark.parametrize("name", ["watchdog", "probe"])
+def test_a_thread_that_ended_ends_the_fold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """Nothing would watch the JVM, or the topics; the query is stopped in order."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")])
+
+    def fail(query: PlayedQuery) -> None:
+        query.is_active = True
+        getattr(played, name).thread.failure = LookupError("gone")
+
+    played.on_turn = fail
+    with pytest.raises(LookupError, match="gone"):
+        played.run()
+    assert played.queries[0].stops == 1
+
+
+def test_a_stop_ends_a_running_query_and_its_jvm_in_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Unless the JVM is dead, or answers with an error: neither keeps a part from ending."""
+    played = PlayedQueries(monkeypatch, tmp_path)
+    played.run()
+    assert [query.stops for query in played.queries] == [1]
+    dead = PlayedQueries(monkeypatch, tmp_path)
+
+    def die(_query: PlayedQuery) -> None:
+        dead.sessions[-1].alive = False
+
+    dead.on_turn = die
+    dead.run()
+    assert [query.stops for query in dead.queries] == [0]
+    broken = PlayedQueries(monkeypatch, tmp_path)
+
+    def refuse() -> None:
+        raise Py4JNetworkError("no answer")
+
+    def spoil(query: PlayedQuery) -> None:
+        query.on_stop = refuse
+
+    broken.on_turn = spoil
+    broken.run()
+    assert [query.stops for query in broken.queries] == [1]
+
+
+def test_a_jvm_that_hangs_while_it_starts_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """There is no session yet that could be killed; one that is there is."""
+    codes: list[int] = []
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        raise SystemExit
+
+    monkeypatch.setattr(os, "_exit", leave)
+    PlayedQueries(monkeypatch, tmp_path, [(0, JVM_HANGS)]).run()
+    assert codes == []
+    played = PlayedQueries(monkeypatch, tmp_path)
+    monkeypatch.setattr("streaming.service.Session", lambda *_: played.watchdog.end("it hangs"))
+    with pytest.raises(SystemExit):
+        played.run()
+    assert codes == [KcmError.exit_code]
+
+
+def test_how_long_kafka_was_away_and_spark_took_to_end_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In seconds, to a tenth."""
+    played = PlayedQueries(monkeypatch, tmp_path, [(0, "not reached")])
+    now_s = [100.0]
+    monkeypatch.setattr("streaming.service.time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    failures: Iterator[str | None] = iter(("down", "down", None))
+
+    def look(_log_end: int | None) -> None:
+        now_s[0] += 1.26
+        played.probe.failure = next(failures, None)
+
+    def check() -> None:
+        if played.probe.failure is None and now_s[0] > 104:
+            played.stop.set()
+
+    clock = SimpleNamespace(begin=_nothing, moved=_nothing, look=look)
+    monkeypatch.setattr("streaming.service.BatchClock", lambda: clock)
+
+    def run_on(query: PlayedQuery) -> None:
+        running(query)
+        monkeypatch.setattr(played.watchdog.thread, "check", check)
+        close = played.sessions[-1].close
+
+        def end_slowly() -> None:
+            now_s[0] += 3.14
+            close()
+
+        played.sessions[-1].close = end_slowly
+
+    played.on_turn = run_on
+    with structlog.testing.capture_logs() as logged:
+        played.run()
+    (back,) = [entry for entry in logged if entry["event"].endswith("Kafka is back")]
+    (ended,) = [entry for entry in logged if entry["event"] == "Spark has ended"]
+    assert (back["away_s"], ended["took_s"]) == (2.5, 3.1)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bench.map_state import DictMapState
+from bench.map_state import TopicsInMemory
 from controller_model.state.topic_state import TopicState
 from controller_model.state.znode_stat import ZnodeStat
-from streaming.state_codec import StateTopics
 
 
 def topic(name: str) -> TopicState:
@@ -15,14 +14,14 @@ def topic(name: str) -> TopicState:
 
 def test_topics_reach_the_store_with_a_flush() -> None:
     """Those that have changed since the last one, and no others."""
-    store = DictMapState()
-    topics = StateTopics(store)
+    store = TopicsInMemory()
+    topics = store.batch()
     topics.put(topic("a"))
     topics.put(topic("b"))
-    assert list(StateTopics(store).names()) == []
+    assert list(store.batch().names()) == []
     assert topics.flush() == 2
     assert topics.flush() == 0
-    again = StateTopics(store)
+    again = store.batch()
     assert list(again.names()) == ["a", "b"]
     assert again.get("a") == topic("a")
     assert again.flush() == 0  # reading changes nothing
@@ -30,27 +29,27 @@ def test_topics_reach_the_store_with_a_flush() -> None:
 
 def test_a_removed_topic_is_gone_at_once_and_from_the_store_with_a_flush() -> None:
     """One that was never stored may be removed as well."""
-    store = DictMapState()
-    topics = StateTopics(store)
+    store = TopicsInMemory()
+    topics = store.batch()
     topics.put(topic("a"))
     topics.flush()
     topics.remove("a")
     topics.remove("never")
     assert list(topics.names()) == []
     assert topics.get("a") is None
-    assert list(StateTopics(store).names()) == ["a"]
+    assert list(store.batch().names()) == ["a"]
     topics.flush()
-    assert list(StateTopics(store).names()) == []
+    assert list(store.batch().names()) == []
 
 
 def test_a_walk_over_all_topics_keeps_none() -> None:
     """What was put or removed meanwhile is seen; what was not is read each time, and let go."""
-    store = DictMapState()
-    topics = StateTopics(store)
+    store = TopicsInMemory()
+    topics = store.batch()
     topics.put(topic("a"))
     topics.put(topic("b"))
     topics.flush()
-    again = StateTopics(store)
+    again = store.batch()
     assert [again.peek(name) for name in again.names()] == [topic("a"), topic("b")]
     assert again.peek("a") is not again.peek("a")
     again.remove("a")

@@ -58,7 +58,7 @@ def test_a_topic_without_anything_left_is_let_go() -> None:
     """The end of its last partition ends a topic that has no znode."""
     state = empty()
     state.put_partition("t", 0, PartitionRecord(stat=STAT))
-    assert state.changed == {"t"}
+    assert state.changed == {"t": None}
     state.put_partition("t", 0, None)
     assert list(state.topics.names()) == []
 

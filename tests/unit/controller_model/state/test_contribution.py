@@ -8,7 +8,7 @@ from controller_model.state.contribution import (
     NO_MIN_ISR,
     Contribution,
     CountedState,
-    Member,
+    Membership,
     Shape,
 )
 
@@ -29,12 +29,9 @@ ONE = Contribution(
     sizes={(3, 2): 2, (2, 2): 2},
     shapes={Shape(1, 3, 3, 2, 2): 1, Shape(2, 3, 2, 3, 2): 1, Shape(-1, 2, 2, 1, 2): 1},
     members={
-        Member(1, 1, 3, 2, 2): 1,
-        Member(2, 1, 3, 2, 2): 1,
-        Member(2, 2, 3, 3, 2): 1,
-        Member(3, 2, 3, 3, 2): 1,
-        Member(1, 2, 3, 3, 2): 1,
-        Member(3, -1, 2, 1, 2): 1,
+        1: {Membership(1, 3, 2, 2): 1, Membership(2, 3, 3, 2): 1},
+        2: {Membership(1, 3, 2, 2): 1, Membership(2, 3, 3, 2): 1},
+        3: {Membership(2, 3, 3, 2): 1, Membership(-1, 2, 1, 2): 1},
     },
     replicas={1: 3, 2: 4, 3: 3},
     leaders={1: 1, 2: 1},
@@ -84,7 +81,8 @@ def test_without_a_min_isr_of_its_own_a_topic_says_so_in_every_key() -> None:
     topic = one(min_isr=NO_MIN_ISR)
     assert {key[1] for key in topic.sizes} == {NO_MIN_ISR}
     assert {key.min_isr for key in topic.shapes} == {NO_MIN_ISR}
-    assert {key.min_isr for key in topic.members} == {NO_MIN_ISR}
+    keys = {key for of_broker in topic.members.values() for key in of_broker}
+    assert {key.min_isr for key in keys} == {NO_MIN_ISR}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +134,7 @@ def test_partitions_alike_add_up() -> None:
         without_state=2,
         sizes={(2, 1): 2, (1, 1): 2},
         shapes={Shape(0, 2, 2, 2, 1): 2},
-        members={Member(0, 0, 2, 2, 1): 2, Member(1, 0, 2, 2, 1): 2},
+        members={0: {Membership(0, 2, 2, 1): 2}, 1: {Membership(0, 2, 2, 1): 2}},
         replicas={0: 4, 1: 2},
         leaders={0: 2},
         preferred={0: 4},

@@ -17,6 +17,21 @@ def test_losing_a_broker_is_foretold() -> None:
     assert (view.in_isr, view.offline_if_lost, view.under_min_isr_if_lost) == (2, 1, 1)
 
 
+def test_a_partition_at_min_isr_counts_as_a_loss_only_while_it_lacks_a_replica() -> None:
+    """One whose min.insync.replicas are all of its replicas is at it in good order."""
+    history, fold = begun(t={0: (0, 1)}, s={0: (0,)})
+    history.state("t", 0, leader=0, isr=[0, 1])
+    history.state("s", 0, leader=0, isr=[0])
+    fold.follow(history)
+    counts = fold.counts()
+    assert (counts.at_min_isr, counts.under_replicated_at_min_isr) == (1, 0)
+    history.state("t", 0, leader=0, isr=[0])
+    fold.follow(history)
+    counts = fold.counts()
+    assert (counts.at_min_isr, counts.under_replicated_at_min_isr) == (2, 1)
+    assert (counts.under_replicated, counts.under_replicated_reassigning) == (1, 0)
+
+
 def test_what_depends_on_a_setting_that_nobody_said_is_not_known() -> None:
     """min.insync.replicas of the brokers' own files: no figure is made of a value that is assumed."""
     history, fold = begun(t={0: (0, 1)}, s={0: (0,)})

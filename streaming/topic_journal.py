@@ -1,0 +1,251 @@
+"""A cluster's packed topics in Spark's state: a base, and a journal of what changed since.
+
+The rule: each call to the state is a round trip to the JVM of about 100 microseconds, so a batch
+appends all topics that it changed with one call, and reads what the worker does not remember. The
+newest entry of a topic in the journal is never older than the one in the base, so base and journal,
+read in this order, give the state at every moment.
+
+The base is a map of chunks, each with the topics whose names hash to it (linear hashing: the map
+grows by one chunk at a time). The journal is two lists: batches append to one, while the topics of
+the other one are written into their chunks, some chunks a batch; then that list is cleared. Which
+chunks a batch writes follows from the stored state and the batch alone, so a batch that runs again,
+on whatever worker, writes the same.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from pyspark.sql.streaming.stateful_processor import ListState, MapState
+
+from controller_model.records.decoding import DECODING_ERRORS
+from controller_model.state.packing import UnreadableStateError
+
+_T = TypeVar("_T")
+_encode = msgspec.msgpack.Encoder().encode
+_chunk_decoder = msgspec.msgpack.Decoder(dict[str, bytes])
+_entries_decoder = msgspec.msgpack.Decoder(dict[str, bytes | None])
+
+
+class JournalLimits(NamedTuple):
+    """When the journal is written into the base, and how much of it by one batch."""
+
+    chunk_bytes: int = 8 << 10
+    """Of a chunk on average: about 30 topics of 10 partitions."""
+    base_share: int = 4
+    """A journal of this part of the base is due: larger ones cost a new worker more to read."""
+    least_bytes: int = 64 << 10
+    """A smaller journal is never due."""
+    most_bytes: int = 1 << 20
+    """A larger one always is: the worker holds it in memory beside the base."""
+    overdue: int = 3
+    """A journal of so many times what is due does not wait for a quiet batch."""
+    quiet_topics: int = 64
+    """A batch that changed no more topics has time to write chunks."""
+    chunks_at_once: int = 32
+    """That a quiet batch writes: about 5 milliseconds."""
+    overdue_batches: int = 8
+    """A journal that is just overdue is written within so many batches; a longer one within fewer."""
+
+    def due_bytes(self, base_bytes: int) -> int:
+        """Return from how many bytes on a journal is written into the base."""
+        return min(max(base_bytes // self.base_share, self.least_bytes), self.most_bytes)
+
+
+class JournalPlace(NamedTuple):
+    """What is stored beside base and journal, to read them."""
+
+    chunks: int = 1
+    """That the base is hashed into."""
+    base_bytes: int = 0
+    """Of all chunks."""
+    list: int = 0
+    """0 or 1: the list that batches append to."""
+    written: int = 0
+    """The other list's topics are in the base as far as their chunks are below this one."""
+
+
+class TopicHandles(NamedTuple):
+    """The state of the cluster at hand."""
+
+    base: MapState
+    journal: Sequence[ListState]
+    """Two."""
+
+
+@dataclass
+class Entries:
+    """What one of the journal's lists holds: the newest entry of each topic; None: it is gone."""
+
+    topics: dict[str, bytes | None] = field(default_factory=dict)
+    size: int = 0
+    """Bytes of all entries, older ones of a topic too."""
+
+    def add(self, entries: Mapping[str, bytes | None], size: int) -> None:
+        """Take in what a batch appended."""
+        self.topics.update(entries)
+        self.size += size
+
+
+@dataclass
+class RememberedTopics:
+    """What a worker knows of base and journal: packed topics, and of the base what it has read."""
+
+    chunks: dict[int, bytes] = field(default_factory=dict)
+    is_whole: bool = False
+    """All chunks are known."""
+    lists: tuple[Entries, Entries] | None = None
+    """None: not read yet."""
+
+    def size(self) -> int:
+        """Return how many bytes it takes, packed."""
+        lists = sum(each.size for each in self.lists or ())
+        return lists + sum(map(len, self.chunks.values()))
+
+
+class PackedTopics:
+    """A cluster's packed topics, by name."""
+
+    def __init__(
+        self,
+        handles: TopicHandles,
+        place: JournalPlace = JournalPlace(),  # noqa: B008  # immutable
+        remembered: RememberedTopics | None = None,
+        limits: JournalLimits = JournalLimits(),  # noqa: B008  # immutable
+    ) -> None:
+        self.place = place
+        self.remembered = remembered or RememberedTopics()
+        self._handles = handles
+        self.limits = limits
+
+    def get(self, name: str) -> bytes | None:
+        """Return a packed topic; None when there is none of that name."""
+        lists = self._lists()
+        for each in (lists[self.place.list], lists[1 - self.place.list]):
+            if name in each.topics:
+                return each.topics[name]
+        return self._read_chunk(_chunk_of(name, self.place.chunks)).get(name)
+
+    def names(self) -> set[str]:
+        """Return the names of all topics; reads the whole base."""
+        known = self.remembered
+        if not known.is_whole:
+            known.chunks = {key[0]: bytes(value[0]) for key, value in self._handles.base.iterator()}
+            known.is_whole = True
+        names: set[str] = set()
+        for index in known.chunks:
+            names.update(self._read_chunk(index))
+        lists = self._lists()
+        for each in (lists[1 - self.place.list], lists[self.place.list]):
+            for name, packed in each.topics.items():
+                (names.discard if packed is None else names.add)(name)
+        return names
+
+    def write(self, changed: Mapping[str, bytes | None]) -> None:
+        """Append what a batch changed (None: the topic is gone); go on with the base."""
+        lists = self._lists()
+        if changed:
+            entries = _encode(changed)
+            self._handles.journal[self.place.list].appendValue((entries,))
+            lists[self.place.list].add(changed, len(entries))
+        due = self.limits.due_bytes(self.place.base_bytes)
+        size = sum(each.size for each in lists)
+        overdue = due * self.limits.overdue
+        if size <= overdue and len(changed) > self.limits.quiet_topics:
+            return
+        at_once = overdue * self.limits.overdue_batches
+        share = 0.0 if size <= overdue else min(size / at_once, 1.0) if at_once else 1.0
+        if lists[1 - self.place.list].size:
+            self._compact(share)
+        elif size > due:
+            self.place = self.place._replace(list=1 - self.place.list, written=0)
+            self._compact(share)
+
+    def _lists(self) -> tuple[Entries, Entries]:
+        lists = self.remembered.lists
+        if lists is None:
+            lists = self.remembered.lists = (Entries(), Entries())
+            for held, state in zip(lists, self._handles.journal, strict=True):
+                for row in state.get():
+                    entries = bytes(row[0])
+                    topics = _decode(_entries_decoder, entries)
+                    held.add(topics, len(entries))
+        return lists
+
+    def _compact(self, share: float) -> None:
+        """Write some chunks, this share of them or more, with what the other list holds; clear it after the last."""
+        frozen = self._lists()[1 - self.place.list]
+        by_chunk: dict[int, list[str]] = {}
+        for name in frozen.topics:
+            by_chunk.setdefault(_chunk_of(name, self.place.chunks), []).append(name)
+        left = sorted(index for index in by_chunk if index >= self.place.written)
+        most = max(self.limits.chunks_at_once, math.ceil(len(by_chunk) * share))
+        for index in left[:most]:
+            topics = self._read_chunk(index)
+            for name in by_chunk[index]:
+                packed = frozen.topics[name]
+                if packed is None:
+                    topics.pop(name, None)
+                else:
+                    topics[name] = packed
+            self._write_chunk(index, topics)
+            self.place = self.place._replace(written=index + 1)
+        for _ in range(most):
+            if self.place.base_bytes <= self.place.chunks * self.limits.chunk_bytes:
+                break
+            self._split()
+        if len(left) <= most:
+            self._handles.journal[1 - self.place.list].clear()
+            frozen.topics, frozen.size = {}, 0
+
+    def _split(self) -> None:
+        """Add a chunk, with the topics of an older one that now hash to it."""
+        new = self.place.chunks
+        old = new - (1 << (new.bit_length() - 1))
+        topics = self._read_chunk(old)
+        self.place = self.place._replace(chunks=new + 1)
+        moved = {name: topics.pop(name) for name in list(topics) if _chunk_of(name, new + 1) == new}
+        if moved:
+            self._write_chunk(old, topics)
+            self._write_chunk(new, moved)
+
+    def _read_chunk(self, index: int) -> dict[str, bytes]:
+        known = self.remembered
+        packed = known.chunks.get(index)
+        if packed is None:
+            if known.is_whole:
+                return {}
+            row = self._handles.base.getValue((index,))
+            packed = b"" if row is None else bytes(row[0])
+            known.chunks[index] = packed
+        return _decode(_chunk_decoder, packed) if packed else {}
+
+    def _write_chunk(self, index: int, topics: Mapping[str, bytes]) -> None:
+        old = self.remembered.chunks.get(index, b"")
+        new = _encode(topics) if topics else b""
+        if new:
+            self._handles.base.updateValue((index,), (new,))
+        elif old:
+            self._handles.base.removeKey((index,))
+        self.remembered.chunks[index] = new
+        self.place = self.place._replace(base_bytes=self.place.base_bytes + len(new) - len(old))
+
+
+def _chunk_of(name: str, chunks: int) -> int:
+    """Return the chunk of a topic: its hash's low bits, one more of them where that chunk exists."""
+    hashed = zlib.crc32(name.encode())
+    bits = chunks.bit_length()
+    index = hashed & ((1 << bits) - 1)
+    return index if index < chunks else hashed & ((1 << (bits - 1)) - 1)
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[_T], data: bytes) -> _T:
+    try:
+        return decoder.decode(data)
+    except DECODING_ERRORS as error:
+        raise UnreadableStateError(f"a damaged state: {error}") from None

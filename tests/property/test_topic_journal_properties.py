@@ -1,0 +1,97 @@
+"""Base and journal of a cluster's topics, whatever is written in which batches by which workers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.map_state import TopicsInMemory
+from streaming.topic_journal import JournalLimits
+
+LIMITS = st.builds(
+    JournalLimits,
+    chunk_bytes=st.integers(1, 200),
+    base_share=st.integers(1, 8),
+    least_bytes=st.integers(0, 200),
+    most_bytes=st.integers(0, 400),
+    overdue=st.integers(1, 3),
+    quiet_topics=st.integers(0, 5),
+    chunks_at_once=st.integers(1, 5),
+    overdue_batches=st.integers(1, 8),
+)
+
+BATCHES = st.lists(
+    st.dictionaries(
+        st.integers(0, 40).map("topic-{}".format),
+        st.one_of(st.none(), st.binary(max_size=30)),
+        max_size=12,
+    ),
+    max_size=30,
+)
+
+
+def held(topics: TopicsInMemory) -> dict[str, bytes | None]:
+    """Return all topics."""
+    return {name: topics.packed.get(name) for name in topics.packed.names()}
+
+
+def stored(topics: TopicsInMemory) -> Any:
+    """Return all that the state holds."""
+    return topics.base.rows, [each.rows for each in topics.journal], topics.packed.place
+
+
+@given(LIMITS, BATCHES, st.data())
+def test_every_worker_finds_what_was_written(
+    limits: JournalLimits, batches: list[dict[str, bytes | None]], data: st.DataObject
+) -> None:
+    """One that ran all batches, one that comes new after any of them, and one that walks over all."""
+    topics = TopicsInMemory(limits)
+    written: dict[str, bytes] = {}
+    for batch in batches:
+        topics.packed.write(batch)
+        for name, packed in batch.items():
+            written.pop(name, None)
+            if packed is not None:
+                written[name] = packed
+        if data.draw(st.booleans()):
+            topics.new_worker()
+        if data.draw(st.booleans()):
+            assert held(topics) == written
+        name = f"topic-{data.draw(st.integers(0, 40))}"
+        assert topics.packed.get(name) == written.get(name)
+    assert held(topics) == written
+    topics.new_worker()
+    assert held(topics) == written
+
+
+@given(LIMITS, BATCHES)
+def test_a_batch_writes_the_same_on_every_worker(
+    limits: JournalLimits, batches: list[dict[str, bytes | None]]
+) -> None:
+    """Whether it knows the state from the batches before, or reads it: so a batch may run twice."""
+    topics = TopicsInMemory(limits)
+    for batch in batches:
+        other = copy.deepcopy(topics)
+        other.new_worker()
+        other.packed.write(batch)
+        topics.packed.write(batch)
+        assert stored(topics) == stored(other)
+
+
+@given(LIMITS, BATCHES)
+def test_a_topic_stands_in_one_chunk_and_the_place_says_how_large_all_are(
+    limits: JournalLimits, batches: list[dict[str, bytes | None]]
+) -> None:
+    """However the base has grown and shrunk."""
+    topics = TopicsInMemory(limits)
+    for batch in batches:
+        topics.packed.write(batch)
+        topics.packed.names()
+        names = [name for index in topics.base.rows for name in topics.packed._read_chunk(*index)]
+        assert len(names) == len(set(names))
+        assert topics.packed.place.base_bytes == sum(
+            len(row[0]) for row in topics.base.rows.values()
+        )

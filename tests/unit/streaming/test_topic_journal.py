@@ -1,0 +1,179 @@
+"""Base and journal of a cluster's packed topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.map_state import TopicsInMemory
+from streaming.topic_journal import JournalLimits, RememberedTopics
+
+EAGER = JournalLimits(chunk_bytes=100, least_bytes=0, most_bytes=0, overdue=1, chunks_at_once=100)
+"""Every batch writes all that it changed into the base."""
+
+LAZY = JournalLimits(chunk_bytes=100, least_bytes=1000, overdue=3, quiet_topics=2, chunks_at_once=3)
+
+
+def held(topics: TopicsInMemory) -> dict[str, bytes | None]:
+    """Return all topics."""
+    return {name: topics.packed.get(name) for name in sorted(topics.packed.names())}
+
+
+def names(first: int, last: int) -> list[str]:
+    """Return names of topics."""
+    return [f"topic-{number}" for number in range(first, last)]
+
+
+def journal_bytes(topics: TopicsInMemory) -> int:
+    """Return how long the journal is."""
+    return sum(len(row[0]) for each in topics.journal for row in each.rows)
+
+
+def test_a_batch_appends_what_it_changed_with_one_call() -> None:
+    """The base is not touched before the journal is due."""
+    topics = TopicsInMemory()
+    topics.packed.write(dict.fromkeys(names(0, 50), b"1"))
+    topics.packed.write({"topic-7": b"2", "topic-8": None})
+    assert [len(each.rows) for each in topics.journal] == [2, 0]
+    assert topics.base.rows == {}
+    assert topics.packed.get("topic-7") == b"2"
+    assert topics.packed.get("topic-8") is None
+
+
+def test_a_batch_without_changes_writes_nothing() -> None:
+    """A heartbeat costs no call."""
+    topics = TopicsInMemory()
+    topics.packed.write({})
+    assert journal_bytes(topics) == 0
+
+
+@pytest.mark.parametrize("limits", [EAGER, LAZY, JournalLimits()])
+def test_a_new_worker_finds_what_the_old_one_knew(limits: JournalLimits) -> None:
+    """Whatever of it stands in the base and what in the journal."""
+    topics = TopicsInMemory(limits)
+    topics.packed.write(dict.fromkeys(names(0, 100), b"1" * 20))
+    for number in range(40):
+        topics.packed.write({f"topic-{number}": b"2", f"topic-{number + 50}": None})
+        known = held(topics)
+        topics.new_worker()
+        assert held(topics) == known
+        assert len(known) == 100 - number - 1
+
+
+def grown() -> TopicsInMemory:
+    """Return 60 topics in a base of some chunks, and an empty journal."""
+    topics = TopicsInMemory(EAGER)
+    topics.packed.write(dict.fromkeys(names(0, 60), b"1" * 20))
+    topics.packed.write({"other": b"1"})
+    assert journal_bytes(topics) == 0
+    topics.packed.limits = LAZY
+    return topics
+
+
+def test_a_quiet_batch_writes_some_chunks() -> None:
+    """As many as it may; the list that they came from is cleared after the last of them."""
+    topics = grown()
+    topics.packed.write(dict.fromkeys(names(0, 50), b"2" * 20))
+    assert [len(each.rows) for each in topics.journal] == [1, 0]
+    topics.packed.write(dict.fromkeys(names(50, 52), b"2" * 20))
+    written = [row for row in topics.base.rows.values() if b"2" * 20 in row[0]]
+    assert len(written) == LAZY.chunks_at_once
+    while topics.journal[0].rows:
+        assert len(topics.journal[0].rows) == 2  # all of it stays until the last chunk
+        topics.packed.write({})
+    topics.new_worker()
+    assert all(topics.packed.get(name) == b"2" * 20 for name in names(0, 52))
+
+
+def test_a_large_batch_leaves_a_due_journal_to_a_quiet_one() -> None:
+    """Until the journal is overdue."""
+    topics = grown()
+    before = dict(topics.base.rows)
+    batches = 0
+    while topics.base.rows == before:
+        topics.packed.write(dict.fromkeys(names(0, 10), b"%20d" % batches))
+        batches += 1
+    longest = LAZY.due_bytes(0) * LAZY.overdue
+    assert longest < sum(len(row[0]) for row in topics.journal[0].rows) < longest * 1.2
+
+
+def test_a_storm_keeps_the_journal_bounded() -> None:
+    """However long all batches are large."""
+    topics = TopicsInMemory(LAZY)
+    topics.packed.write(dict.fromkeys(names(0, 500), b"1" * 20))
+    longest = 0
+    for number in range(200):
+        first = number * 20 % 500
+        topics.packed.write(dict.fromkeys(names(first, first + 20), b"%20d" % number))
+        longest = max(longest, journal_bytes(topics))
+    due = LAZY.due_bytes(topics.packed.place.base_bytes)
+    batch = 20 * 36
+    assert longest < due * LAZY.overdue + 2 * LAZY.overdue_batches * batch + 500 * 36
+
+
+def test_the_longer_the_journal_the_more_of_it_a_batch_writes() -> None:
+    """Batches far larger than what is due do not pile up: the journal holds four of them at most."""
+    topics = TopicsInMemory(EAGER)
+    topics.packed.write(dict.fromkeys(names(0, 400), b"1" * 20))
+    topics.packed.write({"other": b"1"})
+    assert topics.packed.place.chunks > 100
+    topics.packed.limits = LAZY._replace(most_bytes=1000)
+    batch = 200 * 33
+    assert batch > 2 * topics.packed.limits.most_bytes * LAZY.overdue
+    for number in range(20):
+        first = number % 2 * 200
+        topics.packed.write(dict.fromkeys(names(first, first + 200), b"%20d" % number))
+        assert journal_bytes(topics) < 4 * batch
+    assert topics.packed.get("topic-399") == b"%20d" % 19
+
+
+def test_the_base_grows_with_what_it_holds() -> None:
+    """Chunks stay near their size on average, and a topic is in one of them only."""
+    topics = TopicsInMemory(EAGER)
+    for number in range(0, 1000, 20):
+        topics.packed.write(dict.fromkeys(names(number, number + 20), b"1" * 20))
+    for _ in range(3):
+        topics.packed.write({"last": b"1"})
+    place = topics.packed.place
+    assert place.base_bytes == sum(len(row[0]) for row in topics.base.rows.values())
+    assert place.base_bytes <= place.chunks * EAGER.chunk_bytes
+    assert place.chunks < 2 * place.base_bytes / EAGER.chunk_bytes
+    assert len(held(topics)) == 1001
+
+
+def test_a_base_that_is_emptied_holds_no_rows() -> None:
+    """Topics that are gone leave nothing."""
+    topics = TopicsInMemory(EAGER)
+    topics.packed.write(dict.fromkeys(names(0, 100), b"1"))
+    topics.packed.write(dict.fromkeys(names(0, 100)))
+    assert held(topics) == {}
+    assert topics.state_bytes() == 0
+    assert topics.packed.place.base_bytes == 0
+
+
+def test_a_walk_over_all_topics_reads_the_base_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not chunk by chunk; a later one reads nothing."""
+    topics = TopicsInMemory(EAGER)
+    topics.packed.write(dict.fromkeys(names(0, 1000), b"1"))
+    topics.new_worker()
+    calls: list[Any] = []
+    real = topics.base.iterator
+
+    def counted() -> Any:
+        calls.append("all")
+        return real()
+
+    monkeypatch.setattr(topics.base, "iterator", counted)
+    monkeypatch.setattr(topics.base, "getValue", calls.append)
+    assert len(held(topics)) == len(held(topics)) == 1000
+    assert calls == ["all"]
+
+
+def test_what_is_remembered_is_about_what_the_state_takes() -> None:
+    """Packed, not as objects."""
+    topics = TopicsInMemory(LAZY)
+    for number in range(0, 1000, 20):
+        topics.packed.write(dict.fromkeys(names(number, number + 20), b"1" * 20))
+    assert RememberedTopics().size() == 0
+    assert topics.packed.remembered.size() == topics.state_bytes()
