@@ -88,7 +88,6 @@ def _finish_resync(state: ClusterState, change: ZnodeChange) -> Reported:
     events = _sweep(state, change, resync)
     _note_denied(log, change)
     log.views_from = resync.began
-    state.swept = True
     was_counting = log.baseline
     if not was_counting:
         log.baseline = True
@@ -150,7 +149,7 @@ def _sweep(state: ClusterState, change: ZnodeChange, resync: ResyncState) -> lis
             log.unreadable_znodes[path] = stat.mzxid
             if znode.kind in _OF_TOPIC:
                 # Its views are older than this resync: readers would drop them.
-                state.changed.add(znode.name)
+                state.mark_changed(znode.name)
             continue
         gone = msgspec.structs.replace(change, path=path)
         events += znode_handlers.delete_znode(state, classify(path), gone)
@@ -195,6 +194,7 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> Reported:
     log = state.control.log
     log.heartbeat_at = change.observed_at
     log.zookeeper = change.zookeeper
+    log.beats = change.beats
     if log.resync is None:
         # A right may be taken, or given, at any time; a resync's end says what it was denied.
         _note_denied(log, change, still=_still_held(log, change))

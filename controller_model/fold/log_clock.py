@@ -44,12 +44,25 @@ def take_time(state: ClusterState, change: ZnodeChange) -> tuple[ZnodeChange, st
     now, said = control.now, change.observed_at
     clock = control.log.clock or LogClock()
     odd = _judge(clock, now, said)
-    if is_time(said) and clock.doubted is None:
-        control.now = max(now, said + clock.correction)
+    control.now = _moved(clock, now, said)
     control.log.clock = clock if clock != LogClock() else None
     if clock.correction or said > control.now or said < 0:
         change = msgspec.structs.replace(change, observed_at=control.now)
     return change, odd
+
+
+def time_after(state: ClusterState, change: ZnodeChange) -> int:
+    """Return the log's time once a change will have been applied; nothing moves."""
+    control = state.control
+    clock = msgspec.structs.replace(control.log.clock or LogClock())
+    _judge(clock, control.now, change.observed_at)
+    return _moved(clock, control.now, change.observed_at)
+
+
+def _moved(clock: LogClock, now: int, said: int) -> int:
+    """Return the time that follows, by a clock that has been judged."""
+    is_believed = is_time(said) and clock.doubted is None
+    return max(now, said + clock.correction) if is_believed else now
 
 
 def _judge(clock: LogClock, now: int, said: int) -> str | None:

@@ -1,22 +1,21 @@
 """From the fold's state to the views that changed.
 
 The rule: all views of a batch carry one `as_of`, and the cluster view comes last, so that a reader
-who swaps at it never shows half a batch. What was sent before is remembered by its bytes' hash
-only to save the topic; forgetting it means sending again, which changes nothing.
+who swaps at it never shows half a batch. What was sent before is remembered only to save work and the
+topic; forgetting it means sending again, which changes nothing.
 """
 
 from __future__ import annotations
 
 import itertools
-import zlib
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
 
-from controller_model.handlers.broker_inference import (
-    coordinated,
-    generated_broker_ids,
-    inferred_states,
-)
+from controller_model.fold.broker_views import BrokerViews
+from controller_model.handlers.broker_inference import generated_broker_ids
 from controller_model.kafka.ids import NO_CONTROLLER, AsOf
 from controller_model.records.changes import digest_text
 from controller_model.records.filled import filled
@@ -25,7 +24,6 @@ from controller_model.records.views import (
     UNREADABLE_NAMED,
     VERSION,
     AnyView,
-    BrokerView,
     ClusterView,
     ControllerView,
     Deleted,
@@ -34,14 +32,14 @@ from controller_model.records.views import (
     Pending,
     RecommendationView,
     TopicView,
+    broker_key,
+    cluster_key,
     encode_view,
-    missed_among,
     topic_key,
     view_digest,
     view_key,
 )
 from controller_model.state import figures
-from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.controller_state import ControllerState
@@ -54,8 +52,14 @@ from controller_model.znodes.znode_kinds import ZnodeKind
 FORGET_AFTER_MS = 3_600_000
 """How long a deleted view's key stays published as deleted: readers lag by seconds, not by an hour."""
 
-Sent = dict[str, int]
-"""What each view was when it was sent last, by key: a checksum, or the account's revision."""
+
+@dataclass
+class SentViews:
+    """What is known of the views that were sent; a new one knows of none."""
+
+    brokers: BrokerViews = field(default_factory=BrokerViews)
+    accounts: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """The revision of each account, and the proof after which it was sent: as for brokers."""
 
 
 class Projected(NamedTuple):
@@ -68,7 +72,9 @@ class Projected(NamedTuple):
     """The view as JSON."""
 
 
-def project(state: ClusterState, *, as_of: AsOf, folded_at: int, sent: Sent) -> Iterator[Projected]:
+def project(
+    state: ClusterState, *, as_of: AsOf, folded_at: int, sent: SentViews
+) -> Iterator[Projected]:
     """Yield everything that changed since the last projection."""
     control = state.control
     tombstones = control.pending_tombstones
@@ -78,14 +84,26 @@ def project(state: ClusterState, *, as_of: AsOf, folded_at: int, sent: Sent) -> 
         else:
             tombstones.pop(changed.key, None)
         yield changed
-    if state.swept and control.published.topics is None:
-        state.add_up_published()
-    state.swept = False
     for key in [key for key, at in tombstones.items() if control.now - at >= FORGET_AFTER_MS]:
         del tombstones[key]
         yield Projected(key, None, None)
     cluster = _cluster_view(control, as_of, folded_at)
     yield _encoded(view_key(cluster), cluster)
+
+
+def published_keys(state: ClusterState) -> Iterator[str]:
+    """Yield the keys under which views of a cluster may stand, its watcher's beats among them; the cluster's last."""
+    control = state.control
+    cluster = control.cluster
+    for name in state.topics.names():
+        topic = state.topics.peek(name)
+        for chunk in range(0 if topic is None else len(topic.view_digests)):
+            yield topic_key(cluster, name, chunk)
+    for broker in sorted(figures.known_brokers(control)):
+        yield broker_key(cluster, broker)
+    yield from sorted(control.pending_tombstones)
+    yield from (f"{cluster}/{kind}" for kind in ("incidents", "recommendation", "watcher"))
+    yield cluster_key(cluster)
 
 
 def _encoded(key: str, view: AnyView) -> Projected:
@@ -96,36 +114,20 @@ def _digest(projected: Projected, as_of: AsOf) -> int:
     return view_digest(projected.value or b"", as_of)
 
 
-def _changed_views(state: ClusterState, as_of: AsOf, sent: Sent) -> Iterator[Projected]:
+def _changed_views(state: ClusterState, as_of: AsOf, sent: SentViews) -> Iterator[Projected]:
     yield from _topic_views(state, as_of)
-    forgotten = {key for key in sent if key.startswith(f"{state.control.cluster}/broker/")}
-    # All are reported again after each proof: a fold that went on from an older checkpoint may have sent
-    # them under an as_of below the one that readers have, and later batches may end elsewhere.
-    salt = zlib.crc32(b"%d" % (state.control.log.verified_at or 0))
-    published = state.control.published
-    published.brokers = 0
-    for view in _broker_views(state.control, as_of):
-        key, value = view_key(view), encode_view(view)
-        forgotten.discard(key)
-        digest = view_digest(value, as_of)
-        published.brokers ^= digest
-        checksum = digest ^ salt
-        if sent.get(key) != checksum:
-            sent[key] = checksum
-            yield Projected(key, view, value)
-    for key in sorted(forgotten):
-        # It was assigned and never registered, and is assigned no more.
-        del sent[key]
-        yield _encoded(key, Deleted(v=VERSION, cluster=state.control.cluster, as_of=as_of))
-    yield from _account_views(state.control, as_of, sent, salt)
+    yield from itertools.starmap(Projected, sent.brokers.changed(state.control, as_of))
+    state.control.published.brokers = sent.brokers.digest
+    yield from _account_views(state.control, as_of, sent.accounts)
 
 
 def _account_views(
-    control: ControlPlane, as_of: AsOf, sent: Sent, salt: int
+    control: ControlPlane, as_of: AsOf, sent: dict[str, tuple[int, int | None]]
 ) -> Iterator[Projected]:
     """Yield the incidents and the recommendation, where their accounts have moved."""
     cluster, incidents, advice = control.cluster, control.incidents, control.recommendations
-    if _is_news(sent, f"{cluster}/incidents", incidents.revision, salt):
+    proved_at = control.log.verified_at
+    if _is_news(sent, "incidents", (incidents.revision, proved_at)):
         listed = incident_tracker.newest(control)
         incidents_view = IncidentsView(
             v=VERSION, cluster=cluster, as_of=as_of, total=incidents.total, incidents=listed
@@ -133,7 +135,7 @@ def _account_views(
         projected = _encoded(view_key(incidents_view), incidents_view)
         control.published.incidents = _digest(projected, as_of)
         yield projected
-    if _is_news(sent, f"{cluster}/recommendation", advice.revision, salt):
+    if _is_news(sent, "recommendation", (advice.revision, proved_at)):
         graded = recommendation_tracker.newest_grades(advice)
         standing = recommendation_tracker.standing_now(advice)
         made = RecommendationView(
@@ -144,62 +146,83 @@ def _account_views(
         yield projected
 
 
-def _is_news(sent: Sent, key: str, revision: int, salt: int) -> bool:
-    checksum = zlib.crc32(b"%d" % revision, salt)
-    if sent.get(key) == checksum:
+def _is_news(
+    sent: dict[str, tuple[int, int | None]], account: str, revision: tuple[int, int | None]
+) -> bool:
+    if sent.get(account) == revision:
         return False
-    sent[key] = checksum
+    sent[account] = revision
     return True
 
 
 def _topic_views(state: ClusterState, as_of: AsOf) -> Iterator[Projected]:
     cluster = state.control.cluster
-    for name in sorted(state.changed):
+    for name, partitions in sorted(state.changed.items()):
         topic = state.topics.get(name)
-        before = max(state.removed.get(name, 0), 0 if topic is None else topic.chunks)
-        views = [] if topic is None else list(_chunks(state.control, topic, as_of))
-        digest = 0
-        for view in views:
+        published = () if topic is None else topic.view_digests
+        parts = [] if topic is None else _parts(topic)
+        digests = list(published) + [0] * (len(parts) - len(published))
+        for chunk in _changed_chunks(parts, partitions, published):
+            view = _topic_view(state.control, cast("TopicState", topic), as_of, parts, chunk)
             projected = _encoded(view_key(view), view)
-            digest ^= _digest(projected, as_of)
+            digests[chunk] = _digest(projected, as_of)
             yield projected
-        for chunk in range(len(views), before):
+        for chunk in range(len(parts), max(state.removed.get(name, 0), len(published))):
             gone = Deleted(v=VERSION, cluster=cluster, as_of=as_of)
             yield _encoded(topic_key(cluster, name, chunk), gone)
-        if topic is not None and (topic.chunks, topic.views_digest) != (len(views), digest):
-            state.note_views(topic, chunks=len(views), digest=digest)
+        now = tuple(digests[: len(parts)])
+        if topic is not None and now != published:
+            state.note_views(topic, now)
     state.changed.clear()
     state.removed.clear()
 
 
-def _chunks(control: ControlPlane, topic: TopicState, as_of: AsOf) -> Iterator[TopicView]:
-    """Yield a topic's views; none while its znode is not there."""
+def _parts(topic: TopicState) -> list[list[int]]:
+    """Return the partitions of each of a topic's views; no view while its znode is not there."""
     if topic.stat is None:
-        return
+        return []
     assigned = sorted(p for p, record in topic.partitions.items() if record.replicas is not None)
     starts = range(0, max(1, len(assigned)), PARTITIONS_PER_TOPIC_VIEW)
-    parts = [assigned[start : start + PARTITIONS_PER_TOPIC_VIEW] for start in starts]
-    for chunk, partitions in enumerate(parts):
-        rows = [_row(topic.partitions[partition]) for partition in partitions]
-        columns = zip(*rows, strict=True) if rows else itertools.repeat(())
-        yield TopicView(
-            v=VERSION,
-            cluster=control.cluster,
-            as_of=as_of,
-            name=topic.name,
-            chunk=chunk,
-            chunks=len(parts),
-            topic_id=topic.topic_id,
-            deleting=topic.name in control.deleting,
-            min_isr=topic.min_isr,
-            unclean=topic.unclean,
-            partitions=tuple(partitions),
-            adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
-            removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
-            unreadable=tuple(p for p in partitions if _is_unreadable(topic.partitions[p].stat)),
-            unreadable_znodes=_unreadable_of(topic),
-            **dict(zip(_COLUMNS, columns, strict=False)),
-        )
+    return [assigned[start : start + PARTITIONS_PER_TOPIC_VIEW] for start in starts]
+
+
+def _changed_chunks(
+    parts: Sequence[Sequence[int]], partitions: AbstractSet[int] | None, published: Sequence[int]
+) -> Iterable[int]:
+    """Return which of a topic's views are other than those published: where only some partitions changed, theirs.
+
+    Each says how many there are: where that is another number, all are.
+    """
+    if partitions is None or len(parts) != len(published):
+        return range(len(parts))
+    firsts = [part[0] for part in parts if part]
+    return sorted({max(0, bisect_right(firsts, each) - 1) for each in partitions if firsts})
+
+
+def _topic_view(
+    control: ControlPlane, topic: TopicState, as_of: AsOf, parts: Sequence[list[int]], chunk: int
+) -> TopicView:
+    partitions = parts[chunk]
+    rows = [_row(topic.partitions[partition]) for partition in partitions]
+    columns = zip(*rows, strict=True) if rows else itertools.repeat(())
+    return TopicView(
+        v=VERSION,
+        cluster=control.cluster,
+        as_of=as_of,
+        name=topic.name,
+        chunk=chunk,
+        chunks=len(parts),
+        topic_id=topic.topic_id,
+        deleting=topic.name in control.deleting,
+        min_isr=topic.min_isr,
+        unclean=topic.unclean,
+        partitions=tuple(partitions),
+        adding={p: topic.adding[p] for p in partitions if topic.adding.get(p)},
+        removing={p: topic.removing[p] for p in partitions if topic.removing.get(p)},
+        unreadable=tuple(p for p in partitions if _is_unreadable(topic.partitions[p].stat)),
+        unreadable_znodes=_unreadable_of(topic),
+        **dict(zip(_COLUMNS, columns, strict=False)),
+    )
 
 
 def _unreadable_of(topic: TopicState) -> tuple[str, ...]:
@@ -240,40 +263,7 @@ def partition_epoch(record: PartitionRecord) -> int | None:
     return record.stat.value_version
 
 
-def _broker_views(control: ControlPlane, as_of: AsOf) -> Iterator[BrokerView]:
-    totals = control.totals
-    lost_with = figures.lost_with(control)
-    skew = figures.leader_skew(control)
-    states = inferred_states(control)
-    for broker in sorted(figures.known_brokers(control)):
-        record = control.brokers.get(broker, BrokerRecord())
-        lost = lost_with.get(broker, figures.LostWith())
-        electable = totals.preferred_not_led_in_isr.get(broker, 0)
-        yield filled(
-            BrokerView,
-            record,
-            v=VERSION,
-            cluster=control.cluster,
-            as_of=as_of,
-            id=broker,
-            leaders=totals.leaders.get(broker, 0),
-            replicas=totals.replicas.get(broker, 0),
-            preferred=totals.preferred.get(broker, 0),
-            preferred_not_led=totals.preferred_not_led.get(broker, 0),
-            preferred_electable=electable if record.live else 0,
-            imbalance_ratio=figures.imbalance_ratio(control, broker),
-            leader_skew=skew.get(broker),
-            in_isr=lost.in_isr,
-            offline_if_lost=lost.offline,
-            under_min_isr_if_lost=lost.under_min_isr,
-            more_if_lost=lost.unsure or bool(missed_among(control.log.denied)),
-            inferred_state=states[broker].kafka_name if broker in states else None,
-            coordinated=coordinated(control, broker),
-        )
-
-
 def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> ClusterView:
-    digest = control.published.digest
     unreadable = [path for path, stat in control.stats.items() if stat.is_unreadable]
     unreadable.sort(key=lambda path: (not path.startswith("/controller"), path))
     return filled(
@@ -297,7 +287,7 @@ def _cluster_view(control: ControlPlane, as_of: AsOf, folded_at: int) -> Cluster
         views_from=control.log.views_from,
         unreadable=tuple(unreadable[:UNREADABLE_NAMED]),
         unreadable_count=len(unreadable),
-        views_digest=None if digest is None else digest_text(digest),
+        views_digest=digest_text(control.published.digest),
     )
 
 

@@ -22,15 +22,18 @@ def is_drained(record: BrokerRecord) -> bool:
     return record.drained > 0 and not record.log_dir_failed
 
 
-def inferred_states(control: ControlPlane) -> dict[int, BrokerState]:
-    """Return the state that each broker that was ever registered most likely is in."""
-    in_sync = {member.broker for member in control.totals.members if member.isr > 1}
-    return {
-        broker: infer_state(
-            registered=record.live, drained=is_drained(record) and broker not in in_sync
-        )
-        for broker, record in control.brokers.items()
-    }
+def is_in_sync_with_others(control: ControlPlane, broker: int) -> bool:
+    """Return whether a broker is in an ISR of which it is not the only member."""
+    return any(membership.isr > 1 for membership in control.totals.members.get(broker, ()))
+
+
+def inferred_state(control: ControlPlane, broker: int) -> BrokerState | None:
+    """Return the state that a broker most likely is in; None if it was never registered."""
+    record = control.brokers.get(broker)
+    if record is None:
+        return None
+    drained = is_drained(record) and not is_in_sync_with_others(control, broker)
+    return infer_state(registered=record.live, drained=drained)
 
 
 def coordinated(control: ControlPlane, broker: int) -> dict[str, int]:

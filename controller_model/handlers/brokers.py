@@ -7,8 +7,10 @@ the controller did before, and called so.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from controller_model.handlers import controller
-from controller_model.handlers.broker_inference import is_drained
+from controller_model.handlers.broker_inference import is_drained, is_in_sync_with_others
 from controller_model.records.changes import ChangeKind, ZnodeChange, differ
 from controller_model.records.events import (
     Anomaly,
@@ -35,20 +37,22 @@ def set_broker(
     """Take a registration: a new broker, one that came back, a bounce, or new endpoints."""
     registration = decode_broker(payload)
     broker = int(znode.name)
-    record = state.control.brokers.setdefault(broker, BrokerRecord())
+    record = state.control.brokers.get(broker, BrokerRecord())
     before, address = _text(record.host, record.port), _text(*_address(registration))
     moved_from = None if before == address else before
     is_to_and_fro = before != address and _is_to_and_fro(record, address, change)
     if record.live and not differ(record.epoch, change.czxid):
-        _take_registration(record, registration, moved_from)
-        record.epoch = change.czxid if record.epoch is None else record.epoch
+        epoch = change.czxid if record.epoch is None else record.epoch
+        record = replace(_registered(record, registration, moved_from), epoch=epoch)
+        state.control.put_broker(broker, record)
         return []
     events: list[AnyEvent] = []
     if record.live:
-        events += _end(state, broker, record, change, BrokerEnd.BOUNCED)
+        record, ended = _end(state, broker, record, change, BrokerEnd.BOUNCED)
+        events += ended
         controller.holder_died(state, broker, change)
-    _take_registration(record, registration, moved_from)
-    _begin_incarnation(record, change)
+    record = _incarnation(_registered(record, registration, moved_from), change)
+    state.control.put_broker(broker, record)
     controller.holder_registered(state, broker, record.epoch)
     if not state.control.log.baseline:
         return events
@@ -67,26 +71,35 @@ def _is_to_and_fro(record: BrokerRecord, address: str | None, change: ZnodeChang
     return record.former_address == address and soon
 
 
-def _take_registration(
+def _registered(
     record: BrokerRecord, registration: BrokerZnode, moved_from: str | None
-) -> None:
-    """Note what a registration says."""
-    record.host, record.port = _address(registration)
-    record.rack = registration.rack
-    record.endpoints, record.features = registration.endpoints, registration.features
-    record.live = True
-    if moved_from is not None:
-        record.former_address = moved_from
+) -> BrokerRecord:
+    """Return a broker as a registration says that it is."""
+    host, port = _address(registration)
+    return replace(
+        record,
+        host=host,
+        port=port,
+        rack=registration.rack,
+        endpoints=registration.endpoints,
+        features=registration.features,
+        live=True,
+        former_address=record.former_address if moved_from is None else moved_from,
+    )
 
 
-def _begin_incarnation(record: BrokerRecord, change: ZnodeChange) -> None:
-    """Count a new registration; what was known of the one before ends with that."""
+def _incarnation(record: BrokerRecord, change: ZnodeChange) -> BrokerRecord:
+    """Return a broker with a new registration; what was known of the one before ends with that."""
     # Without a czxid it is another one than before by the end that was seen.
-    record.registrations += change.czxid is None or record.epoch != change.czxid
-    record.epoch = change.czxid
-    record.since = change.ctime
-    record.drained = 0
-    record.log_dir_failed = False
+    is_new = change.czxid is None or record.epoch != change.czxid
+    return replace(
+        record,
+        registrations=record.registrations + is_new,
+        epoch=change.czxid,
+        since=change.ctime,
+        drained=0,
+        log_dir_failed=False,
+    )
 
 
 def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
@@ -96,9 +109,9 @@ def end_broker(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[A
     if record is None or not record.live:
         return []
     end = _how_it_ended(state, broker, record, change)
-    record.live = False
-    record.since = change.observed_at
-    events = _end(state, broker, record, change, end)
+    record, events = _end(state, broker, record, change, end)
+    gone = replace(record, live=False, since=change.observed_at)
+    state.control.put_broker(broker, gone)
     controller.holder_died(state, broker, change)
     return events + controller.finish_failover(state, change.observed_at)
 
@@ -114,10 +127,13 @@ def set_log_dir_event(
     record = state.control.brokers.get(event.broker)
     if record is None or not record.live:
         return []
-    record.log_dir_failed = True
-    if not state.control.log.baseline or state.control.log.resync is not None:
+    is_news = state.control.log.baseline and state.control.log.resync is None
+    failures = record.log_dir_failures + is_news
+    state.control.put_broker(
+        event.broker, replace(record, log_dir_failed=True, log_dir_failures=failures)
+    )
+    if not is_news:
         return []
-    record.log_dir_failures += 1
     return [LogDirFailed(**where(change), broker=event.broker)]
 
 
@@ -127,21 +143,20 @@ def _how_it_ended(
     """Infer the end: the controller first empties a broker that shuts down, then its znode goes."""
     if state.control.log.resync is not None or change.kind is not ChangeKind.DELETED:
         return BrokerEnd.UNKNOWN  # found by a resync: what came before it was not seen
-    in_sync_with_others = any(
-        member.broker == broker and member.isr > 1 for member in state.control.totals.members
-    )
-    if in_sync_with_others:
+    if is_in_sync_with_others(state.control, broker):
         return BrokerEnd.CRASHED
     return BrokerEnd.CONTROLLED_SHUTDOWN if is_drained(record) else BrokerEnd.UNKNOWN
 
 
 def _end(
     state: ClusterState, broker: int, record: BrokerRecord, change: ZnodeChange, end: BrokerEnd
-) -> list[AnyEvent]:
+) -> tuple[BrokerRecord, list[AnyEvent]]:
+    """Return a broker with its end counted, and what is reported of it."""
     if not state.control.log.baseline:
-        return []
-    record.ends[end.value] = record.ends.get(end.value, 0) + 1
-    return [BrokerStopped(**where(change), broker=broker, epoch=record.epoch, end=end)]
+        return record, []
+    ends = {**record.ends, end.value: record.ends.get(end.value, 0) + 1}
+    stopped = BrokerStopped(**where(change), broker=broker, epoch=record.epoch, end=end)
+    return replace(record, ends=ends), [stopped]
 
 
 def _to_and_fro(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
+from controller_model.insights.recent_elections import noted
 from controller_model.kafka.ids import NO_CONTROLLER
 from controller_model.records.changes import ChangeKind, ZnodeChange, differ
 from controller_model.records.events import (
@@ -57,8 +58,10 @@ def set_controller(
     changed_hands = controller.migrating is not was_migrating
     cause = _resolve_cause(state, before, change, changed_hands=changed_hands)
     controller.last_id = before
+    controller.known_before = controller.vacant_since or controller.held_until
     _hold(state, change, holder)
     _begin_election(controller, before)
+    _note_election(controller, change)
     controller.pending_election = ControllerElected(
         at=change.observed_at,
         position=change.position,
@@ -102,6 +105,12 @@ def _begin_election(controller: ControllerState, before: int) -> None:
     awaiting = controller.elections_awaiting_epoch + 1 if _epoch_is_behind(controller) else 0
     controller.elections_awaiting_epoch = awaiting
     controller.pending_election_after = controller.epoch
+
+
+def _note_election(controller: ControllerState, change: ZnodeChange) -> None:
+    """Note when the present controller was elected."""
+    at = change.observed_at if change.ctime is None else change.ctime
+    controller.recent_elections = noted(controller.recent_elections, at)
 
 
 def end_controller(state: ClusterState, _znode: Znode, change: ZnodeChange) -> list[AnyEvent]:
@@ -159,6 +168,8 @@ def baseline(state: ClusterState, change: ZnodeChange) -> None:
         None if controller.epoch is None else controller.epoch + controller.elections_awaiting_epoch
     )
     controller.base_elections = int(controller.id != NO_CONTROLLER)
+    if controller.elected_at is not None:
+        controller.recent_elections = ((controller.elected_at, 1),)
     controller.elections = controller.base_elections
     controller.seen = 0
     controller.pending_election = None
@@ -384,7 +395,14 @@ def _skip_epochs(controller: ControllerState) -> None:
 
 def _count_missed(controller: ControllerState) -> None:
     missed = controller.elections - controller.base_elections - controller.seen
-    controller.missed = max(controller.missed, controller.base_missed + missed)
+    more = controller.base_missed + missed - controller.missed
+    if more <= 0:
+        return
+    controller.missed += more
+    if controller.known_before is not None:
+        controller.recent_elections = noted(
+            controller.recent_elections, controller.known_before, more
+        )
 
 
 def _epoch_is_behind(controller: ControllerState) -> bool:

@@ -8,7 +8,9 @@ no election of Kafka's (kafka.controller.PartitionStateMachine and Election, 3.9
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
+from controller_model.insights.recent_leaves import noted
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.events import (
@@ -22,6 +24,7 @@ from controller_model.records.events import (
     StaleControllerWrite,
 )
 from controller_model.state.bookkeeping import steps_merged
+from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.znodes.payloads import PartitionStateZnode
@@ -145,7 +148,8 @@ class PartitionStep(msgspec.Struct, gc=False):
                 self._steps_are_missing() and new.leader_recovery_state == 0 and len(new.isr) > 1
             )
             return _UNKNOWN if clean_possible else _UNCLEAN
-        if self.old_leader < 0 or not self._is_as_it_was(self.old_leader):
+        leader = self.control.brokers.get(self.old_leader)
+        if leader is None or not self._is_as_it_was(leader):
             return _OFFLINE
         return self._election_from_live_leader()
 
@@ -215,19 +219,26 @@ class PartitionStep(msgspec.Struct, gc=False):
         removed = broker in self.topic.removing.get(self.partition, ())
         if removed or (replicas is not None and broker not in replicas):
             return
-        record.isr_leaves += 1
         in_resync = self.control.log.resync is not None
-        record.drained += by_controller and not in_resync and self._is_as_it_was(broker)
+        is_drained = by_controller and not in_resync and self._is_as_it_was(record)
+        self.control.put_broker(
+            broker,
+            replace(
+                record,
+                isr_leaves=record.isr_leaves + 1,
+                isr_leave_minutes=noted(record.isr_leave_minutes, self.at),
+                drained=record.drained + is_drained,
+            ),
+        )
 
-    def _is_as_it_was(self, broker: int) -> bool:
+    def _is_as_it_was(self, record: BrokerRecord) -> bool:
         """Return whether a broker is registered as it was when the old state was written.
 
         To a controller, one that lost its session and came back is a dead broker and then a new
         one (KafkaController.processBrokerChange): what it led and was in sync for ended with its
         former registration. A controller that was elected since took it over as it stood.
         """
-        record = self.control.brokers.get(broker)
-        if record is None or not record.live:
+        if not record.live:
             return False
         epoch, stat = record.epoch, self.old.stat
         if epoch is None or stat is None or epoch <= stat.mzxid or not stat.mzxid:

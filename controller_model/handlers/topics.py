@@ -105,9 +105,8 @@ def end_topic(state: ClusterState, znode: Znode, change: ZnodeChange) -> list[An
         left,
         min_isr=old.min_isr,
         config_stat=old.config_stat,
-        chunks=old.chunks,
         unclean=old.unclean,
-        views_digest=old.views_digest,
+        view_digests=old.view_digests,
     )
     state.put_topic(new)
     if not state.control.log.baseline:

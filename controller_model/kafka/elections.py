@@ -42,7 +42,7 @@ class Strategy(enum.StrEnum):
     """ControlledShutdownPartitionLeaderElectionStrategy: the leader is about to stop."""
 
 
-class LeaderAndIsr(msgspec.Struct, frozen=True):
+class LeaderAndIsr(msgspec.Struct, frozen=True, gc=False):
     """A partition's leader, and who is in sync with it (kafka.api.LeaderAndIsr)."""
 
     leader: int

@@ -46,7 +46,7 @@ class PartitionAndReplica(NamedTuple):
     @property
     def topic_partition(self) -> TopicPartition:
         """The partition that it is a replica of."""
-        return TopicPartition(self.topic, self.partition)
+        return new_tuple(TopicPartition, self[:2])
 
 
 class Position(NamedTuple):

@@ -22,10 +22,11 @@ from controller_model.records.decoding import DECODING_ERRORS
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
 
-MAX_CHANGES_PER_MESSAGE = 500
-"""Changes in one message: enough to make per-message costs vanish, small enough to stay prompt."""
+MAX_CHANGES_PER_MESSAGE = 125
+"""Changes in one message: enough to make per-message costs vanish. Spark admits messages to a batch by their number
+alone, so the largest must not be far from the usual one while much is to be done (`Publisher.pump`)."""
 
-MAX_MESSAGE_BYTES = 512 * 1024
+MAX_MESSAGE_BYTES = 128 * 1024
 """Bytes of one message, unless a single change is larger: it then goes alone."""
 
 MAX_CHANGE_BYTES = 8 * 1024 * 1024 - 64 * 1024
@@ -109,6 +110,8 @@ class ZnodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Since when the session has been in that state."""
     zookeeper: str | None = None
     """The server that the session is on, as host:port."""
+    beats: bool = False
+    """Of a heartbeat: the watcher sends beats to the views as well, and Kafka has not refused them."""
 
     @property
     def position(self) -> Position:

@@ -71,6 +71,9 @@ class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
     """How long the last finished failover work took."""
     stale_writes: int = 0
     migrating_to_kraft: bool = False
+    recent_elections: tuple[tuple[int, int], ...] | None = None
+    """When elections of the last 6 h were, and how many at each time; those that were missed count
+    when the controller was last known before. None from a fold that does not keep them."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +93,10 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     under_min_isr: int | None = None
     at_min_isr: int | None = None
     """Both None while min.insync.replicas of some partition is not known."""
+    under_replicated_at_min_isr: int | None = None
+    """The part of `under_replicated` that is at min.insync.replicas; None while that is not known."""
+    under_replicated_reassigning: int | None = None
+    """The part of `under_replicated` that gets new replicas; None from a fold that does not count it."""
     preferred_imbalance: int = 0
     """The gauge rule (JMX PreferredReplicaImbalanceCount)."""
     preferred_electable: int = 0
@@ -175,6 +182,8 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: int = 0
     errors: int = 0
     """Errors of ours that a change met; the change is skipped and reported."""
+    beats: bool = False
+    """The watcher sends beats to the views: where none comes, it does not live. False: not known."""
 
     @property
     def incomplete(self) -> bool:
@@ -289,6 +298,8 @@ class BrokerView(View, tag="broker", frozen=True, kw_only=True):
     while that of some is not known."""
     isr_leaves: int = 0
     """How often it left an ISR."""
+    isr_leave_minutes: tuple[int, ...] | None = None
+    """The minutes since 1970, of the last 30, in which it left one; None: the fold does not say."""
     inferred_state: str | None = None
     """The state that it most likely is in, in Kafka's words (broker_states.BrokerState); None for
     an id that is assigned and was never registered."""
@@ -392,6 +403,9 @@ class WatcherBeat(msgspec.Struct, frozen=True, kw_only=True, tag="watcher_beat",
     or to be acknowledged by Kafka. None: not known."""
     sent_at: int
     """When it was sent, by the watcher's clock: held against other clocks, never subtracted."""
+    sent_steady: int | None = None
+    """The same by a clock of the watcher's that nobody sets: between two beats of one watcher it shows by
+    how much the second took longer on its way. None: a release that did not say it."""
 
     @property
     def position(self) -> Position:
@@ -413,9 +427,9 @@ def view_key(view: FoldView | WatcherBeat) -> str:
     'prod/broker/3'
     """
     if isinstance(view, ClusterView):
-        return f"{view.cluster}/cluster"
+        return cluster_key(view.cluster)
     if isinstance(view, BrokerView):
-        return f"{view.cluster}/broker/{view.id}"
+        return broker_key(view.cluster, view.id)
     if isinstance(view, IncidentsView):
         return f"{view.cluster}/incidents"
     if isinstance(view, RecommendationView):
@@ -425,13 +439,23 @@ def view_key(view: FoldView | WatcherBeat) -> str:
     return topic_key(view.cluster, view.name, view.chunk)
 
 
+def cluster_key(cluster: str) -> str:
+    """Return the key of a cluster's own view; a null under it takes the cluster back from every reader."""
+    return f"{cluster}/cluster"
+
+
+def broker_key(cluster: str, broker: int) -> str:
+    """Return the key of a broker's view."""
+    return f"{cluster}/broker/{broker}"
+
+
 def topic_key(cluster: str, topic: str, chunk: int) -> str:
     """Return the key of one chunk of a topic's views."""
     return f"{cluster}/topic/{topic}/{chunk}"
 
 
 _NOT_KNOWN = re.compile(
-    rb'"(?:under_min_isr|at_min_isr|min_isr_blocks|min_isr_assumed|under_min_isr_if_lost)":null,'
+    rb'"(?:under_min_isr|(?:under_replicated_)?at_min_isr|min_isr_blocks|min_isr_assumed|under_min_isr_if_lost)":null,'
 )
 """What readers of releases before it could be not known take no null for: they have a default. Inside
 of a text the quotation marks would be escaped."""

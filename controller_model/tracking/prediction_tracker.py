@@ -140,10 +140,12 @@ def _leaders_back(control: ControlPlane) -> int:
         for broker, record in control.brokers.items()
         if record.live and record.epoch is not None and record.epoch > written
     }
+    members = control.totals.members
     return sum(
         count
-        for member, count in control.totals.members.items()
-        if member.leader < 0 and member.broker in back and member.isr == 1
+        for broker in back & members.keys()
+        for membership, count in members[broker].items()
+        if membership.leader < 0 and membership.isr == 1
     )
 
 
@@ -188,7 +190,7 @@ def _reassignments(state: ClusterState) -> int:
 
 
 def _all_are_live(control: ControlPlane) -> bool:
-    return control.live_brokers().issuperset(control.totals.replicas)
+    return control.totals.replicas.keys() <= control.live_brokers()
 
 
 def _oldest_at(control: ControlPlane) -> int | None:
@@ -207,12 +209,11 @@ def _gone(control: ControlPlane) -> set[int]:
 
 def _to_remove(control: ControlPlane, gone: set[int]) -> Iterator[tuple[int, int]]:
     """Yield brokers that are gone and in how many ISRs of live leaders they are still."""
-    if not gone:
-        return  # the usual case costs nothing
-    live = control.live_brokers()
-    for member, count in control.totals.members.items():
-        if member.broker in gone and member.leader in live:
-            yield member.broker, count
+    live, members = control.live_brokers(), control.totals.members
+    for broker in gone & members.keys():
+        for membership, count in members[broker].items():
+            if membership.leader in live:
+                yield broker, count
 
 
 def _has_worked(control: ControlPlane) -> bool:

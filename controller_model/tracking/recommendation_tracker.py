@@ -204,7 +204,7 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
         threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
         partition_count=sum(mendable.values()),
         partitions=tuple(partition for partition, _ in found),
-        command=_command(control, brokers),
+        command=_command(control, brokers, sum(mendable.values())),
         ratios=tuple(
             BrokerRatio(broker=broker, before=figures.imbalance_ratio(control, broker))
             for broker in brokers
@@ -229,17 +229,24 @@ def _electable(
                 yield TopicPartition(name, partition), preferred
 
 
-def _command(control: ControlPlane, brokers: Sequence[int]) -> str:
-    """Return all that is to be typed: it asks which partitions can be elected by then."""
+def _command(control: ControlPlane, brokers: Sequence[int], count: int) -> str:
+    """Return all that is to be typed: it asks which partitions can be elected by then.
+
+    More than one file holds are for `kcm elect`, which runs them in chunks once it is confirmed.
+    """
     only = f" --broker {brokers[0]}" if len(brokers) == 1 else ""
     cluster = shlex.quote(control.cluster)
-    asking = f"kcm recommend --cluster {cluster}{only} --json > {ELECTION_FILE}"
     servers = (
         f"{record.host}:{record.port}"
         for _, record in sorted(control.brokers.items())
         if record.live and record.host and record.port
     )
-    return f"{asking} && {election_command(next(servers, None))}"
+    server = next(servers, None)
+    if count > MOST_PARTITIONS:
+        where = shlex.quote(server or "HOST:PORT")
+        return f"kcm elect --bootstrap-servers {where} --cluster {cluster}{only}"
+    asking = f"kcm recommend --cluster {cluster}{only} --json > {ELECTION_FILE}"
+    return f"{asking} && {election_command(server)}"
 
 
 def _grade(state: ClusterState, standing: Recommended, now: int) -> RecommendationGraded:

@@ -40,7 +40,7 @@ def undamaged(seed: int, *, all_seen: bool = False, steps: int = 40) -> History:
 
 def recorded(history: History, *points: Point) -> list[Snapshot]:
     """Return the snapshots that a recording of the history gives."""
-    replay = LogReplay(points=points or (END,), assumed=Assumed(min_insync_replicas=1))
+    replay = LogReplay(points=points or (END,), assumed=lambda _: Assumed(min_insync_replicas=1))
     for start in range(0, len(history.changes), 7):
         line = encode_changes(history.changes[start : start + 7])
         replay.take(decode_line(line).changes)
@@ -260,7 +260,7 @@ def test_facts_need_no_positions(seed: int) -> None:
     """A log without generations, seqs, watchers, times and names holds the same facts."""
     history = undamaged(seed, all_seen=True)
     full = plain(recorded(history)[0])
-    replay = LogReplay(assumed=Assumed(min_insync_replicas=1))
+    replay = LogReplay(assumed=lambda _: Assumed(min_insync_replicas=1))
     for change in history.changes:
         record = json.loads(encode_change(change))
         for name in ("v", "cluster", "generation", "watcher", "seq", "observed_at"):
@@ -277,7 +277,7 @@ def test_facts_need_no_positions(seed: int) -> None:
 @given(line=st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
 def test_no_line_whatever_raises_anything(line: bytes) -> None:
     """It is changes, or it is unreadable, or (an empty array) nothing."""
-    replay = LogReplay(assumed=Assumed(min_insync_replicas=1))
+    replay = LogReplay(assumed=lambda _: Assumed(min_insync_replicas=1))
     loose = decode_line(line)
     assert loose.changes or loose.unreadable or json.loads(line) == []
     replay.take(loose.changes)

@@ -292,13 +292,15 @@ def test_the_resync_that_names_a_request_closes_it() -> None:
 def test_a_heartbeat_is_a_sign_of_life_with_its_circumstances() -> None:
     """Its time, the server, the session and since when; an absent session leaves the last one."""
     history, fold, log = begun()
-    history.heartbeat(session_since=5, zookeeper="zk1:2181", dropped=4)
+    history.heartbeat(session_since=5, zookeeper="zk1:2181", dropped=4, beats=True)
     fold.follow(history)
+    assert fold.cluster_view().log.beats
     assert (log.heartbeat_at, log.zookeeper) == (last(history).observed_at, "zk1:2181")
     assert (log.session, log.session_since) == (SessionState.CONNECTED, 5)
     history.heartbeat(session=None)
     fold.follow(history)
     assert (log.session, log.session_since, log.dropped) == (SessionState.CONNECTED, 5, 4)
+    assert not log.beats, "a watcher that does not say it sends none"
 
 
 def test_what_watchers_dropped_adds_up_over_three_of_them() -> None:

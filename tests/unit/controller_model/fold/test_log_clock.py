@@ -7,7 +7,7 @@ import itertools
 import msgspec
 import pytest
 
-from controller_model.fold.log_clock import LATEST_MS, LEAP_MS, STEP_MS
+from controller_model.fold.log_clock import LATEST_MS, LEAP_MS, STEP_MS, time_after
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.events import Anomaly, IncidentClosed, PredictionFailed
 from controller_model.records.incidents import QUIET_MS
@@ -55,6 +55,17 @@ def test_a_zombie_is_found_after_a_step_back(takes_over: bool) -> None:
     stepped = HOUR_MS - BEAT_MS * (not takes_over)
     assert reported.startswith("the watcher's clock stepped back by ")
     assert abs(int(reported.split(" by ")[1].split()[0]) - stepped) < 1_000
+
+
+def test_the_time_after_a_change_can_be_asked_for() -> None:
+    """It is the time that the change then makes, on clocks that step, leap and say nonsense."""
+    history, fold = begun()
+    for step_ms in (0, 1, -20_000, 500, 2 * LEAP_MS, 1_000, 10**15, 30_000, -(10**15), 60_000):
+        history.now += step_ms
+        history.heartbeat(after_ms=10_000)
+        expected = time_after(fold.state, history.changes[-1])
+        fold.follow(history)
+        assert fold.state.control.now == expected, step_ms
 
 
 def test_an_incident_ends_after_a_step_back() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from controller_model.fold.projection import FORGET_AFTER_MS
+from controller_model.fold.projection import FORGET_AFTER_MS, SentViews
 from controller_model.records.events import Anomaly, Verified
 from controller_model.records.views import UNREADABLE_NAMED, ClusterView, Deleted, TopicView
 from tests.support.histories import begun
@@ -170,7 +170,7 @@ def test_no_null_is_written_for_a_view_that_is_held() -> None:
             if draws.random() < 0.5:
                 history.heartbeat(after_ms=draws.choice((10_000, FORGET_AFTER_MS)))
             if draws.random() < 0.3:
-                fold.sent.clear()  # another worker
+                fold.sent = SentViews()  # another worker
             fold.follow(history)
             for key, view in fold.views().items():
                 (held.discard if isinstance(view, Deleted) else held.add)(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller_model.handlers.broker_inference import (
     generated_broker_ids,
-    inferred_states,
+    inferred_state,
 )
 from controller_model.kafka.broker_states import (
     BrokerState,
@@ -35,7 +35,9 @@ def test_states_are_inferred_from_the_fold() -> None:
     """Running; emptied by the controller: pending; in sync with others again: running; gone."""
     history, fold = small_cluster(), Fold()
     fold.follow(history)
-    assert set(inferred_states(fold.state.control).values()) == {S.RUNNING_AS_BROKER}
+    control = fold.state.control
+    assert {inferred_state(control, each) for each in control.brokers} == {S.RUNNING_AS_BROKER}
+    assert inferred_state(control, 99) is None
     history.state("t", 0, leader=0, isr=[0, 2], leader_epoch=1)
     history.state("t", 1, leader=2, isr=[2, 0], leader_epoch=1)
     fold.follow(history)

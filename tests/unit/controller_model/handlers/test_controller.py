@@ -66,6 +66,45 @@ def test_elections_in_a_row_that_one_read_shows_are_missed_ones() -> None:
     assert controller.vacancy_last_min_ms == 0
 
 
+def test_elections_are_kept_with_their_own_times() -> None:
+    """Each that was seen counts at its ctime, those that were missed since the last sign before."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    began = fold.state.control.controller.elected_at
+    assert began is not None
+    assert fold.cluster_view().controller.recent_elections == ((began, 1),)
+    beat = history.heartbeat()
+    history.delete("/controller", seen=False)
+    history.elect(1, seen=False)
+    history.delete("/controller", seen=False)
+    history.now += 60_000
+    history.elect(2)
+    fold.follow(history)
+    last = fold.state.control.controller.elected_at
+    assert last is not None
+    assert fold.cluster_view().controller.recent_elections == (
+        (began, 1),
+        (beat.observed_at, 1),
+        (last, 1),
+    )
+
+
+def test_an_epoch_that_a_rebuilt_cluster_begins_with_is_no_election() -> None:
+    """Another history's epoch, far above, leaves one recent election: the one that was held."""
+    history = small_cluster()
+    fold = Fold()
+    fold.follow(history)
+    history.epoch = 900
+    history.delete("/controller", seen=False)
+    history.elect(2, seen=False)
+    history.resync(rebase=True)
+    fold.follow(history)
+    recent = fold.cluster_view().controller.recent_elections
+    assert recent is not None
+    assert sum(count for _, count in recent) == 2
+
+
 def test_an_election_is_not_reported_with_a_later_ones_epoch() -> None:
     """/controller read at one election and the epoch at the third: the first has no epoch reported."""
     history = small_cluster()

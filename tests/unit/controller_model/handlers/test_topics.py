@@ -144,6 +144,22 @@ def test_a_replica_that_a_reassignment_takes_away_is_not_to_blame(assignment_fir
     assert fold.broker_view(1).isr_leaves == 1
 
 
+def test_leaves_of_one_minute_count_once_and_those_of_an_hour_ago_not() -> None:
+    """A broker that dies with many replicas is no replica that flaps."""
+    history, fold = begun(t={0: (0, 1), 1: (0, 1)})
+    first = history.now // 60_000
+    for partition in (0, 1):
+        history.state("t", partition, leader=0, isr=[0], leader_epoch=1)
+    fold.follow(history)
+    assert fold.broker_view(1).isr_leave_minutes == (first,)
+    assert fold.broker_view(0).isr_leave_minutes == ()
+    history.heartbeat(after_ms=3_600_000)
+    history.state("t", 0, leader=0, isr=[0, 1], leader_epoch=2)
+    history.state("t", 0, leader=0, isr=[0], leader_epoch=3)
+    fold.follow(history)
+    assert fold.broker_view(1).isr_leave_minutes == (first + 60,)
+
+
 def test_a_replica_whose_assignment_is_not_known_is_to_blame() -> None:
     """What is not known explains nothing."""
     history, fold = begun()

@@ -24,7 +24,7 @@ from controller_model.state.control_plane import Assumed
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.topic_state import TopicState
 from controller_model.tracking import incident_tracker, recommendation_tracker
-from tests.support.histories import Fold, History, only, small_cluster
+from tests.support.histories import Fold, History, only, replaced, small_cluster
 
 BEAT_MS = 10_000
 PARTITIONS = 10
@@ -325,6 +325,7 @@ def test_a_list_is_bounded_and_the_number_exact(monkeypatch: pytest.MonkeyPatch)
     beat(history, fold, 5)
     reported = only(fold.accounts, RecommendationMade)
     assert (reported.partition_count, reported.partitions) == (3, ())
+    assert reported.command == "kcm elect --bootstrap-servers b0:9092 --cluster prod --broker 0"
     monkeypatch.setattr(recommendation_tracker, "TOPICS_LOOKED_AT", 2)
     fold = Fold()
     fold.feed(history.changes)
@@ -359,16 +360,17 @@ def test_nothing_is_recommended_out_of_sight() -> None:
 def test_a_cluster_without_addresses_gets_a_command_to_fill_in() -> None:
     """Brokers that listen nowhere we know of."""
     _, fold = recommended(3, 5)
-    for record in fold.state.control.brokers.values():
-        record.host = None
-    assert "HOST:PORT" in recommendation_tracker._command(fold.state.control, [0])
+    control = fold.state.control
+    for broker, record in list(control.brokers.items()):
+        control.put_broker(broker, replaced(record, host=None))
+    assert "HOST:PORT" in recommendation_tracker._command(fold.state.control, [0], 1)
 
 
 def test_a_command_of_several_brokers_asks_for_all_and_quotes_the_cluster() -> None:
     """One file mends them all; a name is pasted into a shell."""
     _, fold = recommended(3, 5)
     fold.state.control.cluster = "a b"
-    command = recommendation_tracker._command(fold.state.control, [0, 1])
+    command = recommendation_tracker._command(fold.state.control, [0, 1], 2)
     assert command.startswith("kcm recommend --cluster 'a b' --json > election.json && kafka-")
 
 

@@ -1,0 +1,145 @@
+"""From the fold's state to the views of brokers, of which a batch makes those that may have changed.
+
+The rule: a view follows from figures of its own broker, which a change marks as touched, and from a
+basis that all brokers share. While the basis is the same only touched brokers are looked at; else all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from controller_model.handlers.broker_inference import coordinated, inferred_state
+from controller_model.kafka.ids import AsOf
+from controller_model.records.filled import filled
+from controller_model.records.views import (
+    VERSION,
+    BrokerView,
+    Deleted,
+    broker_key,
+    encode_view,
+    missed_among,
+    view_digest,
+    view_key,
+)
+from controller_model.state import figures
+from controller_model.state.broker_record import BrokerRecord
+from controller_model.state.control_plane import Assumed, ControlPlane
+
+_NEVER_REGISTERED = BrokerRecord()
+
+
+class _Basis(NamedTuple):
+    """What the views of all brokers depend on besides figures of their own."""
+
+    verified_at: int | None
+    """The time of the last proof: all are sent again after each. A fold that went on from an older
+    checkpoint may have sent them under an as_of below the one that readers have, and later batches may
+    end elsewhere."""
+    live: frozenset[int]
+    preferred: int
+    """Partitions with a preferred leader: a broker's share is of them."""
+    assumed: Assumed
+    broker_min_isr: frozenset[tuple[str, int]]
+    is_behind: bool
+    is_missed: bool
+    """Something that the watcher was denied may hold more."""
+    coordinators: frozenset[str]
+
+
+class BrokerViews:
+    """The views of a cluster's brokers as they were sent last.
+
+    Forgetting it means that all are sent again, which changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._control: ControlPlane | None = None
+        self._basis: _Basis | None = None
+        self._digests: dict[int, int] = {}
+        self.digest = 0
+        """The sum by XOR of the digests (`view_digest`) of all."""
+
+    def changed(
+        self, control: ControlPlane, as_of: AsOf
+    ) -> Iterator[tuple[str, BrokerView | Deleted, bytes]]:
+        """Yield the views that are other than those sent last: the key, the view, and its JSON.
+
+        Whoever reads all of it has been sent all; `control.touched` is for others to clear.
+        """
+        judge = figures.LossJudge(control)
+        basis = _basis_of(control, judge)
+        touched: AbstractSet[int] = control.touched
+        if basis != self._basis or control is not self._control:
+            # Of another value of the same cluster it is not known what was touched.
+            touched = figures.known_brokers(control) | self._digests.keys()
+        is_proved_anew = self._basis is None or basis.verified_at != self._basis.verified_at
+        share = figures.preferred_share(control)
+        for broker in sorted(touched):
+            before = self._digests.pop(broker, None)
+            self.digest ^= before or 0
+            if not figures.is_known(control, broker):
+                if before is not None:
+                    # It was assigned and never registered, and is assigned no more.
+                    gone = Deleted(v=VERSION, cluster=control.cluster, as_of=as_of)
+                    yield broker_key(control.cluster, broker), gone, encode_view(gone)
+                continue
+            view = _view(control, broker, as_of, judge, share, is_missed=basis.is_missed)
+            value = encode_view(view)
+            digest = view_digest(value, as_of)
+            self._digests[broker] = digest
+            self.digest ^= digest
+            if is_proved_anew or digest != before:
+                yield view_key(view), view, value
+        self._control, self._basis = control, basis
+
+
+def _basis_of(control: ControlPlane, judge: figures.LossJudge) -> _Basis:
+    return _Basis(
+        verified_at=control.log.verified_at,
+        live=frozenset(control.live_brokers()),
+        preferred=sum(control.totals.preferred.values()),
+        assumed=control.assumed,
+        broker_min_isr=frozenset(control.broker_min_isr.items()),
+        is_behind=judge.is_behind,
+        is_missed=bool(missed_among(control.log.denied)),
+        coordinators=frozenset(control.coordinators),
+    )
+
+
+def _view(
+    control: ControlPlane,
+    broker: int,
+    as_of: AsOf,
+    judge: figures.LossJudge,
+    share: float,
+    *,
+    is_missed: bool,
+) -> BrokerView:
+    totals = control.totals
+    record = control.brokers.get(broker, _NEVER_REGISTERED)
+    lost = judge.of(broker)
+    electable = totals.preferred_not_led_in_isr.get(broker, 0)
+    state = inferred_state(control, broker)
+    return filled(
+        BrokerView,
+        record,
+        v=VERSION,
+        cluster=control.cluster,
+        as_of=as_of,
+        id=broker,
+        leaders=totals.leaders.get(broker, 0),
+        replicas=totals.replicas.get(broker, 0),
+        preferred=totals.preferred.get(broker, 0),
+        preferred_not_led=totals.preferred_not_led.get(broker, 0),
+        preferred_electable=electable if record.live else 0,
+        imbalance_ratio=figures.imbalance_ratio(control, broker),
+        leader_skew=figures.leader_skew(control, broker, share),
+        in_isr=lost.in_isr,
+        offline_if_lost=lost.offline,
+        under_min_isr_if_lost=lost.under_min_isr,
+        more_if_lost=lost.unsure or is_missed,
+        inferred_state=None if state is None else state.kafka_name,
+        coordinated=coordinated(control, broker),
+    )

@@ -1,0 +1,100 @@
+"""The views of brokers, made of what a batch has touched, are those that all brokers have."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller_model.fold.broker_views import BrokerViews
+from controller_model.kafka.ids import AsOf
+from controller_model.records.views import AnyView, BrokerView, Deleted, broker_key
+from controller_model.state import figures
+from controller_model.state.control_plane import Assumed, ControlPlane
+from tests.property.test_replay_properties import play
+from tests.support.histories import Fold, repacked, small_cluster
+
+NOWHERE = AsOf("l", 0, 0)
+SEEDS = st.integers(0, 2**32)
+
+
+def all_views(control: ControlPlane) -> tuple[dict[str, AnyView], int]:
+    """Return the views of all brokers, made of nothing but the state, and their digest."""
+    new = BrokerViews()
+    made: dict[str, AnyView] = {key: view for key, view, _ in new.changed(control, NOWHERE)}
+    return made, new.digest
+
+
+def without_place(view: AnyView) -> AnyView:
+    """Return a view as if it had been made nowhere."""
+    return msgspec.structs.replace(view, as_of=NOWHERE)
+
+
+def take(held: dict[str, AnyView], fold: Fold) -> None:
+    """Take the views of brokers that a fold publishes."""
+    for key, view in fold.views().items():
+        if "/broker/" not in key:
+            continue
+        if isinstance(view, Deleted):
+            held.pop(key)
+        else:
+            held[key] = without_place(view)
+
+
+@given(SEEDS)
+def test_what_is_published_is_what_is_true_of_each_broker(seed: int) -> None:
+    """After each batch, whatever it touched: registrations, leaders, ISRs, settings, proofs, denials."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    history, fold = small_cluster(), Fold()
+    held: dict[str, AnyView] = {}
+    for _ in range(12):
+        if draws.random() < 0.9:
+            play(history, draws, draws.choice((0, 1, 1, 4)))
+        else:
+            history.resync()
+        if draws.random() < 0.1:
+            fold.state.control.assumed = Assumed(min_insync_replicas=draws.choice((None, 1, 2)))
+        fold.follow(history)
+        if draws.random() < 0.2:
+            fold.state.control = repacked(fold.state.control)
+        take(held, fold)
+        expected, digest = all_views(fold.state.control)
+        assert held == expected
+        assert fold.state.control.published.brokers == digest
+
+
+@given(SEEDS)
+def test_a_batch_that_touches_one_partition_looks_at_its_brokers_alone(seed: int) -> None:
+    """The others' views are neither made nor sent: what a batch costs does not grow with them."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    brokers = range(draws.randint(4, 9))
+    history = small_cluster(t={0: (0, 1, 2), 1: (2, 3, 0)})
+    for broker in brokers:
+        if f"/brokers/ids/{broker}" not in history.znodes:
+            history.broker(broker)
+    fold = Fold()
+    fold.follow(history)
+    fold.views()
+    leader = draws.choice((0, 1, 2))
+    history.state("t", 0, leader=leader, isr=draws.sample((0, 1, 2), 3))
+    fold.follow(history)
+    assert fold.state.control.totals.partitions == 2
+    assert fold.state.control.touched <= {0, 1, 2}
+    shown = [view.id for view in fold.views().values() if isinstance(view, BrokerView)]
+    assert set(shown) <= {0, 1, 2}
+
+
+def test_a_broker_that_is_assigned_no_more_and_never_registered_is_deleted() -> None:
+    """And its digest is counted out."""
+    history, fold = small_cluster(t={0: (0, 9)}), Fold()
+    fold.follow(history)
+    key = broker_key("prod", 9)
+    assert key in fold.views()
+    history.topic("t", {0: (0, 1)}, seen=True)
+    fold.follow(history)
+    assert not figures.is_known(fold.state.control, 9)
+    view = fold.views()[key]
+    assert isinstance(view, Deleted)
+    assert fold.state.control.published.brokers == all_views(fold.state.control)[1]
