@@ -12,7 +12,8 @@ nothing and makes no topic. It reads in one of two ways:
 
 The rule: a position never jumps in silence. Where the next record is gone (`ReadTrouble.CUT`),
 `read` goes on from the place's beginning and keeps it in `cut`; who follows decides, and calls
-`reopen`. A topic that was re-created is found by its id, which `topic_probe` asks for.
+`reopen`. Each new client is given the leader epoch of the record before a position (KIP-320), so that it
+notices by itself that records are gone that we have read. A topic that was re-created is found by its id, which `topic_probe` asks for.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -49,6 +50,14 @@ _PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001  # confluent-kafka na
 _EMPTY: Mapping[Place, int] = {}
 
 
+class _Read(NamedTuple):
+    """The end of what was read of a place."""
+
+    next_offset: int
+    leader_epoch: int | None
+    """Of the record right before it; None where Kafka does not say."""
+
+
 class RecordReader:
     """One Kafka consumer and its positions; a context manager. `group` matters to ACLs only."""
 
@@ -59,6 +68,7 @@ class RecordReader:
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._places: tuple[Place, ...] = ()
         self._reported: deque[KafkaError] = deque(maxlen=10)
+        self._epochs: dict[Place, _Read] = {}
         self._troubles: dict[Place | None, ReadTrouble] = {}
         """What each place, or (None) a broker, was last noticed for, until it gives something."""
         self._properties: dict[str, Any] = {
@@ -179,6 +189,7 @@ class RecordReader:
         error = message.error()
         if error is None:
             self.next_offset[place] = offset + 1
+            self._epochs[place] = _Read(offset + 1, message.leader_epoch())
             kind, timestamp = message.timestamp()
             batch.records.append(
                 Record(*place, offset, message.key(), message.value(), timestamp if kind else 0)
@@ -224,12 +235,19 @@ class RecordReader:
 
     def _assign(self) -> None:
         self._troubles.clear()
-        self._consumer.assign(
-            [
-                TopicPartition(*place, self.next_offset.get(place, OFFSET_BEGINNING))
-                for place in self._places
-            ]
-        )
+        self._consumer.assign([self._position(place) for place in self._places])
+
+    def _position(self, place: Place) -> TopicPartition:
+        """Return where to go on: with an epoch only right after the record that it is of.
+
+        Beyond that record others of newer epochs may have been compacted away: a position there
+        with the older epoch would pass for one whose records are gone.
+        """
+        offset = self.next_offset.get(place, OFFSET_BEGINNING)
+        read = self._epochs.get(place)
+        if read is None or read.leader_epoch is None or read.next_offset != offset:
+            return TopicPartition(*place, offset)
+        return TopicPartition(*place, offset, leader_epoch=read.leader_epoch)
 
     def _failed(self, topic: str, error: KafkaException) -> TopicReadError:
         trouble = trouble_of(error.args[0], self._reported)

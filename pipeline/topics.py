@@ -115,7 +115,7 @@ def ensure_topics(settings: PipelineSettings, *, stop: threading.Event) -> Ensur
     while True:
         reported: list[KafkaError] = []
         try:
-            with _admin(settings, reported) as admin:
+            with admin_client(settings, reported) as admin:
                 return _ensure_once(admin, names, settings)
         except KafkaException as error:
             reason = reason_of(error, reported)
@@ -162,7 +162,7 @@ def topic_ids(admin: AdminClient, names: TopicNames) -> dict[str, str]:
 
 
 @contextmanager
-def _admin(settings: PipelineSettings, reported: list[KafkaError]) -> Iterator[AdminClient]:
+def admin_client(settings: PipelineSettings, reported: list[KafkaError]) -> Iterator[AdminClient]:
     """Give a client, and collect what it reports: a request itself only fails with a time-out."""
     properties: dict[str, Any] = {**client_properties(settings), "error_cb": reported.append}
     admin = AdminClient(properties, logger=None)

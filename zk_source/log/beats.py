@@ -41,7 +41,8 @@ class Beats:
         self._generation = 0
         self._number = 0
         self._in_flight = False
-        self._refused = False
+        self.refused = False
+        """Kafka refuses beats: nobody can wait for them."""
         self._refusal: str | None = None
         properties: dict[str, Any] = {
             **client_properties(settings),
@@ -63,11 +64,11 @@ class Beats:
         zookeeper_answered_ms: int | None,
         log_complete_ms: int | None,
     ) -> None:
-        """Send a beat if one is due."""
+        """Send a beat if one is due; `now_ms` is by a clock that nobody sets."""
         self._producer.poll(0)
         if now_ms < self._next_ms or self._in_flight or not generation:
             return
-        if self._refused and now_ms < self._next_ms + DENIED_PAUSE_MS:
+        if self.refused and now_ms < self._next_ms + DENIED_PAUSE_MS:
             return
         self._next_ms = now_ms + self._every_ms
         self._number = self._number + 1 if generation == self._generation else 1
@@ -83,6 +84,7 @@ class Beats:
             zookeeper_answered_ms=zookeeper_answered_ms,
             log_complete_ms=log_complete_ms,
             sent_at=clock_ms(),
+            sent_steady=now_ms,
         )
         try:
             self._producer.produce(
@@ -109,7 +111,7 @@ class Beats:
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
         self._in_flight = False
         if error is None:
-            self._refused = False
-        elif trouble_of(error) is not ReadTrouble.AWAY and not self._refused:
-            self._refused = True
+            self.refused = False
+        elif trouble_of(error) is not ReadTrouble.AWAY and not self.refused:
+            self.refused = True
             self._refusal = error.str()

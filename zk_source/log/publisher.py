@@ -3,7 +3,8 @@
 The rule: the log's order is the order of `add`. An idempotent producer keeps it over retries; few
 messages are handed to it at a time, the rest waits here, so that while the pipeline's Kafka is
 away everything that waits can be dropped at once and counted: a hole that the seqs show and a
-resync mends. Bounds: the settings' bytes and changes here, and `MOST_BYTES_IN_FLIGHT` in the
+resync mends. While a message is on its way the next one is filled: in a storm few messages carry much, and
+at rest nothing waits. Bounds: the settings' bytes and changes here, and `MOST_BYTES_IN_FLIGHT` in the
 producer, which are never dropped: they are sent when Kafka is back, before anything newer.
 """
 
@@ -30,7 +31,7 @@ from pipeline.topics import EnsuredTopics, client_properties
 from zk_source.config import WatchSettings
 
 MOST_MESSAGES_IN_FLIGHT = 32
-"""Messages in the producer at a time: one message of 500 takes about 2 ms to be acknowledged."""
+"""Messages in the producer at a time: one message takes about 2 ms to be acknowledged."""
 
 MOST_BYTES_IN_FLIGHT = 4 * 1024 * 1024
 """Bytes in the producer at a time, unless one message is larger."""
@@ -120,9 +121,12 @@ class Publisher:
         self._waiting.append(_Waiting(data, change.position))
         self._waiting_bytes += len(data) + _FRAMING_BYTES
 
-    def pump(self) -> None:
-        """Hand waiting changes to the producer while it has few."""
-        while self._waiting and self._may_send():
+    def pump(self, *, to_the_end: bool = False) -> None:
+        """Hand waiting changes to the producer while it has few: full messages, or one at a time.
+
+        `to_the_end`: nothing will be added that could fill the last message.
+        """
+        while self._waiting and self._may_send(to_the_end=to_the_end):
             changes, data, last = self._next_message()
             try:
                 self._producer.produce(
@@ -162,7 +166,7 @@ class Publisher:
 
     def close(self, timeout_s: float) -> bool:
         """Send all that waits; return whether Kafka acknowledged everything in time."""
-        self.pump()
+        self.pump(to_the_end=True)
         self._producer.flush(timeout_s)
         clean = self.idle
         self._producer.purge()
@@ -173,9 +177,17 @@ class Publisher:
         if error.fatal():
             self._fail(1, error.str())
 
-    def _may_send(self) -> bool:
+    def _may_send(self, *, to_the_end: bool) -> bool:
+        is_due = (
+            to_the_end
+            or not self._messages_in_flight
+            or len(self._waiting) >= MAX_CHANGES_PER_MESSAGE
+            or self._waiting_bytes >= MAX_MESSAGE_BYTES
+            or not self.has_room
+        )
         return (
-            self._messages_in_flight < MOST_MESSAGES_IN_FLIGHT
+            is_due
+            and self._messages_in_flight < MOST_MESSAGES_IN_FLIGHT
             and self._bytes_in_flight < MOST_BYTES_IN_FLIGHT
         )
 

@@ -26,6 +26,7 @@ from pipeline.runtime import (
     UnreachableError,
     get_logger,
 )
+from pipeline.topic_rights import check_writable
 from pipeline.topics import EnsuredTopics, ensure_topics
 from pipeline.web import MetricsServer, WebOptions
 from zk_source.config import WatchSettings
@@ -95,7 +96,9 @@ def run(settings: WatchSettings, stop: threading.Event) -> None:
     try:
         while not stop.is_set():
             metrics.standby(dropped)
-            check_readable(settings, ensure_topics(settings, stop=stop), stop)
+            topics = ensure_topics(settings, stop=stop)
+            check_readable(settings, topics, stop)
+            check_writable(settings, topics.names.changes)
             lease = elector.wait(stop)
             if lease is None:
                 break
@@ -268,6 +271,7 @@ class WatcherService:
             self._ensemble.check(resynced=bool(self._watcher.resyncs))
         self._watcher.reader.room = self._publisher.has_room
         self._watcher.recorder.clock_ahead_ms = clock_ms() - now_ms
+        self._watcher.recorder.sends_beats = not self._beats.refused
         self._watcher.on_tick(now_ms)
         self._carry_out()
         self._beat(steady_ms())

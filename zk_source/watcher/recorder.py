@@ -40,6 +40,8 @@ class Recorder:
         self.clock_ahead_ms = 0
         """By how much this machine's clock has been set forward since the watcher started: decisions
         run on a steady clock, the log carries the machine's."""
+        self.sends_beats = False
+        """Whether beats go to the views, past the log: heartbeats say so."""
 
     def value(self, path: str, znode: ZnodeData, zxid: int, now_ms: int) -> ZnodeChange | None:
         """Return a `set`; None when readers know it already."""
@@ -119,6 +121,7 @@ class Recorder:
             session=session,
             session_since=since_ms + self.clock_ahead_ms,
             zookeeper=server or None,
+            beats=self.sends_beats,
             dropped=self.dropped,
             **self._denied(),
         )

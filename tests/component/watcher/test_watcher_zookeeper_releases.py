@@ -9,10 +9,10 @@ from kazoo.client import KazooClient
 
 from controller_model.records.changes import ChangeKind, SessionState
 from controller_model.znodes.znode_kinds import WATCHED_SUBTREES
-from kcm.demo.cluster import watchers
 from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
+from kcm.stack.controller_handle import watchers
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
 from tests.component.watcher.watching import (

@@ -166,12 +166,20 @@ def test_a_read_ends_at_the_ends_it_was_given(open_reader: Open) -> None:
     reader = open_reader(client)
     assert offsets(reader, Extent(PLACE, 4, 5), Extent(OTHER, 0, 2)) == [4, 0, 1]
     assert client.assigned == [{PLACE: 4, OTHER: 0}]
+    beyond = Client([Message(PLACE, 3), Message(PLACE, 5)])  # the offset between holds no record
+    assert offsets(open_reader(beyond), Extent(PLACE, 3, 5)) == [3]
 
 
 def test_a_partition_may_end_with_offsets_of_no_record(open_reader: Open) -> None:
     """Compaction takes records before the end: the notice of the end counts."""
     client = Client([Message(PLACE, 0)], [Message(PLACE, 9, EOF_CODE)])
     assert offsets(open_reader(client), Extent(PLACE, 0, 9)) == [0]
+
+
+def test_the_end_of_a_place_that_is_through_is_no_news(open_reader: Open) -> None:
+    """It comes after the last record, while others are still read."""
+    client = Client([Message(PLACE, 0)], [Message(PLACE, 1, EOF_CODE)], [Message(OTHER, 0)])
+    assert offsets(open_reader(client), Extent(PLACE, 0, 1), Extent(OTHER, 0, 1)) == [0, 0]
 
 
 def test_an_empty_extent_is_not_read(open_reader: Open) -> None:
@@ -193,8 +201,9 @@ def test_a_read_that_takes_too_long_in_all_is_an_error(open_reader: Open) -> Non
     """Records that keep coming do not lift the limit of the whole."""
     client = Client(*([Message(PLACE, offset)] for offset in range(5)))
     records = open_reader(client).read([Extent(PLACE, 0, 9)], silent_s=60, within_s=0)
-    with pytest.raises(TopicReadError, match="no answer"):
+    with pytest.raises(TopicReadError) as caught:
         list(records)
+    assert (caught.value.trouble, caught.value.reason) == (ReadTrouble.AWAY, "no answer")
 
 
 @pytest.mark.parametrize(
@@ -240,6 +249,28 @@ def test_a_follower_hears_of_everything(open_reader: Open) -> None:
     assert reader.poll(0).notices == [Notice(ReadTrouble.AWAY, None, "down")]
     reader.reopen(from_beginning=[PLACE])
     assert client.assigned[-1] == {PLACE: -2, OTHER: 8}
+
+
+def test_a_new_client_knows_the_epoch_of_the_record_before_each_position(open_reader: Open) -> None:
+    """By it the client notices that records are gone that were read; of what was not read it knows none."""
+    client = Client(
+        [Message(PLACE, 3, leader_epoch=5), Message(OTHER, 7, leader_epoch=6), Message(PLACE, 4)],
+        [Message(PLACE, 4, leader_epoch=0), Message(OTHER, 9, EOF_CODE)],
+    )
+    reader = open_reader(client)
+    reader.follow([PLACE, OTHER], {PLACE: 3})
+    assert client.epochs[-1] == {}
+    reader.poll(0)
+    reader.reopen(from_beginning=[])
+    assert client.assigned[-1] == {PLACE: 5, OTHER: 8}
+    assert client.epochs[-1] == {OTHER: 6}, "Kafka did not say it of the newest record"
+    reader.poll(0)
+    reader.reopen(from_beginning=[])
+    assert client.epochs[-1] == {PLACE: 0}, "what was compacted away may have newer epochs"
+    reader.reopen(from_beginning=[PLACE])
+    assert client.epochs[-1] == {}
+    reader.follow([PLACE], {PLACE: 5})
+    assert client.epochs[-1] == {PLACE: 0}
 
 
 def test_a_trouble_that_lasts_is_noticed_once(open_reader: Open) -> None:

@@ -3,15 +3,120 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import structlog
 
+from pipeline.runtime import EnvironmentProblemError, UnreachableError
 from pipeline.settings import load
 from zk_source.config import WatchSettings
+from zk_source.election import leader_elector
 from zk_source.election.candidacy import LeaseStatus
-from zk_source.election.leader_elector import SoleWatcher, make_elector
+from zk_source.election.leader_elector import LeaderElector, SoleWatcher, make_elector
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+TURN_S = 0.2
+"""What a turn of a standby waits for news."""
+
+
+class Played:
+    """Stands for a candidacy: connected, and not elected."""
+
+    def __init__(self, settings: WatchSettings, identifier: str, *, on_change: Any) -> None:
+        assert (settings.cluster, bool(identifier)) == ("prod", True)
+        self.on_change = on_change
+        self.path = "/election/prod"
+        self.czxid = 7
+        self.won = self.ended = self.is_silent_for_too_long = False
+        self.silent_s = 0.0
+        self.refused = ""
+        self.connection = SimpleNamespace(auth_failed=False, last_error="a:1: down", tls_advice="")
+        self.steps: list[str] = []
+
+    @property
+    def status(self) -> LeaseStatus:
+        """Valid once it has won."""
+        return LeaseStatus.VALID if self.won else LeaseStatus.LOST
+
+    def start(self) -> None:
+        """Note it."""
+        self.steps.append("start")
+
+    def keep(self) -> None:
+        """Note it."""
+        self.steps.append("keep")
+
+    def close(self) -> None:
+        """Note it."""
+        self.steps.append("close")
+
+
+class Standby(threading.Event):
+    """An elector whose waits are played; it is the stop as well."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+        super().__init__()
+        self.now_s = 100.0
+        self.terms: list[Played] = []
+        self.turn: Callable[[], None] = lambda: None
+        """What happens while the elector waits for news."""
+        self.turns = 0
+        self.pauses_s: list[float | None] = []
+        monkeypatch.setattr(leader_elector, "Candidacy", self._stand)
+        monkeypatch.setattr(leader_elector, "now_s", lambda: self.now_s)
+        there = {"cluster": "prod", "election_path": "/election", "zookeeper": "zk:2181"}
+        self.settings = load(WatchSettings, **there | settings)
+        elector = make_elector(self.settings)
+        assert isinstance(elector, LeaderElector)
+        self.elector = elector
+        monkeypatch.setattr(elector._news, "wait", self._wait_for_news)
+
+    @property
+    def term(self) -> Played:
+        """The newest candidacy."""
+        return self.terms[-1]
+
+    def lead(self, *turns: Callable[[], object]) -> Any:
+        """Wait for the lead while these happen, one a turn; then stop."""
+        self.clear()
+        left = list(turns)
+
+        def turn() -> None:
+            if left:
+                left.pop(0)()
+            else:
+                self.set()
+
+        self.turn = turn
+        return self.elector.wait(self)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Note a pause."""
+        self.pauses_s.append(timeout)
+        return self.is_set()
+
+    def _stand(self, *given: Any, **options: Any) -> Played:
+        self.terms.append(Played(*given, **options))
+        return self.terms[-1]
+
+    def _wait_for_news(self, timeout_s: float) -> None:
+        assert timeout_s == TURN_S
+        self.turns += 1
+        self.now_s += timeout_s
+        self.turn()
+
+
+def nothing() -> None:
+    """Let a turn pass."""
+
+
+def events(logged: list[Any]) -> list[str]:
+    """Return the lines that were logged."""
+    return [entry["event"] for entry in logged]
 
 
 def test_a_watcher_that_runs_alone_always_leads() -> None:
@@ -28,3 +133,150 @@ def test_a_watcher_that_runs_alone_always_leads() -> None:
 def test_without_an_election_path_nobody_is_elected() -> None:
     """The watcher runs alone, and connects to no election."""
     assert isinstance(make_elector(load(WatchSettings)), SoleWatcher)
+
+
+def test_a_standby_says_so_once_and_leads_as_soon_as_it_is_elected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its main loop works from then on; the next term is stood for, and said, anew."""
+    standby = Standby(monkeypatch)
+    term = standby.term
+
+    def win() -> None:
+        term.won = True
+
+    with structlog.testing.capture_logs() as logged:
+        assert standby.lead(nothing, nothing, win) is term
+    assert events(logged) == ["standing by for election", "elected: this watcher leads"]
+    assert (logged[0]["path"], logged[1]["czxid"]) == (term.path, term.czxid)
+    assert (term.steps, standby.turns) == (["start", "keep"], 3)
+    term.won = False
+    with structlog.testing.capture_logs() as logged:
+        assert standby.lead(nothing) is None
+    assert events(logged) == ["standing by for election"]
+    assert standby.terms == [term]
+    assert not standby.pauses_s
+
+
+def test_news_that_come_while_the_lease_is_looked_at_are_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A standby takes over at once, not with its next look."""
+    standby = Standby(monkeypatch)
+    standby.term.on_change()
+    seen: list[bool] = []
+    warn = standby.elector._warn
+
+    def win(given: Any) -> None:
+        seen.append(standby.elector._news.is_set())
+        standby.term.on_change()
+        warn(given)
+
+    monkeypatch.setattr(standby.elector, "_warn", win)
+    standby.lead(lambda: seen.append(standby.elector._news.is_set()))
+    assert seen[:2] == [False, True]
+
+
+def test_a_candidacy_that_ended_or_is_silent_for_too_long_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is closed first, and an ensemble that refuses each one is not hammered."""
+    standby = Standby(monkeypatch)
+
+    def end() -> None:
+        standby.term.ended = True
+
+    def fall_silent() -> None:
+        standby.term.is_silent_for_too_long = True
+
+    def win() -> None:
+        standby.term.won = True
+
+    assert standby.lead(end, nothing, fall_silent, win) is standby.term
+    assert [term.steps for term in standby.terms] == [
+        *[["start", "close"]] * 2,
+        ["start", "keep"],
+    ]
+    assert standby.pauses_s == [TURN_S, TURN_S]
+
+
+def test_an_election_that_never_answered_ends_a_watcher_that_fails_fast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After two seconds, with what to do; one that has answered is waited for, and so is any without it."""
+    standby = Standby(monkeypatch, fail_fast=True)
+    standby.term.silent_s = 1.0
+    with pytest.raises(UnreachableError, match=r"zk:2181 does not answer .* a:1: down; .*names it"):
+        standby.lead(*[nothing] * 20)
+    assert standby.turns == 10
+
+    def answer() -> None:
+        standby.term.silent_s = 0.0
+
+    def fall_silent() -> None:
+        standby.term.silent_s = 1.0
+
+    standby = Standby(monkeypatch, fail_fast=True)
+    standby.term.silent_s = 1.0
+    with structlog.testing.capture_logs() as logged:
+        standby.lead(nothing, answer, nothing, fall_silent, *[nothing] * 40)
+    standing, *silent = events(logged)
+    assert standing == "standing by for election"
+    assert [line.partition(" (")[0] for line in silent] == [
+        "the election's ZooKeeper at zk:2181 does not answer"
+    ] * 3
+    patient = Standby(monkeypatch, fail_fast=False)
+    patient.term.silent_s = 1.0
+    with structlog.testing.capture_logs() as logged:
+        patient.lead(*[nothing] * 12)
+    assert len(logged) == 1
+
+
+def test_an_outage_is_measured_from_its_own_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what came before it nor the last term counts."""
+    standby = Standby(monkeypatch, fail_fast=True)
+    standby.term.silent_s = 1.0
+    standby.lead(*[nothing] * 8)
+    standby.now_s += 60.0
+    with structlog.testing.capture_logs() as logged:
+        standby.lead(*[nothing] * 8)
+    assert logged == []
+
+
+def test_what_the_election_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials and rights end the watcher; a chroot may be made meanwhile."""
+    standby = Standby(monkeypatch)
+    standby.term.refused = "the chroot /c: it is not there"
+    with structlog.testing.capture_logs() as logged:
+        standby.lead(*[nothing] * 12)
+    (line,) = events(logged)
+    assert line.endswith("at zk:2181 refused the chroot /c: it is not there; correct the chroot")
+    standby.term.ended = True
+    with pytest.raises(EnvironmentProblemError, match=r"refused the chroot .*allow CREATE"):
+        standby.lead(nothing)
+    standby = Standby(monkeypatch)
+    standby.term.connection.auth_failed = True
+    with pytest.raises(EnvironmentProblemError, match="zk:2181 refused the credentials"):
+        standby.lead(nothing)
+
+
+def test_who_resigns_stands_again_and_who_closes_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease is left at once: others need not wait for the session's end."""
+    standby = Standby(monkeypatch)
+    standby.term.won = True
+    standby.elector.resign()
+    first, second = standby.terms
+    assert (first.steps, second.steps) == (["start", "close"], ["start"])
+    second.won = True
+    assert standby.lead() is second
+    standby.elector.close()
+    assert second.steps == ["start", "keep", "close"]
+    assert len(standby.terms) == 2
+
+
+def test_a_stop_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even of one that could lead."""
+    standby = Standby(monkeypatch)
+    standby.term.won = True
+    standby.set()
+    assert standby.elector.wait(standby) is None

@@ -109,6 +109,7 @@ def test_a_beat_says_who_lives_and_how_far_the_log_is(kafka: Kafka) -> None:
     )
     assert first.session is SessionState.CONNECTED
     assert (first.zookeeper_answered_ms, first.log_complete_ms) == (30, 40)
+    assert (first.sent_steady, second.sent_steady) == (0, 1_000)
     assert (second.position, second.number) == (Position(3, 0), 1)
 
 
@@ -158,6 +159,7 @@ def test_a_refusal_is_reported_once_and_tried_again_later(kafka: Kafka) -> None:
     send(beating, 0)
     kafka.report(DENIED, None)
     assert (beating.take_refusal(), beating.take_refusal()) == ("not allowed", None)
+    assert beating.refused
     send(beating, DENIED_PAUSE_MS)
     assert len(kafka.taken) == 1
     send(beating, 1_000 + DENIED_PAUSE_MS)
@@ -165,5 +167,6 @@ def test_a_refusal_is_reported_once_and_tried_again_later(kafka: Kafka) -> None:
     assert beating.take_refusal() is None
     send(beating, 2_000 + 2 * DENIED_PAUSE_MS)
     kafka.report(None, None)
+    assert not beating.refused
     send(beating, 3_000 + 2 * DENIED_PAUSE_MS)
     assert len(kafka.taken) == 4

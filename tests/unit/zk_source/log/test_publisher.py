@@ -139,6 +139,46 @@ def test_changes_leave_in_order_and_few_messages_at_a_time(brokers: list[Broker]
     assert publishing.bytes_published == sum(map(len, broker.taken))
 
 
+def test_a_message_is_filled_while_another_is_on_its_way(brokers: list[Broker]) -> None:
+    """The first leaves at once; what comes until it is acknowledged leaves together, and in order."""
+    publishing = publisher_of()
+    (broker,) = brokers
+    for seq in range(5):
+        publishing.add(change(seq))
+        publishing.pump()
+    assert [len(decode_message(message).changes) for message in broker.taken] == [1]
+    broker.answer()
+    publishing.pump()
+    assert [len(decode_message(message).changes) for message in broker.taken] == [1, 4]
+    assert sent(broker) == list(range(5))
+
+
+@pytest.mark.parametrize("data", ["{}", "x" * 2_000], ids=["changes", "bytes"])
+def test_a_full_message_waits_for_no_other(brokers: list[Broker], data: str) -> None:
+    """By the number of its changes, or by its bytes; what is left over waits again."""
+    publishing = publisher_of()
+    (broker,) = brokers
+    for seq in range(MAX_CHANGES_PER_MESSAGE + 2):
+        publishing.add(change(seq, data))
+        publishing.pump()
+    first, *full = (decode_message(message).changes for message in broker.taken)
+    assert len(first) == 1
+    fits = MAX_MESSAGE_BYTES // (len(encode_change(change(100, data))) + 1)
+    assert full
+    assert all(len(changes) in {MAX_CHANGES_PER_MESSAGE, fits, fits + 1} for changes in full)
+    assert 0 < publishing.waiting < min(MAX_CHANGES_PER_MESSAGE, fits)
+
+
+def test_the_last_changes_leave_before_the_end(brokers: list[Broker]) -> None:
+    """Nothing is to come that could fill their message."""
+    publishing = publisher_of()
+    for seq in range(3):
+        publishing.add(change(seq))
+        publishing.pump()
+    publishing.close(1.5)
+    assert sent(brokers[0]) == [0, 1, 2]
+
+
 def test_the_log_keeps_its_order_over_retries_and_gives_no_message_up(
     brokers: list[Broker],
 ) -> None:
@@ -181,12 +221,12 @@ def test_a_message_is_filled_to_its_bound(brokers: list[Broker]) -> None:
     """Two changes that fill it exactly go together; with a byte more they go apart."""
     size = MAX_MESSAGE_BYTES // 2 - 1  # each has one byte of framing
     room = size - len(encode_change(change(1, "")))
-    for more, messages in ((0, 1), (1, 2)):
+    for more, together in ((0, [1, 2]), (1, [1])):
         publishing = publisher_of()
         publishing.add(change(1, "x" * room))
         publishing.add(change(2, "x" * (room + more)))
         publishing.pump()
-        assert len(brokers[-1].taken) == messages
+        assert sent(brokers[-1]) == together
 
 
 def test_a_full_buffer_has_no_room_and_can_be_dropped(brokers: list[Broker]) -> None:
@@ -228,7 +268,7 @@ def test_what_the_producer_has_is_no_overflow(brokers: list[Broker]) -> None:
     assert publishing.overflowing()
     publishing.pump()
     assert not publishing.overflowing()
-    assert sent(brokers[0]) == [1, 2, 3]
+    assert (sent(brokers[0]), publishing.waiting) == ([1, 2], 1)
 
 
 def test_what_kafka_refuses_is_added_up(brokers: list[Broker]) -> None:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import ClusterView, encode_view
 from pipeline.kafka_errors import TopicReadError
+from pipeline.runtime import Backoff
 from pipeline.settings import load
 from pipeline.topic_records import Place
 from pipeline.topics import EnsuredTopics, topic_names
@@ -18,7 +19,14 @@ from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Me
 from tests.support.samples import cluster_view
 from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
-from zk_source.log.readback import FIRST_LOOK_BACK, MOST_LOOK_BACK, History, Readback
+from zk_source.log import readback as readback_module
+from zk_source.log.readback import (
+    _MISSED_TIMES,
+    FIRST_LOOK_BACK,
+    MOST_LOOK_BACK,
+    History,
+    Readback,
+)
 from zk_source.wire.inbox import Inbox, Item, OtherWatcher, ViewsCut
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
@@ -86,6 +94,16 @@ def test_it_looks_back_step_by_step_and_not_for_ever(monkeypatch: pytest.MonkeyP
     assert back == [FIRST_LOOK_BACK, 10 * FIRST_LOOK_BACK, MOST_LOOK_BACK]
 
 
+def test_it_looks_back_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest view is found, however much the topic holds before it."""
+    end = 10 * FIRST_LOOK_BACK
+    client = Client([view(end - 1, 5)], ends=((0, end), (0, 0)))
+    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
+    assert history is not None
+    assert history.generation == 5
+    assert [each[VIEWS] for each in client.assigned if each] == [end - FIRST_LOOK_BACK]
+
+
 def test_what_a_message_holds_of_others_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A view under our key that names another cluster; and of several watchers the newest one."""
     other = encode_view(cluster_view("other", AsOf("l", 9, 4)))
@@ -130,6 +148,18 @@ def test_a_history_that_cannot_be_read_is_logged_and_tried_until_the_stop(
     assert "cannot be read back" in capsys.readouterr().out
     leads = iter((True, False))
     assert waiting.history(threading.Event(), while_=lambda: next(leads)) is None
+
+
+def test_a_topic_that_is_missing_is_asked_for_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was made a moment ago, and not every broker knows it at once."""
+    monkeypatch.setattr(readback_module, "Backoff", lambda **_: Backoff(first_s=0.001))
+    missing = KafkaError.UNKNOWN_TOPIC_OR_PART
+    there = Client(ends=(*[missing] * (_MISSED_TIMES - 1), (0, 0)))
+    history = readback(monkeypatch, there).history(threading.Event(), while_=lambda: True)
+    assert history == History(0, None)
+    gone = Client(ends=(*[missing] * _MISSED_TIMES, (0, 0)))
+    with pytest.raises(TopicReadError, match="there is no topic"):
+        readback(monkeypatch, gone).history(threading.Event(), while_=lambda: True)
 
 
 def test_a_history_that_may_not_be_read_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
@@ -30,12 +32,15 @@ from zk_source.service import service
 from zk_source.service.metrics import WatcherMetrics
 from zk_source.service.service import (
     DELIVERY_WAIT_S,
+    GOODBYE_S,
+    METRICS_EVERY_S,
     MOST_ITEMS_AT_ONCE,
     LeaseLostError,
     LogLostError,
     WatcherService,
     check_readable,
 )
+from zk_source.watcher import dirty_paths
 from zk_source.watcher.commands import GiveUp, GiveWay, NoBrokers, Send
 from zk_source.wire.inbox import (
     Inbox,
@@ -47,7 +52,7 @@ from zk_source.wire.inbox import (
     ViewsCut,
 )
 from zk_source.wire.jute import BadReplyError
-from zk_source.wire.operations import Err, Request, Sync
+from zk_source.wire.operations import Err, EventType, Request, Sync
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -70,6 +75,7 @@ class Kafka:
         self.error: KafkaError | None = None
         self.log: list[ZnodeChange] = []
         self.beats: list[WatcherBeat] = []
+        self.flushes_s: list[float] = []
         self._open: list[tuple[bytes, str, Callable[[KafkaError | None, None], None]]] = []
 
     def produce(self, topic: str, *, value: bytes, on_delivery: Any, **_: Any) -> None:
@@ -92,6 +98,7 @@ class Kafka:
 
     def flush(self, timeout_s: float) -> None:
         """Answer what is open."""
+        self.flushes_s.append(timeout_s)
         self.poll(timeout_s)
 
     def purge(self) -> None:
@@ -102,11 +109,15 @@ class Kafka:
 class Watched:
     """Stands for the watched ensemble: an ensemble in memory, which may fall silent."""
 
-    def __init__(self, _settings: object, inbox: Inbox, _log: object) -> None:
+    def __init__(self, settings: object, inbox: Inbox, log: Any) -> None:
+        assert isinstance(settings, WatchSettings)
+        assert log.warning
         self.inbox = inbox
         self.zk = Ensemble()
         self.silent = False
         self.clients = 0
+        self.questions = 0
+        """How often it was asked whether it still answers."""
         self.checks: list[bool] = []
         self.has_no_brokers = False
         fill(self.zk)
@@ -121,6 +132,7 @@ class Watched:
     def send(self, token: int, request: Request) -> None:
         """Answer a request, in order; notifications go first."""
         assert token > 0 or request == Sync("/")
+        self.questions += token < 0
         if self.silent:
             return
         self.zk.requests.append(Send(token, request))
@@ -153,6 +165,19 @@ class Watched:
         """End the client."""
 
 
+class InTurns:
+    """Stands for a thread: its work is done when it is checked."""
+
+    def __init__(self, _name: str, turn: Callable[[], None]) -> None:
+        self.check = turn
+
+    def start(self) -> None:
+        """Wait for the first check."""
+
+    def close(self, _timeout_s: float) -> None:
+        """Do nothing more."""
+
+
 class Lease(SoleWatcher):
     """A lease that a test takes away."""
 
@@ -182,6 +207,7 @@ class Stage:
         **settings: Any,
     ) -> None:
         self.now_ms = 1_000_000
+        self._monkeypatch = monkeypatch
         self.kafka = Kafka()
         self.client = Client(ends=((0, 0),))
         self.lease = Lease()
@@ -197,6 +223,9 @@ class Stage:
         monkeypatch.setattr(service, "WatchedEnsemble", Watched)
         monkeypatch.setattr(service, "decode", _decode)
         monkeypatch.setattr(service, "steady_ms", lambda: self.now_ms)
+        clock = SimpleNamespace(monotonic=lambda: self.now_ms / 1000)
+        monkeypatch.setattr(service, "time", clock)
+        monkeypatch.setattr(readback, "SupervisedThread", InTurns)
         self.service = WatcherService(
             load(WatchSettings, cluster="prod", **settings),
             TOPICS,
@@ -228,6 +257,23 @@ class Stage:
             self.service._turn()
         return self.kafka.beats[before:]
 
+    def run(self, turns: int) -> None:
+        """Let a term begin, turn this often, and stop."""
+        stop = threading.Event()
+        turn, left = self.service._turn, [None] * turns
+
+        def turn_and_stop() -> None:
+            self.now_ms += TURN_MS
+            turn()
+            left.pop()
+            if not left:
+                stop.set()
+
+        self._monkeypatch.setattr(self.service, "_turn", turn_and_stop)
+        if not turns:
+            stop.set()
+        self.service.run(stop)
+
     def leads(self) -> float | None:
         """Return the gauge of the leader."""
         return self.registry.get_sample_value("kcm_watcher_leader", {"cluster": "prod"})
@@ -255,6 +301,7 @@ def test_a_watcher_that_works_says_so_each_second(stage: Stage) -> None:
     assert 9 <= len(sent) <= 10
     assert sent[-1].position in [change.position for change in stage.kafka.log[-2:]]
     assert {beat.session for beat in sent} == {SessionState.CONNECTED}
+    assert {beat.watcher for beat in sent} == {"me"}
     numbers = [beat.number for beat in sent]
     assert numbers == list(range(numbers[0], numbers[0] + len(sent)))
     ages = [(beat.zookeeper_answered_ms, beat.log_complete_ms) for beat in sent]
@@ -283,6 +330,8 @@ def test_another_writer_makes_the_lease_be_proved_once(stage: Stage) -> None:
     for _ in range(3):
         stage.service._take_in(other, stage.now_ms)
     assert stage.lease.invalidated == 1
+    stage.service._take_in(OtherWatcher("prod", "me", 99, stage.now_ms), stage.now_ms)
+    assert stage.lease.invalidated == 1, "it wrote that itself"
     stage.service._take_in(OtherWatcher("prod", "she", 10, stage.now_ms), stage.now_ms)
     assert stage.lease.invalidated == 2
     for writer, times in (("me", 2), ("he", 3)):  # whom the fold's view names
@@ -415,9 +464,12 @@ def test_an_overflow_drops_all_once_and_ends_with_a_resync(monkeypatch: pytest.M
     for number in range(200):
         stage.watched.zk.put(f"/brokers/topics/t{number}")
         stage.watched.deliver()
-    stage.turns(SECOND)
+    with structlog.testing.capture_logs() as logged:
+        stage.turns(SECOND)
     dropped = stage.service._watcher.recorder.dropped
     assert dropped
+    reason = f"the lease could not be proved in time: {dropped} changes dropped"
+    assert reason in [entry.get("reason") for entry in logged]
     assert stage.turns(5 * SECOND) == []
     stage.lease.status = LeaseStatus.VALID
     stage.turns(5 * SECOND)
@@ -459,8 +511,11 @@ def test_a_reply_that_cannot_be_read_is_asked_for_again(stage: Stage) -> None:
     stage.watched.zk.answer_one = spoil
     stage.watched.zk.put("/brokers/ids/9")
     stage.watched.deliver()
-    stage.turns(60 * SECOND)
+    with structlog.testing.capture_logs() as logged:
+        stage.turns(60 * SECOND)
     assert not spoils
+    reasons = [entry["reason"] for entry in logged if entry["event"] == "a resync is needed"]
+    assert reasons == [f"reading /brokers/ids/9 failed with error {int(Err.MARSHALLING)}"]
     assert "/brokers/ids/9" in [change.path for change in stage.kafka.log]
 
 
@@ -472,7 +527,7 @@ def test_a_turn_takes_many_items_and_not_all(stage: Stage) -> None:
     stage.service._turn()
     assert len(stage.service._inbox) >= 50
     assert len(stage.waits_s) == MOST_ITEMS_AT_ONCE
-    assert not any(stage.waits_s[1:]), "it waits for the first alone"
+    assert stage.waits_s[1:] == [0] * (MOST_ITEMS_AT_ONCE - 1), "it waits for the first alone"
 
 
 def test_a_turn_waits_for_the_next_thing_to_do_and_briefly_while_changes_leave(
@@ -548,6 +603,16 @@ def test_the_session_and_its_server_are_shown(stage: Stage) -> None:
     assert stage.service._server() == ""
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_heartbeats_say_whether_beats_come(stage: Stage, *, refused: bool) -> None:
+    """From the term's first on: who reads only what the fold publishes must know what to wait for."""
+    assert {c.beats for c in stage.kafka.log if c.kind is ChangeKind.HEARTBEAT} == {True}
+    stage.service._beats.refused = refused
+    stage.turns(11 * SECOND)
+    newest = [change for change in stage.kafka.log if change.kind is ChangeKind.HEARTBEAT][-1]
+    assert newest.beats is not refused
+
+
 def test_what_kafka_refuses_ends_the_term(stage: Stage) -> None:
     """With what was lost, to be counted on: what the refused message held and what waited."""
     stage.kafka.error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
@@ -613,8 +678,22 @@ def test_without_a_lease_nothing_leaves_at_the_end(stage: Stage) -> None:
     assert len(stage.kafka.log) == before
     stage.lease.status = LeaseStatus.VALID
     stage.service._publisher.add(stage.kafka.log[-1])
-    stage.service._close()
+    stage.kafka.flushes_s.clear()
+    with structlog.testing.capture_logs() as logged:
+        stage.service._close()
     assert len(stage.kafka.log) == before + 1
+    assert stage.kafka.flushes_s == [
+        0,
+        GOODBYE_S,
+        0,
+    ]  # of the beats, of the log, of what was purged
+    assert logged == []
+    stage.kafka.up = False
+    stage.service._publisher.add(stage.kafka.log[-1])
+    with structlog.testing.capture_logs() as logged:
+        stage.service._close()
+    (line,) = logged
+    assert "did not take the last changes in time" in line["event"]
 
 
 def test_read_denied_ends_a_watcher_before_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -635,8 +714,9 @@ def test_topics_that_are_gone_are_made_again(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(readback, "Backoff", lambda **_: Backoff(first_s=0.001))
     stage.client.ends = [KafkaError.UNKNOWN_TOPIC_OR_PART]
     check_readable(load(WatchSettings, cluster="prod"), TOPICS, threading.Event())
-    with pytest.raises(LogLostError, match="there is no topic"):
+    with pytest.raises(LogLostError, match="there is no topic") as lost:
         stage.service.run(threading.Event())
+    assert lost.value.dropped == 0
 
 
 def test_a_lease_that_is_lost_while_the_topics_are_read_is_not_used(
@@ -658,3 +738,122 @@ def test_a_request_of_before_the_connection_is_no_answer(stage: Stage) -> None:
     assert token is not None
     stage.service._take_in(Reply(token, 0, Err.CONNECTION_LOSS, b"", 0), stage.now_ms)
     assert stage.service._pulse.answered_ms(stage.now_ms) == before
+
+
+def test_a_stop_before_the_first_turn_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it connect: there was no term."""
+    stage = Stage(monkeypatch)
+    stage.run(0)
+    assert (stage.kafka.log, stage.watched.clients, stage.leads()) == ([], 0, 0)
+
+
+def test_a_term_leads_from_its_beginning_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says of the lease and of Kafka only what changes."""
+    stage = Stage(monkeypatch)
+    with structlog.testing.capture_logs() as logged:
+        stage.run(SECOND)
+    assert stage.leads() == 1
+    said = [entry["event"] for entry in logged]
+    assert "watching" in said
+    assert not [line for line in said if "lease" in line or "takes changes again" in line]
+
+
+def test_what_others_write_comes_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records are followed into the inbox that the loop takes from."""
+    stage = Stage(monkeypatch)
+    other = OtherWatcher("prod", "he", 8, 7)
+    monkeypatch.setattr(stage.service._readback, "follow", lambda inbox: inbox.put(other))
+    taken: list[object] = []
+    watcher = stage.service._watcher
+    monkeypatch.setattr(watcher, "on_other_watcher", lambda item, _: taken.append(item))
+    stage.run(SECOND)
+    assert taken == [other]
+
+
+def test_an_intact_watcher_is_quiet(stage: Stage) -> None:
+    """A heartbeat each ten seconds and no more, as the settings say; ZooKeeper is asked each second."""
+    before = len(stage.kafka.log)
+    questions = stage.watched.questions
+    with structlog.testing.capture_logs() as logged:
+        stage.turns(60 * SECOND)
+    assert [change.kind for change in stage.kafka.log[before:]] == [ChangeKind.HEARTBEAT] * 6
+    assert stage.kafka.log[-1].zookeeper == SERVER
+    assert 59 <= stage.watched.questions - questions <= 61
+    assert logged == []
+
+
+def test_the_settings_reach_the_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The intervals, and which watches are set."""
+    stage = Stage(monkeypatch, heartbeat_s=3, zk_watches="one-shot")
+    stage.begin()
+    before = len(stage.kafka.log)
+    stage.turns(30 * SECOND)
+    assert [change.kind for change in stage.kafka.log[before:]] == [ChangeKind.HEARTBEAT] * 10
+    assert stage.watched.zk.data_watches
+
+
+def test_the_session_is_said_with_its_weight(stage: Stage) -> None:
+    """A connection is news, its end a warning."""
+    for state in (SessionState.SUSPENDED, SessionState.CONNECTED, SessionState.LOST):
+        stage.watched.inbox.put(SessionChanged(stage.watched.clients, state.value, SERVER))
+    with structlog.testing.capture_logs() as logged:
+        stage.turns(1)
+    said = [(line["log_level"], line["state"]) for line in logged if "session" in line["event"]]
+    assert said == [("warning", "SUSPENDED"), ("info", "CONNECTED"), ("warning", "LOST")]
+
+
+def test_beats_that_kafka_refuses_are_said_once(stage: Stage) -> None:
+    """With what Kafka says: nobody else notices."""
+    stage.service._beats._refusal = "not allowed"
+    with structlog.testing.capture_logs() as logged:
+        stage.turns(3 * SECOND)
+    assert [entry["reason"] for entry in logged] == ["not allowed"]
+
+
+def test_a_notification_is_read_by_its_type(stage: Stage) -> None:
+    """A changed value is read again; changed children are notified one by one."""
+    reads = stage.service._watcher.reader.reads
+    for type_, read in ((EventType.CHILDREN_CHANGED, 0), (EventType.DATA_CHANGED, 1)):
+        stage.service._take_in(Notification(type_, "/brokers/ids/0"), stage.now_ms)
+        stage.turns(SECOND)
+        assert stage.service._watcher.reader.reads == reads + read
+
+
+def test_more_notifications_than_the_memory_allows_are_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
+) -> None:
+    """What they would have told is found by a resync."""
+    monkeypatch.setattr(dirty_paths, "MOST_WAITING", 0)
+    stage.service._take_in(Notification(EventType.DATA_CHANGED, "/brokers/ids/0"), stage.now_ms)
+    monkeypatch.setattr(dirty_paths, "MOST_WAITING", 1)
+    stage.turns(1)
+    newest = stage.kafka.log[-1]
+    assert (stage.service._watcher.overflows, newest.kind) == (1, ChangeKind.HEARTBEAT)
+    assert newest.session is not SessionState.CONNECTED
+
+
+def test_figures_are_shown_twice_a_second(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
+    """A storm of turns costs none of them more."""
+    shown: list[int] = []
+    monkeypatch.setattr(stage.service._metrics, "show", lambda _: shown.append(stage.now_ms))
+    stage.turns(10 * SECOND)
+    between = {later - earlier for earlier, later in itertools.pairwise(shown)}
+    assert between <= {METRICS_EVERY_S * 1000, METRICS_EVERY_S * 1000 + TURN_MS}
+    assert shown
+
+
+def test_what_kafka_does_not_take_in_time_is_dropped_and_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the one to blame: Kafka, not the lease."""
+    stage = Stage(monkeypatch, buffer_mib=0.01)
+    stage.begin()
+    stage.kafka.up = False
+    with structlog.testing.capture_logs() as logged:
+        while not stage.service._watcher.recorder.dropped:
+            stage.watched.zk.put(f"/brokers/topics/t{stage.now_ms}")
+            stage.watched.deliver()
+            stage.turns(1)
+        stage.turns(1)
+    (reason,) = [line["reason"] for line in logged if line["event"] == "a resync is needed"]
+    assert reason.startswith("the pipeline's Kafka did not take changes in time: ")

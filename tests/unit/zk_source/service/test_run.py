@@ -2,138 +2,237 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from typing import Self
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from controller_model.records.changes import SessionState
 from pipeline.runtime import UnreachableError
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
+from pipeline.web import WebOptions
 from zk_source.config import WatchSettings
 from zk_source.election.leader_elector import SoleWatcher
 from zk_source.service import service
-from zk_source.service.service import LeaseLostError, LogLostError
+from zk_source.service.metrics import WatcherMetrics
+from zk_source.service.service import SOUND_S, LeaseLostError, LogLostError
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
 NAMES = topic_names("kcm")
 TOPICS = EnsuredTopics(NAMES, 1, dict.fromkeys(NAMES, "id"))
-PAUSES = 3
+LEADER = "kcm_watcher_leader"
+DROPPED = "kcm_watcher_dropped_changes_total"
 
 
-class Stop(threading.Event):
-    """A stop that notes the pauses, and comes after three."""
+class Term(SimpleNamespace):
+    """What a term was given."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.pauses: list[float | None] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Note a pause; the third one is the last."""
-        self.pauses.append(timeout)
-        if len(self.pauses) == PAUSES:
-            self.set()
-        return self.is_set()
+    name: str
+    dropped: int
+    metrics: WatcherMetrics
 
 
-class Election(SoleWatcher):
-    """An election that is always won; counts how often the lead is given up."""
+class Run(SoleWatcher):
+    """`run`, with its terms and its clock played; it is the election as well, and the metrics' port."""
 
-    def __init__(self) -> None:
-        self.resigned = 0
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1_000.0
+        self.stop = threading.Event()
+        self.settings = load(WatchSettings, cluster="prod", allowed_hosts="monitor")
+        self.steps: list[str] = []
+        self.terms: list[Term] = []
+        self.pauses_s: list[float] = []
+        self.each_term: Callable[[], None] = self.stop.set
+        """How a term goes and ends."""
+        self.on_pause: Callable[[], None] = lambda: None
+        self.registry = CollectorRegistry()
+        self.port = 8080
+        monkeypatch.setattr(self.stop, "wait", self._pause)
+        played: dict[str, object] = {
+            "make_elector": self._elect,
+            "MetricsServer": self._serve,
+            "ensure_topics": self._make,
+            "check_readable": self._read,
+            "check_writable": self._write,
+            "WatcherService": self._term,
+            "time": SimpleNamespace(monotonic=lambda: self.now_s),
+        }
+        for name, value in played.items():
+            monkeypatch.setattr(service, name, value)
+
+    def run(self) -> None:
+        """Run until it stops."""
+        service.run(self.settings, self.stop)
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        """Return what is served."""
+        return self.registry.get_sample_value(name, {"cluster": "prod", **labels})
+
+    def stands_by(self) -> bool:
+        """Return whether what is served is a standby's."""
+        lost = self.sample("kcm_watcher_session_state", state=SessionState.LOST.value)
+        return (self.sample(LEADER), lost) == (0, 1)
+
+    def wait(self, stop: threading.Event) -> Self | None:
+        """Win at once, while it is not stopped."""
+        assert stop is self.stop
+        self.steps.append("wait")
+        return super().wait(stop)
 
     def resign(self) -> None:
-        """Count it."""
-        self.resigned += 1
+        """Note it."""
+        self.steps.append("resign")
 
+    def close(self) -> None:
+        """Note that the election, or the metrics' port, is closed."""
+        self.steps.append("close")
 
-@pytest.mark.parametrize(("sound_s", "pauses"), [(60.0, [1, 2, 4]), (-1.0, [1, 1, 1])])
-def test_a_lost_log_gives_the_lead_up_and_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, sound_s: float, pauses: list[int]
-) -> None:
-    """Ever more rarely, unless the watcher ran well before; what was dropped is counted on."""
-    election, stop = Election(), Stop()
-    dropped: list[int] = []
-    names: set[str] = set()
+    def _elect(self, *given: object) -> Self:
+        assert given == (self.settings,)
+        return self
 
-    class Lost:
-        def __init__(self, *_: object, name: str, dropped: int) -> None:
-            names.add(name)
-            self.dropped = dropped
+    def _serve(self, registry: CollectorRegistry, *given: object) -> Self:
+        settings = self.settings
+        port = settings.watcher_metrics_port
+        assert given == (settings.metrics_host, port, WebOptions.of(settings))
+        self.registry = registry
+        return self
 
-        def run(self, _stop: object) -> None:
-            dropped.append(self.dropped)
-            raise LogLostError("gone", self.dropped + 1)
-
-    monkeypatch.setattr(service, "make_elector", lambda _settings: election)
-    monkeypatch.setattr(service, "ensure_topics", lambda _settings, **_: TOPICS)
-    monkeypatch.setattr(service, "check_readable", lambda *_: None)
-    monkeypatch.setattr(service, "WatcherService", Lost)
-    monkeypatch.setattr(service, "SOUND_S", sound_s)
-    service.run(load(WatchSettings, cluster="prod", watcher_metrics_port=0), stop)
-    assert (stop.pauses, election.resigned, dropped) == (pauses, PAUSES, [0, 1, 2])
-    assert len(names) == 1, "the fold adds dropped changes up by name"
-
-
-def test_a_lost_lease_begins_a_new_watcher_and_the_election_ends_the_part(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The topics are made and read before the lead is taken, and made again once it is there."""
-    steps: list[object] = []
-    names: list[str] = []
-    stop, settings = threading.Event(), load(WatchSettings, cluster="prod", watcher_metrics_port=0)
-
-    class Terms(SoleWatcher):
-        def wait(self, stop: threading.Event) -> Self | None:
-            assert not stop.is_set()
-            steps.append("wait")
-            return self if len(names) < 2 else None
-
-    terms = Terms()
-
-    class Lost:
-        def __init__(self, *given: object, name: str, dropped: int) -> None:
-            assert (given[0], given[1], given[3], dropped) == (settings, TOPICS, terms, 0)
-            names.append(name)
-
-        def run(self, given: object) -> None:
-            assert given is stop
-            steps.append("lead")
-            raise LeaseLostError
-
-    def make(*given: object, **stops: object) -> EnsuredTopics:
-        assert (given, stops) == ((settings,), {"stop": stop})
-        steps.append("make")
+    def _make(self, *given: object, **stops: object) -> EnsuredTopics:
+        assert (given, stops) == ((self.settings,), {"stop": self.stop})
+        self.steps.append("make")
         return TOPICS
 
-    def read(*given: object) -> None:
-        assert given == (settings, TOPICS, stop)
-        steps.append("read")
+    def _read(self, *given: object) -> None:
+        assert given == (self.settings, TOPICS, self.stop)
+        assert self.stands_by()
+        self.steps.append("read")
 
-    monkeypatch.setattr(service, "make_elector", lambda given: terms if given is settings else None)
-    monkeypatch.setattr(service, "ensure_topics", make)
-    monkeypatch.setattr(service, "check_readable", read)
-    monkeypatch.setattr(service, "WatcherService", Lost)
-    service.run(settings, stop)
-    assert steps == [*(["make", "read", "wait", "make", "lead"] * 2), "make", "read", "wait"]
-    assert len(set(names)) == 2
+    def _write(self, *given: object) -> None:
+        assert given == (self.settings, TOPICS.names.changes)
+        self.steps.append("write")
+
+    def _term(
+        self, settings: object, topics: object, metrics: WatcherMetrics, lease: object, **given: Any
+    ) -> Any:
+        assert (settings, topics, lease) == (self.settings, TOPICS, self)
+        self.terms.append(Term(metrics=metrics, **given))
+        return SimpleNamespace(run=self._lead)
+
+    def _lead(self, stop: object) -> None:
+        assert stop is self.stop
+        self.steps.append("lead")
+        metrics = self.terms[-1].metrics
+        metrics.leads(leads=True)
+        metrics.session(SessionState.CONNECTED)
+        self.each_term()
+
+    def _pause(self, timeout_s: float) -> None:
+        self.pauses_s.append(timeout_s)
+        self.on_pause()
+
+
+def test_a_lost_log_gives_the_lead_up_and_is_tried_again_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From a second up to half a minute, and from a second again after a term that went well."""
+    played = Run(monkeypatch)
+    lengths_s = iter([*[0.0] * 7, SOUND_S, SOUND_S + 0.1, 0.0])
+
+    def lose() -> None:
+        length_s = next(lengths_s, None)
+        if length_s is None:
+            played.stop.set()
+            return
+        played.now_s += length_s
+        raise LogLostError("gone", 0)
+
+    def pause() -> None:
+        assert played.steps[-1] == "resign", "another watcher may lead meanwhile"
+        assert played.stands_by()
+
+    played.each_term, played.on_pause = lose, pause
+    played.run()
+    assert played.pauses_s == [1, 2, 4, 8, 16, 30, 30, 30, 1, 2]
+    assert played.steps.count("resign") == 10
+
+
+def test_what_was_dropped_is_counted_over_terms_under_one_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The fold adds dropped changes up by name; the metric counts each once."""
+    played = Run(monkeypatch)
+
+    def drop() -> None:
+        term = played.terms[-1]
+        term.metrics.show({"dropped_changes": term.dropped})
+        if len(played.terms) == 4:
+            played.stop.set()
+            return
+        term.metrics.show({"dropped_changes": term.dropped + 5})
+        raise LogLostError("gone", term.dropped + 5)
+
+    played.each_term = drop
+    played.run()
+    assert [term.dropped for term in played.terms] == [0, 5, 10, 15]
+    assert played.sample(DROPPED) == 15
+    (name,) = {term.name for term in played.terms}
+    assert re.fullmatch("[0-9a-f]{6}", name)
+
+
+def test_a_lost_lease_begins_a_new_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topics are made and read before the lead is taken, and made again once it is there."""
+    played = Run(monkeypatch)
+
+    def lose() -> None:
+        if len(played.terms) == 1:
+            raise LogLostError("gone", 3)
+        if len(played.terms) == 2:
+            raise LeaseLostError
+        played.stop.set()
+
+    played.each_term = lose
+    played.run()
+    term = ["make", "read", "write", "wait", "make", "lead"]
+    assert played.steps == [*term, "resign", *term, *term, "close", "close"]
+    first, second, third = played.terms
+    assert (first.name, first.dropped) == (second.name, 0)
+    assert (second.dropped, third.dropped) == (3, 0), "what the other dropped is not ours"
+    assert re.fullmatch("[0-9a-f]{6}", third.name)
+    assert third.name != second.name
+    assert played.pauses_s == [1], "a lost lease is stood for again at once"
+
+
+def test_a_stop_ends_a_standby(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a term; what was opened is closed."""
+    played = Run(monkeypatch)
+    monkeypatch.setattr(played, "wait", lambda _stop: None)
+    played.run()
+    assert played.steps == ["make", "read", "write", "close", "close"]
 
 
 def test_kafka_that_is_away_ends_the_part_unless_it_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever stops a watcher that waits for Kafka is not shown an error."""
-    stop, settings = threading.Event(), load(WatchSettings, cluster="prod", watcher_metrics_port=0)
+    played = Run(monkeypatch)
     stops = False
 
     def away(*_: object, **__: object) -> None:
         if stops:
-            stop.set()
+            played.stop.set()
         raise UnreachableError("away")
 
     monkeypatch.setattr(service, "ensure_topics", away)
     with pytest.raises(UnreachableError):
-        service.run(settings, stop)
+        played.run()
+    assert played.steps == ["close", "close"]
     stops = True
-    service.run(settings, stop)
+    played.run()
+    assert played.steps == ["close"] * 4

@@ -1,0 +1,34 @@
+"""Whether Kafka's ACLs let a part write a topic: asked before anything depends on it.
+
+The rule: only a broker that names what we may do, without Write among it, denies. One that does not
+name it (before 2.3, or not Kafka) or does not answer leaves the question open, and the first record answers it.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation
+
+from pipeline.runtime import UsageError
+from pipeline.settings import PipelineSettings
+from pipeline.topics import REQUEST_TIMEOUT_S, admin_client
+
+
+def check_writable(settings: PipelineSettings, topic: str) -> None:
+    """Raise UsageError, with one line for the user, where Kafka says that we may not write a topic."""
+    reported: list[KafkaError] = []
+    with admin_client(settings, reported) as admin:
+        answers = admin.describe_topics(
+            TopicCollection([topic]),
+            include_authorized_operations=True,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        try:
+            allowed = answers[topic].result().authorized_operations
+        except KafkaException:
+            return
+    if allowed and AclOperation.WRITE not in allowed:
+        raise UsageError(
+            f"the pipeline's Kafka at {settings.bootstrap_servers} does not let us write {topic}; "
+            "allow WRITE and DESCRIBE"
+        )

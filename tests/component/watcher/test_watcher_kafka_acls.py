@@ -1,0 +1,145 @@
+"""A watcher on a pipeline's Kafka that enforces ACLs: what it may not do it says before it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from kazoo.client import KazooClient
+
+from controller_model.records.changes import ChangeKind
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.kafka import KraftBroker
+from kcm.stack.zookeeper import ZooKeeper
+from pipeline.runtime import UsageError
+from tests.component.watcher.watching import LogReader, RunningWatcher, settings_for, watching
+from tests.support.waiting import wait_until
+from zk_source.config import WatchSettings
+
+EVERYBODY = "User:*"
+
+
+@pytest.fixture(scope="module")
+def strict_broker(supervisor: Supervisor, jars: Jars) -> Iterator[KraftBroker]:
+    """A broker that lets everybody do what no ACL is about."""
+    broker = KraftBroker(
+        supervisor,
+        jars,
+        supervisor.folder / "strict-kafka",
+        name="strict-kafka",
+        properties={
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+            "early.start.listeners": "CONTROLLER",
+        },
+    )
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def watched(zookeeper: ZooKeeper, zk_chroot: str) -> str:
+    """A cluster without brokers, in a place of its own."""
+    client = KazooClient(zookeeper.connect_string + zk_chroot)
+    client.start(timeout=10)
+    try:
+        client.ensure_path("/brokers/ids")
+        client.ensure_path("/brokers/topics")
+    finally:
+        client.stop()
+        client.close()
+    return zookeeper.connect_string + zk_chroot
+
+
+def put(
+    broker: KraftBroker, topic: str, *permissions: tuple[AclOperation, AclPermissionType]
+) -> None:
+    """Say what everybody may do with a topic."""
+    bindings = [
+        AclBinding(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            EVERYBODY,
+            "*",
+            operation,
+            permission,
+        )
+        for operation, permission in permissions
+    ]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.create_acls(bindings).values():
+        try:
+            future.result()
+        except KafkaException as error:
+            pytest.fail(f"the ACL was not taken: {error}")
+
+
+def deny_write(broker: KraftBroker, topic: str) -> None:
+    """Let everybody do all but write."""
+    put(
+        broker,
+        topic,
+        (AclOperation.ALL, AclPermissionType.ALLOW),
+        (AclOperation.WRITE, AclPermissionType.DENY),
+    )
+
+
+def wait_for_the_end(settings: WatchSettings) -> RunningWatcher:
+    """Run a watcher until it ends by itself."""
+    watcher = RunningWatcher(settings)
+    try:
+        wait_until(lambda: watcher.ended, deadline_s=20)
+    finally:
+        watcher.stop()
+    return watcher
+
+
+def test_a_watcher_that_may_not_write_the_log_ends_before_it_leads(
+    watched: str, strict_broker: KraftBroker
+) -> None:
+    """With one line that names the topic and the right; so does one whose right is taken while it leads."""
+    settings = settings_for(watched, strict_broker)
+    log_topic = f"{settings.topic_prefix}.changes"
+    watcher = RunningWatcher(settings)
+    try:
+        with LogReader(settings) as log:
+            log.wait_for(ChangeKind.RESYNC_FINISHED)
+            deny_write(strict_broker, log_topic)
+            wait_until(lambda: watcher.ended, deadline_s=40)
+            written = len(log.read())
+    finally:
+        watcher.stop()
+    assert isinstance(watcher.error, UsageError)
+    assert f"does not let us write {log_topic}; allow WRITE" in str(watcher.error)
+    again = wait_for_the_end(settings)
+    assert str(again.error) == str(watcher.error)
+    with LogReader(settings) as log:
+        assert len(log.read()) == written
+
+
+def test_without_write_on_the_views_a_watcher_goes_on_and_says_that_no_beats_come(
+    watched: str, strict_broker: KraftBroker
+) -> None:
+    """Its next heartbeat says so: readers then go by what the fold publishes."""
+    settings = settings_for(watched, strict_broker, heartbeat_s=1.0)
+    with watching(settings), LogReader(settings) as log:
+        log.wait_for(ChangeKind.RESYNC_FINISHED)
+        assert log.wait_for(ChangeKind.HEARTBEAT).beats
+        deny_write(strict_broker, f"{settings.topic_prefix}.views")
+        wait_until(
+            lambda: [c.beats for c in log.read() if c.kind is ChangeKind.HEARTBEAT][-1],
+            lambda beats: not beats,
+            deadline_s=20,
+        )

@@ -1,0 +1,63 @@
+"""Write on a topic is denied only where the broker says so."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation
+
+from pipeline import topics
+from pipeline.runtime import UsageError
+from pipeline.settings import PipelineSettings, load
+from pipeline.topic_rights import check_writable
+
+pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
+
+AWAY = KafkaException(KafkaError(KafkaError._TRANSPORT, "no answer"))
+
+
+class Admin:
+    """Stands for confluent-kafka's AdminClient."""
+
+    def __init__(self, answer: list[AclOperation] | KafkaException | None) -> None:
+        self.answer = answer
+
+    def describe_topics(
+        self, asked: TopicCollection, *, include_authorized_operations: bool, request_timeout: float
+    ) -> dict[str, Future[Any]]:
+        """Answer for one topic, and with what we may do."""
+        assert (list(asked.topic_names), include_authorized_operations) == (["kcm.changes"], True)
+        assert request_timeout > 0
+        future: Future[Any] = Future()
+        if isinstance(self.answer, KafkaException):
+            future.set_exception(self.answer)
+        else:
+            future.set_result(SimpleNamespace(authorized_operations=self.answer))
+        return {"kcm.changes": future}
+
+    def poll(self, _timeout_s: float) -> None:
+        """Report nothing."""
+
+
+def check(monkeypatch: pytest.MonkeyPatch, admin: Admin) -> None:
+    """Check one topic against these brokers."""
+    monkeypatch.setattr(topics, "AdminClient", lambda _properties, logger: logger or admin)
+    check_writable(load(PipelineSettings, bootstrap_servers="k:1"), "kcm.changes")
+
+
+def test_a_right_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the Kafka, the topic and the right."""
+    with pytest.raises(UsageError, match=r"at k:1 does not let us write kcm\.changes; allow W"):
+        check(monkeypatch, Admin([AclOperation.DESCRIBE, AclOperation.READ]))
+
+
+@pytest.mark.parametrize("answer", [[AclOperation.WRITE, AclOperation.READ], [], None, AWAY])
+def test_what_is_not_denied_is_tried(
+    monkeypatch: pytest.MonkeyPatch, answer: list[AclOperation] | KafkaException | None
+) -> None:
+    """A broker that does not name rights, or does not answer, keeps nobody from going on."""
+    check(monkeypatch, Admin(answer))
