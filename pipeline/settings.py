@@ -114,7 +114,7 @@ class PipelineSettings(BaseSettings):
         description="HTTP connections that one address may hold open; of all clients 512.",
     )
     access_log: bool = Field(
-        default=False, description="Log each answer over HTTP: client, path, status, time."
+        default=False, description="Log each answer over HTTP: client, path, status, time, user."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least important log line that is written."
@@ -239,18 +239,25 @@ def read_layers(
     return Layers(
         options=own,
         environment=_names_in_environment(settings_class),
-        secrets=read_secrets(Path(folder), known) if isinstance(folder, str | Path) else {},
+        secrets=(
+            read_secrets(Path(folder), known, mappings=_mappings(settings_class))
+            if isinstance(folder, str | Path)
+            else {}
+        ),
         secrets_dir=Path(folder) if isinstance(folder, str | Path) else None,
         file=file,
         path=path,
     )
 
 
-def read_secrets(folder: Path, known: Collection[str] | None = None) -> dict[str, Any]:
+def read_secrets(
+    folder: Path, known: Collection[str] | None = None, *, mappings: Collection[str] = ()
+) -> dict[str, Any]:
     """Return what a folder of secrets holds; raises UsageError when it cannot be read.
 
     A file is a setting, or a property of one: `zk_auth`, `kafka_properties.sasl.password`. The end of
-    its last line does not count. Hidden names are those that Kubernetes keeps for itself.
+    its last line does not count. Hidden names are those that Kubernetes keeps for itself. A file of
+    one of `mappings` holds JSON, as its variable does.
     """
     found: dict[str, Any] = {}
     try:
@@ -266,7 +273,7 @@ def read_secrets(folder: Path, known: Collection[str] | None = None) -> dict[str
             if key:
                 found[name] = {**_mapping(found.get(name)), key: text}
             else:
-                found[name] = text
+                found[name] = _from_json(text) if name in mappings else text
     except UnicodeDecodeError:
         raise UsageError(f"folder of secrets {folder}: {path.name} is not text") from None
     except OSError as error:
@@ -342,6 +349,21 @@ def _one_line(problem: Any, layers: Layers, fields: Mapping[str, FieldInfo]) -> 
         return f"{name} is missing: give --{name.replace('_', '-')} or {ENV_PREFIX}{name.upper()}"
     value = f" (got {problem['input']!r})" if _may_repeat(fields.get(name)) else ""
     return f"{layers.origin(name)}{inside}: {message}{value}"
+
+
+def _mappings(settings_class: type[PipelineSettings]) -> set[str]:
+    """Return the names of the settings that have keys."""
+    fields = settings_class.model_fields.items()
+    return {name for name, field in fields if get_origin(field.annotation) is dict}
+
+
+def _from_json(text: str) -> Any:
+    """Return a mapping that is written as JSON; any other text as it is, for the setting to judge."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text
 
 
 def _mapping(value: Any) -> Mapping[str, str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import socket
 import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import h11
@@ -29,6 +30,8 @@ REQUEST_WITHIN_S = 10.0
 """How long a request may take to come, its head and its body."""
 _UNACKNOWLEDGED_MS = 30_000
 """How long what was sent may wait for the other side: a phone that is in a tunnel."""
+CERTIFICATE = "kcm.certificate"
+"""Where a request's state holds the subject of the client's certificate; empty where it showed none."""
 _WARN_EVERY_S = 60.0
 
 
@@ -166,9 +169,11 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
             self.logger = _PROTOCOL_LOG
             super().connection_made(transport)
-            if not _has_name(transport.get_extra_info("ssl_object"), security.allowed_names):
+            tls = transport.get_extra_info("ssl_object")
+            if not _has_name(tls, security.allowed_names):
                 transport.abort()
                 return
+            self.app_state = {**self.app_state, CERTIFICATE: subject_text(_certificate(tls))}
             self._watch()
 
         def handle_events(self) -> None:
@@ -194,11 +199,50 @@ def protocol_class(security: WebSecurity) -> type[H11Protocol]:
     return Protocol
 
 
+_SHORT = {
+    "commonName": "CN",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+"""The names of RFC 4514, section 3."""
+
+
+def subject_text(certificate: Mapping[str, Any]) -> str:
+    r"""Return the subject of a certificate that was verified as RFC 4514 writes it, or its first other name.
+
+    Empty: there is no certificate.
+
+    >>> subject_text({"subject": ((("countryName", "DE"),), (("commonName", "ann, ops"),))})
+    'CN=ann\\, ops,C=DE'
+    >>> subject_text({"subject": (), "subjectAltName": (("URI", "spiffe://prod/prometheus"),)})
+    'URI:spiffe://prod/prometheus'
+    """
+    parts = [
+        "+".join(f"{_SHORT.get(kind, kind)}={_escaped(text)}" for kind, text in names)
+        for names in reversed(certificate.get("subject", ()))
+    ]
+    others = [f"{kind}:{name}" for kind, name in certificate.get("subjectAltName", ())]
+    return ",".join(parts) or next(iter(others), "")
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r'([,+"\\<>;=])', r"\\\1", text)
+
+
+def _certificate(tls: ssl.SSLObject | None) -> Mapping[str, Any]:
+    """Return a client's certificate, if it was verified; else an empty one."""
+    return (None if tls is None else tls.getpeercert()) or {}
+
+
 def _has_name(tls: ssl.SSLObject | None, allowed: Iterable[str]) -> bool:
     """Return whether a client's certificate holds an allowed name; without a list: yes."""
     allowed = set(allowed)
     if not allowed:
         return True
-    certificate = None if tls is None else tls.getpeercert()
-    names: Any = (certificate or {}).get("subjectAltName", ())
+    names = _certificate(tls).get("subjectAltName", ())
     return any(name in allowed for _kind, name in names)

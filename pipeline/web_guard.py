@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.runtime import get_logger
 from pipeline.web_config import WebSecurity
+from pipeline.web_connections import CERTIFICATE
 
 TAKEN_WITHIN_S = 30.0
 """How long a client may take to read each piece of an answer."""
@@ -73,6 +74,7 @@ class RequestGuard:
         began_s = time.monotonic()
         headers = Headers(scope=scope)
         status = 0
+        user: str | None = None
 
         async def send_on(message: Message) -> None:
             nonlocal status
@@ -86,7 +88,7 @@ class RequestGuard:
             await _send_pieces(send, message)
 
         try:
-            refusal = await self._refusal(headers)
+            refusal, user = await self._refusal(headers)
             if refusal is None:
                 await self._app(scope, receive, send_on)
             elif refusal == HTTPStatus.UNAUTHORIZED and scope["path"] in OPEN_PATHS:
@@ -105,16 +107,28 @@ class RequestGuard:
                     path=scope["path"],
                     status=status,
                     took_ms=round((time.monotonic() - began_s) * 1000),
+                    **_who(scope, user),
                 )
 
-    async def _refusal(self, headers: Headers) -> HTTPStatus | None:
-        """Return the status of a refusal; None: the request may be answered."""
+    async def _refusal(self, headers: Headers) -> tuple[HTTPStatus | None, str | None]:
+        """Return the status of a refusal (None: the request may be answered), and who has proved to ask."""
         if not is_own_host(headers.get("host"), self._names):
-            return HTTPStatus.MISDIRECTED_REQUEST
+            return HTTPStatus.MISDIRECTED_REQUEST, None
         users = self._security.users
-        if users and not await self._passwords.match(users, headers.get("authorization")):
-            return HTTPStatus.UNAUTHORIZED
-        return None
+        if not users:
+            return None, None
+        user = await self._passwords.match(users, headers.get("authorization"))
+        return (HTTPStatus.UNAUTHORIZED if user is None else None), user
+
+
+def _who(scope: Scope, user: str | None) -> dict[str, str]:
+    """Return who has proved to ask, for the log: by a password, by a certificate, or by neither.
+
+    A name whose password was wrong is not among them: it may be a password in the wrong field.
+    """
+    subject = scope.get("state", {}).get(CERTIFICATE)
+    who = {"user": user, "certificate": subject}
+    return {name: text for name, text in who.items() if text}
 
 
 def is_own_host(header: str | None, names: Iterable[str]) -> bool:
@@ -156,19 +170,19 @@ class _Passwords:
         self._waiting = 0
         self._one = asyncio.Lock()
 
-    async def match(self, users: Mapping[str, str], header: str | None) -> bool:
-        """Return whether an Authorization header names a user and its password."""
+    async def match(self, users: Mapping[str, str], header: str | None) -> str | None:
+        """Return the user whom an Authorization header names with its password; None: it does not."""
         given = _credentials(header)
         if given is None:
-            return False
+            return None
         user, password = given
         hashed = users.get(user, _NOBODY)
         seal = b"\0".join((user.encode(), hashed.encode(), password))
         known = hmac.digest(self._key, seal, hashlib.sha256)
         if known in self._known:
-            return True
+            return user
         if self._waiting >= _MOST_PASSWORDS_WAITING:
-            return False
+            return None
         self._waiting += 1
         try:
             async with self._one:
@@ -179,8 +193,8 @@ class _Passwords:
             if len(self._known) >= _MOST_PASSWORDS_KNOWN:
                 self._known.clear()
             self._known.add(known)
-            return True
-        return False
+            return user
+        return None
 
 
 def _is_password(password: bytes, hashed: str) -> bool:

@@ -228,6 +228,20 @@ def test_secrets_come_from_files(secrets_dir: Path, monkeypatch: pytest.MonkeyPa
     assert read_layers(WatchSettings).origin("zk_auth") == f"secret zk_auth in {secrets_dir}"
 
 
+def test_a_file_of_properties_is_json_beside_files_of_single_ones(secrets_dir: Path) -> None:
+    """As its variable is; a secret of another kind that looks like JSON stays a text."""
+    (secrets_dir / "kafka_properties").write_text(
+        f'{{"sasl.username": "kcm", "sasl.password": "{SECRET}"}}\n'
+    )
+    (secrets_dir / "kafka_properties.ssl.key.password").write_text("k")
+    (secrets_dir / "zk_tls_key_password").write_text('{"a": 1}')
+    settings = load(WatchSettings, secrets_dir=str(secrets_dir))
+    held = {name: each.get_secret_value() for name, each in settings.kafka_properties.items()}
+    assert held == {"sasl.username": "kcm", "sasl.password": SECRET, "ssl.key.password": "k"}
+    assert settings.zk_tls_key_password is not None
+    assert settings.zk_tls_key_password.get_secret_value() == '{"a": 1}'
+
+
 def test_a_folder_of_secrets_is_stronger_than_the_file_and_weaker_than_variables(
     secrets_dir: Path, toml: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +263,7 @@ def test_a_folder_of_secrets_is_stronger_than_the_file_and_weaker_than_variables
         ("zk_auth", b"\xff" + SECRET.encode(), "zk_auth is not text"),
         ("zk_auth", SECRET.encode(), "secret zk_auth in "),
         ("kafka_properties", SECRET.encode(), "secret kafka_properties in "),
+        ("kafka_properties", f'["{SECRET}"]'.encode(), "secret kafka_properties in "),
     ],
 )
 def test_a_bad_file_of_secrets_is_named_and_not_repeated(

@@ -53,10 +53,12 @@ def client(folder: Path, name: str | None = None) -> ssl.SSLContext:
 
 
 @contextmanager
-def secured(folder: Path, tls: str, more: str = "") -> Iterator[WebServer]:
+def secured(
+    folder: Path, tls: str, more: str = "", *, access_log: bool = False
+) -> Iterator[WebServer]:
     """Serve with a section tls_server_config."""
     text = f"tls_server_config: {{{PAIR}{tls}}}\n{more}"
-    with serving(WebOptions(write_config(folder, text))) as server:
+    with serving(WebOptions(write_config(folder, text), access_log=access_log)) as server:
         yield server
 
 
@@ -113,6 +115,20 @@ def test_a_client_shows_its_certificate_where_one_is_asked_for(folder: Path) -> 
     with secured(folder, allowed) as server:
         assert answered(server, client(folder, "ann"))
         assert not answered(server, client(folder, "ben"))
+
+
+@NEEDS_OPENSSL
+def test_the_access_log_names_the_subject_of_a_clients_certificate(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where it was verified; who shows none is not named."""
+    asked = ", client_ca_file: ca.pem, client_auth_type: VerifyClientCertIfGiven"
+    with secured(folder, asked, access_log=True) as server:
+        assert answered(server, client(folder, "ann"))
+        assert answered(server, client(folder))
+    logged = capsys.readouterr()
+    lines = [line for line in (logged.out + logged.err).splitlines() if "access" in line]
+    assert ["CN=ann" in line for line in lines] == [True, False]
 
 
 def _served_certificate(server: WebServer, folder: Path) -> bytes | None:

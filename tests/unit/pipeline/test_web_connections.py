@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pipeline import web_connections
 from pipeline.web import WebOptions, WebServer
 from tests.support.certificates import NEEDS_OPENSSL, make_authority, make_certificate
+from tests.support.waiting import wait_until
 from tests.support.web import connected, exchange, request, serving, status, write_config
 
 OTHER = "127.0.0.2"
@@ -179,7 +180,8 @@ def test_whatever_bytes_come_the_next_client_is_answered(
         @given(heads, st.binary(max_size=300), st.sampled_from([b"", b"\r\n\r\n"]))
         def check(head: bytes, middle: bytes, end: bytes) -> None:
             exchange(server, head + middle + end)
-            assert status(exchange(server, request())) == 200
+            # On a busy machine a good request may not come within that time either.
+            wait_until(lambda: status(exchange(server, request())) == 200)
 
         check()
     assert capfd.readouterr().err == ""

@@ -208,3 +208,20 @@ def test_answers_are_logged_where_that_is_asked_for(capsys: pytest.CaptureFixtur
     lines = [line for line in (logged.out + logged.err).splitlines() if "access" in line]
     assert ["200" in lines[0], "421" in lines[1], len(lines)] == [True, True, 2]
     assert "Basic" not in "".join(lines)
+
+
+def test_the_access_log_says_who_asks_where_it_is_proved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The user of a right password; not a name whose password is wrong, which may be a password itself."""
+    options = _secured(tmp_path)._replace(access_log=True)
+    with serving(options) as server:
+        exchange(server, request(basic()))
+        exchange(server, request(basic("alice", "wrong-password")))
+        exchange(server, request(basic("typed-in-the-wrong-field", "")))
+        exchange(server, request(path="/healthz"))
+    logged = capsys.readouterr()
+    lines = [line for line in (logged.out + logged.err).splitlines() if "access" in line]
+    assert ["alice" in line for line in lines] == [True, False, False, False]
+    for secret in (PASSWORD, "wrong-password", "typed-in", "Basic", basic().split()[-1], "$2"):
+        assert secret not in "".join(lines)
