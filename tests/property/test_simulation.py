@@ -63,7 +63,7 @@ def test_a_broken_seed_is_logged_with_the_command_that_replays_it(
 ) -> None:
     """Exit code 1, the invariant, and the command."""
     with PLANTED["hole ignored"]():
-        assert main(["0+3"]) == 1
+        assert main([f"{CAUGHT_BY['hole ignored'][0]}+1"]) == 1
     reported = capsys.readouterr().out
     assert "BROKEN a hole is reported" in reported
     assert "-m tests.simulation" in reported

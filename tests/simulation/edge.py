@@ -17,7 +17,7 @@ from pipeline.runtime import ConflictError, EnvironmentProblemError
 from tests.simulation.election import PlayedCandidacy
 from tests.simulation.kafka_clients import Producer, Thread
 from tests.simulation.sockets import SESSION_MS, Sockets
-from tests.simulation.stage import CLUSTER, TOPICS
+from tests.simulation.stage import CLUSTER
 from tests.simulation.zookeeper import Connection
 from zk_source.config import WatchSettings
 from zk_source.election.leader_elector import SoleWatcher
@@ -74,7 +74,7 @@ class Edge:
         world.stage.edge = self
         metrics = WatcherMetrics(CollectorRegistry(), CLUSTER)
         self.service = WatcherService(
-            settings, TOPICS, metrics, lease or SoleWatcher(), name=name, dropped=0
+            settings, world.stage.topics, metrics, lease or SoleWatcher(), name=name, dropped=0
         )
         self.watcher = self.service._watcher
         self.inbox = self.service._inbox
@@ -184,7 +184,7 @@ class Edge:
         if len(self.inbox) > before:
             self.wake(0)
         reader = self.service._readback._reader
-        if any(self.world.topics[name].end > at for (name, _), at in reader.next_offset.items()):
+        if any(self.world.at(place).end > at for place, at in reader.next_offset.items()):
             self._reads_back_at = 0
             self.plan_reading_back()
 

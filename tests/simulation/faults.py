@@ -290,6 +290,8 @@ def hostile_record(world: World) -> bool:
         harm = b"[" + harm + b"]"
     else:
         harm = rng.choice([each for each in spoiled(value).values() if len(each) < HARM_BYTES])
+    if topic is world.views:
+        world.published.note_stranger(harm)
     topic.append(world.clock.now, key, harm)
     return True
 
@@ -486,7 +488,7 @@ def lost_checkpoint(world: World) -> bool:
 def new_worker(world: World) -> bool:
     """Spark's Python worker ends, and with it what it knew was sent."""
     del world
-    processor_module._sent.clear()
+    processor_module._remembered.clear()
     return True
 
 

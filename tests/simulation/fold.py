@@ -8,18 +8,26 @@ batch runs again. A checkpoint is state and offset together.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
+from pyspark.sql.streaming.stateful_processor import (
+    ListState,
+    MapState,
+    StatefulProcessorHandle,
+    TimerValues,
+)
 
 from controller_model.kafka.ids import AsOf
+from controller_model.records.changes import digest_text
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import unpack_control, unpack_topic
 from controller_model.state.topic_state import TopicState
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
+from streaming.topic_journal import JournalLimits, JournalPlace, PackedTopics, TopicHandles
 from tests.simulation.published import Views
 from tests.simulation.stage import CLUSTER, NAMES
 
@@ -31,6 +39,10 @@ _MOST_KEPT = 60
 
 _MOST_STATES = 300
 """States that what is shown is held against."""
+
+Shown = tuple[AsOf, str]
+"""What a cluster's view names of its state: the place, and the digest over what is held there. A fold that
+went on from an older checkpoint, in a log that has lost records since, comes to one place with other values."""
 
 
 class InputRow(NamedTuple):
@@ -59,6 +71,25 @@ class Value:
         self._slots[self._name] = value
 
 
+class List:
+    """A ListState on a list."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values = values
+
+    def get(self) -> Iterator[Any]:
+        """Return the values."""
+        return iter(list(self._values))
+
+    def appendValue(self, value: Any) -> None:  # noqa: N802  # Spark's name
+        """Add a value."""
+        self._values.append(value)
+
+    def clear(self) -> None:
+        """Remove all values."""
+        self._values.clear()
+
+
 class Map:
     """A MapState on a dict."""
 
@@ -77,35 +108,41 @@ class Map:
         """Remove an entry."""
         self._entries.pop(key, None)
 
-    def keys(self) -> Iterator[Any]:
-        """Return the keys."""
-        return iter(list(self._entries))
+    def iterator(self) -> Iterator[Any]:
+        """Return the keys with their entries."""
+        return iter(list(self._entries.items()))
+
+    def values(self) -> Iterator[Any]:
+        """Return the values."""
+        return iter(list(self._entries.values()))
 
 
 class State(NamedTuple):
     """What a checkpoint holds: the state, the next offset, and the way here."""
 
-    slots: dict[str, Any]
-    topics: dict[Any, Any]
+    stored: Handle
     offset: int
     path: Path | None = None
     note: Any = None
     """What the oracle remembers of the way here."""
     views: Views = MappingProxyType({})
     """What was published on the way here."""
-
-    def handle(self) -> Handle:
-        """Return a copy to work on."""
-        return Handle(dict(self.slots), dict(self.topics))
+    beside: int = 0
+    """The next offset of the other partition."""
+    others: Mapping[str, Handle] = MappingProxyType({})
+    """The states of the neighbours, by cluster."""
 
     def control(self) -> ControlPlane | None:
         """Return the control plane; None before the first batch."""
-        row = self.slots.get("control")
-        return None if row is None else unpack_control(bytes(row[0]))
+        row = self.stored.slots.get("control")
+        if row is None:
+            return None
+        groups = [bytes(packed) for (packed,) in self.stored.members.values()]
+        return unpack_control(bytes(row[0]), groups)
 
     def all_topics(self) -> dict[str, TopicState]:
-        """Return the topics."""
-        return {key[0]: unpack_topic(bytes(row[0])) for key, row in self.topics.items()}
+        """Return the topics, as a new worker reads them."""
+        return self.stored.copy().all_topics()
 
 
 class Path(NamedTuple):
@@ -128,15 +165,61 @@ class Handle(NamedTuple):
     """What the processor's state calls go to."""
 
     slots: dict[str, Any]
-    topics: dict[Any, Any]
+    base: dict[Any, Any]
+    journal: tuple[list[Any], list[Any]]
+    members: dict[Any, Any]
+
+    @classmethod
+    def new(cls) -> Handle:
+        """Return one that holds nothing."""
+        return cls({}, {}, ([], []), {})
+
+    def copy(self) -> Handle:
+        """Return a copy to work on."""
+        first, second = self.journal
+        journal = (list(first), list(second))
+        return Handle(dict(self.slots), dict(self.base), journal, dict(self.members))
+
+    def packed_topics(self) -> PackedTopics:
+        """Return the topics, as a new worker reads them."""
+        handles = TopicHandles(
+            cast("MapState", Map(self.base)), [cast("ListState", List(j)) for j in self.journal]
+        )
+        row = self.slots.get("control")
+        place = JournalPlace() if row is None else JournalPlace(*row[-len(JournalPlace._fields) :])
+        return PackedTopics(handles, place)
+
+    def all_topics(self) -> dict[str, TopicState]:
+        """Return the topics, as a new worker reads them."""
+        packed = self.packed_topics()
+        found = {name: packed.get(name) for name in sorted(packed.names())}
+        return {name: unpack_topic(value) for name, value in found.items() if value is not None}
 
     def getValueState(self, name: str, _schema: Any) -> Value:  # noqa: N802  # Spark's name
         """Return a value."""
         return Value(self.slots, name)
 
-    def getMapState(self, _name: str, _key: Any, _value: Any) -> Map:  # noqa: N802  # Spark's name
+    def getMapState(self, name: str, _key: Any, _value: Any) -> Map:  # noqa: N802  # Spark's name
         """Return a map."""
-        return Map(self.topics)
+        return Map({"topics": self.base, "members": self.members}[name])
+
+    def getListState(self, name: str, _schema: Any) -> List:  # noqa: N802  # Spark's name
+        """Return a list."""
+        return List(self.journal[int(name[-1])])
+
+
+def _limits(seed: int) -> JournalLimits:
+    """Return limits of a journal that make every batch, some or hardly any write the base."""
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    return JournalLimits(
+        chunk_bytes=draws.choice((100, 500, 8_000)),
+        least_bytes=draws.choice((0, 200, 2_000, 20_000)),
+        most_bytes=draws.choice((0, 1_000, 100_000)),
+        overdue=draws.choice((1, 2, 5)),
+        quiet_topics=draws.choice((0, 1, 5)),
+        chunks_at_once=draws.choice((1, 2, 10)),
+        overdue_batches=draws.choice((1, 2, 8)),
+    )
 
 
 class Fold:
@@ -148,9 +231,12 @@ class Fold:
         self.stalled_until = 0
         self.clock_ahead_ms = 0
         self.crash_next = False
+        self.states: dict[Shown, State] = {}
+        """The newest states, of all lineages, by what their views name."""
         self._planned = False
-        self._retry: tuple[int, int] | None = None
+        self._retry: tuple[range, range] | None = None
         self.on_batch: Callable[[State, State, list[InputRow]], Any] = lambda *_: None
+        self.limits = _limits(world.seed)
         self.begin_lineage()
 
     def begin_lineage(self) -> None:
@@ -158,9 +244,9 @@ class Fold:
         self.lineages += 1
         world = self.world
         self.lineage = f"{world.clock.now + self.lineages:013d}-{world.seed:06x}"
-        self.committed = State({}, {}, world.log.start)
+        beside = world.log.beside
+        self.committed = State(Handle.new(), world.log.start, beside=beside.start if beside else 0)
         self.kept: list[State] = []
-        self.states: dict[AsOf, State] = {}
         self.outputs: list[list[Any]] = []
         self._retry = None
         self.plan()
@@ -170,7 +256,7 @@ class Fold:
         self.committed = state
         self.kept = []
         self._retry = None
-        processor_module._sent.clear()
+        processor_module._remembered.clear()
         self.plan()
 
     def plan(self) -> None:
@@ -183,7 +269,12 @@ class Fold:
     @property
     def idle(self) -> bool:
         """Everything in the log is folded."""
-        return self.committed.offset >= self.world.log.end and not self.crash_next
+        return not self._is_behind and not self.crash_next
+
+    @property
+    def _is_behind(self) -> bool:
+        log, held = self.world.log, self.committed
+        return held.offset < log.end or (log.beside is not None and held.beside < log.beside.end)
 
     def _run(self) -> None:
         self._planned = False
@@ -191,38 +282,41 @@ class Fold:
         if self.stalled_until > world.clock.now:
             self.plan()
             return
-        first = max(self.committed.offset, world.log.start)
-        end = world.log.end
         if self._retry is not None:
-            first, end = self._retry
-        elif first >= end:
-            return
+            self._batch(*self._retry)
+        elif self._is_behind:
+            log, held = world.log, self.committed
+            first = max(held.offset, log.start)
+            end = min(log.end, first + world.rng.choice((1, 3, 10, 1000)))
+            beside = range(0)
+            if log.beside is not None:
+                beside = range(max(held.beside, log.beside.start), log.beside.end)
+            self._batch(range(first, max(first, end)), beside)
         else:
-            end = min(end, first + world.rng.choice((1, 3, 10, 1000)))
-        self._batch(first, end)
-        if self.committed.offset < world.log.end:
+            return
+        if self._is_behind:
             self.plan()
 
-    def _batch(self, first: int, end: int) -> None:
-        world = self.world
-        stored = itertools.takewhile(lambda record: record.offset < end, world.log.read(first))
-        rows = [InputRow(CLUSTER, 0, r.offset, r.timestamp, r.value) for r in stored]
-        handle = self.committed.handle()
-        parameters = FoldParameters(self.lineage, NAMES.views, NAMES.events, 1, Assumed())
-        processor = FoldProcessor(parameters, clock=lambda: world.clock.now + self.clock_ahead_ms)
-        processor.init(cast("StatefulProcessorHandle", handle))
-        shuffled = world.rng.sample(rows, len(rows))
-        no_timers = cast("TimerValues", None)
-        out = list(processor.handleInputRows((CLUSTER,), iter(shuffled), no_timers)) if rows else []
+    def _batch(self, own: range, beside: range) -> None:
+        """Fold the records at these offsets of both partitions, as one batch."""
+        world, held = self.world, self.committed
+        rows = self._rows(own, beside)
+        mine = [row for row in rows if row.cluster == CLUSTER]
+        handle = held.stored.copy()
+        others = {name: each.copy() for name, each in held.others.items()}
+        out = self._fold(CLUSTER, mine, handle)
+        for cluster in sorted({row.cluster for row in rows} - {CLUSTER}):
+            theirs = [row for row in rows if row.cluster == cluster]
+            out += self._fold(cluster, theirs, others.setdefault(cluster, Handle.new()))
         reported = [row for row in out if row.topic is not None]
-        world.oracle.on_output(
-            self.committed, [row.value for row in reported if row.topic == NAMES.events]
-        )
-        views = [(row.key, row.value) for row in reported if row.topic == NAMES.views]
-        published = world.published.after(self.committed.views, views)
+        events = [row for row in reported if row.topic == NAMES.events and row.key == CLUSTER]
+        world.oracle.on_output(held, [row.value for row in events])
+        own_views = [row for row in reported if row.topic == NAMES.views]
+        own_views = [row for row in own_views if row.key.startswith(f"{CLUSTER}/")]
+        published = world.published.after(held.views, [(row.key, row.value) for row in own_views])
         if self.crash_next:
             self.crash_next = False
-            self._retry = (first, end)
+            self._retry = own, beside
             self._write(reported[: world.rng.randint(0, len(reported))])
             world.hit("fold crashed in a batch")
             self.plan()
@@ -230,19 +324,58 @@ class Fold:
         self._retry = None
         self._write(reported)
         self.outputs = [*self.outputs[-_MOST_KEPT:], reported]
-        before = self.committed
-        after = State(handle.slots, handle.topics, end, Path(rows, before.path), views=published)
-        self.committed = after._replace(note=self.on_batch(before, after, rows))
+        after = State(
+            handle,
+            own.stop,
+            Path(mine, held.path),
+            views=published,
+            beside=max(beside.stop, held.beside),
+            others=others,
+        )
+        self.committed = after._replace(note=self.on_batch(held, after, mine))
         self._keep(self.committed)
-        self.kept = [*self.kept[-_MOST_KEPT:], before]
+        self.kept = [*self.kept[-_MOST_KEPT:], held]
+
+    def _rows(self, own: range, beside: range) -> list[InputRow]:
+        """Return the records at these offsets, as rows."""
+        log, found = self.world.log, []
+        for topic, partition, offsets in (
+            (log, self.world.partition, own),
+            (log.beside, 1 - self.world.partition, beside),
+        ):
+            stored = () if topic is None else topic.read(offsets.start)
+            for each in itertools.takewhile(lambda r: r.offset < offsets.stop, stored):  # noqa: B023  # taken at once
+                cluster = each.key.decode()
+                found.append(InputRow(cluster, partition, each.offset, each.timestamp, each.value))
+        return found
+
+    def _fold(self, cluster: str, rows: list[InputRow], handle: Handle) -> list[Any]:
+        """Let the processor of one cluster take its rows; return its output."""
+        world = self.world
+        parameters = FoldParameters(
+            self.lineage,
+            NAMES.views,
+            NAMES.events,
+            world.stage.topics.partitions,
+            Assumed(),
+            journal=self.limits,
+        )
+        processor = FoldProcessor(parameters, clock=lambda: world.clock.now + self.clock_ahead_ms)
+        processor.init(cast("StatefulProcessorHandle", handle))
+        shuffled = world.rng.sample(rows, len(rows))
+        no_timers = cast("TimerValues", None)
+        return (
+            list(processor.handleInputRows((cluster,), iter(shuffled), no_timers)) if rows else []
+        )
 
     def _keep(self, state: State) -> None:
-        """Keep a state by the place that its views name."""
+        """Keep a state by what its views name."""
         control = state.control()
         if control is not None:
             if len(self.states) > _MOST_STATES:
                 del self.states[next(iter(self.states))]
-            self.states[AsOf(self.lineage, *control.log.position)] = state
+            log = control.log
+            self.states[AsOf(self.lineage, *log.position), digest_text(log.digest)] = state
 
     def repeat_output(self) -> bool:
         """Let a task that Spark has given up write what it had, long after; False: there is none."""
@@ -259,4 +392,5 @@ class Fold:
     def _write(self, rows: list[Any]) -> None:
         for row in rows:
             value = None if row.value is None else bytes(row.value)
-            self.world.topics[row.topic].append(self.world.clock.now, row.key.encode(), value)
+            place = (row.topic, row.partition)
+            self.world.at(place).append(self.world.clock.now, row.key.encode(), value)

@@ -46,7 +46,7 @@ class KafkaCluster:
         self.rng = rng
         self._sequence = 0
         self._good: dict[str, bytes] = {}
-        """What stands behind payloads that are damaged."""
+        """What stands behind payloads that are damaged, or were: a backup may bring the damage back."""
         self._damaged: set[tuple[str, int]] = set()
         """Paths and mzxids of payloads that nobody can read."""
         self._acts: list[tuple[int, Callable[[], None]]] = [
@@ -144,7 +144,6 @@ class KafkaCluster:
         for path, data in self._good.items():
             if self.zk.exists(path) and self.zk.data(path) in DAMAGES:
                 self.zk.write((path, data))
-        self._good.clear()
 
     @property
     def was_controller_damaged(self) -> bool:

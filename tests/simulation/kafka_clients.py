@@ -95,7 +95,7 @@ class Producer:
         if given.topic == world.log.name:
             world.append_change(given.value or b"")
         else:
-            world.topics[given.topic].append(world.clock.now, given.key, given.value)
+            world.at((given.topic, given.partition)).append(world.clock.now, given.key, given.value)
         self._delivered.append((given.on_delivery, None))
 
     def _give_up(self, given: _Given) -> None:
@@ -140,6 +140,9 @@ class Message:
     def offset(self) -> int | None:
         """Return the offset; None where it is an error."""
         return None if self._stored is None else self._stored.offset
+
+    def leader_epoch(self) -> None:
+        """Return no epoch: truncation is played as a notice (`_CUT`)."""
 
     def key(self) -> bytes | None:
         """Return the key."""
@@ -191,12 +194,12 @@ class Consumer:
         self._at_end.clear()
         self._cut.clear()
         self._next = {
-            (each.topic, each.partition): self._world.topics[each.topic].low
+            (each.topic, each.partition): self._world.at((each.topic, each.partition)).low
             if each.offset == OFFSET_BEGINNING
             else each.offset
             for each in places
         }
-        self._epochs = {place: len(self._world.topics[place[0]].cuts) for place in self._next}
+        self._epochs = {place: len(self._world.at(place).cuts) for place in self._next}
 
     def poll(self, _timeout_s: float) -> Message | None:
         """Return what comes first; None when nothing does."""
@@ -212,7 +215,7 @@ class Consumer:
         return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
 
     def _fetch(self, place: Place) -> None:
-        topic, offset = self._world.topics[place[0]], self._next[place]
+        topic, offset = self._world.at(place), self._next[place]
         if place in self._cut:
             return
         is_cut_off = any(end < offset for end in topic.cuts[self._epochs[place] :])
@@ -234,7 +237,7 @@ class Consumer:
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         """Return where a place begins and ends."""
         assert timeout > 0
-        topic = self._world.topics[place.topic]
+        topic = self._world.at((place.topic, place.partition))
         return topic.low, topic.end
 
     def close(self) -> None:
@@ -264,7 +267,7 @@ class Admin:
         assert request_timeout > 0
         found = {}
         for place in wanted:
-            topic = self._world.topics[place.topic]
+            topic = self._world.at((place.topic, place.partition))
             newest = topic.records[-1].timestamp if topic.records else -1
             found[place] = self._answer(SimpleNamespace(offset=topic.end, timestamp=newest))
         return found

@@ -178,8 +178,11 @@ class Oracle:
     def _check_whole(self, log: LogState, batch: Batch) -> None:
         if batch.whole is None or batch.holed_at > batch.whole:
             return
-        if any(c.kind is ChangeKind.RESYNC_STARTED for c in batch.news[batch.whole + 1 :]):
+        later = {change.kind for change in batch.news[batch.whole + 1 :]}
+        if ChangeKind.RESYNC_STARTED in later:
             return  # the next one began already, and until it has ended nothing may be complete
+        if batch.news[batch.whole].denied and ChangeKind.RECONCILED in later:
+            return  # what this one was denied may have been deleted, which a reconciliation shows
         if log.incomplete_since is not None or log.divergent_since is not None:
             reason = log.incomplete_reason or "divergent"
             raise BrokenError("a whole resync is believed", f"at {log.position}: {reason}")
@@ -277,7 +280,8 @@ class Oracle:
         """Judge what is shown as live: it was the truth not long ago, for each znode."""
         if completeness.status not in _LIVE:
             return
-        state = self.world.fold.states.get(snapshot.view.as_of)
+        view = snapshot.view
+        state = self.world.fold.states.get((view.as_of, view.log.digest))
         in_minority = self.world.clock.now < self.world.minority_until + LIVE_LAG_MS
         proof = self.world.recently(MINORITY_LAG_MS if in_minority else LIVE_LAG_MS)
         if state is None or proof is None:
@@ -320,7 +324,10 @@ class Oracle:
     def on_commit(self, shown: ClusterSnapshot) -> None:
         """Judge what an exporter shows at a commit: it lacks views if, and only if, it says so."""
         lacks = self.world.published.is_other(shown)
-        if shown.view.views_digest is not None and lacks is not shown.lacks_views:
+        is_right = lacks is shown.lacks_views or (
+            shown.lacks_views and self.world.published.has_stranger
+        )
+        if shown.view.views_digest is not None and not is_right:
             says = "does not say so" if lacks else "says so, and lacks none"
             place = f"lineage {shown.view.as_of.lineage} at {shown.view.as_of.seq}"
             raise BrokenError("an exporter that lacks views says so", f"{place}: it {says}")
@@ -330,7 +337,7 @@ class Oracle:
 
     def on_output(self, before: State, values: list[bytes]) -> None:
         """Judge the ids of the events that a batch reports."""
-        row = before.slots.get("control")
+        row = before.stored.slots.get("control")
         last = (0, 0, 0) if row is None else tuple(row[2:5])
         for value in values:
             event = decode_event(bytes(value))

@@ -6,22 +6,26 @@ The rule: a simulation that does not catch them is not worth running, so a test 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+from pyspark.sql.streaming.stateful_processor import MapState
 
 from controller_model.fold import control_records, event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.control_records import Reported
-from controller_model.kafka.ids import AsOf, Position
+from controller_model.kafka.ids import AsOf, Position, partition_of
 from controller_model.records import changes, completeness, decoding
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
 from controller_model.records.events import AnyEvent
+from controller_model.records.views import ClusterView
 from controller_model.state.bookkeeping import Freshness
 from controller_model.state.cluster import ClusterState
+from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import ZnodeStat
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
@@ -29,6 +33,10 @@ from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
 from exporter.intake.view_store import ViewStore
 from pipeline.topic_records import Record
+from streaming import processor as processor_module
+from streaming.state_codec import ControlRow
+from streaming.topic_journal import Entries, PackedTopics
+from tests.simulation.fold import Map
 from zk_source.election import candidacy
 from zk_source.election.candidacy import Candidacy, LeaseStatus, Proof, lease_status
 from zk_source.log import readback
@@ -408,6 +416,86 @@ def chunks_replace_one_another() -> AbstractContextManager[None]:
     return _patched(ViewStore, "_wait", wait)
 
 
+def foreign_records_folded() -> AbstractContextManager[None]:
+    """What stands under a cluster's key is folded, whatever cluster it names."""
+    real = processor_module._read
+
+    def read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[Any]:
+        for row in rows:
+            named = re.sub(
+                rb'"cluster":"[^"]*"', f'"cluster":"{cluster}"'.encode(), row.value or b""
+            )
+            yield from real(cluster, [row._replace(value=named)], partitions)
+
+    return _patched(processor_module, "_read", read)
+
+
+def stray_messages_folded() -> AbstractContextManager[None]:
+    """A cluster's messages are folded from whatever partition."""
+    real = processor_module._read
+
+    def read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[Any]:
+        own = partition_of(cluster, partitions)
+        return real(cluster, [row._replace(partition=own) for row in rows], partitions)
+
+    return _patched(processor_module, "_read", read)
+
+
+def views_of_others_completed() -> AbstractContextManager[None]:
+    """The commit of one cluster completes what waits of all."""
+    real = ViewStore._take_ready
+
+    def take(self: ViewStore, view: ClusterView) -> dict[str, Any]:
+        for cluster in [name for name in self._pending if name != view.cluster]:
+            self._pending.setdefault(view.cluster, {}).update(self._pending.pop(cluster))
+        return real(self, view)
+
+    return _patched(ViewStore, "_take_ready", take)
+
+
+def touched_brokers_forgotten() -> AbstractContextManager[None]:
+    """What a state says of the brokers in it is counted, and their views are not looked at."""
+    return _patched(ControlPlane, "_touch", lambda *_: None)
+
+
+def memberships_not_read() -> AbstractContextManager[None]:
+    """A new worker reads the control plane, and the memberships of brokers not."""
+    real = ControlRow.unpack
+
+    def unpack(self: ControlRow, _members: Any, lineage: str) -> Any:
+        return real(self, cast("MapState", Map({})), lineage)
+
+    return _patched(ControlRow, "unpack", unpack)
+
+
+def memory_kept_over_a_repeated_batch() -> AbstractContextManager[None]:
+    """A worker takes what it remembers for the state, whatever that is."""
+    return _patched(processor_module.Remembered, "is_of", lambda *_: True)
+
+
+def journal_not_read() -> AbstractContextManager[None]:
+    """A new worker goes on from the base alone."""
+
+    def lists(self: PackedTopics) -> tuple[Entries, Entries]:
+        if self.remembered.lists is None:
+            self.remembered.lists = (Entries(), Entries())
+        return self.remembered.lists
+
+    return _patched(PackedTopics, "_lists", lists)
+
+
+def newest_entry_lost() -> AbstractContextManager[None]:
+    """The end of a compaction takes the newer entries of the journal with it."""
+    real = PackedTopics._compact
+
+    def compact(self: PackedTopics, share: float) -> None:
+        real(self, share)
+        if not self._lists()[1 - self.place.list].size:
+            self._handles.journal[self.place.list].clear()
+
+    return _patched(PackedTopics, "_compact", compact)
+
+
 PLANTED: Mapping[str, Plant] = {
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
@@ -438,39 +526,55 @@ PLANTED: Mapping[str, Plant] = {
     "chunks replace one another": chunks_replace_one_another,
     "lost views unnoticed": lost_views_unnoticed,
     "lost views not asked for": lost_views_not_asked_for,
+    "foreign records folded": foreign_records_folded,
+    "stray messages folded": stray_messages_folded,
+    "views of others completed": views_of_others_completed,
+    "touched brokers forgotten": touched_brokers_forgotten,
+    "memberships not read": memberships_not_read,
+    "memory kept over a repeated batch": memory_kept_over_a_repeated_batch,
+    "journal not read": journal_not_read,
+    "newest entry lost": newest_entry_lost,
 }
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
-    "no dedupe": (0, 5),
-    "stale applied": (57, 79),
-    "hole ignored": (1, 4),
-    "delete on a broken resync": (8, 10),
-    "reply before event": (2, 11),
-    "generation reused": (3, 4),
+    "no dedupe": (0, 2),
+    "stale applied": (28, 69),
+    "hole ignored": (12, 15),
+    "delete on a broken resync": (3, 6),
+    "reply before event": (0, 23),
+    "generation reused": (4, 7),
     "digest of the scan": (0, 1),
-    "lagging follower believed": (0, 16),
-    "tombstone without as_of": (6, 19),
-    "counters twice": (0, 5),
-    "time waits": (100, 150),
-    "bytes of dropped changes kept": (2, 18),
-    "other watchers not read back": (3, 4),
-    "ages by the wall clock": (50, 66),
-    "silence not measured": (17, 19),
-    "log taken for complete": (19, 52),
-    "lost question awaited": (8, 11),
-    "denied list cut": (180, 194),
-    "refused read ignored": (138, 182),
-    "unreadable controller live": (16, 60),
-    "nesting ends the fold": (9, 95),
-    "nesting ends the exporter": (30, 102),
-    "nesting ends the reading back": (9, 95),
-    "null deletes": (169, 318),
-    "invalidation read first": (2, 9),
+    "lagging follower believed": (16, 69),
+    "tombstone without as_of": (19, 25),
+    "counters twice": (0, 2),
+    "time waits": (15, 49),
+    "bytes of dropped changes kept": (21, 47),
+    "other watchers not read back": (7, 12),
+    "ages by the wall clock": (100, 124),
+    "silence not measured": (7, 24),
+    "log taken for complete": (24, 142),
+    "lost question awaited": (7, 13),
+    "denied list cut": (4, 62),
+    "refused read ignored": (8, 317),
+    "unreadable controller live": (60, 22),
+    "nesting ends the fold": (125, 146),
+    "nesting ends the exporter": (12, 16),
+    "nesting ends the reading back": (420, 431),
+    "null deletes": (142, 191),
+    "invalidation read first": (2, 1),
     "lease without end": (1, 2),
     "chunks replace one another": (1, 2),
-    "lost views unnoticed": (9, 25),
-    "lost views not asked for": (177,),
+    "lost views unnoticed": (15, 19),
+    "lost views not asked for": (40,),
+    "foreign records folded": (13, 6),
+    "stray messages folded": (27, 6),
+    "views of others completed": (41, 6),
+    "touched brokers forgotten": (3, 4),
+    "memberships not read": (7, 4),
+    "memory kept over a repeated batch": (4, 6),
+    "journal not read": (1, 3),
+    "newest entry lost": (7, 11),
 }
 """By name: seeds that catch it, so that none is a lone stroke of luck; of 800 seeds only one finds
 `lost views not asked for`. A change of what a seed plays may call for others."""

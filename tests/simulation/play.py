@@ -119,3 +119,5 @@ def _come_to_rest(world: World) -> None:
         unrest = quiet.unrest(world, since, reported)
     world.trace("QUIET")
     quiet.check(world)
+    for neighbour in world.neighbours:
+        neighbour.go_on()

@@ -5,11 +5,13 @@ The rule: it follows the records of the fold's batches one by one and knows noth
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import AsOf
 from controller_model.records.views import (
     BrokerView,
@@ -31,6 +33,14 @@ class Published:
 
     def __init__(self) -> None:
         self._at: dict[tuple[AsOf, int], Views] = {}
+        self.has_stranger = False
+        """Somebody else has written a view that can be read: what it says may be the same, its bytes are not."""
+
+    def note_stranger(self, value: bytes) -> None:
+        """Note a record of the topic of views that the fold did not write."""
+        with contextlib.suppress(UnreadableRecordError):
+            decode_view(value)
+            self.has_stranger = True
 
     def after(self, before: Views, records: Iterable[tuple[str, bytes | None]]) -> Views:
         """Return what is published after a batch, by what was before it."""

@@ -7,13 +7,13 @@ without its repetitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.projection import project
+from controller_model.fold.projection import SentViews, project
 from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
@@ -22,7 +22,9 @@ from controller_model.records.views import AnyView, BrokerView, ClusterView, Top
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.znodes.znode_kinds import published_data
+from exporter.core.records import ClusterSnapshot
 from tests.simulation.fold import Path
+from tests.simulation.neighbour import Neighbour
 from tests.simulation.oracle import (
     PROOFS,
     BrokenError,
@@ -34,6 +36,8 @@ from tests.simulation.oracle import (
     read_batch,
 )
 from tests.simulation.stage import CLUSTER
+from tests.support.histories import Held
+from zk_source.wire.operations import ZnodeData
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -44,6 +48,7 @@ _HISTORY_OF_A_BROKER = (
     "registrations",
     "ends",
     "isr_leaves",
+    "isr_leave_minutes",
     "inferred_state",
     "log_dir_failures",
 )
@@ -82,8 +87,9 @@ def unrest(world: World, since_ms: int, reported: Position) -> str | None:
 
 
 def _reported(world: World, since_ms: int) -> Iterable[ZnodeChange]:
-    """Return what can be read of the messages that came to the log since then."""
-    return decoded(record for record in world.log.records if record.timestamp >= since_ms)
+    """Return what can be read of our messages that came to the log since then."""
+    own = CLUSTER.encode()
+    return decoded(r for r in world.log.records if r.timestamp >= since_ms and r.key == own)
 
 
 def _not_shown_as_live(world: World, since_ms: int, log_now: int) -> str | None:
@@ -112,15 +118,35 @@ def check(world: World) -> None:
         raise BrokenError("the exporter shows the truth", "it shows nothing")
     if snapshot.view.log.digest != digest_text(digest_of(truth)):
         raise BrokenError("the exporter shows the truth", "its digest is another")
-    fresh = fresh_views(world)
+    nodes = {path: znode for path, znode in world.zk.tree.nodes.items() if is_logged(path)}
+    _compare_views(snapshot, fresh_views(world, CLUSTER, nodes, world.zk.zxid))
+    check_counters(world)
+    for neighbour in world.neighbours:
+        _check_neighbour(world, neighbour)
+
+
+def _check_neighbour(world: World, neighbour: Neighbour) -> None:
+    """A neighbour's figures are true as well, and say so."""
+    name = neighbour.cluster
+    shown = world.exporter.collector.snapshots().get(name)
+    if shown is None:
+        raise BrokenError("the exporter shows the truth", f"nothing of {name}")
+    log = shown.view.log
+    if (log.incomplete_since, log.divergent_since) != (None, None) or log.verified_at is None:
+        raise BrokenError("a whole resync is believed", f"{name}: {log.incomplete_reason}")
+    _compare_views(shown, fresh_views(world, name, neighbour.nodes, neighbour.zxid))
+
+
+def _compare_views(snapshot: ClusterSnapshot, fresh: Mapping[str, AnyView]) -> None:
+    """Raise BrokenError unless an exporter shows what a fold that has seen one resync does."""
+    name = snapshot.name
     topics = {key: entry.decode() for key, entry in snapshot.topics.items()}
-    shown: dict[str, AnyView] = {f"{CLUSTER}/cluster": snapshot.view, **topics}
-    shown |= {f"{CLUSTER}/broker/{id_}": view for id_, view in snapshot.brokers.items()}
+    shown: dict[str, AnyView] = {f"{name}/cluster": snapshot.view, **topics}
+    shown |= {f"{name}/broker/{id_}": view for id_, view in snapshot.brokers.items()}
     for key in sorted(shown.keys() | fresh.keys()):
         is_, should = facts(shown.get(key)), facts(fresh.get(key))
         if is_ != should:
             raise BrokenError("the exporter shows the truth", f"{key}: {is_}, should be {should}")
-    check_counters(world)
 
 
 def facts(view: AnyView | None) -> Any:
@@ -150,12 +176,13 @@ def facts(view: AnyView | None) -> Any:
             return None
 
 
-def fresh_views(world: World) -> dict[str, AnyView]:
-    """Return the views of a fold that has seen one resync of the ensemble's tree."""
+def fresh_views(
+    world: World, cluster: str, nodes: Mapping[str, ZnodeData | Held], zxid: int
+) -> dict[str, AnyView]:
+    """Return the views of a fold that has seen one resync of these znodes, up to a zxid."""
     state = ClusterState(
-        ControlPlane(CLUSTER, assumed=Assumed(), counters_since=0), MemoryTopicStore()
+        ControlPlane(cluster, assumed=Assumed(), counters_since=0), MemoryTopicStore()
     )
-    nodes = {path: znode for path, znode in world.zk.tree.nodes.items() if is_logged(path)}
     digest = digest_text(digest_of({path: znode.mzxid for path, znode in nodes.items()}))
     seq = 0
 
@@ -164,7 +191,7 @@ def fresh_views(world: World) -> dict[str, AnyView]:
         seq += 1
         change = ZnodeChange(
             v=1,
-            cluster=CLUSTER,
+            cluster=cluster,
             generation=1,
             watcher="w",
             seq=seq,
@@ -181,9 +208,9 @@ def fresh_views(world: World) -> dict[str, AnyView]:
             name: getattr(znode, name)
             for name in ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner")
         }
-        feed(ChangeKind.SET, path=path, read_zxid=world.zk.zxid, **stat, **data_fields(data))
+        feed(ChangeKind.SET, path=path, read_zxid=zxid, **stat, **data_fields(data))
     feed(ChangeKind.RESYNC_FINISHED, resync=1, znodes=len(nodes), digest=digest)
-    views = project(state, as_of=AsOf("l", 1, seq), folded_at=0, sent={})
+    views = project(state, as_of=AsOf("l", 1, seq), folded_at=0, sent=SentViews())
     return {key: view for key, view, _ in views if view is not None}
 
 
@@ -244,7 +271,7 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
     return None if state is None else (state.control, base)
 
 
-def _lives(control: ControlPlane) -> dict[int, tuple[int, dict[str, int], int]]:
+def _lives(control: ControlPlane) -> dict[int, tuple[int, Mapping[str, int], int]]:
     return {id_: (b.registrations, b.ends, b.isr_leaves) for id_, b in control.brokers.items()}
 
 

@@ -22,7 +22,7 @@ from exporter.scrape.collector import Collector
 from exporter.scrape.reading_thread import ReadingThread
 from pipeline.topic_records import Record
 from tests.simulation.kafka_clients import Thread
-from tests.simulation.stage import CLUSTER, TOPICS, export_settings
+from tests.simulation.stage import CLUSTER, export_settings
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -41,7 +41,7 @@ class NotedEvents(EventStore):
     def apply(self, record: Record) -> EventRecord | None:
         """Take a record in."""
         event = super().apply(record)
-        if event is not None:
+        if event is not None and record.key == CLUSTER.encode():
             self.on_event(event)
         return event
 
@@ -50,11 +50,12 @@ class NotedViews(ViewStore):
     """The views, each new snapshot of which is judged."""
 
     on_commit: Callable[[ClusterSnapshot], None]
+    """Called with the cluster that is played in full."""
 
     def apply(self, record: Record) -> str | None:
         """Take a record in."""
         changed = super().apply(record)
-        if changed is not None and changed in self.clusters:
+        if changed == CLUSTER and changed in self.clusters:
             self.on_commit(self.clusters[changed])
         return changed
 
@@ -91,7 +92,7 @@ class Exporter:
         views = self._thread._views = NotedViews()
         views.on_commit = world.oracle.on_commit
         ids = {topic.name: topic.id for topic in world.topics.values()}
-        self._topics = TOPICS._replace(ids=ids)
+        self._topics = world.stage.topics._replace(ids=ids)
         self._consumer, self._probe = self._thread._open(self._topics)
         world.clock.after(0, lambda: self._ask(restart))
         self._sample(restart)
@@ -113,11 +114,12 @@ class Exporter:
     @property
     def idle(self) -> bool:
         """Everything in the topics was read."""
-        topics = self.world.topics
-        read = {place[0]: offset for place, offset in self._consumer.next_offset.items()}
+        world, read = self.world, self._consumer.next_offset
         return all(
-            read.get(name, 0) == topics[name].end and self._thread._ids[name] == topics[name].id
-            for name in (self.world.views.name, self.world.events.name)
+            read.get((name, partition), 0) == world.at((name, partition)).end
+            and self._thread._ids[name] == world.topics[name].id
+            for name in (world.views.name, world.events.name)
+            for partition in range(world.stage.topics.partitions)
         )
 
     @property

@@ -22,6 +22,7 @@ from pipeline import topic_probe, topic_reader
 from pipeline.settings import load
 from pipeline.topics import EnsuredTopics, topic_names
 from tests.simulation.kafka_clients import Admin, Consumer, Producer, Thread
+from tests.simulation.neighbour import EVERY, PARTITIONS
 from tests.simulation.sockets import Sockets
 from zk_source.config import WatchSettings
 from zk_source.election import candidacy
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 CLUSTER = "prod"
 PREFIX = "kcm"
 NAMES = topic_names(PREFIX)
-TOPICS = EnsuredTopics(NAMES, 1, {name: f"{name}-0" for name in NAMES})
 MOST_IN_FLIGHT = 8
 """Messages in a producer: few, so that what Kafka does not take soon waits in the watcher."""
 MOST_WAITING = 100
@@ -64,11 +64,11 @@ class NotedPublisher(Publisher):
         self.edge.on_published(change)
         super().add(change)
 
-    def pump(self) -> None:
+    def pump(self, *, to_the_end: bool = False) -> None:
         """Hand changes on."""
         if self.waiting:
             self.edge.world.oracle.on_publishing(self.edge)
-        super().pump()
+        super().pump(to_the_end=to_the_end)
 
     def drop_waiting(self) -> int:
         """Throw away what waits."""
@@ -95,11 +95,17 @@ class NoLogger:
     debug = warning = error = info
 
 
+def has_neighbours(seed: int) -> bool:
+    """Return whether other clusters are played besides, in two partitions."""
+    return seed % EVERY == EVERY - 1
+
+
 class Stage:
     """Whose turn it is, and of which world."""
 
     world: World
     edge: Edge
+    topics: EnsuredTopics
     behind_ms = 0
     """How long ago what is done now began, for one that waits for an answer."""
 
@@ -118,6 +124,8 @@ class Stage:
 def played(seed: int) -> Iterator[Stage]:
     """Put the stand-ins in place for one play."""
     stage = Stage()
+    partitions = PARTITIONS if has_neighbours(seed) else 1
+    stage.topics = EnsuredTopics(NAMES, partitions, {name: f"{name}-0" for name in NAMES})
 
     def producer(properties: dict[str, Any]) -> Producer:
         return Producer(stage.world, stage.edge, properties)

@@ -1,4 +1,4 @@
-"""A Kafka topic with one partition: records, offsets, and what can befall them."""
+"""A partition of a Kafka topic: records, offsets, and what can befall them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Topic:
         self.compacts_below = 10**9
         """Compaction has not come to here yet."""
         self.followers: list[Callable[[Stored], None]] = []
+        self.beside: Topic | None = None
+        """The topic's other partition, if it has one."""
 
     @property
     def id(self) -> str:
@@ -93,3 +95,5 @@ class Topic:
         self.low = self.end = 0
         self.cuts.clear()
         self.made += 1
+        if self.beside is not None:
+            self.beside.make_anew()

@@ -10,16 +10,19 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+from controller_model.kafka.ids import partition_of
+from pipeline.topic_records import Place
 from streaming import processor as processor_module
 from tests.simulation.clock import Clock
 from tests.simulation.edge import Edge, Proof
 from tests.simulation.election import Election, PlayedCandidacy
 from tests.simulation.fold import Fold
 from tests.simulation.kafka import MOST_PARTITIONS, KafkaCluster
+from tests.simulation.neighbour import NEIGHBOURS, Neighbour
 from tests.simulation.oracle import Oracle
 from tests.simulation.published import Published
 from tests.simulation.reader import Exporter
-from tests.simulation.stage import CHUNKS, NAMES, Stage, watch_settings
+from tests.simulation.stage import CHUNKS, CLUSTER, NAMES, Stage, watch_settings
 from tests.simulation.topic import Stored, Topic
 from tests.simulation.zookeeper import Ensemble, Server
 from zk_source.wire.operations import ZnodeData
@@ -37,18 +40,14 @@ class World:
     def __init__(self, seed: int, stage: Stage, trace: Callable[[str], None] | None = None) -> None:
         stage.world = self
         self.stage = stage
-        processor_module._sent.clear()
+        processor_module._remembered.clear()
         self.seed = seed
         self.rng = random.Random(seed)  # noqa: S311  # a play, not a secret
         self.clock = Clock()
         self.hits: Counter[str] = Counter()
         self._trace = trace
         self.proofs: dict[tuple[str, tuple[int, int]], Proof] = {}
-        self.log, self.views, self.events = map(Topic, NAMES)
-        self.topics = {topic.name: topic for topic in (self.log, self.views, self.events)}
-        self.log.followers.append(self._on_log)
-        self.views.followers.append(self._on_view)
-        self.events.followers.append(lambda _: self.exporter.plan())
+        self._make_topics()
         self.zk = Ensemble(self.clock, self.rng, old=self.rng.random() < OLD)
         if self.zk.old:
             self.hit("an old ensemble, with watches that fire once")
@@ -81,7 +80,27 @@ class World:
             self.hit("watchers that are elected")
         if CHUNKS[seed % len(CHUNKS)] < MOST_PARTITIONS:
             self.hit("topics wider than a view")
+        self.neighbours: list[Neighbour] = []
+        if stage.topics.partitions > 1:
+            self.hit("neighbours in two partitions")
+            self.neighbours = [Neighbour(self, name) for name in NEIGHBOURS]
         self.start_watcher()
+
+    def _make_topics(self) -> None:
+        """Make the topics, with another partition where neighbours are played."""
+        self.log, self.views, self.events = map(Topic, NAMES)
+        self.topics = {topic.name: topic for topic in (self.log, self.views, self.events)}
+        self.partition = partition_of(CLUSTER, self.stage.topics.partitions)
+        if self.stage.topics.partitions > 1:
+            for topic in self.topics.values():
+                topic.beside = Topic(topic.name)
+        self.log.followers.append(self._on_log)
+        self.views.followers.append(self._on_view)
+        self.events.followers.append(lambda _: self.exporter.plan())
+        for name, topic in self.topics.items():
+            if topic.beside is not None:
+                follower = self._beside_log if name == self.log.name else self._beside
+                topic.beside.followers.append(follower)
 
     def hit(self, kind: str) -> None:
         """Count a fault that took place."""
@@ -183,6 +202,23 @@ class World:
 
     # --- the topics -------------------------------------------------------------------------
 
+    def at(self, place: Place) -> Topic:
+        """Return a partition of a topic."""
+        name, partition = place
+        own = self.topics[name]
+        if partition == self.partition:
+            return own
+        assert own.beside is not None, place
+        return own.beside
+
+    def _beside_log(self, record: Stored) -> None:
+        if self._trace is not None:
+            self._trace_message(record)
+        self.fold.plan()
+
+    def _beside(self, _record: Stored) -> None:
+        self.exporter.plan()
+
     def append_change(self, message: bytes) -> None:
         """Let the log take a message, or what the faults make of it."""
         now = self.clock.now
@@ -243,6 +279,8 @@ class World:
         self.exporter.clock_ahead_ms = 0
         self.exporter.plan()
         self.zk.end_refusals()
+        for neighbour in self.neighbours:
+            neighbour.rest()
         self.kafka.repair()
         for server in self.zk.servers:
             server.up = True

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bench.map_state import DictMapState
+from bench.map_state import TopicsInMemory
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.projection import Sent, project
+from controller_model.fold.projection import SentViews, project
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import (
     ChangeKind,
@@ -41,12 +41,13 @@ from controller_model.state import figures
 from controller_model.state.cluster import ClusterState, MemoryTopicStore, TopicStore
 from controller_model.state.contribution import Contribution
 from controller_model.state.control_plane import Assumed, ControlPlane
-from controller_model.state.packing import pack_control, unpack_control
+from controller_model.state.packing import pack_control, pack_members, unpack_control
 from streaming.state_codec import StateTopics
 
 TICK_MS = 10
 """Between two steps of a history, on all clocks."""
 
+_StructT = TypeVar("_StructT", bound=msgspec.Struct)
 _EventT = TypeVar("_EventT")
 
 
@@ -336,8 +337,8 @@ class Fold:
     """A fold of one cluster, and what it has reported."""
 
     def __init__(self, *, packed: bool = False, min_isr: int = 1) -> None:
-        self._packed = DictMapState()
-        store: TopicStore = StateTopics(self._packed) if packed else MemoryTopicStore()
+        self._packed = TopicsInMemory()
+        store: TopicStore = self._packed.batch() if packed else MemoryTopicStore()
         control = ControlPlane(
             "prod", assumed=Assumed(min_insync_replicas=min_isr), counters_since=1
         )
@@ -345,7 +346,7 @@ class Fold:
         self.events: list[AnyEvent] = []
         self.accounts: list[AnyEvent] = []
         """What was reported of incidents and recommendations."""
-        self.sent: Sent = {}
+        self.sent = SentViews()
         self.forgotten: list[str] = []
         """The keys that the last projection wrote tombstones for."""
         self._read = 0
@@ -372,22 +373,22 @@ class Fold:
     def restart(self) -> None:
         """Publish, pack everything and go on from the bytes, as after a restart from a checkpoint."""
         self.views()
-        control = unpack_control(pack_control(self.state.control))
-        held, self._packed = self.state.topics, DictMapState()
-        store = StateTopics(self._packed)
+        control = repacked(self.state.control)
+        held, self._packed = self.state.topics, TopicsInMemory()
+        store = self._packed.batch()
         for name in held.names():
             topic = held.get(name)
             assert topic is not None
             store.put(topic)
         self.state = ClusterState(control, store)
         self._pack_topics()
-        self.sent = {}
+        self.sent = SentViews()
 
     def _pack_topics(self) -> None:
         """Go on from topics as bytes, as each batch of the fold does, where they are kept so."""
         if isinstance(self.state.topics, StateTopics):
             self.state.topics.flush()
-            self.state.topics = StateTopics(self._packed)
+            self.state.topics = self._packed.batch()
 
     def counts(self) -> Counts:
         """Return the cluster's figures."""
@@ -397,6 +398,7 @@ class Fold:
         """Return the views that changed, in order; the cluster's is the last."""
         place = AsOf("l", *self.state.control.log.position)
         projected = list(project(self.state, as_of=place, folded_at=folded_at, sent=self.sent))
+        self.state.control.touched.clear()
         self.forgotten = [key for key, view, _ in projected if view is None]
         return {key: view for key, view, _ in projected if view is not None}
 
@@ -408,7 +410,7 @@ class Fold:
 
     def broker_view(self, broker: int) -> BrokerView:
         """Return a broker's view, sent before or not."""
-        self.sent.clear()
+        self.sent = SentViews()
         view = self.views()[f"prod/broker/{broker}"]
         assert isinstance(view, BrokerView)
         return view
@@ -456,6 +458,13 @@ def count_from_scratch(state: ClusterState) -> Contribution:
     return empty.totals
 
 
+def repacked(control: ControlPlane) -> ControlPlane:
+    """Return a control plane as a new worker reads it."""
+    packed = pack_control(control)
+    groups = pack_members(control, control.totals.members)
+    return unpack_control(packed, [group for _, group in groups if group is not None])
+
+
 def control_names(state: ClusterState) -> list[str]:
     """Return the names of all topics that the fold holds."""
     return list(state.topics.names())
@@ -473,6 +482,6 @@ def kinds(events: Iterable[AnyEvent]) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
-def replaced(change: ZnodeChange, **fields: Any) -> ZnodeChange:
+def replaced(record: _StructT, **fields: Any) -> _StructT:
     """Return a record with other values in some fields."""
-    return msgspec.structs.replace(change, **fields)
+    return msgspec.structs.replace(record, **fields)

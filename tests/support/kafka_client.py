@@ -32,11 +32,13 @@ class Message:
         *,
         key: bytes | None = b"k",
         value: bytes | None = b"v",
+        leader_epoch: int | None = None,
     ) -> None:
         self._place = place
         self._offset = offset
         self._key = key
         self._value = value
+        self._leader_epoch = leader_epoch
         self._error = None if code is None else KafkaError(code, f"error {code}")
 
     def topic(self) -> str:
@@ -58,6 +60,10 @@ class Message:
     def value(self) -> bytes | None:
         """Return the value."""
         return self._value
+
+    def leader_epoch(self) -> int | None:
+        """Return the epoch of the leader that took the record."""
+        return self._leader_epoch
 
     def timestamp(self) -> tuple[int, int]:
         """Return no timestamp."""
@@ -87,6 +93,7 @@ class Client:
         self.partitions = partitions
         self.metadata_error = metadata_error
         self.assigned: list[dict[Place, int]] = []
+        self.epochs: list[dict[Place, int]] = []
         self.closed = 0
         self.error_cb: Callable[[KafkaError], None] = lambda _: None
         self.properties: dict[str, Any] = {}
@@ -94,6 +101,8 @@ class Client:
     def assign(self, places: list[TopicPartition]) -> None:
         """Note what is assigned."""
         self.assigned.append({(each.topic, each.partition): each.offset for each in places})
+        known = [each for each in places if each.leader_epoch is not None]
+        self.epochs.append({(each.topic, each.partition): each.leader_epoch for each in known})
 
     def poll(self, _timeout: float) -> Message | None:
         """Give the first message of the next answer; its rest is consumed at once."""

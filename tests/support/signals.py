@@ -6,6 +6,7 @@ from dashboards.signals import (
     brokers,
     controller,
     delay,
+    first_screen,
     fleet,
     incidents,
     partitions,
@@ -25,6 +26,7 @@ _HOMES = (
     pipeline,
     delay,
     fleet,
+    first_screen,
 )
 
 SIGNALS: dict[str, Signal] = {
@@ -50,7 +52,12 @@ APPEARING = {
         incidents.INCIDENT_AGE,
     ),
     "there is none while nothing is due, under way or wrong": (
+        brokers.BROKER_GONE,
+        brokers.BROKER_GONE_AT_MIN_ISR,
         brokers.BROKER_MENDABLE,
+        first_screen.FIRING,
+        pipeline.NO_WATCHER_LEADS,
+        pipeline.NOT_SERVED,
         brokers.BROKER_UNMENDABLE,
         controller.OLDEST_WRITE_DUE,
         controller.FAILOVER_AGE,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 
+from controller_model.fold.projection import SentViews
 from controller_model.insights.cluster_facts import (
     ClusterFacts,
     PartitionFacts,
@@ -92,11 +93,11 @@ class Watched:
 
 def facts(fold: Fold) -> tuple[list[PartitionFacts], ClusterFacts]:
     """Return the partitions and brokers of a cluster, as a new reader of its views sees them."""
-    fold.sent.clear()
-    fold.state.changed.update(fold.state.topics.names())
+    fold.sent = SentViews()
+    fold.state.changed.update(dict.fromkeys(fold.state.topics.names()))
     view = fold.cluster_view()
-    fold.state.changed.update(fold.state.topics.names())
-    fold.sent.clear()
+    fold.state.changed.update(dict.fromkeys(fold.state.topics.names()))
+    fold.sent = SentViews()
     views = list(fold.views().values())
     partitions = [p for v in views if isinstance(v, TopicView) for p in partitions_in(v)]
     return partitions, cluster_facts(view, (v for v in views if isinstance(v, BrokerView)))

@@ -1,0 +1,173 @@
+"""Other clusters of the same pipeline: in the same partition of its topics, and in another.
+
+The rule: a neighbour's log is what a sound watcher writes, but for what it spoils by itself, with a chance
+of its own: whatever befalls it, nothing of it may show in the cluster that is played in full, and once all
+is quiet its figures are true as well.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+from controller_model.kafka.ids import partition_of
+from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, encode_change, join_changes
+from controller_model.znodes.znode_kinds import published_data
+from tests.simulation.topic import Topic
+from tests.support.histories import Held, History
+from tests.support.hostile import spoiled
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+NEIGHBOURS = ("near", "next")
+"""By `partition_of`: one in the partition of the cluster that is played, one in the other."""
+
+PARTITIONS = 2
+EVERY = 7
+"""One seed of so many has neighbours."""
+
+HARM_BYTES = 10_000
+_PAUSES_MS = (50, 200, 700, 2_000)
+_TOPICS = ("a", "b", "c")
+_BROKERS = 3
+
+
+class Neighbour:
+    """A cluster whose watcher writes into the topics of the world."""
+
+    def __init__(self, world: World, cluster: str) -> None:
+        self.world = world
+        self.cluster = cluster
+        self.partition = partition_of(cluster, PARTITIONS)
+        self.is_quiet = False
+        self._rng = random.Random(f"{world.seed} {cluster}")  # noqa: S311  # a play, not a secret
+        self._history = History(cluster=cluster, now=world.clock.now)
+        self._sent = 0
+        for broker in range(_BROKERS):
+            self._history.broker(broker, seen=False)
+        self._history.elect(0, seen=False)
+        self._history.resync()
+        self._send()
+        world.clock.after(self._rng.choice(_PAUSES_MS), self._act)
+
+    @property
+    def nodes(self) -> dict[str, Held]:
+        """What its ZooKeeper holds, as far as the log shows it."""
+        held = {}
+        for path, znode in self._history.znodes.items():
+            data = published_data(path, znode.data) if path.startswith("/config/") else znode.data
+            held[path] = Held(**{**vars(znode), "data": data})
+        return held
+
+    @property
+    def zxid(self) -> int:
+        """The last zxid of its ZooKeeper."""
+        return self._history.zxid
+
+    @property
+    def _log(self) -> Topic:
+        return self.world.at((self.world.log.name, self.partition))
+
+    def rest(self) -> None:
+        """Do no more, and read everything once: what was lost of the log is mended by that."""
+        self.is_quiet = True
+        self._history.now = max(self._history.now, self.world.clock.now)
+        self._history.resync()
+        self._send()
+
+    def go_on(self) -> None:
+        """Go on after a rest."""
+        self.is_quiet = False
+        self.world.clock.after(self._rng.choice(_PAUSES_MS), self._act)
+
+    def _act(self) -> None:
+        if self.is_quiet:
+            return
+        rng, history = self._rng, self._history
+        history.now = max(history.now, self.world.clock.now)
+        for _ in range(rng.choice((1, 1, 3))):
+            rng.choices(
+                (self._change_topic, self._change_state, self._change_broker, self._look),
+                (2, 6, 1, 2),
+            )[0]()
+        if rng.random() < 0.05:
+            history.new_generation(f"w{history.generation}")
+            history.resync()
+        self._send()
+        if rng.random() < 0.1:
+            self._spoil()
+        self.world.clock.after(rng.choice(_PAUSES_MS), self._act)
+
+    def _change_topic(self) -> None:
+        history, topic = self._history, self._rng.choice(_TOPICS)
+        if f"/brokers/topics/{topic}" in history.znodes:
+            history.topic_gone(topic)
+            return
+        assignment = {
+            p: self._rng.sample(range(_BROKERS), 2) for p in range(self._rng.randint(1, 3))
+        }
+        history.topic(topic, assignment)
+        for partition, replicas in assignment.items():
+            history.state(topic, partition, leader=replicas[0], isr=replicas)
+
+    def _change_state(self) -> None:
+        history, rng = self._history, self._rng
+        states = [path for path in history.znodes if path.endswith("/state")]
+        if states:
+            _, _, _, topic, _, partition, _ = rng.choice(states).split("/")
+            assigned = json.loads(history.znodes[f"/brokers/topics/{topic}"].data)["partitions"]
+            isr = rng.sample(assigned[partition], rng.randint(1, 2))
+            history.state(topic, int(partition), leader=isr[0], isr=isr)
+
+    def _change_broker(self) -> None:
+        history, broker = self._history, self._rng.randrange(_BROKERS)
+        if f"/brokers/ids/{broker}" in history.znodes:
+            history.broker_gone(broker)
+        else:
+            history.broker(broker)
+        if history.controller_id is None:
+            history.elect(self._rng.randrange(_BROKERS))
+
+    def _look(self) -> None:
+        if self._rng.random() < 0.5:
+            self._history.reconciled()
+        else:
+            self._history.heartbeat(after_ms=0)
+
+    def _send(self) -> None:
+        changes = self._history.changes[self._sent :]
+        self._sent = len(self._history.changes)
+        for first in range(0, len(changes), MAX_CHANGES_PER_MESSAGE):
+            message = join_changes(
+                map(encode_change, changes[first : first + MAX_CHANGES_PER_MESSAGE])
+            )
+            self._append(message)
+
+    def _spoil(self) -> None:
+        """Lose a message, write one twice, or write one to do harm."""
+        rng, log = self._rng, self._log
+        own = [record for record in log.records if record.key == self.cluster.encode()]
+        kind = rng.choice(("lost", "twice", "hostile", "foreign", "astray"))
+        if kind == "lost":
+            self._history.heartbeat(after_ms=0)
+            self._sent = len(self._history.changes)
+        elif own and kind == "twice":
+            self._append(rng.choice(own).value or b"")
+        elif kind == "foreign":
+            foreign = History(
+                cluster="prod", generation=9_999, now=self._history.now
+            ).start_resync()
+            self._append(join_changes([encode_change(foreign)]))
+        elif own and kind == "astray":
+            place = (self.world.log.name, 1 - self.partition)
+            stray = History(cluster=self.cluster, generation=9_999, now=self._history.now)
+            message = join_changes([encode_change(stray.start_resync())])
+            self.world.at(place).append(self.world.clock.now, self.cluster.encode(), message)
+        elif own:
+            harms = [h for h in spoiled(own[-1].value or b"{}").values() if len(h) < HARM_BYTES]
+            self._append(rng.choice(harms))
+
+    def _append(self, message: bytes) -> None:
+        self._log.append(self.world.clock.now, self.cluster.encode(), message)

@@ -1,0 +1,68 @@
+"""What the check after `make mutate` lets pass: a missed change with its reason, and nothing else."""
+
+from __future__ import annotations
+
+from tests.mutation.mutants import NOT_RUN, REJECTED, Mutant
+from tests.mutation.page import mutants_page
+from tests.mutation.reasons import Reason, read_reasons, without_change, without_reason
+
+FILE = "a/b.py"
+KILLED = Mutant("a.b.x_f__mutmut_1", FILE, "killed", "")
+TYPED = Mutant("a.b.x_f__mutmut_2", FILE, REJECTED, "")
+MISSED = Mutant("a.b.x_f__mutmut_3", FILE, "survived", "f: x = 1 => x = 2")
+UNTESTED = Mutant("a.b.x_g__mutmut_1", FILE, "no tests", "g: return (y) => return (z)")
+WAITING = Mutant("a.b.x_g__mutmut_2", FILE, NOT_RUN, "")
+MUTANTS = [KILLED, TYPED, MISSED, UNTESTED, WAITING]
+
+
+def reason(*changes: str, file: str = FILE) -> Reason:
+    """Return a reason for these changes."""
+    return Reason(file, "The same.", changes)
+
+
+def test_only_what_was_missed_wants_a_reason() -> None:
+    """Code that no test reaches was missed too; what was not run may still be noticed."""
+    assert without_reason(MUTANTS, []) == [MISSED, UNTESTED]
+    assert without_reason(MUTANTS, [reason(MISSED.change), reason(UNTESTED.change)]) == []
+
+
+def test_a_reason_is_of_one_file_and_of_one_change() -> None:
+    """Of the whole change, letter by letter, but for what … stands for."""
+    for wrong in ("f: x = 1", "x = 1 => x = 2", "f: x = . => x = 2", "f: x = 1 => x = 3"):
+        assert MISSED in without_reason(MUTANTS, [reason(wrong)])
+    assert MISSED in without_reason(MUTANTS, [reason(MISSED.change, file="a/c.py")])
+    for right in ("f: x = 1 => x = 2", "f: …", "…: x = … => …"):
+        assert MISSED not in without_reason(MUTANTS, [reason(right)])
+    assert UNTESTED not in without_reason(MUTANTS, [reason("g: …(y) => …(z)")])
+
+
+def test_a_reason_that_has_lost_its_change_is_reported() -> None:
+    """Each change of it for itself: what the tests notice by now needs no excuse."""
+    assert without_change(MUTANTS, [reason(MISSED.change, "f: y => z")]) == [(FILE, "f: y => z")]
+    assert without_change(MUTANTS, [reason("…", file="a/c.py")]) == [("a/c.py", "…")]
+
+
+def test_the_page_counts_each_file_and_gives_each_reason_its_places() -> None:
+    """Whatever mypy rejects is noticed, and is counted apart."""
+    page = mutants_page([KILLED, TYPED, MISSED, UNTESTED], [reason("f: …"), reason("g: …")])
+    assert "in 4 small ways" in page
+    assert "50.0 %" in page
+    assert "| `a/b.py` | 4 | 1 | 1 | 2 |" in page
+    assert "Not run" not in page
+    assert page.endswith("| 1 | `f` | The same. |\n| 1 | `g` | The same. |\n")
+
+
+def test_the_page_says_what_was_not_run() -> None:
+    """It counts neither as noticed nor as missed."""
+    page = mutants_page([KILLED, WAITING], [])
+    assert "in 1 small ways" in page
+    assert "Not run when this page was made: 1 of `a/b.py`." in page
+
+
+def test_the_reasons_are_readable_and_say_something() -> None:
+    """Of files of this repository."""
+    reasons = read_reasons()
+    assert reasons
+    for each in reasons:
+        assert each.why.endswith(".")
+        assert each.changes
