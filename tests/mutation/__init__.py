@@ -1,0 +1,1 @@
+"""What `make mutate` finds, and the reasons of what it may find."""
