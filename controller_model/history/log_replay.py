@@ -10,13 +10,14 @@ seq; where none does, as at the log's end, the snapshot is incomplete.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from controller_model.fold.control_records import baseline
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.log_clock import is_time
+from controller_model.fold.log_clock import is_time, time_after
 from controller_model.fold.replay import is_dropped
 from controller_model.handlers import controller
 from controller_model.history.snapshot import Snapshot, snapshot
@@ -62,6 +63,22 @@ class Point(msgspec.Struct, frozen=True):
 
 END = Point()
 
+AssumedOf = Callable[[str], Assumed]
+"""What the own files of a cluster's brokers say, by the cluster's name; empty: no record names it."""
+
+
+class Sampler(Protocol):
+    """Takes what is known of the cluster at moments of the log's clock."""
+
+    next_at: int
+    """The next moment, in milliseconds since 1970."""
+
+    def take(self, state: ClusterState, until: int) -> None:
+        """Take a sample of each moment before `until`, at which the next change comes.
+
+        It may project the state, which nobody else does here.
+        """
+
 
 class LogReplay:
     """One cluster's log, change by change; snapshots at the places that were asked for.
@@ -75,7 +92,8 @@ class LogReplay:
         cluster: str | None = None,
         *,
         points: Sequence[Point] = (END,),
-        assumed: Assumed | None = None,
+        assumed: AssumedOf | None = None,
+        sampler: Sampler | None = None,
     ) -> None:
         self.cluster = cluster
         """The cluster that is replayed; None while no record has named one."""
@@ -85,7 +103,11 @@ class LogReplay:
         """The first change of the cluster, applied or not."""
         self.snapshots: dict[Point, Snapshot | None] = {}
         """By point; None where the log begins after it."""
-        control = ControlPlane(cluster or "", assumed=assumed or Assumed(), counters_since=0)
+        self._assumed = assumed or (lambda _: Assumed())
+        self._sampler = sampler
+        control = ControlPlane(
+            cluster or "", assumed=self._assumed(cluster or ""), counters_since=0
+        )
         control.log.position = _JUST_BEFORE
         self.state = ClusterState(control, MemoryTopicStore())
         self._batch = EventBatch(self.state)
@@ -136,6 +158,8 @@ class LogReplay:
         if self._is_unread:
             self._miss(UNREADABLE)
         self._batch.finish_failover()
+        if self._sampler is not None and self._ahead:
+            self._sampler.take(self.state, self.state.control.now + 1)
         events = self._take_events()
         self._take_snapshots(self._ahead)
         return events
@@ -146,9 +170,9 @@ class LogReplay:
 
     def _take_events(self) -> list[AnyEvent]:
         """Return what happened since the last line, one event per cause."""
-        # Nobody projects views here.
-        self.state.changed.clear()
-        self.state.removed.clear()
+        if self._sampler is None:  # nobody projects views
+            self.state.changed.clear()
+            self.state.removed.clear()
         return coalesce(self._batch.take())
 
     def _is_ours(self, change: LooseChange) -> bool:
@@ -158,6 +182,7 @@ class LogReplay:
         self.clusters.add(name)
         if self.cluster is None:
             self.cluster = self.state.control.cluster = name
+            self.state.control.assumed = self._assumed(name)
         return name == self.cluster
 
     def _complete(self, loose: LooseChange) -> LooseChange:
@@ -174,6 +199,8 @@ class LogReplay:
             if self._is_unread and not (loose.has_place and _is_next(self._log, change)):
                 self._miss(UNREADABLE)
             self._is_unread = False
+        if self._sampler is not None and not is_first:
+            self._sample_before(change, self._sampler)
         self._take_snapshots([point for point in self._ahead if point.is_before(change)])
         self.first = self.first or change
         if not self._ahead:
@@ -181,6 +208,17 @@ class LogReplay:
         if is_first:
             self._begin(change)
         self._apply(change)
+
+    def _sample_before(self, change: ZnodeChange, sampler: Sampler) -> None:
+        """Let the moments be taken that lie between what is known and the next change."""
+        clock = self._log.clock
+        correction = 0 if clock is None else clock.correction
+        if change.observed_at + correction <= sampler.next_at:  # time goes no further than that
+            return
+        until = time_after(self.state, change)
+        if until > sampler.next_at:
+            self._batch.finish_failover()  # as the end of each of the fold's batches does
+            sampler.take(self.state, until)
 
     def _take_snapshots(self, points: Sequence[Point]) -> None:
         for point in points:

@@ -7,6 +7,8 @@ it None (null) means that there is nothing, or that it is not known; never zero.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 import msgspec
 
 from controller_model.fold.projection import partition_epoch
@@ -214,7 +216,7 @@ def _broker(control: ControlPlane, broker: int) -> BrokerSnapshot:
     )
 
 
-def _topic(topic: TopicState, *, deleting: bool, live: set[int]) -> TopicSnapshot:
+def _topic(topic: TopicState, *, deleting: bool, live: AbstractSet[int]) -> TopicSnapshot:
     return TopicSnapshot(
         topic_id=topic.topic_id,
         deleting=deleting,
@@ -227,7 +229,7 @@ def _topic(topic: TopicState, *, deleting: bool, live: set[int]) -> TopicSnapsho
 
 
 def _partition(
-    topic: TopicState, partition: int, record: PartitionRecord, live: set[int]
+    topic: TopicState, partition: int, record: PartitionRecord, live: AbstractSet[int]
 ) -> PartitionSnapshot:
     stated = record.leader is not None
     return PartitionSnapshot(

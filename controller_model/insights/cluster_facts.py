@@ -127,6 +127,11 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
             return by_broker
         return self.broker_unclean.get("<default>", self.unclean_assumed)
 
+    def is_unclean_known(self, partition: PartitionFacts) -> bool:
+        """Return whether ZooKeeper says what `unclean_of` returns, and it is not the assumed one."""
+        named = {str(self.controller), "<default>"}
+        return partition.unclean is not None or not named.isdisjoint(self.broker_unclean)
+
     def is_offline(self, partition: PartitionFacts) -> bool:
         """Return whether a partition has a state but no live leader (offlinePartitionCount)."""
         return partition.counts and partition.leader not in self.live

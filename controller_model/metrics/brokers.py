@@ -16,14 +16,15 @@ def _broker_info(view: BrokerView) -> list[Sample]:
     if view.host is None:
         return []
     port = "" if view.port is None else str(view.port)
-    return [((view.host, port, view.rack or ""), 1)]
+    address = f"{view.host}:{port}" if port else view.host
+    return [((str(view.id), address, view.host, port, view.rack or ""), 1)]
 
 
 BROKER: Table[BrokerView] = {
     "kafka_broker_info": Samples(
-        "Host, port and rack of a broker, as it registered last; absent before its first "
-        "registration.",
-        ("host", "port", "rack"),
+        "Address and rack of a broker, as it registered last, with the labels of kafka_exporter (id, "
+        "address) beside ours; absent before its first registration.",
+        ("id", "address", "host", "port", "rack"),
         _broker_info,
     ),
     "kafka_broker_live": figure(

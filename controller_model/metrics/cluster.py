@@ -204,6 +204,16 @@ CLUSTER: Table[ClusterView] = {
         "AtMinIsrPartitionCount); absent while that setting is not known.",
         lambda view: view.counts.at_min_isr,
     ),
+    "kafka_cluster_under_replicated_at_min_isr_partitions": figure(
+        "Number of under-replicated partitions with exactly min.insync.replicas in-sync replicas: the "
+        "next loss refuses acks=all; 0 in a healthy cluster, absent while that setting is not known.",
+        lambda view: view.counts.under_replicated_at_min_isr,
+    ),
+    "kafka_cluster_under_replicated_reassigning_partitions": figure(
+        "Number of under-replicated partitions to which a reassignment adds replicas now; absent with an "
+        "older release of the fold.",
+        lambda view: view.counts.under_replicated_reassigning,
+    ),
     "kafka_cluster_preferred_replica_imbalance": figure(
         "Number of partitions that are not led by their preferred replica (JMX "
         "PreferredReplicaImbalanceCount).",

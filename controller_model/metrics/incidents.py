@@ -6,10 +6,10 @@ none stands; counts are there from the start, so that `increase()` sees their fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from controller_model.insights.wording import duration
 from controller_model.metrics.metric import Sample, Samples, Table, each_of, figure, seconds
+from controller_model.records.incidents import LastIncident
 from controller_model.records.recommendations import Outcome
 from controller_model.records.views import ClusterView
 
@@ -25,17 +25,17 @@ def _last_closed(view: ClusterView) -> Iterable[Sample]:
     last = view.incidents.last_closed
     if last is None:
         return ()
-    labels = (
-        str(last.number),
-        last.opened_by,
-        str(last.end),
-        duration(last.lasted_ms),
-        str(last.brokers_lost),
-        str(last.controller_elections),
-        str(last.leaders_moved),
-        str(last.offline),
-    )
-    return [(labels, last.last_abnormal_at / 1000)]
+    return [((last.opened_by, str(last.end)), last.last_abnormal_at / 1000)]
+
+
+def _of_last(text: str, read: Callable[[LastIncident], float | None]) -> Samples[ClusterView]:
+    """Return a figure of the incident that was closed last."""
+
+    def value(view: ClusterView) -> float | None:
+        last = view.incidents.last_closed
+        return None if last is None else read(last)
+
+    return figure(f"{text} in the incident that was closed last; absent before the first.", value)
 
 
 INCIDENTS: Table[ClusterView] = {
@@ -72,18 +72,24 @@ INCIDENTS: Table[ClusterView] = {
     ),
     "kafka_cluster_incident_last_timestamp_seconds": Samples(
         "Unix time in seconds when something was last abnormal in the incident that was closed "
-        "last, with its figures as labels; absent before the first.",
-        (
-            "number",
-            "opened_by",
-            "end",
-            "lasted",
-            "brokers_lost",
-            "controller_elections",
-            "leaders_moved",
-            "offline",
-        ),
+        "last, by the event that opened it and how it ended; absent before the first.",
+        ("opened_by", "end"),
         _last_closed,
+    ),
+    "kafka_cluster_incident_last_duration_seconds": _of_last(
+        "Seconds from the first abnormal event to the last", lambda last: seconds(last.lasted_ms)
+    ),
+    "kafka_cluster_incident_last_brokers_lost": _of_last(
+        "Brokers that were lost", lambda last: last.brokers_lost
+    ),
+    "kafka_cluster_incident_last_controller_elections": _of_last(
+        "Controller elections", lambda last: last.controller_elections
+    ),
+    "kafka_cluster_incident_last_leaders_moved": _of_last(
+        "Partitions that got another leader", lambda last: last.leaders_moved
+    ),
+    "kafka_cluster_incident_last_offline_partitions": _of_last(
+        "Most partitions that were offline at once because of it", lambda last: last.offline
     ),
 }
 

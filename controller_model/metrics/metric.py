@@ -112,6 +112,10 @@ class Moment:
     clock_skew_ms: Mapping[Stage, int] = dataclasses.field(default_factory=dict)
     vacant_ms: int | None
     """For how long nobody has held /controller, 0 when somebody holds it; None: it is not known."""
+    recent_elections: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Controller elections by the window that they were in; empty: not known."""
+    isr_leave_minutes: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """In how many minutes of the window replicas of each broker left an ISR, where it is known."""
     worst: WorstTopics = dataclasses.field(default_factory=WorstTopics)
     next_rebalance_at: int | None = None
     """When the controller checks the balance next, at the earliest; None where it is not known."""

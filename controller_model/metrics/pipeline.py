@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller_model.insights.recent_leaves import WINDOW, WINDOW_MINUTES
 from controller_model.metrics.metric import (
     Moment,
     Sample,
@@ -199,6 +200,20 @@ NOW: Table[Moment] = {
         "Seconds for which nobody has held /controller now; 0 while somebody holds it, absent "
         "while the watcher may not read it.",
         lambda moment: seconds(moment.vacant_ms),
+    ),
+    "kafka_controller_recent_elections": Samples(
+        "Controller elections within the last 10 minutes (10m) and 6 hours (6h), by ZooKeeper's times: "
+        "what is read late does not count as recent; 0 in a healthy cluster, absent while that is not "
+        "known.",
+        ("window",),
+        lambda moment: [((window,), n) for window, n in moment.recent_elections.items()],
+    ),
+    "kafka_broker_recent_isr_leaves": Samples(
+        f"In how many minutes of the last {WINDOW_MINUTES} ({WINDOW}) a replica of the broker left an ISR, by "
+        "ZooKeeper's times, removals by a reassignment excepted; 0 in a healthy cluster, a restart makes "
+        "two at most.",
+        ("broker", "window"),
+        lambda moment: [((str(id_), WINDOW), n) for id_, n in moment.isr_leave_minutes.items()],
     ),
     "kafka_cluster_next_rebalance_timestamp_seconds": figure(
         "Unix time in seconds when the controller next checks the balance at the earliest, if its"

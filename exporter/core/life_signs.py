@@ -3,7 +3,9 @@
 The rule: ages stand on the reader's own clock (`now`), which nobody sets. A value that was there before
 proves nothing until it advances, at the start and after every silence alike: what comes first then may
 have waited on its way, or come before what was missed. So two beats, apart in time, make a proof, and
-figures are of before until the view has come as far as the beats say that the log is written.
+figures are of before until the view has come as far as the beats say that the log is written. A beat
+counts from when it was sent: by how much it took longer than others of its watcher shows by the steady
+clocks of both, whose difference does not change.
 No clock, no I/O: each sign taken in makes a new value, so any thread may read the one that it has.
 """
 
@@ -35,6 +37,18 @@ _DELAYS = 5
 """Delays of which the smallest is held against the clocks: one record may be late, not all of them."""
 _FEWEST_DELAYS = 3
 
+_TRANSITS = 16
+"""Beats, at least `_APART_MS` apart, of which the fastest is held against each: a watcher whose machine
+slept for a while, and its clock with it, is believed again after as many seconds."""
+
+
+class _Transit(NamedTuple):
+    """How long beats took from a watcher to us, but for a constant: their clocks began at any time."""
+
+    came_at: int
+    ms: int
+    """The least of the beats that came within `_APART_MS`."""
+
 
 class _Due(NamedTuple):
     """A position of the log that the view has yet to reach."""
@@ -51,7 +65,11 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
     beats_until: int = 0
     """The generation of the newest beat that came before the topic was created again."""
     beat_at: int | None = None
-    """When the newest beat came; None: before the topic had been read to its end."""
+    """When the newest beat was sent; None: it came before the topic had been read to its end."""
+    transits: tuple[_Transit, ...] = ()
+    """Of the newest beats of the watcher that sent the last."""
+    beats_expected: bool = False
+    """The view says that its watcher sends beats, whether any are known or not."""
     heard_at: int | None = None
     """Up to when the log holds all that ZooKeeper had, as far as beats say."""
     unproven_since: int | None = None
@@ -74,12 +92,15 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             return self
         if not is_live:
             return msgspec.structs.replace(self, beat=beat)
+        transits = self._with_transit(beat, now)
+        sent_at = _sent_at(beat, now, transits)
         complete_ms = beat.log_complete_ms
-        complete_at = None if complete_ms is None else now - max(0, complete_ms)
+        complete_at = None if complete_ms is None else sent_at - max(0, complete_ms)
         # What beats said that prove nothing yet may be old: they may have waited on their way.
         known_at = self.heard_at if self.unproven_since is None else self.proven_at
         heard_at = max(filter(None, (known_at, complete_at)), default=None)
-        unproven_since, is_proof = self._judged(heard_at, now)
+        is_first = last is not None and last.watcher != beat.watcher
+        unproven_since, is_proof = (now, False) if is_first else self._judged(heard_at, now)
         is_continued = unproven_since is None and last and last.generation == beat.generation
         # The log held no more at the beat before: what is beyond it came between the two.
         since = self._seen_until() if is_continued and not is_proof else self.proven_at
@@ -87,13 +108,26 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self,
             beat=beat,
-            beat_at=now,
+            beat_at=sent_at if self.beat_at is None else max(sent_at, self.beat_at),
+            transits=transits,
             heard_at=heard_at,
             unproven_since=unproven_since,
             proven_at=heard_at if proven else self.proven_at,
             due=self._with_due(_Due(beat.position, since)),
             watcher_delays=(*self.watcher_delays, wall - beat.sent_at)[-_DELAYS:],
         )
+
+    def _with_transit(self, beat: WatcherBeat, now: int) -> tuple[_Transit, ...]:
+        """Return the newest transits with this beat's; none where the watcher does not say when it sent it."""
+        if beat.sent_steady is None:
+            return ()
+        is_same = self.beat is not None and self.beat.watcher == beat.watcher
+        held = self.transits if is_same else ()
+        new = _Transit(now, now - beat.sent_steady)
+        if held and now - held[-1].came_at < _APART_MS:
+            # Those that were held up together are one: they must not push the others out.
+            return (*held[:-1], _Transit(held[-1].came_at, min(held[-1].ms, new.ms)))
+        return (*held, new)[-_TRANSITS:]
 
     def _seen_until(self) -> int | None:
         """Return until when the log holds all of ZooKeeper as of the newest beat: silences add up."""
@@ -138,6 +172,7 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             advanced_at=now if advanced else self.advanced_at,
             due=due,
             fold_delays=delays if is_live else self.fold_delays,
+            beats_expected=view.log.beats,
         )
 
     def without_topic(self) -> Self:
@@ -160,8 +195,8 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             if len(delays) >= _FEWEST_DELAYS
         }
         read_ms = _age(now, read_at)
-        if self.position.generation > self._newest_with_beats:
-            # The watcher is of a release without beats: only what comes through the fold shows it.
+        if self.position.generation > self._newest_with_beats and not self.beats_expected:
+            # The watcher sends no beats: only what comes through the fold shows it.
             return ReaderProgress(
                 read_ms=read_ms,
                 watcher_ms=_age(now, self.advanced_at),
@@ -178,6 +213,13 @@ class LifeSigns(msgspec.Struct, frozen=True, kw_only=True):
             session=None if self.beat is None else self.beat.session,
             clock_skew_ms=skew,
         )
+
+
+def _sent_at(beat: WatcherBeat, now: int, transits: tuple[_Transit, ...]) -> int:
+    """Return when a beat was sent, by our clock: as if the fastest of its watcher had taken no time."""
+    if beat.sent_steady is None:
+        return now
+    return beat.sent_steady + min(transit.ms for transit in transits)
 
 
 def _is_log_late(beat: WatcherBeat | None) -> bool:

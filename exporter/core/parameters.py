@@ -19,8 +19,6 @@ MOST_VALUES = 100
 _LARGEST_INTEGER = 2**53
 _LONGEST_NUMBER = 19
 """Digits of any number within 64 bits."""
-_LARGEST_TEXT = 300
-"""Characters: a topic's name has 249 at most, an event's id fewer."""
 
 
 class Parameter(NamedTuple):
@@ -38,6 +36,8 @@ class Parameter(NamedTuple):
     default: int | None = None
     many: bool = False
     """It may be repeated."""
+    longest: int = 300
+    """Characters: a topic's name has 249 at most, an event's id fewer."""
 
     def schema(self) -> dict[str, Any]:
         """Return what it may be, as JSON Schema."""
@@ -85,8 +85,8 @@ class Query:
                 raise refuse(
                     name, f"there is none of this name; known: {', '.join(known) or 'none'}"
                 )
-            if len(text) > _LARGEST_TEXT:
-                raise refuse(name, f"longer than {_LARGEST_TEXT} characters")
+            if len(text) > known[name].longest:
+                raise refuse(name, f"longer than {known[name].longest} characters")
             given = self._given.setdefault(name, [])
             given.append(known[name].read(text))
             if len(given) > (MOST_VALUES if known[name].many else 1):

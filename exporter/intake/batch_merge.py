@@ -17,6 +17,7 @@ from controller_model.records.views import (
     ClusterView,
     IncidentsView,
     RecommendationView,
+    broker_key,
     is_below,
     view_key,
 )
@@ -103,7 +104,7 @@ def _brokers(
     The delete of such a broker was never written.
     """
     brokers = before.brokers.values() if before else ()
-    held = {f"{view.cluster}/broker/{broker.id}": broker for broker in brokers}
+    held = {broker_key(view.cluster, broker.id): broker for broker in brokers}
     known = set(view.brokers_known)
     merged = _merge(held, batch, BrokerView).values()
     return {b.id: b for b in sorted(merged, key=lambda b: b.id) if b.id in known}

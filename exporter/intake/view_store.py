@@ -115,11 +115,12 @@ class ViewStore:
             waiting[key] = new
 
     def _forget(self, cluster: str, offset: int) -> str | None:
-        """Drop a cluster whose views somebody has deleted by hand, after all that was read of it."""
-        if cluster not in self.clusters or offset < self._last_offset.get(cluster, -1):
+        """Drop a cluster that was forgotten (`kcm forget`), after all that was read of it."""
+        if offset < self._last_offset.get(cluster, -1):
             return None
+        is_shown = cluster in self.clusters
         self._drop_cluster(cluster)
-        return cluster
+        return cluster if is_shown else None
 
     def _delete(self, cluster: str, key: str, kind: str, as_of: AsOf) -> str | None:
         if kind != "cluster":

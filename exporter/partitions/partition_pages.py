@@ -138,12 +138,11 @@ def partitions_page(
         view = entry.decode()
         if not view.partitions or (view.name == topic and view.partitions[-1] <= partition):
             continue
-        if _cannot_fit(view, facts, query):
+        if cannot_fit(view, facts, query):
             read += len(view.partitions) * PLAIN_COST
             topic, partition = view.name, view.partitions[-1]
             continue
-        unreadable = set(view.partitions if view.unreadable_znodes else view.unreadable)
-        epochs = dict(zip(view.partitions, view.partition_epoch, strict=True))
+        details = ChunkDetails(view, facts)
         for each in partitions_in(view):
             if view.name == topic and each.partition <= partition:
                 continue
@@ -151,12 +150,8 @@ def partitions_page(
                 return Page(items, f"{topic}/{partition}")
             read += 1
             topic, partition = each.topic, each.partition
-            if _fits(each, facts, query):
-                found = _partition(each, facts, epochs.get(each.partition))
-                is_unreadable = each.partition in unreadable
-                items.append(
-                    msgspec.structs.replace(found, unreadable=True) if is_unreadable else found
-                )
+            if fits(each, facts, query):
+                items.append(details.of(each))
     return Page(items, None)
 
 
@@ -177,7 +172,7 @@ def topics_page(
             return Page(items, last)
         last = name
         views = [chunk.decode() for chunk in chunks]
-        if all(_cannot_fit(view, facts, query) for view in views):
+        if all(cannot_fit(view, facts, query) for view in views):
             read += sum(len(view.partitions) for view in views) * PLAIN_COST
             continue
         topic = _topic(name, views, facts)
@@ -198,7 +193,7 @@ def _from(entries: Sequence[TopicEntry], topic: str, query: PartitionQuery) -> I
             yield entry
 
 
-def _cannot_fit(view: TopicView, facts: ClusterFacts, query: PartitionQuery) -> bool:
+def cannot_fit(view: TopicView, facts: ClusterFacts, query: PartitionQuery) -> bool:
     """Return whether no partition of a chunk meets a condition, seen without reading each.
 
     Most partitions of a cluster are plain: led by their preferred replica, all replicas in sync.
@@ -216,30 +211,40 @@ def is_plain(view: TopicView, live: Container[int]) -> bool:
     )
 
 
-def _fits(partition: PartitionFacts, facts: ClusterFacts, query: PartitionQuery) -> bool:
+def fits(partition: PartitionFacts, facts: ClusterFacts, query: PartitionQuery) -> bool:
+    """Return whether a partition is on the broker and meets all conditions that are asked for."""
     if query.broker is not None and query.broker not in partition.replicas:
         return False
     return all(JUDGES[condition](partition, facts) for condition in query.conditions)
 
 
-def _partition(
-    partition: PartitionFacts, facts: ClusterFacts, partition_epoch: int | None
-) -> PartitionDetail:
-    return PartitionDetail(
-        topic=partition.topic,
-        partition=partition.partition,
-        leader=partition.leader,
-        preferred=partition.preferred,
-        replicas=partition.replicas,
-        isr=None if partition.leader is None else partition.isr,
-        adding=partition.adding,
-        removing=partition.removing,
-        leader_epoch=None if partition.leader is None else partition.leader_epoch,
-        controller_epoch=None if partition.leader is None else partition.controller_epoch,
-        partition_epoch=partition_epoch,
-        min_isr=facts.min_isr_of(partition),
-        conditions=conditions_of(partition, facts),
-    )
+class ChunkDetails:
+    """The details of the partitions of one chunk."""
+
+    def __init__(self, view: TopicView, facts: ClusterFacts) -> None:
+        self._facts = facts
+        self._unreadable = frozenset(view.partitions if view.unreadable_znodes else view.unreadable)
+        self._epochs = dict(zip(view.partitions, view.partition_epoch, strict=True))
+
+    def of(self, partition: PartitionFacts) -> PartitionDetail:
+        """Return what a partition of the chunk is."""
+        has_state = partition.leader is not None
+        return PartitionDetail(
+            topic=partition.topic,
+            partition=partition.partition,
+            leader=partition.leader,
+            preferred=partition.preferred,
+            replicas=partition.replicas,
+            isr=partition.isr if has_state else None,
+            adding=partition.adding,
+            removing=partition.removing,
+            leader_epoch=partition.leader_epoch if has_state else None,
+            controller_epoch=partition.controller_epoch if has_state else None,
+            partition_epoch=self._epochs.get(partition.partition),
+            min_isr=self._facts.min_isr_of(partition),
+            conditions=conditions_of(partition, self._facts),
+            unreadable=partition.partition in self._unreadable,
+        )
 
 
 def _topic(name: str, views: Sequence[TopicView], facts: ClusterFacts) -> TopicSummary:

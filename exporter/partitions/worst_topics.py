@@ -1,8 +1,8 @@
 """The topics that are worst off, a few of each cluster, for the boards.
 
 The rule: at most `MOST_TOPICS` a cluster, so that its series stay few, and never in the way of the
-figures: a thread of its own reads the partitions, only while the cluster's totals say that
-some are in trouble, and rests for long after a search that took long. So they may be older than the
+figures: a thread of its own reads the partitions of topics that changed, only while the cluster's
+totals say that some are in trouble, and rests for long after a search that took long. So they may be older than the
 rest, and say of when they are. It counts what is in one rack as well (`one_rack`).
 """
 
@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from heapq import nsmallest
 from itertools import groupby
-from typing import Self
+from operator import is_
+from typing import NamedTuple, Self
 
 from controller_model.insights.cluster_facts import (
     ClusterFacts,
@@ -38,32 +39,66 @@ REST = 19
 _NOTHING = WorstTopics()
 
 
-def worst_topics(snapshot: ClusterSnapshot, at: int) -> WorstTopics:
-    """Return the worst topics, the worst first: by what is offline, under min ISR, behind."""
-    view = snapshot.view
-    counts = view.counts
-    led: Counter[int] = Counter()
-    found = []
-    if counts.offline or counts.under_min_isr or counts.under_replicated:
-        facts = cluster_facts(view, snapshot.brokers.values())
+class _Judged(NamedTuple):
+    """What was found of a topic, and in which chunks."""
+
+    chunks: tuple[TopicEntry, ...]
+    trouble: TopicTrouble
+    led_short: Counter[int]
+    """Its under-replicated partitions, by their leaders."""
+
+
+class WorstTopicsSearch:
+    """The search of one cluster: topics that have not changed since the last one are not read again."""
+
+    def __init__(self) -> None:
+        self._facts: ClusterFacts | None = None
+        self._judged: dict[str, _Judged] = {}
+
+    def of(self, snapshot: ClusterSnapshot, at: int) -> WorstTopics:
+        """Return the worst topics, the worst first: by what is offline, under min ISR, behind."""
+        view = snapshot.view
+        counts = view.counts
+        if counts.offline or counts.under_min_isr or counts.under_replicated:
+            self._read(snapshot)
+        else:
+            self._judged = {}
+        led: Counter[int] = Counter()
+        for judged in self._judged.values():
+            led.update(judged.led_short)
+        found = [each.trouble for each in self._judged.values() if any(each.trouble[1:])]
+        return WorstTopics(
+            at=at,
+            topics=tuple(nsmallest(MOST_TOPICS, found, key=_worst_first)),
+            led_short=tuple((broker, led[broker]) for broker in sorted(view.brokers_live)),
+        )
+
+    def _read(self, snapshot: ClusterSnapshot) -> None:
+        facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+        known = self._judged if facts == self._facts else {}
         entries = sorted(snapshot.topics.values(), key=lambda entry: (entry.name, entry.chunk))
-        for name, chunks in groupby(entries, key=lambda entry: entry.name):
-            troubled = _troubled(chunks, facts)
-            under_min_isr = [facts.is_under_min_isr(each) for each in troubled]
-            topic = TopicTrouble(
-                name,
-                offline=sum(facts.is_offline(each) for each in troubled),
-                under_min_isr=None if None in under_min_isr else sum(map(bool, under_min_isr)),
-                under_replicated=sum(map(is_under_replicated, troubled)),
-            )
-            led.update(each.written_leader for each in troubled if is_under_replicated(each))
-            if any(topic[1:]):
-                found.append(topic)
-    return WorstTopics(
-        at=at,
-        topics=tuple(nsmallest(MOST_TOPICS, found, key=_worst_first)),
-        led_short=tuple((broker, led[broker]) for broker in sorted(view.brokers_live)),
+        judged = {}
+        for name, group in groupby(entries, key=lambda entry: entry.name):
+            chunks = tuple(group)
+            before = known.get(name)
+            is_same = before is not None and all(map(is_, before.chunks, chunks))
+            if before is None or not is_same or len(before.chunks) != len(chunks):
+                before = _judge(name, chunks, facts)
+            judged[name] = before
+        self._facts, self._judged = facts, judged
+
+
+def _judge(name: str, chunks: tuple[TopicEntry, ...], facts: ClusterFacts) -> _Judged:
+    troubled = _troubled(chunks, facts)
+    under_min_isr = [facts.is_under_min_isr(each) for each in troubled]
+    behind = [each for each in troubled if is_under_replicated(each)]
+    trouble = TopicTrouble(
+        name,
+        offline=sum(facts.is_offline(each) for each in troubled),
+        under_min_isr=None if None in under_min_isr else sum(map(bool, under_min_isr)),
+        under_replicated=len(behind),
     )
+    return _Judged(chunks, trouble, Counter(each.written_leader for each in behind))
 
 
 def _troubled(chunks: Iterable[TopicEntry], facts: ClusterFacts) -> list[PartitionFacts]:
@@ -88,6 +123,7 @@ class WorstTopicsStore:
         self._found: Mapping[str, WorstTopics] = {}
         self._looked_at: dict[str, ClusterSnapshot] = {}
         self._one_rack: dict[str, OneRackCount] = {}
+        self._searches: dict[str, WorstTopicsSearch] = {}
 
     def of(self, cluster: str) -> WorstTopics:
         """Return the worst topics of a cluster; none before the first search."""
@@ -97,10 +133,12 @@ class WorstTopicsStore:
         """Search the clusters that changed; forget those that are gone."""
         found = {}
         self._one_rack = {name: self._one_rack.get(name, OneRackCount()) for name in snapshots}
+        self._searches = {n: self._searches.get(n, WorstTopicsSearch()) for n in snapshots}
         for name, snapshot in snapshots.items():
             if self._looked_at.get(name) is not snapshot:
                 one_rack = self._one_rack[name].of(snapshot)
-                found[name] = worst_topics(snapshot, now)._replace(one_rack=one_rack)
+                worst = self._searches[name].of(snapshot, now)
+                found[name] = worst._replace(one_rack=one_rack)
             else:
                 found[name] = self.of(name)._replace(at=now)
         self._found = found

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controller_model.insights.rebalance import next_check_at
+from controller_model.insights.recent_elections import within_windows
+from controller_model.insights.recent_leaves import within_window
 from controller_model.metrics.catalogue import BROKER_METRICS, CLUSTER_METRICS, NOW_METRICS
 from controller_model.metrics.metric import Metric, Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, assess, behind_ms
@@ -112,8 +114,7 @@ class Collector:
 
     def _now_lines(self, format_: Format, now: int) -> bytes:
         moments = [
-            (name, self._moment(rendered.snapshot, now))
-            for name, rendered in self._rendered.items()
+            (name, self.moment(rendered.snapshot, now)) for name, rendered in self._rendered.items()
         ]
         parts: list[bytes] = []
         for metric in NOW_METRICS:
@@ -121,17 +122,20 @@ class Collector:
             parts += _family(metric, format_, family)
         return b"".join(parts)
 
-    def _moment(self, snapshot: ClusterSnapshot, now: int) -> Moment:
-        """Return what depends on now."""
+    def moment(self, snapshot: ClusterSnapshot, now: int) -> Moment:
+        """Return what depends on now of a cluster's figures."""
         view, reading = snapshot.view, self._reading_of(snapshot)
         controller = view.controller
         is_hidden = view.log.is_denied("/controller")
         elected_at = controller.elected_at
+        elections = None if is_hidden else controller.recent_elections
         return Moment(
             completeness=assess(view, reading, now),
             behind_ms=behind_ms(reading),
             clock_skew_ms=reading.clock_skew_ms,
             vacant_ms=None if is_hidden else max(0, now - (controller.vacant_since or now)),
+            recent_elections={} if elections is None else within_windows(elections, now),
+            isr_leave_minutes=_isr_leave_minutes(snapshot, now),
             worst=self.worst_topics.of(snapshot.name),
             next_rebalance_at=None if elected_at is None else next_check_at(elected_at, now),
         )
@@ -144,6 +148,14 @@ class Collector:
             body = _join_clusters(format_, rendered.values())
             self._joined[format_] = (version, body)
         return body
+
+
+def _isr_leave_minutes(snapshot: ClusterSnapshot, now: int) -> dict[int, int]:
+    return {
+        id_: within_window(broker.isr_leave_minutes, now)
+        for id_, broker in snapshot.brokers.items()
+        if broker.isr_leave_minutes is not None
+    }
 
 
 def _join_clusters(format_: Format, clusters: Iterable[RenderedCluster]) -> bytes:

@@ -1,4 +1,4 @@
-"""Every partition as five series in kafka_exporter's names: the opt-in /metrics/partitions.
+"""Brokers, topics and every partition in kafka_exporter's names: the opt-in /metrics/partitions.
 
 The rule: names and values are kafka_exporter's, so that existing dashboards work, with a `cluster`
 label more. A topic is rendered when its view is another one and somebody asks; the rest of a
@@ -8,7 +8,9 @@ megabytes. What is not known makes no sample.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from controller_model.insights.cluster_facts import PartitionFacts, partitions_in
 from controller_model.metrics.metric import Metric, Sample
@@ -17,7 +19,16 @@ from exporter.core.render import Format, header, lines
 from exporter.partitions.conditions import is_under_replicated
 
 _Metric = Metric[Sequence[PartitionFacts]]
-_Cached = tuple[TopicEntry, tuple[bytes, ...]]
+_Counts = Mapping[str, int]
+
+
+class _Cached(NamedTuple):
+    """A chunk of a topic, rendered."""
+
+    entry: TopicEntry
+    blocks: tuple[bytes, ...]
+    partitions: int
+
 
 STEP_BYTES = 2 * 1024 * 1024
 """Rendered in one step: some 5,000 partitions, 0.1 s."""
@@ -71,11 +82,28 @@ PARTITION_METRICS = (
 )
 
 
+BROKERS: Metric[_Counts] = Metric(
+    name="kafka_brokers",
+    help="Number of brokers that are registered now.",
+    labels=("cluster",),
+    read=lambda brokers: [((cluster,), count) for cluster, count in brokers.items()],
+)
+TOPIC_PARTITIONS: Metric[Mapping[tuple[str, str], int]] = Metric(
+    name="kafka_topic_partitions",
+    help="Number of partitions of the topic.",
+    labels=("cluster", "topic"),
+    read=lambda partitions: partitions.items(),
+)
+
+
 class PartitionCollector:
     """Renders topics when asked, each only when it has changed since; asked by one at a time."""
 
     def __init__(self) -> None:
         self._cached: dict[str, _Cached] = {}
+        self._brokers: dict[str, int] = {}
+        self._clusters: dict[str, str] = {}
+        """Which cluster the view of each key is of."""
 
     def render(self, clusters: Mapping[str, ClusterSnapshot]) -> Iterator[int]:
         """Render every partition that has changed; yield after each step how large it was.
@@ -86,20 +114,34 @@ class PartitionCollector:
         for name, snapshot in sorted(clusters.items()):
             for key, entry in snapshot.topics.items():
                 old = self._cached.get(key)
-                if old is None or old[0] is not entry:
-                    blocks = _render(name, entry)
-                    self._cached[key] = (entry, blocks)
-                    size += sum(map(len, blocks))
+                if old is None or old.entry is not entry:
+                    self._cached[key] = rendered = _render(name, entry)
+                    size += sum(map(len, rendered.blocks))
                 if size >= STEP_BYTES:
                     yield size
                     size = 0
-        held = {key for snapshot in clusters.values() for key in snapshot.topics}
-        for key in self._cached.keys() - held:
+        self._brokers = {n: len(clusters[n].view.brokers_live) for n in sorted(clusters)}
+        held = {key: name for name, snapshot in clusters.items() for key in snapshot.topics}
+        self._clusters = held
+        for key in self._cached.keys() - held.keys():
             del self._cached[key]
 
     def lines(self, format_: Format) -> Iterator[bytes]:
         """Return what was rendered, in pieces, without the "# EOF" of OpenMetrics."""
-        return _pieces(format_, [blocks for _, blocks in self._cached.values()])
+        yield self._counts(format_)
+        yield from _pieces(format_, [each.blocks for each in self._cached.values()])
+
+    def _counts(self, format_: Format) -> bytes:
+        """Return the lines about brokers and about topics; a topic may have come in several chunks."""
+        partitions: Counter[tuple[str, str]] = Counter()
+        for key, each in self._cached.items():
+            if key in self._clusters:  # else somebody stopped asking before it was put in order
+                partitions[self._clusters[key], each.entry.name] += each.partitions
+        found = (
+            (header(BROKERS, format_), lines(BROKERS, self._brokers, (), None).text),
+            (header(TOPIC_PARTITIONS, format_), lines(TOPIC_PARTITIONS, partitions, (), None).text),
+        )
+        return b"".join(head + text for head, text in found if text)
 
 
 def _pieces(format_: Format, topics: Sequence[tuple[bytes, ...]]) -> Iterator[bytes]:
@@ -118,7 +160,8 @@ def _pieces(format_: Format, topics: Sequence[tuple[bytes, ...]]) -> Iterator[by
             yield b"".join(piece)
 
 
-def _render(cluster: str, entry: TopicEntry) -> tuple[bytes, ...]:
+def _render(cluster: str, entry: TopicEntry) -> _Cached:
     partitions = list(partitions_in(entry.decode()))
     # Gauges only: the lines are the same in both formats.
-    return tuple(lines(metric, partitions, (cluster,), None).text for metric in PARTITION_METRICS)
+    blocks = tuple(lines(metric, partitions, (cluster,), None).text for metric in PARTITION_METRICS)
+    return _Cached(entry, blocks, len(partitions))

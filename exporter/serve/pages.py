@@ -22,6 +22,7 @@ from exporter.core.render import choose_format
 from exporter.core.status import ReadingState, reasons_not_ready
 from exporter.intake.event_store import EventStore
 from exporter.live.page import LivePage
+from exporter.live.runbooks import RunbookPages
 from exporter.scrape.collector import Collector
 from exporter.scrape.partition_series import PartitionCollector
 
@@ -50,6 +51,7 @@ class Pages:
         self._worker = Worker()
         self._api = ApiPages(collector, events, self._worker, clock=clock)
         self._partitions = PartitionCollector()
+        self._runbooks = RunbookPages()
         self._serves_partitions = partition_metrics
         self._rendering = asyncio.Lock()
         self.live = LivePage(
@@ -65,7 +67,7 @@ class Pages:
         own = {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.readiness}
         if self._serves_partitions:
             own["/metrics/partitions"] = self.partitions
-        return self.live.routes() | own | self._api.routes()
+        return self.live.routes() | self._runbooks.routes() | own | self._api.routes()
 
     async def metrics(self, request: Request) -> Response:
         """Serve all figures."""

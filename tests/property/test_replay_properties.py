@@ -147,7 +147,8 @@ def batches(history: History, draws: random.Random) -> list[list[ZnodeChange]]:
 def whole(fold: Fold) -> Any:
     """Return all that a fold holds: its packed control plane, and its facts."""
     facts = fold.facts()
-    return pack_control(fold.state.control), facts
+    control = fold.state.control
+    return pack_control(control), control.totals.members, facts
 
 
 @given(STEPS)

@@ -69,7 +69,7 @@ def test_a_log_of_the_pipeline_gives_what_the_fold_gives() -> None:
     history.state("t", 0, leader=1, isr=[1, 2], leader_epoch=1)
     fold = Fold()
     folded = fold.follow(history)
-    reported, events = at_end(loose(history.changes), assumed=fold.state.control.assumed)
+    reported, events = at_end(loose(history.changes), assumed=lambda _: fold.state.control.assumed)
     assert encode_snapshot(reported) == encode_snapshot(snapshot(fold.state))
     assert kinds(events) == kinds(folded)
 
@@ -426,8 +426,10 @@ def test_the_assumed_options_are_used() -> None:
     history = small_cluster(t={0: (0, 1)})
     changes = loose(history.changes)
     assert at_end(changes)[0].counts.at_min_isr is None
-    assumed = Assumed(min_insync_replicas=2)
-    assert at_end(changes, assumed=assumed)[0].counts.at_min_isr == 1
+    named = {"prod": Assumed(min_insync_replicas=2)}
+    assert (
+        at_end(changes, assumed=lambda name: named.get(name, Assumed()))[0].counts.at_min_isr == 1
+    )
 
 
 def test_what_a_projection_would_need_is_let_go() -> None:
@@ -439,7 +441,7 @@ def test_what_a_projection_would_need_is_let_go() -> None:
     history.topic_gone("t")
     recording.take(loose(history.changes[before:]))
     assert list(recording.state.topics.names()) == []
-    assert (recording.state.changed, recording.state.removed) == (set(), {})
+    assert (recording.state.changed, recording.state.removed) == ({}, {})
 
 
 def test_an_error_of_ours_costs_one_change_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
+from controller_model.fold.log_clock import LEAP_MS
 from controller_model.history.log_replay import END, LogReplay, Point
 from controller_model.history.snapshot import Snapshot
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ZnodeChange
 from controller_model.records.loose_log import LooseChange, decode_line
+from controller_model.state.cluster import ClusterState
 from tests.support.histories import History, encode_changes, small_cluster
 
 
@@ -47,6 +49,86 @@ def test_a_position_is_inclusive() -> None:
     assert seqs(points_of(history, *wanted)) == [1, 5, history.seq, history.seq]
     assert seqs(points_of(history, Point(until=Position(1, 0)))) == [None]
     assert seqs(points_of(history, Point(until=Position(0, 99)))) == [None]
+
+
+class _Moments:
+    """Notes at which moments it could sample, and what was known there."""
+
+    def __init__(self, every_ms: int, first_at: int) -> None:
+        self.next_at = first_at
+        self.taken: list[tuple[int, int]] = []
+        self._every_ms = every_ms
+
+    def take(self, state: ClusterState, until: int) -> None:
+        """Note each moment with the position that is shown."""
+        while self.next_at < until:
+            self.taken.append((self.next_at, state.control.log.position.seq))
+            self.next_at += self._every_ms
+
+
+def test_a_sampler_sees_each_moment_once_with_all_changes_up_to_it() -> None:
+    """It sees no change of after the moment, and the last moments once the log has ended."""
+    history = small_cluster()
+    began = history.now + 1
+    history.heartbeat()
+    history.broker_gone(2)
+    history.heartbeat(after_ms=35_000)
+    sampler = _Moments(10_000, began + 5_000)
+    recording = LogReplay(sampler=sampler)
+    for change in loose(history.changes):
+        recording.take((change,))
+    recording.finish()
+    assert [at - began for at, _ in sampler.taken] == [5_000, 15_000, 25_000, 35_000, 45_000]
+    for at, seq in sampler.taken:
+        known = [each.seq for each in history.changes if each.observed_at <= at]
+        assert seq == known[-1]
+
+
+def test_a_clock_that_steps_back_repeats_no_moment() -> None:
+    """The moments follow the log's time, which goes on where a watcher's clock does not."""
+    history = small_cluster()
+    began = history.now + 1
+    history.heartbeat(after_ms=60_000)
+    history.now -= 60_000
+    for _ in range(3):
+        history.heartbeat()
+    sampler = _Moments(10_000, began)
+    recording = LogReplay(sampler=sampler)
+    recording.take(loose(history.changes))
+    recording.finish()
+    moments = [at for at, _ in sampler.taken]
+    assert moments == sorted(set(moments))
+    assert moments[-1] == recording.state.control.now // 10_000 * 10_000 + began % 10_000
+
+
+def test_a_leap_that_one_record_says_makes_no_moment() -> None:
+    """The log's time follows once a second record says so, and no moment is lost."""
+    history = small_cluster()
+    began = history.now + 1
+    history.heartbeat(after_ms=2 * LEAP_MS)
+    history.now -= 2 * LEAP_MS
+    history.heartbeat(after_ms=20_000)
+    sampler = _Moments(10_000, began + 1)
+    recording = LogReplay(sampler=sampler)
+    for change in loose(history.changes):
+        recording.take((change,))
+    recording.finish()
+    assert [at - began for at, _ in sampler.taken] == [1, 10_001]
+
+
+def test_a_sampler_stops_where_the_replay_does() -> None:
+    """After the last place that was asked for nothing is sampled, whatever the log holds."""
+    history = small_cluster()
+    end = history.now + 25_000
+    for _ in range(6):
+        history.heartbeat()
+    sampler = _Moments(10_000, history.changes[0].observed_at + 1)
+    recording = LogReplay(points=(Point(at=end),), sampler=sampler)
+    for change in loose(history.changes):
+        recording.take((change,))
+    recording.finish()
+    assert [at for at, _ in sampler.taken if at <= end] == [at for at, _ in sampler.taken][:3]
+    assert len(sampler.taken) == 3
 
 
 def test_a_time_is_inclusive() -> None:

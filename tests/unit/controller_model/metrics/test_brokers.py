@@ -21,6 +21,7 @@ def test_a_broker_has_an_address_once_it_has_registered() -> None:
     """Host, port and rack; what it does not say is empty, and without a host there is no sample."""
     name = "kafka_broker_info"
     registered = broker_view(0, host="b0", port=9092, rack="r1")
-    assert of_broker(name, registered) == [(("b0", "9092", "r1"), 1)]
-    assert of_broker(name, broker_view(0, host="b0", port=None, rack=None)) == [(("b0", "", ""), 1)]
+    assert of_broker(name, registered) == [(("0", "b0:9092", "b0", "9092", "r1"), 1)]
+    portless = broker_view(0, host="b0", port=None, rack=None)
+    assert of_broker(name, portless) == [(("0", "b0", "b0", "", ""), 1)]
     assert of_broker(name, broker_view(0, host=None)) == []

@@ -7,8 +7,8 @@ from tests.support.failing import begun, closed, quiet
 from tests.support.metric_samples import of_cluster
 
 
-def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
-    """One at a time, so that boards can show it; none before the first."""
+def test_the_last_closed_one_is_a_sample_and_its_figures_are_samples_of_their_own() -> None:
+    """One at a time, so that boards can show it; no figure is a label; none before the first."""
     history, fold = begun()
     last = INCIDENTS["kafka_cluster_incident_last_timestamp_seconds"]
     abnormal = INCIDENTS["kafka_cluster_incident_abnormal_timestamp_seconds"]
@@ -21,14 +21,20 @@ def test_the_last_closed_one_is_a_sample_whose_labels_are_its_figures() -> None:
     ((labels, value),) = last.read(fold.cluster_view())
     assert value == ended_at
     assert dict(zip(last.labels, labels, strict=True)) == {
-        "number": "1",
         "opened_by": "ControllerVacated",
         "end": "recovered",
-        "lasted": "10 ms",
-        "brokers_lost": "0",
-        "controller_elections": "1",
-        "leaders_moved": "0",
-        "offline": "0",
+    }
+    figures = {
+        name: list(samples.read(fold.cluster_view()))
+        for name, samples in INCIDENTS.items()
+        if name.startswith("kafka_cluster_incident_last_") and not samples.labels
+    }
+    assert figures == {
+        "kafka_cluster_incident_last_duration_seconds": [((), 0.01)],
+        "kafka_cluster_incident_last_brokers_lost": [((), 0)],
+        "kafka_cluster_incident_last_controller_elections": [((), 1)],
+        "kafka_cluster_incident_last_leaders_moved": [((), 0)],
+        "kafka_cluster_incident_last_offline_partitions": [((), 0)],
     }
     assert list(abnormal.read(fold.cluster_view())) == [((), ended_at)]
 

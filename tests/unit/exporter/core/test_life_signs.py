@@ -18,9 +18,10 @@ from controller_model.records.completeness import (
     assess,
 )
 from exporter.core.life_signs import LifeSigns
-from tests.support.samples import T0, as_of, beat, cluster_view
+from tests.support.samples import T0, as_of, beat, cluster_view, log_view
 
 HOUR_MS = 3_600_000
+LATE = {Status.BEHIND, Status.BLIND}
 
 
 class Line:
@@ -33,11 +34,20 @@ class Line:
         self.number = self.seq = self.folded = 1
         self.generation = self.folded_generation = 1
         self.is_live = True
+        self.watcher = "a1b2c3"
+        self.watcher_steady_ms: int | None = HOUR_MS
+        """What its steady clock showed when ours showed 0; None: it is of a release that does not say it."""
+        self.says_beats = False
 
     def beat(
-        self, *, answered_ms: int = 5, logged_ms: int = 0, session: SessionState | None = None
+        self,
+        *,
+        answered_ms: int = 5,
+        logged_ms: int = 0,
+        session: SessionState | None = None,
+        held_up_ms: int = 0,
     ) -> Self:
-        """Let the watcher's next beat come; the log is late by `logged_ms`."""
+        """Let the watcher's next beat come, sent `held_up_ms` ago; the log was late by `logged_ms`."""
         self.number += 1
         sent = beat(
             self.number,
@@ -46,7 +56,11 @@ class Line:
             zookeeper_answered_ms=answered_ms,
             log_complete_ms=max(answered_ms, logged_ms),
             session=session or SessionState.CONNECTED,
-            sent_at=self.watcher_clock_ms + self.now,
+            sent_at=self.watcher_clock_ms + self.now - held_up_ms,
+            watcher=self.watcher,
+            sent_steady=None
+            if self.watcher_steady_ms is None
+            else self.watcher_steady_ms + self.now - held_up_ms,
         )
         wall = self.our_clock_ms + self.now
         self.signs = self.signs.with_beat(sent, self.now, wall=wall, is_live=self.is_live)
@@ -58,6 +72,7 @@ class Line:
         view = cluster_view(
             at=as_of(self.folded, generation=self.generation),
             folded_at=self.fold_clock_ms + self.now,
+            log=log_view(beats=self.says_beats),
         )
         wall = self.our_clock_ms + self.now
         self.signs = self.signs.with_view(view, self.now, wall=wall, is_live=self.is_live)
@@ -274,6 +289,70 @@ def test_without_beats_the_views_own_progress_counts() -> None:
     assert line.wait(10_000).fold().wait(LATE_MS).status() is Status.LIVE
 
 
+def test_a_watcher_that_is_said_to_send_beats_is_dead_without_them() -> None:
+    """An exporter that starts when the topic with the beats is gone: what the fold publishes proves no watcher."""
+    line = Line()
+    line.says_beats, line.is_live = True, False
+    line.fold()
+    line.is_live = True
+    for _ in range(5):
+        line.seq += 1
+        line.wait(1000).fold()
+        assert line.status() is Status.BEHIND
+    for _ in range(2):
+        line.wait(1000).beat()
+    assert line.fold().status() is Status.LIVE
+
+
+@pytest.mark.parametrize("held_up_ms", [500, 2_000, 2_800])
+def test_a_beat_counts_from_when_it_was_sent(held_up_ms: int) -> None:
+    """A reader that was paused takes it in late: it is no younger for that."""
+    line = Line().fold().run(10).wait(2_900).beat(answered_ms=0, held_up_ms=held_up_ms)
+    line.wait(LATE_BEATS_MS - held_up_ms)
+    assert line.status() is Status.LIVE
+    assert line.wait(1).status() in LATE
+
+
+def test_a_backlog_that_comes_at_once_hides_no_delay() -> None:
+    """However many beats were held up together, those of before show how long each took."""
+    line = Line().fold().run(20).wait(60_000)
+    for second in range(59, 1, -1):
+        line.wait(1).beat(held_up_ms=second * 1000)
+    for second in (2, 1):
+        line.wait(600).beat(held_up_ms=second * 1000)
+    assert line.fold().status() is Status.LIVE
+    line.wait(LATE_BEATS_MS - 1_000)
+    assert line.wait(1).status() in LATE
+
+
+def test_a_machine_whose_steady_clock_stood_still_is_believed_again() -> None:
+    """It slept: all its beats seem to be held up, until none is known that was not."""
+    line = Line().fold().run(20)
+    assert line.watcher_steady_ms is not None
+    line.watcher_steady_ms -= HOUR_MS
+    line.run(10)
+    assert line.status() in LATE
+    assert line.run(10).status() is Status.LIVE
+
+
+def test_another_watchers_first_beat_proves_nothing() -> None:
+    """Its clock is another one, so nothing says whether the beat was held up."""
+    line = Line().fold().run(10).wait(2_500)
+    line.watcher, line.generation, line.number, line.seq = "d4e5f6", 2, 0, 1
+    line.watcher_steady_ms = 7 * HOUR_MS
+    line.beat().fold().wait(600)
+    assert line.status() is Status.BLIND
+    assert line.wait(400).beat().status() is Status.LIVE
+
+
+def test_beats_that_do_not_say_when_they_were_sent_count_from_when_they_came() -> None:
+    """A watcher of a release before."""
+    line = Line()
+    line.watcher_steady_ms = None
+    line.fold().run(10).wait(2_900).beat(held_up_ms=2_000).wait(2_900)
+    assert line.status() is Status.LIVE
+
+
 @pytest.mark.parametrize("ahead_ms", [HOUR_MS, -HOUR_MS])
 def test_clocks_that_disagree_are_reported_with_who_and_how_much(ahead_ms: int) -> None:
     """Whose clock it is shows by the others'; where all disagree with us, it is ours."""
@@ -309,6 +388,7 @@ ACTS = st.lists(
         st.tuples(st.just("no fold"), st.integers(1, 8)),
         st.tuples(st.just("no ZooKeeper"), st.integers(1, 8)),
         st.tuples(st.just("no log"), st.integers(1, 8)),
+        st.tuples(st.just("no reader, then no watcher"), st.integers(1, 8)),
         STEPS,
     ),
     max_size=20,
@@ -332,6 +412,16 @@ def test_nothing_is_live_three_seconds_after_signs_stop_whatever_clocks_do(
     for act, amount in acts:
         if act.endswith("_ms"):
             setattr(line, act, getattr(line, act) + amount)
+            continue
+        if act == "no reader, then no watcher":
+            # The watcher sends one more beat and dies; we are paused meanwhile, and take it in late.
+            line.seq += 1
+            logged_at = line.now + 1000
+            silent_ms = late_ms = 1000 * (amount - 1)
+            line.wait(1000 * amount).beat(answered_ms=0, held_up_ms=1000 * (amount - 1)).fold()
+            followed_at = logged_at
+            is_live = line.status() in {Status.LIVE, Status.CLOCKS_DISAGREE}
+            assert not (is_live and line.now - followed_at > most_ms)
             continue
         for _ in range(amount):
             line.wait(1000)

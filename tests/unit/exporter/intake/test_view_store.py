@@ -177,6 +177,15 @@ def test_clusters_are_apart_and_can_go() -> None:
     assert store.apply(raw(b"nobody/cluster", None)) is None
 
 
+def test_a_null_drops_what_waits_of_a_cluster_that_is_not_shown() -> None:
+    """Compaction may have taken the cluster's own view, and not yet what else stands before the null."""
+    store = ViewStore()
+    store.apply(record(broker_view(0)))
+    assert store.apply(raw(b"prod/cluster", None)) is None
+    store.apply(record(cluster_view()))
+    assert held(store).brokers == {}
+
+
 def test_an_older_delete_of_a_cluster_is_ignored() -> None:
     """A delete that is older than what is held does not drop it; one of the same change does."""
     store = ViewStore()
@@ -224,9 +233,9 @@ def test_a_null_drops_a_cluster_only_under_its_key_and_after_what_was_read_of_it
     ],
 )
 def test_garbage_is_refused_and_changes_nothing(key: bytes | None, value: bytes | None) -> None:
-    """A record that is damaged, of another version or under a wrong key is an error."""
+    """A record that is damaged, of another version or under a wrong key is an error, and says so."""
     store = ViewStore()
-    with pytest.raises(UnreadableRecordError):
+    with pytest.raises(UnreadableRecordError, match=r"\w+ \w+"):
         store.apply(raw(key, value))
     assert not store.clusters
 
@@ -439,3 +448,14 @@ def test_a_fold_that_does_not_know_what_it_published_is_believed() -> None:
     store.apply(record(topic_view("t")))
     store.apply(record(cluster_view()))
     assert not held(store).lacks_views
+
+
+def test_each_view_that_is_no_topics_has_the_digest_of_its_record() -> None:
+    """By them an exporter notices that it lacks one."""
+    store = ViewStore()
+    broker = record(broker_view(0))
+    assert broker.value is not None
+    store.apply(broker)
+    store.apply(record(cluster_view()))
+    held = store.clusters["prod"].digests
+    assert held["prod/broker/0"] == view_digest(broker.value, broker_view(0).as_of) != 0

@@ -11,9 +11,9 @@ from controller_model.records.views import Counts, TopicView
 from exporter.core.records import ClusterSnapshot
 from exporter.partitions.worst_topics import (
     MOST_TOPICS,
+    WorstTopicsSearch,
     WorstTopicsStore,
     WorstTopicsThread,
-    worst_topics,
 )
 from tests.support.samples import T0, broker_view, cluster_view, topic_entry, topic_view
 
@@ -37,12 +37,12 @@ WELL = topic_view("well", replicas=((0,), (0,)), leader=(0, 0), isr=((0,), (0,))
 
 
 def _topics(*topics: TopicView) -> tuple[TopicTrouble, ...]:
-    return worst_topics(_cluster(*topics), T0).topics
+    return WorstTopicsSearch().of(_cluster(*topics), T0).topics
 
 
 def test_what_its_followers_lack_is_the_leaders() -> None:
     """What broker 0 leads and is not whole counts for it; what nobody leads counts for nobody."""
-    assert worst_topics(_cluster(BEHIND, LATE, LOST), T0).led_short == ((0, 3),)
+    assert WorstTopicsSearch().of(_cluster(BEHIND, LATE, LOST), T0).led_short == ((0, 3),)
 
 
 def test_topics_are_listed_the_worst_first() -> None:
@@ -63,7 +63,39 @@ def test_chunks_of_a_topic_count_together() -> None:
 
 def test_a_cluster_without_trouble_is_not_looked_through() -> None:
     """Where the totals say that all is well, no topic is listed, and none is read."""
-    assert worst_topics(_cluster(LOST, counts=Counts(topics=1, partitions=2)), T0).topics == ()
+    assert (
+        WorstTopicsSearch().of(_cluster(LOST, counts=Counts(topics=1, partitions=2)), T0).topics
+        == ()
+    )
+
+
+def test_a_search_goes_on_from_the_last_one() -> None:
+    """Whatever changed since (a topic, its chunks, who lives, the defaults), it finds what a first one finds."""
+    first = _cluster(LOST, BEHIND, LATE, WELL)
+    chunks = [msgspec.structs.replace(LOST, chunk=n, chunks=2) for n in range(2)]
+    changed = _with_topics(first, msgspec.structs.replace(LATE, isr=((0,), (0,))))
+    grown = _with_topics(changed, *chunks)
+    well = msgspec.structs.replace(grown, view=cluster_view(counts=Counts(topics=4, partitions=8)))
+    searches = (
+        first,
+        first,
+        changed,
+        grown,
+        msgspec.structs.replace(grown, topics=changed.topics),
+        msgspec.structs.replace(
+            changed, view=cluster_view(counts=SOME_OFFLINE, brokers_live=(0, 1), min_isr_assumed=3)
+        ),
+        well,
+        grown,
+    )
+    search = WorstTopicsSearch()
+    for snapshot in searches:
+        assert search.of(snapshot, T0) == WorstTopicsSearch().of(snapshot, T0)
+
+
+def _with_topics(cluster: ClusterSnapshot, *topics: TopicView) -> ClusterSnapshot:
+    changed = {f"topic/{topic.name}/{topic.chunk}": topic_entry(topic) for topic in topics}
+    return msgspec.structs.replace(cluster, topics={**cluster.topics, **changed})
 
 
 def test_no_more_than_the_worst_are_listed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -169,13 +170,53 @@ def test_the_age_of_everything_is_computed_at_the_scrape() -> None:
     assert value(late, "kcm_cluster_status", status="live") == 0
 
 
+def test_recent_elections_leave_their_windows_as_time_passes() -> None:
+    """An election of 11 minutes ago is none of the last 10 minutes; where none are kept, no sample."""
+    view = cluster_view(controller=ControllerView(id=0, recent_elections=((T0, 3),)))
+    collector = collector_of(ViewStore(), view)
+
+    def shown(now: int) -> list[float]:
+        text = collector.scrape(Format.TEXT, now).decode()
+        found = re.findall(r"^kafka_controller_recent_elections\{.*\} (\S+)$", text, re.MULTILINE)
+        return [float(value) for value in found]
+
+    assert shown(T0 + 1000) == [3, 3]
+    assert shown(T0 + 660_000) == [0, 3]
+    assert shown(T0 + 6 * 3_600_000) == [0, 0]
+    unknown = collector_of(ViewStore(), cluster_view(controller=ControllerView(id=0)))
+    assert b"recent_elections" not in unknown.scrape(Format.TEXT, T0)
+
+
+def test_minutes_of_leaves_pass_out_of_their_window() -> None:
+    """They count by their own times at each scrape; of a broker of an older fold nothing is said."""
+    minute = T0 // 60_000
+    known = broker_view(0, isr_leave_minutes=(minute - 1, minute))
+    collector = collector_of(ViewStore(), known, broker_view(1), cluster_view())
+
+    def shown(now: int) -> list[str]:
+        text = collector.scrape(Format.TEXT, now).decode()
+        return re.findall(r"^kafka_broker_recent_isr_leaves(.*)$", text, re.MULTILINE)
+
+    labels = '{cluster="prod",broker="0",window="30m"}'
+    assert shown(T0) == [f"{labels} 2"]
+    assert shown(T0 + 29 * 60_000) == [f"{labels} 1"]
+    assert shown(T0 + 30 * 60_000) == [f"{labels} 0"]
+
+
 def test_every_metric_of_the_catalogue_can_be_served() -> None:
     """A cluster that knows everything shows every metric of the catalogue."""
     lost = topic_view("lost", leader=(-1, -1), isr=((1,), (1,)))
     full = cluster_view(
         cluster_id="abc",
         counts=Counts(
-            topics=1, partitions=2, offline=2, under_min_isr=0, at_min_isr=0, min_isr_blocks=0
+            topics=1,
+            partitions=2,
+            offline=2,
+            under_min_isr=0,
+            at_min_isr=0,
+            under_replicated_at_min_isr=0,
+            under_replicated_reassigning=0,
+            min_isr_blocks=0,
         ),
         min_isr_assumed=1,
         controller=ControllerView(
@@ -187,6 +228,7 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
             vacancy_last_max_ms=2,
             failover_since=T0,
             failover_last_ms=3,
+            recent_elections=(),
         ),
         pending=msgspec.structs.replace(
             cluster_view().pending, oldest_reassignment_at=T0, oldest_deletion_at=T0
@@ -206,7 +248,8 @@ def test_every_metric_of_the_catalogue_can_be_served() -> None:
         rebalance=RebalanceSummary(recommendation=1, recommended_at=T0),
     )
     read = ReaderProgress(read_ms=0, watcher_ms=0, clock_skew_ms={Stage.FOLD: 1})
-    views = (broker_view(0, leader_skew=0.5, under_min_isr_if_lost=0), lost, full)
+    known = broker_view(0, leader_skew=0.5, under_min_isr_if_lost=0, isr_leave_minutes=())
+    views = (known, lost, full)
     collector = collector_of(ViewStore(), *views, progress=[read])
     collector.worst_topics.update(collector.snapshots(), T0)
     found = families(collector, Format.TEXT)

@@ -41,10 +41,24 @@ def test_names_and_values_are_those_of_kafka_exporter() -> None:
     assert 'kafka_topic_partition_leader{cluster="prod",topic="t",partition="1"} -1' in lines
 
 
+def test_brokers_and_partitions_of_topics_are_counted_as_kafka_exporter_does() -> None:
+    """Registered brokers, and the partitions of a topic over all chunks that it came in."""
+    chunks = [topic_view("large", partitions=(n, n + 1), chunk=n // 2, chunks=2) for n in (0, 2)]
+    lines = scrape(*chunks, topic_view("t"))
+    assert [line for line in lines if line.startswith("kafka_brokers")] == [
+        f'kafka_brokers{{cluster="prod"}} {len(cluster_view().brokers_live)}'
+    ]
+    assert [line for line in lines if line.startswith("kafka_topic_partitions{")] == [
+        'kafka_topic_partitions{cluster="prod",topic="large"} 4',
+        'kafka_topic_partitions{cluster="prod",topic="t"} 2',
+    ]
+
+
 def test_a_partition_without_state_has_replicas_only() -> None:
     """What no state znode says yet is absent, not zero."""
     lines = scrape(topic_view("t", leader=(None, None), isr=(None, None)))
-    assert [line.partition("{")[0] for line in lines] == ["kafka_topic_partition_replicas"] * 2
+    of_partitions = [line.partition("{")[0] for line in lines if "partition=" in line]
+    assert of_partitions == ["kafka_topic_partition_replicas"] * 2
 
 
 def test_replicas_being_added_do_not_make_a_partition_under_replicated() -> None:
@@ -93,6 +107,6 @@ def test_steps_and_pieces_are_bounded_and_make_the_same_lines(
     assert len(collector._cached) == 1
     assert len(list(collector.render(store.clusters))) == 5, "the first topic is rendered already"
     pieces = list(collector.lines(Format.TEXT))
-    assert len(pieces) == 6 * len(PARTITION_METRICS)
+    assert len(pieces) == 1 + 6 * len(PARTITION_METRICS)
     assert all(pieces)
     assert b"".join(pieces) == whole

@@ -70,7 +70,7 @@ def test_both_formats_of_every_partition_are_whole() -> None:
     """What is sent in pieces is what one answer would hold, its end mark included."""
     served = large(topics=3, partitions=2)
     text = served.get("/metrics/partitions")
-    assert text.text.count("\n") == 5 * (2 + 3 * 2)
+    assert text.text.count("\n") == 5 * (2 + 3 * 2) + (2 + 1) + (2 + 3)
     assert text.headers["content-type"].startswith("text/plain; version=0.0.4")
     accept = {"accept": "application/openmetrics-text;version=1.0.0"}
     openmetrics = served.get("/metrics/partitions", headers=accept)

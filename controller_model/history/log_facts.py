@@ -1,0 +1,59 @@
+"""A replayed cluster as the facts that insights and rehearsals are made of.
+
+The rule: the same facts as of the views that the fold would have made at this place of the log
+(`cluster_facts`), without the views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.state.cluster import ClusterState
+from controller_model.state.topic_state import PartitionRecord, TopicState
+
+
+def facts_of(state: ClusterState) -> ClusterFacts:
+    """Return the brokers of a replayed cluster, and the defaults that hold in it."""
+    control = state.control
+    return ClusterFacts(
+        live=frozenset(control.live_brokers()),
+        controller=control.controller.id,
+        controller_epoch=control.controller.epoch,
+        racks={broker: record.rack for broker, record in control.brokers.items()},
+        broker_min_isr=control.broker_min_isr,
+        broker_unclean=control.broker_unclean,
+        min_isr_assumed=control.assumed.min_insync_replicas,
+    )
+
+
+def partitions_of(state: ClusterState) -> Iterator[PartitionFacts]:
+    """Yield the assigned partitions of a replayed cluster, topic by topic."""
+    for name in sorted(state.topics.names()):
+        topic = state.topics.get(name)
+        if topic is None or topic.stat is None:
+            continue
+        deleting = name in state.control.deleting
+        for number, record in sorted(topic.partitions.items()):
+            if record.replicas is not None:
+                yield _partition(topic, number, record, deleting=deleting)
+
+
+def _partition(
+    topic: TopicState, number: int, record: PartitionRecord, *, deleting: bool
+) -> PartitionFacts:
+    is_stated = record.leader is not None
+    return PartitionFacts(
+        topic=topic.name,
+        partition=number,
+        replicas=record.replicas or (),
+        leader=record.leader,
+        isr=record.isr if is_stated else (),
+        leader_epoch=record.leader_epoch if is_stated else 0,
+        controller_epoch=record.controller_epoch if is_stated else 0,
+        adding=topic.adding.get(number, ()),
+        removing=topic.removing.get(number, ()),
+        min_isr=topic.min_isr,
+        unclean=topic.unclean,
+        deleting=deleting,
+    )

@@ -1,0 +1,109 @@
+"""The search over all partitions of a cluster: how many fit, and a page of them.
+
+The rule: one search reads every partition that may fit, so its count is exact and nobody has to go on with a next
+page to know that there is none. What can be seen of a topic's name, or of a whole chunk, is not read partition by
+partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from controller_model.insights.cluster_facts import ClusterFacts, cluster_facts, partitions_in
+from controller_model.records.views import TopicView
+from exporter.core.records import ClusterSnapshot, TopicEntry
+from exporter.partitions.conditions import none_counted
+from exporter.partitions.partition_pages import (
+    ChunkDetails,
+    Page,
+    PartitionQuery,
+    cannot_fit,
+    fits,
+    read_cursor,
+)
+
+
+class Found(NamedTuple):
+    """A page of what was found, and how many partitions fit in all."""
+
+    page: Page
+    matched: int
+
+
+Numbers = Callable[[int], bool]
+"""Whether a partition of this number is meant."""
+
+
+def numbers_meant(name: str, text: str) -> Numbers | None:
+    """Return which partitions of a topic a text means; None: none of them.
+
+    It means those whose topic holds it, and those whose whole name begins to: capitals make no difference.
+
+    >>> numbers_meant("Orders", "rder")(7)
+    True
+    >>> meant = numbers_meant("orders", "orders-1")
+    >>> [number for number in (0, 1, 2, 12) if meant(number)]
+    [1, 12]
+    >>> numbers_meant("orders", "payments") is None
+    True
+    """
+    name, text = name.lower(), text.lower()
+    if text in name:
+        return lambda _: True
+    topic, dash, digits = text.rpartition("-")
+    if dash and name.endswith(topic) and (digits.isdigit() or not digits):
+        return lambda number: str(number).startswith(digits)
+    return None
+
+
+def search(
+    snapshot: ClusterSnapshot, entries: Sequence[TopicEntry], query: PartitionQuery
+) -> Found:
+    """Return what fits after `query.after`, and how many fit; `entries` are all chunks in order."""
+    if any(none_counted(condition, snapshot.view.counts) for condition in query.conditions):
+        return Found(Page([], None), 0)
+    facts = cluster_facts(snapshot.view, snapshot.brokers.values())
+    begin = ("", -1) if query.after is None else read_cursor(query.after)
+    page, last, matched = Page([], None), begin, 0
+    for entry in entries:
+        meant = numbers_meant(entry.name, query.contains)
+        if meant is None:
+            continue
+        view = entry.decode()
+        fitting = _fitting(view, meant, facts, query)
+        matched += len(fitting)
+        ahead = [number for number in fitting if (view.name, number) > begin]
+        listed = ahead[: query.limit - len(page.items)]
+        if listed:
+            details, wanted = ChunkDetails(view, facts), frozenset(listed)
+            page.items.extend(
+                details.of(each) for each in partitions_in(view) if each.partition in wanted
+            )
+            last = view.name, listed[-1]
+        if page.next is None and len(listed) < len(ahead):
+            topic, partition = last
+            page = page._replace(next=f"{topic}/{partition}")
+    return Found(page, matched)
+
+
+def _fitting(
+    view: TopicView, meant: Numbers, facts: ClusterFacts, query: PartitionQuery
+) -> list[int]:
+    """Return the partitions of a chunk that fit, in order; the columns are read before the partitions."""
+    broker = query.broker
+    named = [
+        number
+        for number, replicas in zip(view.partitions, view.replicas, strict=True)
+        if (broker is None or broker in replicas) and meant(number)
+    ]
+    if not named or not query.conditions:
+        return named
+    if cannot_fit(view, facts, query):
+        return []
+    asked = frozenset(named)
+    return [
+        each.partition
+        for each in partitions_in(view)
+        if each.partition in asked and fits(each, facts, query)
+    ]

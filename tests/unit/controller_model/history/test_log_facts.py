@@ -1,0 +1,40 @@
+"""A replayed cluster gives the facts that the views of it give."""
+
+from __future__ import annotations
+
+import msgspec
+
+from controller_model.history.log_facts import facts_of, partitions_of
+from tests.support.histories import Fold, History
+from tests.support.recordings import load_recording
+from tests.support.watched import facts
+from tests.support.znode_log import ZnodeLog
+
+STATE = '{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
+
+
+def test_facts_are_those_of_the_views() -> None:
+    """At every quiet point of a real cluster's history: brokers, partitions, topics that go."""
+    log, fold = ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    deleting = 0
+    for operation, commits in load_recording("real_kafka_3_9").segments():
+        fold.feed(log.follow(commits))
+        partitions, cluster = facts(fold)
+        mine = facts_of(fold.state)
+        assert list(partitions_of(fold.state)) == sorted(partitions, key=lambda p: p.id), operation
+        # When a broker was last seen is of no use to whoever asks what comes next.
+        assert mine == msgspec.structs.replace(cluster, gone_since={}, racks=mine.racks), operation
+        deleting += any(partition.deleting for partition in partitions)
+    assert deleting
+
+
+def test_what_is_no_partition_of_a_topic_is_left_out() -> None:
+    """States whose assignment is not known: of a topic that is not there, of a partition that it lacks."""
+    history, fold = History(), Fold()
+    history.resync()
+    for topic, number in (("gone", 0), ("t", 7)):
+        history.set(f"/brokers/topics/{topic}/partitions/{number}/state", STATE)
+    history.set("/brokers/topics/t", '{"version":1,"partitions":{"0":[1]}}')
+    fold.follow(history)
+    assert [partition.id for partition in partitions_of(fold.state)] == [("t", 0)]

@@ -1,0 +1,43 @@
+"""The one table of thresholds: at its limit each comparison says what PromQL says."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.insights.thresholds import THRESHOLDS, Compare, Severity, Threshold
+
+
+@pytest.mark.parametrize(
+    ("compare", "below", "at", "above"),
+    [
+        (Compare.ABOVE, False, False, True),
+        (Compare.AT_LEAST, False, True, True),
+        (Compare.EQUAL, False, True, False),
+        (Compare.BELOW, True, False, False),
+        (None, True, True, True),
+    ],
+)
+def test_a_figure_is_compared_as_promql_does(
+    compare: Compare | None, *, below: bool, at: bool, above: bool
+) -> None:
+    """Just below the limit, at it, and above; what is not known is no trouble."""
+    threshold = Threshold(Severity.WARNING, compare, 3)
+    assert [threshold.is_met(value) for value in (2, 3, 4)] == [below, at, above]
+    assert not threshold.is_met(None)
+    assert threshold.condition == ("" if compare is None else f"{compare} 3")
+
+
+@pytest.mark.parametrize(
+    ("hold_s", "text"), [(0, "0s"), (30, "30s"), (90, "90s"), (300, "5m"), (3600, "1h"), (5400, "90m")]
+)  # fmt: skip
+def test_a_time_is_written_as_prometheus_reads_it(hold_s: int, text: str) -> None:
+    """In its largest unit that is whole."""
+    assert Threshold(Severity.WARNING, hold_s=hold_s).hold == text
+
+
+def test_what_must_hold_longer_is_worse() -> None:
+    """An alert that follows another on the same figure is critical where that one is a warning."""
+    for sooner, later in (("KcmBehind", "KcmBehindForLong"), ("KafkaBrokerGone", "KafkaBrokerGoneAtMinIsr")):  # fmt: skip
+        first, then = THRESHOLDS[sooner], THRESHOLDS[later]
+        assert first.hold_s < then.hold_s
+        assert (first.severity, then.severity) == (Severity.WARNING, Severity.CRITICAL)
