@@ -46,7 +46,9 @@ class ActiveController:
         self.tree = tree
         self.settings = settings
         self.session = session
-        self.reader = ZnodeReader(tree, unclean_by_default=settings.unclean_leader_election)
+        self.reader = ZnodeReader(
+            tree, broker=life.broker, unclean_by_default=settings.unclean_leader_election
+        )
         self.context = ControllerContext(
             controller_id=life.broker, epoch=life.epoch, epoch_zk_version=life.epoch_zk_version
         )
@@ -141,14 +143,15 @@ class ActiveController:
                 self.context.leadership[partition] = state
 
     def _start_topic_deletion(self) -> None:
-        context = self.context
+        # Kafka looks at all topics, and forgets those that nobody asked to delete.
+        context, asked = self.context, self.reader.children("/admin/delete_topics")
         ineligible = {
             replica.topic
-            for topic in context.topics
+            for topic in asked
             for replica in context.replicas_of_topic(topic)
             if not context.is_replica_online(replica.replica, replica.topic_partition)
         } | {partition.topic for partition in context.being_reassigned}
-        self.deletion.init(self.reader.children("/admin/delete_topics"), ineligible)
+        self.deletion.init(asked, ineligible)
 
     def _resume_reassignments(self) -> None:
         resumed = {tp for tp, error in self.reassignments.process_znode().items() if error is None}

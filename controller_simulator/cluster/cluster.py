@@ -26,10 +26,18 @@ from controller_simulator.cluster.events import (
 from controller_simulator.cluster.leadership import EventHandlers
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import ISR_CHANGES_PATH, state_path
+from controller_simulator.controller.controller_io import (
+    ISR_CHANGES_PATH,
+    Transition,
+    state_path,
+)
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Lifecycle, handle
 from controller_simulator.controller.phases import ElectionStep, LifecycleEvent, Phase
-from controller_simulator.controller.requests import LeaderAndIsrRequest, Request
+from controller_simulator.controller.requests import (
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    Request,
+)
 from controller_simulator.zookeeper.payload_writers import encode_partition_state, encode_partitions
 from controller_simulator.zookeeper.transactions import (
     Commit,
@@ -53,6 +61,10 @@ the same: real clusters go on like that for ever.
 """
 
 
+Observer = Callable[[SimulatedBroker, ControllerEvent | ElectionStep, Transition], None]
+"""Takes the controller, the event or the failover's step, and what came of it."""
+
+
 class SimulatedCluster:
     """A ZooKeeper, brokers, and the one of them that is the controller."""
 
@@ -70,6 +82,8 @@ class SimulatedCluster:
         self._queued: set[ControllerEvent] = set()
         self._inboxes: dict[int, list[Request]] = {}
         self._unsettled: dict[TopicPartition, None] = {}
+        self.observe: Observer = lambda _run, _cause, _done: None
+        """Called with all that the controller wrote and sent for one event, before brokers get it."""
 
     @property
     def commits(self) -> list[Commit]:
@@ -104,6 +118,10 @@ class SimulatedCluster:
             self.run()
             if len(self.tree.commits) == before:
                 return
+
+    def unsettle(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let followers of these partitions catch up with their leaders, when there is time."""
+        self._unsettled.update(dict.fromkeys(partitions))
 
     def notify(self, run: SimulatedBroker, event: LifecycleEvent) -> None:
         """Queue an event about the controller's election for a broker."""
@@ -142,7 +160,7 @@ class SimulatedCluster:
         self.run()
         run.stalled = False
         self.deliver(self._inboxes.pop(run.id, ()))
-        self._unsettled.update(dict.fromkeys(run.served))
+        self.unsettle(run.served)
 
     # --- events -----------------------------------------------------------------------------
 
@@ -245,6 +263,7 @@ class SimulatedCluster:
         except ControllerMovedError:
             event = LifecycleEvent.CONTROLLER_MOVED
         else:
+            self.observe(run, step, done)
             self.deliver(done.requests)
             if done.aborted is not None:
                 event = LifecycleEvent.FAILED
@@ -259,13 +278,14 @@ class SimulatedCluster:
         handlers = run.controller
         try:
             answer = handlers.handle(event)
-            requests = handlers.controller.commit().requests
+            done = handlers.controller.commit()
         except ControllerMovedError:
             self._lifecycle_events.append((run, LifecycleEvent.CONTROLLER_MOVED))
             return None
         if isinstance(event, AlterPartition) and isinstance(answer, LeaderIsrAndControllerEpoch):
             self.brokers[event.broker].altered(event, partition_epoch=answer.partition_epoch)
-        self.deliver(requests)
+        self.observe(run, event, done)
+        self.deliver(done.requests)
         return answer
 
     def deliver(self, requests: Iterable[Request]) -> None:
@@ -281,7 +301,7 @@ class SimulatedCluster:
             deleting = frozenset(() if active is None else active.context.topics_to_be_deleted)
             answer = broker.receive(request, deleting=deleting)
             if isinstance(request, LeaderAndIsrRequest):
-                self._unsettled.update(dict.fromkeys(p.partition for p in request.partitions))
+                self.unsettle(p.partition for p in request.partitions if self._may_lag(p))
             if isinstance(answer, LeaderAndIsrResponse) and not (
                 answer.offline
                 or (active is not None and active.context.replicas_on_offline_dirs.get(broker.id))
@@ -291,6 +311,10 @@ class SimulatedCluster:
                 self._events.append(answer)
 
     # --- in-sync replicas -------------------------------------------------------------------
+
+    def _may_lag(self, sent: LeaderAndIsrPartition) -> bool:
+        """Return whether a follower may be out of the ISR: only leaders before 2.7 know more than was sent."""
+        return len(sent.isr) < len(sent.replicas) or not self.settings.alter_partition
 
     def _drop_slow_follower(self) -> bool:
         """Let a leader drop a follower that has fallen behind, if `choices` names one."""
@@ -318,15 +342,18 @@ class SimulatedCluster:
     def _expand_isr(self, partition: TopicPartition) -> bool:
         """Let one follower that has caught up join the ISR; return whether one did."""
         for leader in self.brokers.values():
-            if not leader.running or leader.stalled or not leader.leads(partition):
+            hosted = leader.manager.partitions.get(partition)
+            if hosted is None or hosted.leader != leader.id:
+                continue  # most of them, so this comes first
+            if not leader.running or leader.stalled or not hosted.serves:
                 continue
-            hosted = leader.manager.partitions[partition]
             caught_up = tuple(
                 replica
                 for replica in hosted.replicas
                 if replica not in hosted.isr
                 and (follower := self.brokers.get(replica)) is not None
                 and follower.fetches(partition, leader)
+                and self.choices.keeps_up(partition, replica)
             )
             if caught_up:
                 joins = self.choices.joins(partition, hosted.isr, caught_up)

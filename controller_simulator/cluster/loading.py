@@ -18,16 +18,19 @@ Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
+from controller_model.kafka.ids import PartitionAndReplica, TopicPartition, new_tuple
 from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_model.znodes.payloads import decode_controller_epoch
 from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.broker import SimulatedBroker
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.controller.context import ControllerContext
-from controller_simulator.controller.leader_and_isr_receiver import ReplicaManager
+from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
+from controller_simulator.controller.leader_and_isr_receiver import HostedPartition, ReplicaManager
 from controller_simulator.controller.lifecycle import Lifecycle, controller_id
 from controller_simulator.controller.phases import FAILOVER_STEPS, ElectionStep, Phase
 from controller_simulator.zookeeper.transactions import CONTROLLER_EPOCH_PATH
@@ -89,26 +92,62 @@ def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
     active = run.controller.controller
     for step in READING_STEPS:
         active.run(step)
-    _restore_replicas(active)
+    cluster.unsettle(_restore_replicas(active, cluster.brokers))
     active.partitions.startup()
     _restore_deletions(active.context)
     cluster.deliver(active.commit().requests)
 
 
-def _restore_replicas(active: ActiveController) -> None:
-    """Take live replicas for online and dead ones for offline, and send the brokers theirs.
+def _restore_replicas(
+    active: ActiveController, brokers: Mapping[int, SimulatedBroker]
+) -> list[TopicPartition]:
+    """Take live replicas for online and dead ones for offline, and let the live ones be served.
 
     A new controller would take the dead ones out of the ISRs once more, and raise the epochs of
-    those that are the last ones; the present one did so when they died.
+    those that are the last ones; the present one did so when they died. What brokers were sent
+    then is what they serve now; to
+    send it again would be most of the work. Return the partitions in which a live replica is out of
+    the ISR.
     """
     context = active.context
-    online = []
-    for replica in context.replicas_of_partitions(context.all_partitions()):
-        is_online = context.is_replica_online(replica.replica, replica.topic_partition)
-        context.replica_states[replica] = ReplicaState.ONLINE if is_online else ReplicaState.OFFLINE
-        if is_online:
-            online.append(replica)
-    active.replicas.handle_state_changes(online, ReplicaState.ONLINE)
+    states = context.replica_states
+    lagging = []
+    for partition in context.all_partitions():
+        state = context.leadership.get(partition)
+        for broker in context.replicas_of(partition):
+            replica = new_tuple(PartitionAndReplica, (*partition, broker))
+            if broker not in brokers:
+                states[replica] = ReplicaState.OFFLINE
+                continue
+            states[replica] = ReplicaState.ONLINE
+            if state is None:
+                continue
+            brokers[broker].manager.partitions[partition] = _hosted(context, partition, state)
+            if broker not in state.leader_and_isr.isr:
+                lagging.append(partition)
+    return lagging
+
+
+def _hosted(
+    context: ControllerContext,
+    partition: TopicPartition,
+    state: LeaderIsrAndControllerEpoch,
+) -> HostedPartition:
+    """Return what a broker that was sent this state has taken of it (ReplicaManager._take)."""
+    decided = state.leader_and_isr
+    topic_id = context.topic_ids.get(partition.topic)
+    if decided.leader not in context.live_broker_epochs:
+        return HostedPartition(topic_id=topic_id)
+    return HostedPartition(
+        leader_epoch=decided.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        leader=decided.leader,
+        topic_id=topic_id,
+        isr=decided.isr,
+        replicas=context.replicas_of(partition),
+        controller_epoch=state.controller_epoch,
+        serves=True,
+    )
 
 
 def _restore_deletions(context: ControllerContext) -> None:

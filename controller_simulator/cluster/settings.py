@@ -89,6 +89,10 @@ class Choices:
         """
         return next(iter(partitions))
 
+    def keeps_up(self, partition: TopicPartition, follower: int) -> bool:  # noqa: ARG002 - others may decide by either
+        """Return whether this follower, which is out of the ISR, can catch up with its leader."""
+        return True
+
     def joins(
         self,
         partition: TopicPartition,  # noqa: ARG002 - others may decide by partition

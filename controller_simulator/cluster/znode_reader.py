@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from controller_model.kafka.elections import LeaderAndIsr
-from controller_model.kafka.ids import TopicPartition
+from controller_model.kafka.ids import NO_CONTROLLER, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.znodes.config_payloads import decode_config
 from controller_model.znodes.payloads import (
@@ -38,9 +38,12 @@ _config = msgspec.json.Decoder(dict[str, dict[str, str] | int])
 class ZnodeReader:
     """A `StateReader` over a tree, and what else a controller reads when it begins."""
 
-    def __init__(self, tree: ZnodeTree, *, unclean_by_default: bool = False) -> None:
-        """Read this tree; `unclean_by_default` is the brokers' own setting."""
+    def __init__(
+        self, tree: ZnodeTree, *, broker: int = NO_CONTROLLER, unclean_by_default: bool = False
+    ) -> None:
+        """Read this tree as this broker; `unclean_by_default` is what its own file sets."""
         self._tree = tree
+        self._broker = broker
         self._unclean_by_default = unclean_by_default
 
     def partition_state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
@@ -58,11 +61,18 @@ class ZnodeReader:
         )
 
     def unclean_leader_election(self, topic: str) -> bool:
-        """Return whether unclean.leader.election.enable holds for the topic."""
-        found = self._tree.find(f"/config/topics/{topic}")
-        config = {} if found is None else decode_config(found.data.encode())
-        default = str(self._unclean_by_default).lower()
-        return config.get(UNCLEAN_LEADER_ELECTION, default) == "true"
+        """Return whether unclean.leader.election.enable holds for the topic.
+
+        The topic's own value counts, then the one set for this broker, then the one for all brokers
+        (DynamicBrokerConfig), then its file's.
+        """
+        entities = (f"topics/{topic}", f"brokers/{self._broker}", "brokers/<default>")
+        for entity in entities:
+            found = self._tree.find(f"/config/{entity}")
+            config = {} if found is None else decode_config(found.data.encode())
+            if UNCLEAN_LEADER_ELECTION in config:
+                return config[UNCLEAN_LEADER_ELECTION] == "true"
+        return self._unclean_by_default
 
     def controller_epoch_zk_version(self) -> int:
         """Return the version of /controller_epoch."""

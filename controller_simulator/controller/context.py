@@ -14,16 +14,18 @@ from dataclasses import dataclass, field
 import msgspec
 
 from controller_model.kafka.elections import LeaderAndIsr
-from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
+from controller_model.kafka.ids import PartitionAndReplica, TopicPartition, new_tuple
 from controller_model.kafka.replica_assignment import EMPTY_ASSIGNMENT, ReplicaAssignment
 from controller_model.kafka.states import PartitionState, ReplicaState
 from controller_simulator.controller.requests import EPOCH_DURING_DELETE, NO_EPOCH
+
+_UNKNOWN_TOPIC: dict[int, ReplicaAssignment] = {}
 
 INITIAL_CONTROLLER_EPOCH = 0
 """KafkaController.InitialControllerEpoch: of a broker that was never elected."""
 
 
-class LeaderIsrAndControllerEpoch(msgspec.Struct, frozen=True):
+class LeaderIsrAndControllerEpoch(msgspec.Struct, frozen=True, gc=False):
     """A partition's state znode: what was decided, by which controller, in which version."""
 
     leader_and_isr: LeaderAndIsr
@@ -87,7 +89,8 @@ class ControllerContext:
 
     def assignment_of(self, partition: TopicPartition) -> ReplicaAssignment:
         """Return a partition's assignment (partitionFullReplicaAssignment); empty if unknown."""
-        return self.assignments.get(partition.topic, {}).get(partition.partition, EMPTY_ASSIGNMENT)
+        topic, number = partition
+        return self.assignments.get(topic, _UNKNOWN_TOPIC).get(number, EMPTY_ASSIGNMENT)
 
     def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
         """Return a partition's replicas (partitionReplicaAssignment); empty if unknown."""
@@ -104,12 +107,14 @@ class ControllerContext:
 
     def partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
         """Return a topic's partitions (partitionsForTopic); none if it is unknown."""
-        return tuple(TopicPartition(topic, p) for p in self.assignments.get(topic, ()))
+        return tuple(
+            [new_tuple(TopicPartition, (topic, p)) for p in self.assignments.get(topic, ())]
+        )
 
     def replicas_of_topic(self, topic: str) -> tuple[PartitionAndReplica, ...]:
         """Return all replicas of a topic (replicasForTopic)."""
         return tuple(
-            PartitionAndReplica(topic, partition, replica)
+            new_tuple(PartitionAndReplica, (topic, partition, replica))
             for partition, assignment in self.assignments.get(topic, {}).items()
             for replica in assignment.replicas
         )
@@ -119,7 +124,7 @@ class ControllerContext:
     ) -> tuple[PartitionAndReplica, ...]:
         """Return all replicas of these partitions (replicasForPartition)."""
         return tuple(
-            PartitionAndReplica(partition.topic, partition.partition, replica)
+            new_tuple(PartitionAndReplica, (*partition, replica))
             for partition in partitions
             for replica in self.replicas_of(partition)
         )
@@ -127,9 +132,10 @@ class ControllerContext:
     def replicas_on(self, brokers: Collection[int]) -> tuple[PartitionAndReplica, ...]:
         """Return the replicas that these brokers are assigned (replicasOnBrokers)."""
         return tuple(
-            PartitionAndReplica(partition.topic, partition.partition, broker)
-            for partition in self.all_partitions()
-            for broker in self.replicas_of(partition)
+            new_tuple(PartitionAndReplica, (topic, partition, broker))
+            for topic, assignments in self.assignments.items()
+            for partition, assignment in assignments.items()
+            for broker in assignment.replicas
             if broker in brokers
         )
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from controller_model.kafka.elections import LeaderAndIsr
+from controller_model.kafka.elections import LeaderAndIsr, Strategy
 from controller_model.kafka.ids import PartitionAndReplica, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
 from controller_model.kafka.states import PartitionState, ReplicaState
@@ -81,6 +81,14 @@ class TransitionFailure(msgspec.Struct, frozen=True):
     reason: str
 
 
+class HeldElection(msgspec.Struct, frozen=True):
+    """An election that gave a partition a leader."""
+
+    partition: TopicPartition
+    strategy: Strategy
+    unclean: bool
+
+
 class Transition(msgspec.Struct, frozen=True):
     """What came of a step of the controller: writes and requests in order, and failures."""
 
@@ -89,6 +97,8 @@ class Transition(msgspec.Struct, frozen=True):
     failed: tuple[TransitionFailure, ...] = ()
     aborted: str | None = None
     """Why the event ended before its time; None = it did not."""
+    elections: tuple[HeldElection, ...] = ()
+    """The elections behind the writes; the first leader of a new partition is chosen without one."""
 
 
 class ControllerIO:
@@ -107,6 +117,7 @@ class ControllerIO:
         self._writes: list[ZnodeWrite] = []
         self._requests: list[Request] = []
         self._failed: list[TransitionFailure] = []
+        self._elections: list[HeldElection] = []
         self._aborted: str | None = None
         self._written: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self._reassign_partitions: Mapping[TopicPartition, tuple[int, ...]] | None = None
@@ -118,11 +129,16 @@ class ControllerIO:
         From then on everything is read from the reader again.
         """
         done = Transition(
-            tuple(self._writes), tuple(self._requests), tuple(self._failed), self._aborted
+            tuple(self._writes),
+            tuple(self._requests),
+            tuple(self._failed),
+            self._aborted,
+            tuple(self._elections),
         )
         self._writes.clear()
         self._requests.clear()
         self._failed.clear()
+        self._elections.clear()
         self._aborted = None
         self._written.clear()
         self._reassign_partitions_written = False
@@ -168,6 +184,12 @@ class ControllerIO:
         failure = TransitionFailure(subject, previous, target, error, reason)
         self._failed.append(failure)
         return failure
+
+    def note_election(
+        self, partition: TopicPartition, strategy: Strategy, *, unclean: bool
+    ) -> None:
+        """Record that a leader was elected."""
+        self._elections.append(HeldElection(partition, strategy, unclean))
 
     # --- ZooKeeper --------------------------------------------------------------------------
 

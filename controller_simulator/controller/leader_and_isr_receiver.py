@@ -46,7 +46,7 @@ class Errors(enum.StrEnum):
     KAFKA_STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 
 
-class HostedPartition(msgspec.Struct):
+class HostedPartition(msgspec.Struct, gc=False):
     """A partition that a broker knows (ReplicaManager.allPartitions), by the newest request or answer."""
 
     leader_epoch: int = NO_EPOCH
@@ -82,6 +82,8 @@ class ReplicaManager:
     alive: frozenset[int] = frozenset()
     """Brokers that its metadata cache knows (hasAliveBroker)."""
     partitions: dict[TopicPartition, HostedPartition] = field(default_factory=dict)
+    _told_alive: tuple[int, ...] = ()
+    """The same as they were named last: a set of all brokers is not made for each request."""
 
     def receive_leader_and_isr(self, request: LeaderAndIsrRequest) -> Response:
         """Obey a LeaderAndIsr request; return the answer (becomeLeaderOrFollower)."""
@@ -119,7 +121,9 @@ class ReplicaManager:
         refused = self._refuse(request)
         if refused is not None:
             return refused
-        self.alive = frozenset(request.live_brokers)
+        if request.live_brokers != self._told_alive:
+            self._told_alive = request.live_brokers
+            self.alive = frozenset(request.live_brokers)
         return Response()
 
     def fail_log_dir(self, partitions: Iterable[TopicPartition]) -> None:

@@ -222,6 +222,7 @@ class PartitionStateMachine:
         context.leadership[partition] = self._io.update_state(
             partition, election.leader_and_isr, partition_epoch=current.partition_epoch
         )
+        self._io.note_election(partition, strategy, unclean=election.unclean)
         batch.add_leader_and_isr(self._recipients(partition, strategy), partition)
         context.partition_states[partition] = PartitionState.ONLINE
         return election.leader_and_isr

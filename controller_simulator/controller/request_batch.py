@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 from controller_model.kafka.ids import LEADER_DURING_DELETE, TopicPartition
-from controller_simulator.controller.context import ControllerContext
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_simulator.controller.context import ControllerContext, LeaderIsrAndControllerEpoch
 from controller_simulator.controller.requests import (
     ZERO_UUID,
     LeaderAndIsrPartition,
@@ -35,6 +36,10 @@ class RequestBatch:
         self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
         self._update_metadata_brokers: dict[int, None] = {}
         self._update_metadata: dict[TopicPartition, UpdateMetadataPartition] = {}
+        self._sources: dict[
+            TopicPartition, tuple[LeaderIsrAndControllerEpoch, ReplicaAssignment]
+        ] = {}
+        """What the metadata of each partition was made of: it is added for each replica, and is the same."""
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: TopicPartition, *, is_new: bool = False
@@ -64,7 +69,7 @@ class RequestBatch:
                     decided.leader_recovery_state if self._leader_recovery_supported else 0
                 ),
             )
-        self.add_update_metadata(context.live_or_shutting_down_brokers, (partition,))
+        self.add_update_metadata(context.live_broker_epochs, (partition,))
 
     def add_stop_replica(
         self, brokers: Iterable[int], partition: TopicPartition, *, delete: bool
@@ -86,7 +91,8 @@ class RequestBatch:
         A batch has one set of partitions, which all of its brokers get. A partition whose topic is
         deleted is sent with leader -2; one that never had a leader is not sent at all.
         """
-        self._update_metadata_brokers.update(dict.fromkeys(self._registered(brokers)))
+        if len(self._update_metadata_brokers) < len(self._context.live_broker_epochs):
+            self._update_metadata_brokers.update(dict.fromkeys(self._registered(brokers)))
         for partition in partitions:
             metadata = self._metadata_of(partition)
             if metadata is not None:
@@ -97,6 +103,11 @@ class RequestBatch:
         state = context.leadership.get(partition)
         if state is None:
             return None
+        source = state, context.assignment_of(partition)
+        made = self._sources.get(partition)
+        if made is not None and made[0] is source[0] and made[1] is source[1]:
+            return self._update_metadata[partition]
+        self._sources[partition] = source
         decided = state.leader_and_isr
         leader, leader_epoch, partition_epoch = (
             (LEADER_DURING_DELETE, 0, 0)  # LeaderAndIsr.duringDelete: the initial epochs

@@ -21,7 +21,7 @@ EPOCH_DURING_DELETE = -2
 """The leader epoch in requests for partitions that are deleted (LeaderAndIsr.EpochDuringDelete)."""
 
 
-class DecidedPartition(msgspec.Struct, frozen=True):
+class DecidedPartition(msgspec.Struct, frozen=True, gc=False):
     """What a controller decided for a partition: the fields that two kinds of requests share."""
 
     partition: TopicPartition
@@ -34,7 +34,7 @@ class DecidedPartition(msgspec.Struct, frozen=True):
     replicas: tuple[int, ...]
 
 
-class LeaderAndIsrPartition(DecidedPartition, frozen=True):
+class LeaderAndIsrPartition(DecidedPartition, frozen=True, gc=False):
     """A partition in a LeaderAndIsr request (LeaderAndIsrPartitionState)."""
 
     adding: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class LeaderAndIsrPartition(DecidedPartition, frozen=True):
     leader_recovery_state: int = 0
 
 
-class StopReplicaPartition(msgspec.Struct, frozen=True):
+class StopReplicaPartition(msgspec.Struct, frozen=True, gc=False):
     """A partition in a StopReplica request (StopReplicaPartitionState)."""
 
     partition: TopicPartition
@@ -53,7 +53,7 @@ class StopReplicaPartition(msgspec.Struct, frozen=True):
     """The broker is to delete the replica's log as well."""
 
 
-class UpdateMetadataPartition(DecidedPartition, frozen=True):
+class UpdateMetadataPartition(DecidedPartition, frozen=True, gc=False):
     """A partition in an UpdateMetadata request (UpdateMetadataPartitionState)."""
 
     offline_replicas: tuple[int, ...] = ()

@@ -141,6 +141,25 @@ class ZnodeTree:
         """
         return f"{prefix}{self.at(parent_of(prefix)).creations:010d}"
 
+    # --- what was there before ------------------------------------------------------------
+
+    def place(self, path: str, data: str = "", *, owner: int = NO_SESSION) -> None:
+        """Put a znode there that is older than the log, and what is missing above it.
+
+        It takes no zxid and makes no commit: an observer knows such a cluster's znodes, and not how
+        they came about. The session of an ephemeral one is open from then on.
+        """
+        above, _, name = path.rpartition("/")
+        parent = self._znodes.get(above or "/")
+        if parent is None:
+            self.place(above)
+            parent = self._znodes[above]
+        self._znodes[path] = TreeNode(data, self.zxid, self.zxid, self.time_ms, self.time_ms, owner)
+        parent.children[name] = None
+        parent.creations += 1
+        if owner != NO_SESSION:
+            self._held.setdefault(owner, {})[path] = None
+
     # --- writes ---------------------------------------------------------------------------
 
     def open_session(self, session: int) -> Commit:
