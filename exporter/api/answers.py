@@ -22,6 +22,7 @@ from controller_model.records.incidents import Incident
 from controller_model.records.predictions import ControllerHealth
 from controller_model.records.views import Counts
 from exporter.partitions.partition_pages import PartitionDetail, TopicSummary
+from rehearsal.report import OutageList, StepOutcome, Unknown
 
 Json = dict[str, Any]
 
@@ -129,6 +130,14 @@ class Topics(Answer, frozen=True, kw_only=True):
 class Partitions(Answer, frozen=True, kw_only=True):
     """A page of partitions."""
 
+    partitions: list[PartitionDetail]
+    next: NextPage | None
+
+
+class PartitionsFound(Answer, frozen=True, kw_only=True):
+    """A page of the partitions that a search found."""
+
+    matched: Annotated[int, Meta(description="Partitions of the whole cluster that fit.")]
     partitions: list[PartitionDetail]
     next: NextPage | None
 
@@ -259,6 +268,17 @@ class WhatIf(Answer, frozen=True, kw_only=True):
     )
 
 
+class RehearsalAnswer(Answer, frozen=True, kw_only=True):
+    """What the controller would do, operation by operation."""
+
+    steps: tuple[StepOutcome, ...]
+    outages: OutageList
+    owed: Annotated[
+        int, Meta(description="Partitions that the controller owes a write before the first step.")
+    ]
+    unknown: tuple[Unknown, ...]
+
+
 class Flapping(Answer, frozen=True, kw_only=True):
     """What changed again and again within a window: ISRs, and the controller."""
 
@@ -300,10 +320,12 @@ ANSWERS = (
     StopSafety,
     Topics,
     Partitions,
+    PartitionsFound,
     Events,
     Incidents,
     Recommendations,
     WhatIf,
+    RehearsalAnswer,
     Flapping,
     WritesDueAnswer,
 )

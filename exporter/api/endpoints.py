@@ -33,6 +33,7 @@ from exporter.api.answers import (
     Incidents,
     Json,
     Partitions,
+    PartitionsFound,
     Root,
     Topics,
 )
@@ -48,6 +49,7 @@ from exporter.api.insight_answers import (
 from exporter.api.newest_events import NewestEventsOfClusters
 from exporter.api.openapi import document
 from exporter.api.operations import OPERATIONS, ROOT, Operation
+from exporter.api.rehearsal_answers import check_work, last_failover, read_steps, rehearsal_of
 from exporter.api.responses import etag_response, json_response, wants_fresh
 from exporter.api.worker import Insight, Worker
 from exporter.core.parameters import Query, refuse, whole_number
@@ -61,6 +63,7 @@ from exporter.partitions.partition_pages import (
     read_cursor,
     topics_page,
 )
+from exporter.partitions.partition_search import search
 from exporter.scrape.collector import Collector
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -96,6 +99,8 @@ class ApiPages:
         self._worker = worker
         # A cluster's state must be answered while a what-if is computed: a queue of its own.
         self._short_work = Worker()
+        # A rehearsal may take minutes, for which nobody else is to wait.
+        self._rehearsals = Worker()
         self._newest = NewestEventsOfClusters(events)
         self._ordered: dict[str, tuple[int, list[str]]] = {}
 
@@ -180,6 +185,27 @@ class ApiPages:
         page = await self._partition_page(asked, partitions_page)
         return Partitions(partitions=page.items, next=page.next)
 
+    async def search(self, asked: Asked) -> Insight:
+        """Search all partitions; whoever asks the same of the same cluster shares the answer."""
+        snapshot, query, fresh = asked
+        _cursor(query, "after", read_cursor)
+        wanted = PartitionQuery(
+            limit=query.one("limit"),
+            conditions=tuple(map(Condition, query.all("filter"))),
+            contains=query.one("text") or "",
+            broker=query.one("broker"),
+            after=query.one("after"),
+        )
+        found = await self._worker.insight(
+            ("search", wanted),
+            snapshot,
+            lambda s, _: search(s, self._entries(s), wanted),
+            fresh=fresh,
+        )
+        page, matched = found.result
+        answer = PartitionsFound(matched=matched, partitions=page.items, next=page.next)
+        return found._replace(result=answer)
+
     async def events(self, asked: Asked) -> Events:
         """List events."""
         snapshot, query = asked.snapshot, asked.query
@@ -263,6 +289,20 @@ class ApiPages:
             ("lose", frozenset(lost), tuple(named)),
             snapshot,
             lambda s, f: loss_of(s, f, lost, named),
+            fresh=fresh,
+        )
+
+    async def rehearsal(self, asked: Asked) -> Insight:
+        """Return what the controller would do."""
+        snapshot, query, fresh = asked
+        texts, most = query.all("step"), query.one("limit")
+        steps = read_steps(texts)
+        check_work(steps, snapshot)
+        last = last_failover(self._events, snapshot)
+        return await self._rehearsals.insight(
+            ("rehearsal", texts, most, last),
+            snapshot,
+            lambda s, f: rehearsal_of(s, f, steps, last, most),
             fresh=fresh,
         )
 

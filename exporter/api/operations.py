@@ -20,6 +20,9 @@ CLUSTER = f"{ROOT}/clusters/{{name}}"
 INCIDENTS_SHOWN = INCIDENTS_KEPT + 1
 """The closed ones that are kept, and one that is open."""
 
+LONGEST_STEP = 24_000
+"""Characters of a step, for the file in it: less than a request's head may be long."""
+
 EVENT_KINDS = tuple(sorted(kind.__name__ for kind in AnyEvent.__args__))
 
 
@@ -46,6 +49,12 @@ def _limit(default: int, most: int, what: str) -> Parameter:
 
 def _limit_without_pages(default: int, most: int, what: str) -> Parameter:
     return _whole("limit", f"At most so many {what}; there is no next page.", 1, most, default)
+
+
+def _limit_without_short_pages(default: int, most: int, what: str) -> Parameter:
+    return _whole(
+        "limit", f"At most so many {what}; `next` leads to those after them.", 1, most, default
+    )
 
 
 _AFTER = Parameter("after", "The `next` of the page before; without it, the first page.")
@@ -91,6 +100,24 @@ OPERATIONS = (
             _CONTAINS,
             _BROKER,
             _limit(100, 1000, "partitions"),
+            _AFTER,
+        ),
+    ),
+    Operation(
+        f"{CLUSTER}/search",
+        "search",
+        "All partitions that fit, by name and by what they are: how many there are in the whole cluster, "
+        "and a page of them.",
+        "PartitionsFound",
+        (
+            Parameter(
+                "text",
+                "Only partitions whose topic holds this text, or whose name begins to: `orders-1` finds "
+                "orders-1 and orders-12. Capitals make no difference.",
+            ),
+            _CONDITION,
+            _BROKER,
+            _limit_without_short_pages(50, 1000, "partitions"),
             _AFTER,
         ),
     ),
@@ -185,6 +212,25 @@ OPERATIONS = (
                 "break more together than apart, the worst 20 of them.",
                 values=("broker", "rack", "pair"),
             ),
+        ),
+    ),
+    Operation(
+        f"{CLUSTER}/rehearsal",
+        "rehearsal",
+        "What the controller would do if operators did this: the outcome of each step, by Kafka's "
+        "controller in small, from the cluster as it is now.",
+        "RehearsalAnswer",
+        (
+            Parameter(
+                "step",
+                "A step; repeated, one after the other: stop-broker:N, kill-broker:N, start-broker:N, "
+                "rolling-restart or rolling-restart:N,M, delete-controller, delete-topic:NAME, "
+                "preferred-election, preferred-election:JSON (of kafka-leader-election), reassign:JSON "
+                "(of kafka-reassign-partitions).",
+                many=True,
+                longest=LONGEST_STEP,
+            ),
+            _limit_without_pages(100, 10_000, "partitions in each list; the numbers are of all"),
         ),
     ),
 )

@@ -135,7 +135,7 @@ def _pack(
     output: Path | None,
 ) -> tuple[Path, Manifest]:
     topics = topic_names(settings.topic_prefix)
-    assumed = Assumed(min_insync_replicas=settings.assumed_min_insync_replicas)
+    assumed = settings.assumed(log.replay.cluster or "")
     before, after = _snapshots(log, assumed)
     cluster = log.replay.cluster or "cluster"
     events, complaints = _events(settings, log, cluster)
@@ -172,7 +172,7 @@ def _pack(
 def _snapshots(log: IncidentLog, assumed: Assumed) -> tuple[Snapshot | None, Snapshot]:
     """Replay what is kept: the snapshots must be those that the bundle gives again."""
     points = (Point(at=log.from_ms), END)
-    run = ReplayRun(log.replay.cluster, points, assumed=assumed, warn=lambda _: None)
+    run = ReplayRun(log.replay.cluster, points, assumed=lambda _: assumed, warn=lambda _: None)
     run.follow(Line("", line) for line in log.lines())
     taken = run.replay.snapshots
     after = taken[END]

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_settings import NoDecode
 
 from controller_model.history.log_replay import Point
 from controller_model.history.snapshot import AsOfLog
 from controller_model.kafka.ids import Position
+from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options
 from kcm.cli.parts import all_names
 from kcm.cli.text import read_milliseconds, time_text
 from pipeline.runtime import UsageError
 from pipeline.settings import PipelineSettings, load
+from streaming.config import MinIsr, by_cluster
 
 NAMES = (
     "assumed_min_insync_replicas",
     "bootstrap_servers",
     "kafka_properties",
+    "min_insync_replicas",
     "secrets_dir",
     "topic_prefix",
 )
@@ -35,13 +40,25 @@ _POSITION = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 class ReplaySettings(PipelineSettings):
     """What a replay needs besides a log."""
 
-    assumed_min_insync_replicas: int | None = Field(
-        None,
-        ge=1,
-        le=2**31 - 1,
-        description="min.insync.replicas where ZooKeeper sets none; not known without it. "
-        "[default: of a bundle, what it was made with]",
+    min_insync_replicas: Annotated[dict[str, MinIsr], NoDecode] = Field(
+        default_factory=dict,
+        description="min.insync.replicas where ZooKeeper sets none, by cluster: prod=2,stage=1. What "
+        "depends on it is not known of a cluster that is missing here. [default: of a bundle, what "
+        "it was made with]",
     )
+    assumed_min_insync_replicas: MinIsr | None = Field(
+        None, description="The same as min_insync_replicas for all clusters that it does not name."
+    )
+
+    @field_validator("min_insync_replicas", mode="before")
+    @classmethod
+    def _split_clusters(cls, value: Any) -> Any:
+        return by_cluster(value)
+
+    def assumed(self, cluster: str, made_with: int | None = None) -> Assumed:
+        """Return what is assumed of a cluster; `made_with`: by the bundle that its log comes from."""
+        said = self.min_insync_replicas.get(cluster, self.assumed_min_insync_replicas)
+        return Assumed(min_insync_replicas=made_with if said is None else said)
 
 
 def load_replay(config: Path | None, options: Options) -> ReplaySettings:

@@ -7,7 +7,7 @@ does not hold, go to standard error.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +18,9 @@ from controller_model.history.snapshot import Snapshot, encode_snapshot
 from controller_model.history.snapshot_diff import SnapshotDiff, diff, encode_diff
 from controller_model.records.event_records import EventId, encode_event, number
 from controller_model.records.events import AnyEvent
-from controller_model.state.control_plane import Assumed
 from kcm.cli.options import Options, with_options
 from kcm.cli.text import read_milliseconds
+from kcm.history.log_source import ClusterName, FromTopic, LogFiles, open_log
 from kcm.history.options import (
     NAMES,
     ReplaySettings,
@@ -30,7 +30,6 @@ from kcm.history.options import (
     read_point,
     read_position,
 )
-from kcm.history.replay_input import Line, check_files, lines_of, manifests_of
 from kcm.history.replay_run import ReplayRun
 from kcm.history.replay_text import diff_lines, event_line, summary
 from kcm.queries.options import AsJsonLines, console, printing
@@ -42,16 +41,6 @@ PIPE_WIDTH = 120
 """Columns of a summary that nobody's terminal limits."""
 
 
-LogFiles = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="FILE",
-        help="Logs (JSON lines; gzip by name: .gz) or bundles, read as one log in this order; - is standard input.",
-    ),
-]
-ClusterName = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Which cluster, if the log has several.")
-]
 Until = Annotated[
     str | None,
     typer.Option(metavar="GENERATION:SEQ", help="Up to this change, and with it."),
@@ -71,9 +60,6 @@ Difference = Annotated[
         metavar="A B",
         help="Print what changed between two places instead; each is GENERATION:SEQ or a TIME.",
     ),
-]
-FromTopic = Annotated[
-    bool, typer.Option("--from-topic", help="Read <prefix>.changes instead of files.")
 ]
 
 
@@ -101,12 +87,11 @@ def replay(
     """  # fmt: skip
     points = _points(until, at, difference)
     settings = load_replay(config, options)
-    lines, min_isr = _lines(settings, files or [], cluster, from_topic=from_topic)
-    assumed = Assumed(min_insync_replicas=settings.assumed_min_insync_replicas or min_isr)
+    source = open_log(settings, files or [], cluster, from_topic=from_topic)
     on_events = EventPrinter(as_json=as_json) if events else None
-    run = ReplayRun(cluster, points, assumed=assumed, on_events=on_events)
+    run = ReplayRun(cluster, points, assumed=source.assumed, on_events=on_events)
     with printing():
-        run.follow(lines)
+        run.follow(source.lines)
         snapshots = run.snapshots
         for point, snapshot in zip(points, snapshots, strict=True):
             _warn_of_early_end(point, snapshot)
@@ -117,25 +102,6 @@ def replay(
         else:
             console(PIPE_WIDTH).print(summary(snapshots[0]), crop=False)
     return 0
-
-
-def _lines(
-    settings: ReplaySettings, files: Sequence[str], cluster: str | None, *, from_topic: bool
-) -> tuple[Iterator[Line], int | None]:
-    """Return the lines of the topic or the files, and the min.insync.replicas that a bundle takes."""
-    if from_topic and files:
-        raise UsageError("give files or --from-topic, not both")
-    if from_topic:
-        return _topic_lines(settings, cluster), None
-    if not files:
-        raise UsageError("which log? name a FILE, - for standard input, or --from-topic")
-    check_files(files)
-    manifests = manifests_of(files)
-    for name, manifest in manifests.items():
-        for reason in manifest.missing:
-            sys.stderr.write(f"kcm: {name}: missing: {reason}\n")
-    taken = [manifest.assumed_min_insync_replicas for manifest in manifests.values()]
-    return lines_of(files), taken[0] if taken else None
 
 
 def _points(
@@ -150,15 +116,6 @@ def _points(
     if until is not None:
         return (read_position("--until", until),)
     return (END,) if at is None else (Point(at=read_milliseconds("--at", at)),)
-
-
-def _topic_lines(settings: ReplaySettings, cluster: str | None) -> Iterator[Line]:
-    from kcm.history.topic_lines import open_topic  # noqa: PLC0415  # a replay of files needs no Kafka client
-    from pipeline.topics import topic_names  # noqa: PLC0415  # the same
-
-    names = topic_names(settings.topic_prefix)
-    with open_topic(settings, names.changes, cluster=cluster) as lines:
-        yield from lines
 
 
 class EventPrinter:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from controller_model.history.log_replay import LogReplay, Point
+from controller_model.history.log_replay import AssumedOf, LogReplay, Point, Sampler
 from controller_model.history.snapshot import Snapshot
 from controller_model.records.events import AnyEvent
 from controller_model.records.loose_log import LooseLine, decode_line
-from controller_model.state.control_plane import Assumed
 from kcm.cli.text import printable, time_text
 from kcm.history.options import place_text, position_text
 from kcm.history.replay_input import Line
@@ -38,11 +37,12 @@ class ReplayRun:
         cluster: str | None,
         points: Sequence[Point],
         *,
-        assumed: Assumed,
+        assumed: AssumedOf,
         on_events: EventSink | None = None,
+        sampler: Sampler | None = None,
         warn: Callable[[str], None] = _to_stderr,
     ) -> None:
-        self.replay = LogReplay(cluster, points=points, assumed=assumed)
+        self.replay = LogReplay(cluster, points=points, assumed=assumed, sampler=sampler)
         self.damaged = 0
         self._chosen = cluster
         self._points = points

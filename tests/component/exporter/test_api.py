@@ -48,6 +48,7 @@ QUERIES: dict[str, tuple[str, ...]] = {
         "lose_broker=0",
         "lose_broker=0&lose_rack=b",
     ),
+    "rehearsal": ("step=stop-broker:0", "step=kill-broker:0&step=start-broker:0&limit=1"),
 }
 """What each operation is asked; none: once, without parameters."""
 

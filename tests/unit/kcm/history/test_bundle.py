@@ -50,6 +50,8 @@ def test_a_bundle_replays_whatever_its_name(
     )
     assert main(["replay", str(path), "--json", "--assumed-min-insync-replicas", "1"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"]["at_min_isr"] == 0
+    assert main(["replay", str(path), "--json", "--min-insync-replicas", "prod=1,other=2"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["at_min_isr"] == 0
 
 
 @pytest.mark.parametrize(

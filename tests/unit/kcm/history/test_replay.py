@@ -87,6 +87,28 @@ def test_min_insync_replicas_is_an_option(
     assert Run(capsys, log, "--json").json["counts"]["under_min_isr"] == 1
 
 
+@pytest.mark.parametrize("chosen", [[], ["--cluster", "prod"]])
+def test_min_insync_replicas_is_of_each_cluster(
+    failover: History,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Any,
+    chosen: list[str],
+) -> None:
+    """Named as for the fold; of a cluster that is not named the one for all counts, if there is one."""
+    log = write(tmp_path / "log.jsonl", lines(failover.changes))
+
+    def at_min_isr(*options: str) -> int | None:
+        counts = Run(capsys, log, "--json", *chosen, *options).json["counts"]
+        return counts["at_min_isr"]  # type: ignore[no-any-return]  # JSON
+
+    assert at_min_isr("--min-insync-replicas", "stage=1,prod=2") == 1
+    assert at_min_isr("--min-insync-replicas", "stage=2") is None
+    assert at_min_isr("--min-insync-replicas", "stage=9", "--assumed-min-insync-replicas", "2") == 1
+    monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", "prod=2")
+    assert at_min_isr() == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "reported"),
     [
@@ -114,6 +136,7 @@ def test_min_insync_replicas_is_an_option(
         (["-", "--until", "1:1", "--at", "5"], "give one of --until and --at, not both"),
         (["-", "--until", "1:1", "--diff", "5", "6"], "give one of --until and --diff, not both"),
         (["-", "--assumed-min-insync-replicas", "0"], "option --assumed-min-insync-replicas: "),
+        (["-", "--min-insync-replicas", "prod=0"], "option --min-insync-replicas"),
     ],
 )
 def test_bad_use_is_one_line(

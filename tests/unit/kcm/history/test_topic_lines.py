@@ -25,10 +25,10 @@ def settings() -> PipelineSettings:
 def test_every_line_says_where_it_stands(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
-    """Topic, partition and offset; a record without a value is an empty line, not a hole."""
-    first = Message((TOPIC, 0), 0, value=None)
+    """Topic, partition and offset; an empty value is a line, and a null, which forgets a cluster, is none."""
+    first = [Message((TOPIC, 0), 0, value=b""), Message((TOPIC, 0), 1, value=None)]
     rest = [Message((TOPIC, partition), 0) for partition in (1, 2)]
-    use_client(monkeypatch, Client([first, *rest], ends=((0, 1),), partitions=PARTITIONS))
+    use_client(monkeypatch, Client([*first, *rest], ends=((0, 2), (0, 1)), partitions=PARTITIONS))
     with open_topic(settings, TOPIC) as lines:
         assert list(lines) == [
             Line(f"{TOPIC}[0]@0", b""),

@@ -1,0 +1,93 @@
+"""Rehearsals in the API's words: what is asked for, how much of it is too much, and the answer.
+
+The rule: a rehearsal takes memory and time with the cluster's size, so both are bounded before it
+begins; whoever asks for more is told how to go on without the exporter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.exceptions import HTTPException
+
+from controller_model.insights.cluster_facts import ClusterFacts
+from controller_model.records.event_records import decode_event
+from controller_model.records.events import FailoverWork
+from exporter.api.answers import RehearsalAnswer
+from exporter.core.parameters import refuse
+from exporter.core.records import ClusterSnapshot
+from exporter.intake.event_store import EventStore
+from exporter.partitions.partition_pages import all_partitions
+from rehearsal.failover import LastFailover
+from rehearsal.rehearse import NoControllerError, rehearse
+from rehearsal.report import shortened
+from rehearsal.steps import RollingRestart, Step, StepError, read_step
+
+MOST_PARTITIONS = 100_000
+"""Of a cluster: each takes up to 5 kB while the rehearsal is under way, and a pod has a limit."""
+MOST_WORK = 2_000_000
+"""Partitions times operations: some minutes, for which other rehearsals wait."""
+
+_ELSEWHERE = "kcm rehearse --from-topic rehearses on the recorded log, outside of the exporter"
+
+
+def read_steps(texts: Sequence[str]) -> list[Step]:
+    """Return the steps; raises HTTPException 400 for none, and for the first that cannot be read."""
+    if not texts:
+        raise refuse(
+            "step", "say what is rehearsed, such as stop-broker:1; repeated, in this order"
+        )
+    try:
+        return [read_step(text) for text in texts]
+    except StepError as error:
+        raise refuse("step", str(error)) from None
+
+
+def check_work(steps: Sequence[Step], snapshot: ClusterSnapshot) -> None:
+    """Raise HTTPException 400 for more than the exporter takes upon itself."""
+    partitions = snapshot.view.counts.partitions
+    if partitions > MOST_PARTITIONS:
+        why = f"the cluster has {partitions} partitions, and at most {MOST_PARTITIONS} are rehearsed here"
+        raise refuse("step", f"{why}; {_ELSEWHERE}")
+    brokers = len(snapshot.view.brokers_live)
+    operations = sum(
+        2 * (len(step.order) or brokers) if isinstance(step, RollingRestart) else 1
+        for step in steps
+    )
+    if operations * partitions > MOST_WORK:
+        why = f"{operations} operations on {partitions} partitions are too much at once"
+        raise refuse("step", f"{why}; ask for fewer, or: {_ELSEWHERE}")
+
+
+def last_failover(events: EventStore, snapshot: ClusterSnapshot) -> LastFailover | None:
+    """Return the last failover that is held and had leaders to write; None: none is known."""
+    page = events.search(
+        snapshot.name, up_to=snapshot.view.as_of, most=_LOOKED_AT, kinds=(FailoverWork.__name__,)
+    )
+    for value in page.values:
+        event = decode_event(value).event
+        if isinstance(event, FailoverWork) and event.partitions:
+            return LastFailover(event.partitions, event.took_ms)
+    return None
+
+
+_LOOKED_AT = 10
+"""Failovers that are looked at, the newest: some have no leader to write."""
+
+
+def rehearsal_of(
+    snapshot: ClusterSnapshot,
+    facts: ClusterFacts,
+    steps: Sequence[Step],
+    last: LastFailover | None,
+    most: int,
+) -> RehearsalAnswer:
+    """Return what the controller would do; raises HTTPException 409 where there is none."""
+    try:
+        said = rehearse(facts, all_partitions(snapshot.topics.values()), steps, last_failover=last)
+    except NoControllerError as error:
+        raise HTTPException(409, str(error)) from None
+    short = shortened(said, most)
+    return RehearsalAnswer(
+        steps=short.steps, outages=short.outages, owed=short.owed, unknown=short.unknown
+    )

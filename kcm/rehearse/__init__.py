@@ -1,0 +1,1 @@
+"""`kcm rehearse`: what the controller would do if operators did this, now or at any place of the log."""

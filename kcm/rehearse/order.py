@@ -1,0 +1,111 @@
+"""The steps of a rehearsal in the order in which they stand on the command line.
+
+The rule: what is done first is written first. The library of the command line collects the values of
+an option, and forgets between which others they stood; so the order is kept here, before it does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from controller_model.records.decoding import DECODING_ERRORS
+from pipeline.runtime import UsageError
+from rehearsal.steps import StepError, StepKind, read_step
+
+ALL = "all"
+"""What --preferred-election takes for every partition."""
+
+_ORDER = "kcm.rehearse.order"
+_ELECTION = f"--{StepKind.PREFERRED_ELECTION}"
+_FILES = frozenset({StepKind.REASSIGN, StepKind.PREFERRED_ELECTION})
+_FLAGS = frozenset({StepKind.ROLLING_RESTART, StepKind.DELETE_CONTROLLER})
+
+
+class InOrder(TyperCommand):
+    """A command that remembers the order of its options, and lets --preferred-election go without a file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as usual, and note the order."""
+        given = list(with_all(args))
+        _, _, order = self.make_parser(ctx).parse_args(args=list(given))
+        ctx.meta[_ORDER] = [parameter.name for parameter in order]
+        return super().parse_args(ctx, given)
+
+
+def with_all(args: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments, with a value for each --preferred-election that has none.
+
+    >>> list(with_all(["--preferred-election", "--json"]))
+    ['--preferred-election', 'all', '--json']
+    """
+    for place, arg in enumerate(args):
+        yield arg
+        following = args[place + 1 :]
+        if arg == _ELECTION and (not following or following[0].startswith("--")):
+            yield ALL
+
+
+def steps_in_order(context: typer.Context, values: Mapping[StepKind, Any]) -> list[str]:
+    """Return the texts of the steps; raises UsageError for none, and for one that cannot be read.
+
+    `values` has what was given of each kind: a list, or of a flag whether it was; the order of a
+    rolling restart stands there as its text.
+    """
+    left = {kind: iter(given or ()) for kind, given in values.items() if kind not in _FLAGS}
+    found = []
+    for name in context.meta.get(_ORDER, ()):
+        kind = _kind_of(name)
+        if kind is None:
+            continue
+        about = str(values[kind] or "") if kind in _FLAGS else str(next(left[kind]))
+        found.append(_text(kind, about))
+    if not found:
+        steps = ", ".join(f"--{kind}" for kind in values)
+        raise UsageError(f"say what is rehearsed, one after the other: {steps}")
+    return found
+
+
+def _kind_of(name: str | None) -> StepKind | None:
+    """Return the kind of step that an option is; None for any other option."""
+    text = (name or "").replace("_", "-")
+    return StepKind(text) if text in _kinds() else None
+
+
+def _kinds() -> Iterable[str]:
+    return [kind.value for kind in StepKind]
+
+
+def _text(kind: StepKind, about: str) -> str:
+    """Return a step's text, with the content of its file; raises UsageError, naming option and file."""
+    where = f"--{kind}"
+    if kind in _FILES:
+        where = f"--{kind} {about}"
+        about = (
+            "" if kind is StepKind.PREFERRED_ELECTION and about == ALL else _content(where, about)
+        )
+    text = f"{kind}:{about}" if about else kind.value
+    try:
+        read_step(text)
+    except StepError as error:
+        raise UsageError(f"option {where}: {error}") from None
+    return text
+
+
+def _content(where: str, name: str) -> str:
+    """Return a file's JSON without blanks; what is none is returned as it is."""
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"option {where}: cannot read it: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"option {where}: it is no text") from None
+    try:
+        return json.dumps(json.loads(text), separators=(",", ":"))
+    except DECODING_ERRORS:
+        return text or "(empty)"

@@ -1,0 +1,74 @@
+"""A rehearsal on the recorded log, at any place of it: outside of the exporter.
+
+The rule: the answer has the fields of the API's, so that a program reads both alike; which place of
+the log it is of stands in `as_of`, and what the log does not show is said on standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from controller_model.history.log_facts import facts_of, partitions_of
+from controller_model.history.log_replay import AssumedOf, Point
+from controller_model.records.events import AnyEvent, FailoverWork
+from kcm.cli.text import printable
+from kcm.history.options import place_text
+from kcm.history.replay_input import Line
+from kcm.history.replay_run import ReplayRun
+from pipeline.runtime import UsageError
+from rehearsal.failover import LastFailover
+from rehearsal.rehearse import NoControllerError, rehearse
+from rehearsal.report import shortened
+from rehearsal.steps import read_step
+
+
+class _LastFailover:
+    """The last failover that a log shows, of those that had leaders to write."""
+
+    def __init__(self) -> None:
+        self.found: LastFailover | None = None
+
+    def __call__(self, _cluster: str, events: Sequence[AnyEvent]) -> None:
+        """Take in what happened."""
+        for event in events:
+            if isinstance(event, FailoverWork) and event.partitions:
+                self.found = LastFailover(event.partitions, event.took_ms)
+
+
+def rehearse_on_log(
+    lines: Iterable[Line],
+    steps: Sequence[str],
+    *,
+    cluster: str | None,
+    point: Point,
+    assumed: AssumedOf,
+    most: int,
+) -> dict[str, Any]:
+    """Return the answer of a rehearsal at a place of a log; raises UsageError."""
+    last = _LastFailover()
+    run = ReplayRun(cluster, (point,), assumed=assumed, on_events=last)
+    run.follow(lines)
+    (snapshot,) = run.snapshots
+    place = place_text(snapshot.position, snapshot.at)
+    if not snapshot.complete:
+        why = printable(snapshot.incomplete_reason or "")
+        sys.stderr.write(f"kcm: what the log shows at {place} is incomplete: {why}\n")
+    # After its one snapshot a replay takes in nothing more: the state is the one of that place.
+    state = run.replay.state
+    try:
+        said = rehearse(
+            facts_of(state),
+            partitions_of(state),
+            [read_step(step) for step in steps],
+            last_failover=last.found,
+        )
+    except NoControllerError as error:
+        raise UsageError(f"at {place}: {error}") from None
+    answer: dict[str, Any] = msgspec.to_builtins(shortened(said, most), str_keys=True)
+    as_of = {"generation": str(snapshot.position.generation), "seq": snapshot.position.seq}
+    head = {"name": snapshot.cluster, "as_of": as_of, "at": snapshot.at}
+    return head | {"complete": snapshot.complete} | answer

@@ -1,0 +1,202 @@
+"""`kcm rehearse`: what the controller would do, step by step.
+
+The rule: nothing is done to the cluster. The exporter rehearses on the cluster as it is now; on a
+recorded log this command does it itself, at any place of it, and without a bound on size.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controller_model.history.log_replay import END
+from kcm.cli.command_class import of_class
+from kcm.cli.options import Options, with_options
+from kcm.history.log_source import FromTopic, LogFiles, open_log
+from kcm.history.options import NAMES, ReplaySettings, load_replay, read_point
+from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
+from kcm.queries.options import (
+    AsJson,
+    Cluster,
+    Exporter,
+    HttpConfigFile,
+    console,
+    print_json,
+    print_not_live_warning,
+    printing,
+)
+from kcm.rehearse.order import InOrder, steps_in_order
+from kcm.rehearse.text import report_text
+from pipeline.runtime import UsageError
+from rehearsal.steps import StepKind
+
+ANSWER_WITHIN_S = 300.0
+"""A rolling restart of a large cluster takes minutes."""
+LONGEST_QUERY = 28_000
+"""Characters of a request's steps, encoded: its head may have 32 kB."""
+
+_BROKER = {"metavar": "N", "min": 0}
+StopBrokers = Annotated[
+    list[int] | None, typer.Option(help="This broker is stopped: a controlled shutdown.", **_BROKER)
+]
+KillBrokers = Annotated[
+    list[int] | None, typer.Option(help="This broker dies at once (kill -9).", **_BROKER)
+]
+StartBrokers = Annotated[
+    list[int] | None, typer.Option(help="This broker is started again.", **_BROKER)
+]
+Rolling = Annotated[
+    bool,
+    typer.Option(
+        "--rolling-restart",
+        help="Each broker is stopped and started, one after the other: by id, the controller last.",
+    ),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,...", help="The brokers of --rolling-restart, in this order."),
+]
+DeleteController = Annotated[
+    bool, typer.Option("--delete-controller", help="Somebody deletes /controller.")
+]
+Reassignments = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE", help="The JSON of kafka-reassign-partitions is executed."),
+]
+DeleteTopics = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="This topic is deleted.")
+]
+Elections = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[FILE]",
+        help="A preferred election of all partitions, or of those in a JSON of kafka-leader-election.",
+    ),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help="On the log: as of this place of it, GENERATION:SEQ or a TIME; without it, as of its end.",
+    ),
+]
+Limit = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, max=10_000, help="At most so many partitions in each list."),
+]
+
+
+@of_class(InOrder)
+@with_options(ReplaySettings, only=NAMES)
+def rehearse(
+    config: Path | None,
+    options: Options,
+    *,
+    context: typer.Context,
+    files: LogFiles = None,
+    stop_broker: StopBrokers = None,
+    kill_broker: KillBrokers = None,
+    start_broker: StartBrokers = None,
+    rolling_restart: Rolling = False,
+    order: Order = None,
+    delete_controller: DeleteController = False,  # noqa: ARG001  # where it stands is all that it says
+    reassign: Reassignments = None,
+    delete_topic: DeleteTopics = None,
+    preferred_election: Elections = None,
+    exporter: Exporter = DEFAULT_URL,
+    http_config_file: HttpConfigFile = None,
+    cluster: Cluster = None,
+    from_topic: FromTopic = False,
+    at: At = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> int:
+    """Print what Kafka's controller would do if operators did this, one step after the other; nothing is done.
+
+    Examples: kcm rehearse --stop-broker 3, kcm rehearse --rolling-restart --order 1,2,3, kcm rehearse --kill-broker 1 --reassign plan.json, kcm rehearse --from-topic --at 2026-11-21T10:00:00Z --kill-broker 1
+
+    Steps are done in the order in which they stand. The exporter rehearses on the cluster as it is now; with FILEs or --from-topic the recorded
+    log is replayed, and rehearsed on, here. What is a race in Kafka, and what ZooKeeper does not hold, is listed with the answer.
+    """  # fmt: skip
+    if order is not None and not rolling_restart:
+        raise UsageError("option --order: it is the order of --rolling-restart, which is not given")
+    steps = steps_in_order(
+        context,
+        {
+            StepKind.STOP_BROKER: stop_broker,
+            StepKind.KILL_BROKER: kill_broker,
+            StepKind.START_BROKER: start_broker,
+            StepKind.ROLLING_RESTART: order,
+            StepKind.DELETE_CONTROLLER: None,
+            StepKind.REASSIGN: reassign,
+            StepKind.DELETE_TOPIC: delete_topic,
+            StepKind.PREFERRED_ELECTION: preferred_election,
+        },
+    )
+    if files or from_topic:
+        answer = _on_log(
+            config,
+            options,
+            steps,
+            files=files,
+            cluster=cluster,
+            from_topic=from_topic,
+            at=at,
+            limit=limit,
+        )
+    elif at is not None:
+        raise UsageError("option --at: it is a place of a log; name a FILE, or --from-topic")
+    else:
+        answer = _by_exporter(
+            ExporterApi(exporter, http_config_file, within_s=ANSWER_WITHIN_S), cluster, steps, limit
+        )
+    with printing():
+        if "completeness" in answer:
+            print_not_live_warning(answer, as_json=as_json)
+        if as_json:
+            print_json(answer)
+        else:
+            console().print(report_text(answer), crop=False)
+    return 0
+
+
+def _by_exporter(
+    api: ExporterApi, cluster: str | None, steps: list[str], limit: int
+) -> dict[str, Any]:
+    if len(urllib.parse.urlencode({"step": steps}, doseq=True)) > LONGEST_QUERY:
+        raise UsageError(
+            "the files of the steps are too long for a request to the exporter: rehearse on the log, "
+            "with --from-topic, which has no such bound"
+        )
+    path = cluster_path(api.choose(cluster), "/rehearsal")
+    answer: dict[str, Any] = api.get(path, step=steps, limit=limit)
+    return answer
+
+
+def _on_log(
+    config: Path | None,
+    options: Options,
+    steps: list[str],
+    *,
+    files: list[str] | None,
+    cluster: str | None,
+    from_topic: bool,
+    at: str | None,
+    limit: int,
+) -> dict[str, Any]:
+    from kcm.rehearse.recorded import rehearse_on_log  # noqa: PLC0415  # to ask the exporter takes no simulator
+
+    point = END if at is None else read_point("--at", at)
+    settings = load_replay(config, options)
+    source = open_log(settings, files or [], cluster, from_topic=from_topic)
+    return rehearse_on_log(
+        source.lines,
+        steps,
+        cluster=cluster,
+        point=point,
+        assumed=source.assumed,
+        most=limit,
+    )

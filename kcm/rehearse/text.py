@@ -1,0 +1,186 @@
+"""A rehearsal for the eye: steps, partitions, outages, requests, races, and what is not known.
+
+The rule: the steps come first, a row each; what is listed is cut where the answer was cut, with the
+number of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from controller_model.insights.wording import duration
+from kcm.cli.plain_table import PlainTable
+from kcm.cli.text import known, printable
+
+Json = dict[str, Any]
+
+
+def report_text(answer: Json) -> RenderableType:
+    """Return a rehearsal as text."""
+    steps: list[Json] = answer["steps"]
+    blocks: list[RenderableType] = [_steps(steps), *_refusals(steps), *_failovers(steps)]
+    blocks += _titled("Partitions", _partitions(steps))
+    blocks += _titled(
+        "Offline, or under min.insync.replicas, by steps", _outages(answer["outages"])
+    )
+    blocks += _titled("Requests of the controller", _requests(steps))
+    notes = [*_owed(answer["owed"]), *_races(steps), *_unknown(answer["unknown"])]
+    return Group(*blocks, *(Text(printable(note)) for note in notes))
+
+
+def _titled(title: str, table: PlainTable) -> list[RenderableType]:
+    return [Text(f"\n{title}", style="bold"), table] if table.row_count else []
+
+
+def _steps(steps: list[Json]) -> PlainTable:
+    shown = PlainTable(
+        "step", "operation", "controller", "elections", "offline", "under min ISR", "unclean",
+        "leaders moved", "ZooKeeper writes", left=("operation", "controller", "elections"),
+    )  # fmt: skip
+    for step in steps:
+        under, unknown = step["went_under_min_isr"]["count"], step["min_isr_unknown"]["count"]
+        shown.add(
+            str(step["number"]),
+            printable(step["operation"]),
+            _controller(step),
+            ", ".join(f"{kind} {count}" for kind, count in step["elections"].items()) or "-",
+            str(step["went_offline"]["count"]),
+            f"{under} ({unknown} not known)" if unknown else str(under),
+            _with_unknown(step),
+            str(sum(move["partition_count"] for move in step["leaders_moved"])),
+            str(step["zookeeper_writes"]),
+            style="bold red" if step["went_offline"]["count"] or step["unclean"]["count"] else "",
+        )
+    return shown
+
+
+def _with_unknown(step: Json) -> str:
+    sure, unknown = step["unclean"]["count"], step["unclean_unknown"]["count"]
+    return f"{sure} ({unknown} not known)" if unknown else str(sure)
+
+
+def _controller(step: Json) -> str:
+    before, now = known(step["controller_before"]), known(step["controller"])
+    candidates = step["controller_candidates"]
+    if not candidates:
+        return now
+    race = f" (race of {', '.join(map(str, candidates))})" if len(candidates) > 1 else ""
+    return f"{before} -> {now}{race}"
+
+
+def _refusals(steps: list[Json]) -> Iterator[Text]:
+    for step in steps:
+        if step["refused"]:
+            text = f"step {step['number']}: refused, or a part of it: {step['refused']}"
+            yield Text(printable(text), style="bold yellow")
+
+
+def _failovers(steps: list[Json]) -> Iterator[Text]:
+    for step in steps:
+        work = step["failover"]
+        if work is None:
+            continue
+        least, most = work["at_least_ms"], work["at_most_ms"]
+        time = (
+            "how long is not known: no failover with leaders to write was seen"
+            if least is None or most is None
+            else f"{duration(least)} to {duration(most)}, by this cluster's last failover"
+        )
+        yield Text(
+            f"step {step['number']}: the failover has {work['partitions']} partitions without a "
+            f"leader and {work['zookeeper_writes']} writes; {time}"
+        )
+
+
+def _partitions(steps: list[Json]) -> PlainTable:
+    shown = PlainTable(
+        "step",
+        "partition",
+        "leader",
+        "ISR",
+        "replicas",
+        left=("partition", "leader", "ISR", "replicas"),
+    )
+    for step in steps:
+        changes = step["changes"]
+        for change in changes["partitions"]:
+            name = printable(f"{change['topic']}-{change['partition']}")
+            if change["deleted"]:
+                shown.add(str(step["number"]), name, "deleted", "-", "-")
+                continue
+            shown.add(
+                str(step["number"]),
+                name,
+                _moved(_leader(change["leader_before"]), _leader(change["leader"])),
+                _moved(_ids(change["isr_before"]), _ids(change["isr"])),
+                _moved(_ids(change["replicas_before"]), _ids(change["replicas"])),
+            )
+        more = changes["count"] - len(changes["partitions"])
+        if more:
+            shown.add(str(step["number"]), f"... {more} more", "", "", "")
+    return shown
+
+
+def _leader(leader: int | None) -> str:
+    return "none" if leader is None or leader < 0 else str(leader)
+
+
+def _ids(brokers: list[int]) -> str:
+    return ",".join(map(str, brokers)) or "-"
+
+
+def _moved(before: str, after: str) -> str:
+    return after if before == after else f"{before} -> {after}"
+
+
+def _outages(outages: Json) -> PlainTable:
+    shown = PlainTable("partition", "is", "from step", "until step", left=("is",))
+    for each in outages["outages"]:
+        shown.add(
+            printable(f"{each['topic']}-{each['partition']}"),
+            "offline" if each["kind"] == "offline" else "under min ISR",
+            str(each["from_step"]) if each["from_step"] else "before",
+            "the end" if each["until_step"] is None else str(each["until_step"]),
+        )
+    shown.add_more(outages["count"] - len(outages["outages"]))
+    return shown
+
+
+def _requests(steps: list[Json]) -> PlainTable:
+    shown = PlainTable("step", "broker", "LeaderAndIsr", "UpdateMetadata", "StopReplica")
+    for step in steps:
+        for sent in step["requests"]:
+            after_isr = sent["update_metadata_after_isr_changes"]
+            most = sent["update_metadata"] + after_isr
+            shown.add(
+                str(step["number"]),
+                str(sent["broker"]),
+                _of(sent["leader_and_isr"], sent["leader_and_isr_partitions"]),
+                f"{sent['update_metadata'] + 1} to {most}" if after_isr > 1 else str(most),
+                _of(sent["stop_replica"], sent["stop_replica_partitions"]),
+            )
+    return shown
+
+
+def _of(requests: int, partitions: int) -> str:
+    return f"{requests} of {partitions} partitions" if requests else "0"
+
+
+def _owed(count: int) -> Iterator[str]:
+    if count:
+        yield f"\nbefore: the controller owes {count} partitions a write; the rehearsal begins after it"
+
+
+def _races(steps: list[Json]) -> Iterator[str]:
+    for step in steps:
+        for note in step["races"]:
+            yield f"\nrace in step {step['number']}: {note['text']}"
+
+
+def _unknown(unknown: list[Json]) -> Iterator[str]:
+    for each in unknown:
+        yield f"\nnot known: {each['what']}: {each['text']}"

@@ -1,0 +1,229 @@
+"""The cluster under rehearsal as facts, and what has become of them since the last look.
+
+The rule: whether a partition is offline or under its min.insync.replicas is judged by the facts'
+own definitions, before and after alike (`ClusterFacts`). Only what was written is read again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
+from controller_model.kafka.replica_assignment import ReplicaAssignment
+from controller_model.znodes.payloads import decode_partition_state
+from controller_simulator.cluster.operations import Reassign
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.cluster.znode_reader import ZnodeReader
+from controller_simulator.zookeeper.transactions import Changed
+from rehearsal.paths import partition_of, topic_of
+from rehearsal.report import PartitionChange
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the partitions since the last look; each list is in order of their names."""
+
+    changes: tuple[PartitionChange, ...]
+    leaders_moved: dict[int, int]
+    went_offline: tuple[TopicPartition, ...]
+    came_online: tuple[TopicPartition, ...]
+    leaderless_meanwhile: tuple[TopicPartition, ...]
+    went_under_min_isr: tuple[TopicPartition, ...]
+    left_under_min_isr: tuple[TopicPartition, ...]
+    min_isr_unknown: tuple[TopicPartition, ...]
+
+
+class ClusterWatch:
+    """Follows a simulated cluster that began with these facts."""
+
+    def __init__(
+        self, facts: ClusterFacts, partitions: Iterable[PartitionFacts], cluster: Simulator
+    ) -> None:
+        self.facts = facts
+        """The brokers, as of the last look."""
+        self.partitions = {partition.id: partition for partition in partitions}
+        """The partitions, as of the last look."""
+        self._cluster = cluster
+        self._reader = ZnodeReader(cluster.tree)
+        self._seen_commits = 0
+        self._numbers: dict[str, list[int]] = {}
+        for topic, partition in self.partitions:
+            self._numbers.setdefault(topic, []).append(partition)
+
+    def look(self) -> Seen:
+        """Take in what was written since the last look, and return what it changed."""
+        written, topics, leaderless = self._written()
+        before, now = self.facts, self._facts_now()
+        self.facts = now
+        touched = set(written)
+        for topic in topics:
+            touched.update(TopicPartition(topic, number) for number in self._numbers.get(topic, ()))
+        gone = before.live - now.live
+        led_by_gone = (
+            {id_ for id_, each in self.partitions.items() if each.leader in gone} if gone else set()
+        )
+        return self._seen(sorted(touched | led_by_gone), leaderless, before)
+
+    def unclean_unknown(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Return those that a live replica may lead after all, if the brokers' own files allow it."""
+        facts = self.facts
+        return tuple(
+            id_
+            for id_ in partitions
+            if not facts.is_unclean_known(self.partitions[id_])
+            and not facts.live.isdisjoint(self.partitions[id_].replicas)
+        )
+
+    def not_on_target(self, asked: Reassign) -> tuple[TopicPartition, ...]:
+        """Return the partitions that do not have the replicas that were asked for, and no others."""
+        return tuple(
+            id_
+            for id_, target in asked.targets
+            if (held := self.partitions.get(id_)) is None
+            or held.reassigning
+            or held.replicas != target
+        )
+
+    def _facts_now(self) -> ClusterFacts:
+        run = self._cluster.controller
+        return msgspec.structs.replace(
+            self.facts,
+            live=frozenset(self._cluster.live),
+            controller=NO_CONTROLLER if run is None else run.id,
+            controller_epoch=self.facts.controller_epoch if run is None else run.life.epoch,
+        )
+
+    def _written(self) -> tuple[set[TopicPartition], set[str], set[TopicPartition]]:
+        """Return the partitions and topics that were written to, and who had no leader meanwhile."""
+        partitions: set[TopicPartition] = set()
+        topics: set[str] = set()
+        leaderless: set[TopicPartition] = set()
+        commits = self._cluster.commits
+        for commit in commits[self._seen_commits :]:
+            for write in commit.writes:
+                partition, topic = partition_of(write.path), topic_of(write.path)
+                if topic is not None:
+                    topics.add(topic)
+                if partition is None:
+                    continue
+                partitions.add(partition)
+                if isinstance(write, Changed):
+                    state = decode_partition_state(write.data.encode())
+                    if state.leader == NO_LEADER:
+                        leaderless.add(partition)
+        self._seen_commits = len(commits)
+        return partitions, topics, leaderless
+
+    def _seen(
+        self,
+        touched: Sequence[TopicPartition],
+        leaderless: set[TopicPartition],
+        before: ClusterFacts,
+    ) -> Seen:
+        now, assignments = self.facts, _Assignments(self._reader)
+        changes: list[PartitionChange] = []
+        moved: Counter[int] = Counter()
+        lists: dict[str, list[TopicPartition]] = {
+            name: [] for name in Seen.__struct_fields__ if name not in {"changes", "leaders_moved"}
+        }
+        for id_ in touched:
+            old = self.partitions[id_]
+            new = self._read(old, assignments)
+            if new is None:
+                del self.partitions[id_]
+                self._numbers[id_.topic].remove(id_.partition)
+            else:
+                self.partitions[id_] = new
+            if new != old:
+                changes.append(_change(old, new))
+            if new is not None and new.leader != old.leader and now.is_led(new):
+                moved[new.written_leader] += 1
+            if new is not None and id_ in leaderless and now.is_led(new):
+                lists["leaderless_meanwhile"].append(id_)
+            for name in _judged(before, old, now, new):
+                lists[name].append(id_)
+        return Seen(
+            changes=tuple(changes),
+            leaders_moved=dict(sorted(moved.items())),
+            **{name: tuple(found) for name, found in lists.items()},
+        )
+
+    def _read(self, old: PartitionFacts, assignments: _Assignments) -> PartitionFacts | None:
+        """Return a partition as ZooKeeper holds it now; None: it is gone."""
+        assignment = assignments.of(old.id)
+        if assignment is None:
+            return None
+        state = self._reader.partition_state(old.id)
+        fields = {
+            "replicas": assignment.replicas,
+            "adding": assignment.adding,
+            "removing": assignment.removing,
+            "deleting": self._cluster.tree.find(f"/admin/delete_topics/{old.topic}") is not None,
+        }
+        if state is not None:
+            decided = state.leader_and_isr
+            fields |= {
+                "leader": decided.leader,
+                "isr": decided.isr,
+                "leader_epoch": decided.leader_epoch,
+                "controller_epoch": state.controller_epoch,
+            }
+        return msgspec.structs.replace(old, **fields)
+
+
+class _Assignments:
+    """Assignments of topics, each topic read once."""
+
+    def __init__(self, reader: ZnodeReader) -> None:
+        self._reader = reader
+        self._read: dict[str, dict[int, ReplicaAssignment]] = {}
+
+    def of(self, partition: TopicPartition) -> ReplicaAssignment | None:
+        """Return a partition's assignment; None: it has none."""
+        topic = partition.topic
+        if topic not in self._read:
+            self._read[topic] = self._reader.topic(topic)[0]
+        return self._read[topic].get(partition.partition)
+
+
+def _judged(
+    before: ClusterFacts, old: PartitionFacts, now: ClusterFacts, new: PartitionFacts | None
+) -> list[str]:
+    """Return the lists of `Seen` that a partition belongs into, by what it was and is."""
+    found = []
+    was_offline, was_under = before.is_offline(old), before.is_under_min_isr(old)
+    offline = new is not None and now.is_offline(new)
+    under = new is not None and now.is_under_min_isr(new)
+    if offline != was_offline:
+        found.append("went_offline" if offline else "came_online")
+    if under and not was_under:
+        found.append("went_under_min_isr")
+    elif was_under and under is False:
+        found.append("left_under_min_isr")
+    elif under is None and new is not None and _may_have_fallen(old, new):
+        found.append("min_isr_unknown")
+    return found
+
+
+def _may_have_fallen(old: PartitionFacts, new: PartitionFacts) -> bool:
+    """Return whether a led partition may have fallen below a min.insync.replicas that nobody knows."""
+    is_same = (new.leader, len(new.isr)) == (old.leader, len(old.isr))
+    return not is_same and len(new.isr) < len(new.replicas)
+
+
+def _change(old: PartitionFacts, new: PartitionFacts | None) -> PartitionChange:
+    return PartitionChange(
+        topic=old.topic,
+        partition=old.partition,
+        leader_before=old.leader,
+        leader=None if new is None else new.leader,
+        isr_before=old.isr,
+        isr=() if new is None else new.isr,
+        replicas_before=old.replicas,
+        replicas=() if new is None else new.replicas,
+        leader_epoch=None if new is None or new.leader is None else new.leader_epoch,
+        deleted=new is None,
+    )

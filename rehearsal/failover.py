@@ -1,0 +1,40 @@
+"""How long a failover's work may take, by what this cluster's last one took.
+
+The rule: a failover reads all topics and then writes a state for each partition whose leader is gone.
+Nobody knows how the last one's time was split between the two. So there are two bounds, as if all of it
+had been the one or the other, and no figure between them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rehearsal.report import FailoverEstimate
+
+
+class LastFailover(msgspec.Struct, frozen=True):
+    """The last failover of a cluster in which a leader was due (events.FailoverWork)."""
+
+    partitions: int
+    took_ms: int
+
+
+def failover_work(partitions: int, writes: int, last: LastFailover | None) -> FailoverEstimate:
+    """Return the work of a failover with so many partitions whose leader is gone.
+
+    >>> work = failover_work(50, 100, LastFailover(partitions=100, took_ms=800))
+    >>> work.at_least_ms, work.at_most_ms
+    (400, 800)
+    >>> failover_work(50, 100, None).at_least_ms is None
+    True
+    """
+    bounds: tuple[int | None, int | None] = (None, None)
+    if last is not None and last.partitions:
+        scaled = last.took_ms * partitions // last.partitions
+        bounds = min(scaled, last.took_ms), max(scaled, last.took_ms)
+    return FailoverEstimate(
+        partitions=partitions,
+        zookeeper_writes=writes,
+        at_least_ms=bounds[0],
+        at_most_ms=bounds[1],
+    )

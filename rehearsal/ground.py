@@ -1,0 +1,129 @@
+"""The ground of a rehearsal: a cluster's facts as the znodes of a simulated one.
+
+The rule: what ZooKeeper is known to hold is put there as it is known, and nothing else is made up.
+Replicas that are out of the ISR although they have a leader stay out of it, since nobody knows
+whether they can catch up; all others catch up once they have a leader to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.broker import CLUSTER_ID_PATH, PERSISTENT_PATHS
+from controller_simulator.cluster.loading import load_cluster
+from controller_simulator.cluster.settings import Choices, SimulatorSettings
+from controller_simulator.cluster.simulator import FIRST_SESSION, Simulator
+from controller_simulator.cluster.znode_reader import UNCLEAN_LEADER_ELECTION
+from controller_simulator.controller.controller_io import state_path, topic_path
+from controller_simulator.controller.lifecycle import CONTROLLER_PATH
+from controller_simulator.zookeeper.payload_writers import (
+    encode_cluster_id,
+    encode_config,
+    encode_controller,
+    encode_feature,
+    encode_partition_state,
+    encode_topic,
+)
+from controller_simulator.zookeeper.transactions import CONTROLLER_EPOCH_PATH
+from controller_simulator.zookeeper.tree import ZnodeTree
+
+FEATURE_PATH = "/feature"
+
+
+class RehearsedChoices(Choices):
+    """Races as a rehearsal takes them: they are noted, and the lowest broker wins."""
+
+    def __init__(self, lagging: Iterable[tuple[TopicPartition, int]]) -> None:
+        """Leave these followers out of the ISRs."""
+        super().__init__()
+        self.lagging = frozenset(lagging)
+        self.raced: list[tuple[int, ...]] = []
+        """Who could have taken /controller, for each time that somebody did."""
+
+    def first(self, candidates: tuple[int, ...]) -> int:
+        """Return the lowest, and note who else could be the first."""
+        self.raced.append(candidates)
+        return super().first(candidates)
+
+    def keeps_up(self, partition: TopicPartition, follower: int) -> bool:
+        """Return whether it was not behind a leader already when the rehearsal began."""
+        return (partition, follower) not in self.lagging
+
+
+def lay_ground(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> Simulator:
+    """Return a simulated cluster of these facts; its choices are `RehearsedChoices`.
+
+    Where a leader is due that can be elected, it is: the controller owes that before anything else.
+    """
+    lagging = (
+        (partition.id, replica)
+        for partition in partitions
+        if len(partition.isr) < len(partition.replicas) and facts.is_led(partition)
+        for replica in partition.replicas
+        if replica not in partition.isr and replica in facts.live
+    )
+    return load_cluster(
+        _tree(facts, partitions),
+        settings=SimulatorSettings(unclean_leader_election=facts.unclean_assumed),
+        choices=RehearsedChoices(lagging),
+    )
+
+
+def _tree(facts: ClusterFacts, partitions: Sequence[PartitionFacts]) -> ZnodeTree:
+    tree = ZnodeTree(zxid=1)
+    for path in PERSISTENT_PATHS:
+        tree.place(path)
+    tree.place(CLUSTER_ID_PATH, encode_cluster_id("rehearsed").decode())
+    tree.place(FEATURE_PATH, encode_feature(enabled=True, features={}).decode())
+    for broker in sorted(facts.live):
+        tree.place(f"/brokers/ids/{broker}", "{}", owner=_session(broker))
+    controller = encode_controller(facts.controller, timestamp=0).decode()
+    tree.place(CONTROLLER_PATH, controller, owner=_session(facts.controller))
+    epoch = facts.controller_epoch
+    if epoch is None:
+        epoch = max((partition.controller_epoch for partition in partitions), default=1)
+    tree.place(CONTROLLER_EPOCH_PATH, str(epoch))
+    _place_unclean(tree, "brokers", facts.broker_unclean)
+    for topic, its in groupby(partitions, key=attrgetter("topic")):
+        _place_topic(tree, topic, list(its))
+    return tree
+
+
+def _session(broker: int) -> int:
+    """Return the session of a broker that was there before: below those that the simulator opens."""
+    return FIRST_SESSION - 1 - broker
+
+
+def _place_unclean(tree: ZnodeTree, kind: str, unclean: Mapping[str, bool]) -> None:
+    for name, value in unclean.items():
+        config = encode_config({UNCLEAN_LEADER_ELECTION: str(value).lower()})
+        tree.place(f"/config/{kind}/{name}", config.decode())
+
+
+def _place_topic(tree: ZnodeTree, topic: str, partitions: Sequence[PartitionFacts]) -> None:
+    assignment = encode_topic(
+        {each.partition: each.replicas for each in partitions},
+        topic_id=None,
+        adding={each.partition: each.adding for each in partitions},
+        removing={each.partition: each.removing for each in partitions},
+    )
+    tree.place(topic_path(topic), assignment.decode())
+    unclean = partitions[0].unclean
+    if unclean is not None:
+        _place_unclean(tree, "topics", {topic: unclean})
+    if partitions[0].deleting:
+        tree.place(f"/admin/delete_topics/{topic}")
+    for each in partitions:
+        if each.leader is None:
+            continue
+        state = encode_partition_state(
+            leader=each.leader,
+            isr=each.isr,
+            leader_epoch=each.leader_epoch,
+            controller_epoch=each.controller_epoch,
+        )
+        tree.place(state_path(each.id), state.decode())

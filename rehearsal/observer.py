@@ -1,0 +1,125 @@
+"""What the controller elects and sends in a step, and the failover among it.
+
+The rule: requests are counted as the controller sends them, to brokers that are registered; between
+two steps those are the ones that run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from controller_model.kafka.elections import Strategy
+from controller_model.kafka.ids import NO_LEADER, TopicPartition
+from controller_model.znodes.payloads import decode_partition_state
+from controller_simulator.cluster.broker import SimulatedBroker
+from controller_simulator.cluster.events import AlterPartition, ControllerEvent
+from controller_simulator.cluster.simulator import Simulator
+from controller_simulator.controller.controller_io import Transition
+from controller_simulator.controller.phases import ElectionStep
+from controller_simulator.controller.requests import (
+    LeaderAndIsrRequest,
+    Request,
+    StopReplicaRequest,
+)
+from controller_simulator.zookeeper.transactions import Multi, SetZnode
+from rehearsal.failover import LastFailover, failover_work
+from rehearsal.paths import partition_of
+from rehearsal.report import BrokerRequests, FailoverEstimate
+
+UNCLEAN = "unclean"
+"""The kind of an election out of the ISR; the others are named by their strategy."""
+
+
+class StepObserver:
+    """Counts from now on what the controller of this cluster does."""
+
+    def __init__(self, cluster: Simulator) -> None:
+        self.isr_changes = 0
+        """ISRs that leaders asked for."""
+        self._elections: Counter[str] = Counter()
+        self._unclean: dict[TopicPartition, None] = {}
+        self._sent: Counter[tuple[int, str]] = Counter()
+        self._was_elected = False
+        self._failover_writes = 0
+        self._due: set[TopicPartition] = set()
+        cluster.observe = self._observe
+
+    @property
+    def elections(self) -> dict[str, int]:
+        """How many elections were held, by kind."""
+        return dict(sorted(self._elections.items()))
+
+    @property
+    def unclean(self) -> tuple[TopicPartition, ...]:
+        """The partitions that got a leader from outside the ISR."""
+        return tuple(sorted(self._unclean))
+
+    @property
+    def requests(self) -> tuple[BrokerRequests, ...]:
+        """How many requests each broker got; only those that got one."""
+        brokers = sorted({broker for broker, _ in self._sent})
+        return tuple(
+            BrokerRequests(
+                broker=broker,
+                **{
+                    name: self._sent[broker, name]
+                    for name in BrokerRequests.__struct_fields__
+                    if name != "broker"
+                },
+            )
+            for broker in brokers
+        )
+
+    def failover(
+        self, last: LastFailover | None, leaderless_before: set[TopicPartition]
+    ) -> FailoverEstimate | None:
+        """Return the work of whoever was elected, of the last one if it was several; None: nobody was.
+
+        A partition that had no leader before is no work of it.
+        """
+        if not self._was_elected:
+            return None
+        return failover_work(len(self._due - leaderless_before), self._failover_writes, last)
+
+    def _observe(
+        self, _run: SimulatedBroker, cause: ControllerEvent | ElectionStep, done: Transition
+    ) -> None:
+        for held in done.elections:
+            self._elections[UNCLEAN if held.unclean else held.strategy.value] += 1
+            if held.unclean:
+                self._unclean[held.partition] = None
+        is_isr_change = isinstance(cause, AlterPartition)
+        self.isr_changes += is_isr_change
+        for request in done.requests:
+            self._count(request, is_isr_change=is_isr_change)
+        if isinstance(cause, ElectionStep):
+            self._follow_failover(cause, done)
+
+    def _count(self, request: Request, *, is_isr_change: bool) -> None:
+        broker, sent = request.broker, self._sent
+        if isinstance(request, LeaderAndIsrRequest):
+            sent[broker, "leader_and_isr"] += 1
+            sent[broker, "leader_and_isr_partitions"] += len(request.partitions)
+        elif isinstance(request, StopReplicaRequest):
+            sent[broker, "stop_replica"] += 1
+            sent[broker, "stop_replica_partitions"] += len(request.partitions)
+        elif is_isr_change:
+            sent[broker, "update_metadata_after_isr_changes"] += 1
+        else:
+            sent[broker, "update_metadata"] += 1
+
+    def _follow_failover(self, step: ElectionStep, done: Transition) -> None:
+        if step is ElectionStep.SET_UP_FEATURES:
+            self._was_elected, self._failover_writes = True, 0
+            self._due.clear()
+        self._failover_writes += len(done.writes)
+        self._due.update(
+            held.partition for held in done.elections if held.strategy is Strategy.OFFLINE
+        )
+        for write in done.writes:
+            written = write.writes[-1] if isinstance(write, Multi) else write
+            partition = partition_of(written.path)
+            if partition is not None and isinstance(written, SetZnode):
+                state = decode_partition_state(written.data.encode())
+                if state.leader == NO_LEADER:
+                    self._due.add(partition)

@@ -1,0 +1,58 @@
+"""From when to when partitions are offline, or under their min.insync.replicas, in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from controller_model.kafka.ids import TopicPartition
+from rehearsal.cluster_watch import ClusterWatch, Seen
+from rehearsal.report import Outage, OutageKind
+
+_Key = tuple[OutageKind, TopicPartition]
+
+
+class Outages:
+    """The outages so far."""
+
+    def __init__(self, watch: ClusterWatch) -> None:
+        """Begin with those that there are before the first step."""
+        self._all: list[Outage] = []
+        self._open: dict[_Key, int] = {}
+        facts = watch.facts
+        for id_, partition in watch.partitions.items():
+            if facts.is_offline(partition):
+                self._begin(OutageKind.OFFLINE, [id_], 0)
+            elif facts.is_under_min_isr(partition):
+                self._begin(OutageKind.UNDER_MIN_ISR, [id_], 0)
+
+    @property
+    def all(self) -> tuple[Outage, ...]:
+        """Every outage, in the order in which they began."""
+        return tuple(self._all)
+
+    def follow(self, step: int, seen: Seen) -> None:
+        """Take in what a step has done."""
+        self._end(OutageKind.OFFLINE, seen.came_online, step)
+        self._end(OutageKind.UNDER_MIN_ISR, seen.left_under_min_isr, step)
+        self._begin(OutageKind.OFFLINE, seen.went_offline, step)
+        self._begin(OutageKind.UNDER_MIN_ISR, seen.went_under_min_isr, step)
+
+    def _begin(self, kind: OutageKind, partitions: Iterable[TopicPartition], step: int) -> None:
+        for id_ in partitions:
+            self._open[kind, id_] = len(self._all)
+            self._all.append(
+                Outage(
+                    kind=kind,
+                    topic=id_.topic,
+                    partition=id_.partition,
+                    from_step=step,
+                    until_step=None,
+                )
+            )
+
+    def _end(self, kind: OutageKind, partitions: Iterable[TopicPartition], step: int) -> None:
+        for id_ in partitions:
+            place = self._open.pop((kind, id_))
+            self._all[place] = msgspec.structs.replace(self._all[place], until_step=step)

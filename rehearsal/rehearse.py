@@ -1,0 +1,168 @@
+"""Steps in, what the controller would do out.
+
+The rule: the simulated controller decides, and this module only looks: at what it wrote, elected and
+sent. So every answer is Kafka's own, as far as the facts are true; what they do not hold is listed.
+
+>>> from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+>>> from rehearsal.steps import read_step
+>>> facts = ClusterFacts(live=frozenset({1, 2}), controller=1, controller_epoch=7)
+>>> led = PartitionFacts(topic="t", partition=0, replicas=(1, 2), leader=1, isr=(1, 2))
+>>> said = rehearse(facts, [led], [read_step("kill-broker:1")])
+>>> [(change.leader, change.isr) for change in said.steps[0].changes.partitions]
+[(2, (2,))]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
+from controller_simulator.cluster.operations import Reassign
+from controller_simulator.cluster.simulator import Simulator
+from rehearsal.cluster_watch import ClusterWatch
+from rehearsal.failover import LastFailover
+from rehearsal.ground import RehearsedChoices, lay_ground
+from rehearsal.observer import StepObserver
+from rehearsal.outages import Outages
+from rehearsal.races import races_of
+from rehearsal.report import Changes, LeadersMoved, OutageList, Rehearsal, StepOutcome, listed
+from rehearsal.steps import Act, Step, operations_of, step_text
+from rehearsal.unknown import unknown_of
+
+
+class NoControllerError(Exception):
+    """There is no controller to rehearse: none is elected, or its broker is not registered."""
+
+
+def rehearse(
+    facts: ClusterFacts,
+    partitions: Iterable[PartitionFacts],
+    steps: Sequence[Step],
+    *,
+    last_failover: LastFailover | None = None,
+) -> Rehearsal:
+    """Return what the controller would do; raises NoControllerError.
+
+    `partitions` come topic by topic. `last_failover` is what this cluster's last one took, None if
+    that is not known.
+    """
+    if facts.controller not in facts.live:
+        raise NoControllerError(
+            "no live broker is the controller now, so there is nothing to rehearse: "
+            "begin again once one is elected"
+        )
+    with _no_collections():
+        return _Stage(facts, list(partitions), last_failover).play(steps)
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Make no garbage collections by themselves meanwhile: they take a quarter of a large rehearsal.
+
+    Of millions of objects only a controller that has resigned is in a cycle, with its memory: it is
+    collected before the next operation.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Stage:
+    """A rehearsal under way."""
+
+    def __init__(
+        self,
+        facts: ClusterFacts,
+        partitions: list[PartitionFacts],
+        last_failover: LastFailover | None,
+    ) -> None:
+        self._last_failover = last_failover
+        self._cluster = lay_ground(facts, partitions)
+        self._watch = ClusterWatch(facts, partitions, self._cluster)
+        self._owed = len(self._watch.look().changes)
+        self._outages = Outages(self._watch)
+
+    def play(self, steps: Sequence[Step]) -> Rehearsal:
+        """Do all steps, and return what they did."""
+        outcomes: list[StepOutcome] = []
+        unknown = unknown_of(self._watch.facts, self._watch.partitions.values(), steps)
+        for step in steps:
+            operations = operations_of(step, self._cluster.live, _controller(self._cluster))
+            for operation in operations:
+                if outcomes and outcomes[-1].controller_candidates:
+                    gc.collect()
+                outcomes.append(self._perform(len(outcomes) + 1, operation))
+        return Rehearsal(
+            steps=tuple(outcomes),
+            outages=OutageList(count=len(self._outages.all), outages=self._outages.all),
+            owed=self._owed,
+            unknown=unknown,
+        )
+
+    def _perform(self, number: int, operation: Act) -> StepOutcome:
+        cluster, watch = self._cluster, self._watch
+        before = watch.facts
+        leaderless = {id_ for id_, each in watch.partitions.items() if each.leader == NO_LEADER}
+        observer = StepObserver(cluster)
+        begin = len(cluster.commits)
+        refused = cluster.perform(operation)
+        candidates = _candidates(cluster)
+        seen = watch.look()
+        self._outages.follow(number, seen)
+        now = watch.facts
+        return StepOutcome(
+            number=number,
+            operation=step_text(operation),
+            refused=refused,
+            controller_before=_known(before.controller),
+            controller=_known(now.controller),
+            controller_epoch=now.controller_epoch,
+            controller_candidates=candidates,
+            elections=observer.elections,
+            leaders_moved=tuple(
+                LeadersMoved(broker=broker, partition_count=count)
+                for broker, count in seen.leaders_moved.items()
+            ),
+            changes=Changes(count=len(seen.changes), partitions=seen.changes),
+            went_offline=listed(seen.went_offline),
+            came_online=listed(seen.came_online),
+            leaderless_meanwhile=listed(seen.leaderless_meanwhile),
+            went_under_min_isr=listed(seen.went_under_min_isr),
+            left_under_min_isr=listed(seen.left_under_min_isr),
+            min_isr_unknown=listed(seen.min_isr_unknown),
+            unclean=listed(observer.unclean),
+            unclean_unknown=listed(watch.unclean_unknown(seen.went_offline)),
+            not_reassigned=listed(
+                watch.not_on_target(operation) if isinstance(operation, Reassign) else ()
+            ),
+            requests=observer.requests,
+            zookeeper_writes=sum(len(commit.writes) for commit in cluster.commits[begin:]),
+            failover=observer.failover(self._last_failover, leaderless),
+            races=races_of(operation, candidates, _known(now.controller), observer),
+        )
+
+
+def _candidates(cluster: Simulator) -> tuple[int, ...]:
+    """Return who could have become controller, the last time if it was more than once; forget it."""
+    choices = cluster.choices
+    if not isinstance(choices, RehearsedChoices) or not choices.raced:
+        return ()
+    candidates = choices.raced[-1]
+    choices.raced.clear()
+    return candidates
+
+
+def _controller(cluster: Simulator) -> int:
+    run = cluster.controller
+    return NO_CONTROLLER if run is None else run.id
+
+
+def _known(controller: int) -> int | None:
+    return None if controller == NO_CONTROLLER else controller

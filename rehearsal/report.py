@@ -1,0 +1,223 @@
+"""What a rehearsal says: records of what each step does, and of what is not known.
+
+The rule: what the controller decides is said as it decides it; what is a race in Kafka is said to be
+one; what ZooKeeper does not hold is said to be not known. Brokers are ids, times are in steps: how
+long a step takes is the operator's choice and the brokers' speed.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+
+import msgspec
+
+from controller_model.kafka.ids import TopicPartition
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the report."""
+
+
+class PartitionName(Record, frozen=True, kw_only=True):
+    """A partition."""
+
+    topic: str
+    partition: int
+
+
+class PartitionNames(Record, frozen=True, kw_only=True):
+    """PartitionNames: how many, and which; all of them unless the report was shortened."""
+
+    count: int = 0
+    partitions: tuple[PartitionName, ...] = ()
+
+
+class LeadersMoved(Record, frozen=True, kw_only=True):
+    """How many partitions a broker leads after a step that it did not lead before."""
+
+    broker: int
+    partition_count: int
+
+
+class Race(enum.StrEnum):
+    """What real brokers decide by who is faster."""
+
+    CONTROLLER = "controller"
+    """Who takes /controller."""
+    SESSION_END = "session_end"
+    """What happens between a broker's death and the end of its session."""
+    CATCH_UP = "catch_up"
+    """When followers catch up with their leaders, and which of them first."""
+
+
+class RaceNote(Record, frozen=True, kw_only=True):
+    """A race in a step, and what the rehearsal takes it for."""
+
+    race: Race
+    text: str
+
+
+class Unknown(Record, frozen=True, kw_only=True):
+    """Something that the outcome may depend on, and that ZooKeeper does not hold."""
+
+    what: str
+    """A setting of Kafka, or a few words."""
+    text: str
+
+
+class PartitionChange(Record, frozen=True, kw_only=True):
+    """A partition before and after a step; its leader is -1 where it has none, None without a state."""
+
+    topic: str
+    partition: int
+    leader_before: int | None
+    leader: int | None
+    isr_before: tuple[int, ...]
+    isr: tuple[int, ...]
+    replicas_before: tuple[int, ...]
+    replicas: tuple[int, ...]
+    """Empty where the partition is gone."""
+    leader_epoch: int | None
+    deleted: bool = False
+
+
+class Changes(Record, frozen=True, kw_only=True):
+    """Changes of partitions: how many, and which, as of `PartitionNames`."""
+
+    count: int = 0
+    partitions: tuple[PartitionChange, ...] = ()
+
+
+class BrokerRequests(Record, frozen=True, kw_only=True):
+    """How many requests of the controller a broker gets in a step."""
+
+    broker: int
+    leader_and_isr: int
+    leader_and_isr_partitions: int
+    """States of partitions in them."""
+    update_metadata: int
+    update_metadata_after_isr_changes: int
+    """At most: one for each ISR that a leader asks for, and real leaders ask for several at once."""
+    stop_replica: int
+    stop_replica_partitions: int
+
+
+class FailoverEstimate(Record, frozen=True, kw_only=True):
+    """What the broker that becomes controller has to do, and how long that may take."""
+
+    partitions: int
+    """Whose leader is gone when it is elected: each costs an election and a write."""
+    zookeeper_writes: int
+    at_least_ms: int | None
+    at_most_ms: int | None
+    """By this cluster's last failover: if all of its time went into reading, and if all of it went
+    into writing leaders. Both None: not known."""
+
+
+class StepOutcome(Record, frozen=True, kw_only=True):
+    """What one operation does, until the cluster is at rest."""
+
+    number: int
+    """From 1 on."""
+    operation: str
+    refused: str | None
+    """Why it, or a part of it, is refused: Kafka's error, or what does not run. None: it is not."""
+    controller_before: int | None
+    controller: int | None
+    """None: there is none."""
+    controller_epoch: int | None
+    controller_candidates: tuple[int, ...]
+    """Who may become controller: a race. Empty: nobody does."""
+    elections: dict[str, int]
+    """By kind: offline, unclean, controlled_shutdown, preferred, reassign."""
+    leaders_moved: tuple[LeadersMoved, ...]
+    changes: Changes
+    went_offline: PartitionNames
+    came_online: PartitionNames
+    leaderless_meanwhile: PartitionNames
+    """Written without a leader within the step, and led at its end."""
+    went_under_min_isr: PartitionNames
+    left_under_min_isr: PartitionNames
+    min_isr_unknown: PartitionNames
+    """Their ISR changed, and their min.insync.replicas is not known."""
+    unclean: PartitionNames
+    """They get a leader from outside the ISR: data is lost."""
+    unclean_unknown: PartitionNames
+    """Offline, unless the brokers' own files allow an unclean election."""
+    not_reassigned: PartitionNames
+    """Of a reassignment: not on their target at the end of the step."""
+    requests: tuple[BrokerRequests, ...]
+    zookeeper_writes: int
+    """Znodes that are created, set and deleted, those of sessions included."""
+    failover: FailoverEstimate | None
+    """None: nobody is elected."""
+    races: tuple[RaceNote, ...]
+
+
+class OutageKind(enum.StrEnum):
+    """What a partition cannot do meanwhile."""
+
+    OFFLINE = "offline"
+    UNDER_MIN_ISR = "under_min_isr"
+
+
+class Outage(Record, frozen=True, kw_only=True):
+    """A time, in steps, for which a partition is offline or under its min.insync.replicas."""
+
+    kind: OutageKind
+    topic: str
+    partition: int
+    from_step: int
+    """0: before the first."""
+    until_step: int | None
+    """The step that ends it; None: it lasts at the end."""
+
+
+class OutageList(Record, frozen=True, kw_only=True):
+    """Outages in the order in which they begin: how many, and which, as of `PartitionNames`."""
+
+    count: int = 0
+    outages: tuple[Outage, ...] = ()
+
+
+class Rehearsal(Record, frozen=True, kw_only=True):
+    """What the controller would do, step by step."""
+
+    steps: tuple[StepOutcome, ...]
+    outages: OutageList
+    """Those that were there before, too."""
+    owed: int
+    """PartitionNames whose leader or ISR the controller owes a write before the first step; the rehearsal
+    begins after it."""
+    unknown: tuple[Unknown, ...]
+
+
+def listed(partitions: Collection[TopicPartition]) -> PartitionNames:
+    """Return partitions as the report has them."""
+    names = tuple(PartitionName(topic=topic, partition=number) for topic, number in partitions)
+    return PartitionNames(count=len(names), partitions=names)
+
+
+def shortened(rehearsal: Rehearsal, most: int) -> Rehearsal:
+    """Return it with no list of partitions longer than this; the numbers of all stay.
+
+    >>> outages = OutageList(count=2, outages=())
+    >>> shortened(Rehearsal(steps=(), outages=outages, owed=0, unknown=()), 1).outages.count
+    2
+    """
+    steps = tuple(_shortened_step(step, most) for step in rehearsal.steps)
+    outages = msgspec.structs.replace(rehearsal.outages, outages=rehearsal.outages.outages[:most])
+    return msgspec.structs.replace(rehearsal, steps=steps, outages=outages)
+
+
+def _shortened_step(step: StepOutcome, most: int) -> StepOutcome:
+    fields = msgspec.structs.asdict(step)
+    return msgspec.structs.replace(
+        step,
+        **{
+            name: msgspec.structs.replace(value, partitions=value.partitions[:most])
+            for name, value in fields.items()
+            if isinstance(value, PartitionNames | Changes)
+        },
+    )

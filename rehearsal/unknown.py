@@ -1,0 +1,90 @@
+"""What a rehearsal's outcome may depend on, and ZooKeeper does not hold.
+
+The rule: nothing is assumed in silence. Where a rehearsal has to take something for given to go on
+(a follower that is out of the ISR stays out, brokers do not rebalance by themselves) it says so here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.insights.wording import counted
+from controller_simulator.cluster.operations import DeleteTopic, StopBroker
+from rehearsal.report import Unknown
+from rehearsal.steps import RollingRestart, Step
+
+
+def unknown_of(
+    facts: ClusterFacts, partitions: Iterable[PartitionFacts], steps: Sequence[Step]
+) -> tuple[Unknown, ...]:
+    """Return what is not known of a cluster that these steps are rehearsed on."""
+    asked = {type(step) for step in steps}
+    found = [*_of_partitions(facts, list(partitions)), *_ALWAYS]
+    if asked & {StopBroker, RollingRestart}:
+        found.append(_CONTROLLED_SHUTDOWN)
+    if DeleteTopic in asked:
+        found.append(_DELETE_TOPIC)
+    return tuple(found)
+
+
+def _of_partitions(
+    facts: ClusterFacts, partitions: Collection[PartitionFacts]
+) -> Iterable[Unknown]:
+    known: dict[Unknown, Callable[[PartitionFacts], bool]] = {
+        _MIN_ISR: lambda p: not p.counts or facts.min_isr_of(p) is not None,
+        _UNCLEAN: lambda p: p.deleting or facts.is_unclean_known(p),
+        _LAGGING: lambda p: not facts.is_led(p) or not _has_lagging(p, facts),
+        _REASSIGNING: lambda p: not p.reassigning,
+    }
+    for unknown, is_known in known.items():
+        count = sum(not is_known(partition) for partition in partitions)
+        if count:
+            text = f"{counted(count, 'partition')}: {unknown.text}"
+            yield Unknown(what=unknown.what, text=text)
+
+
+def _has_lagging(partition: PartitionFacts, facts: ClusterFacts) -> bool:
+    return len(partition.isr) < len(partition.replicas) and any(
+        replica in facts.live and replica not in partition.isr for replica in partition.replicas
+    )
+
+
+_MIN_ISR = Unknown(
+    what="min.insync.replicas",
+    text="it stands in the brokers' own files, so whether they fall below it is not known (kcm doctor "
+    "says how to set min_insync_replicas)",
+)
+_UNCLEAN = Unknown(
+    what="unclean.leader.election.enable",
+    text="it stands in the brokers' own files; the rehearsal holds no unclean election of them, and "
+    "names those that might get one",
+)
+_LAGGING = Unknown(
+    what="followers out of the ISR",
+    text="whether live replicas that are out of the ISR catch up is not known; the rehearsal leaves "
+    "them out",
+)
+_REASSIGNING = Unknown(
+    what="reassignments under way",
+    text="how far the copies are is not known; the rehearsal leaves them as they are",
+)
+_ALWAYS = (
+    Unknown(
+        what="auto.leader.rebalance.enable",
+        text="stands in the brokers' own files: where it is on, which is Kafka's default, the "
+        "controller may hold preferred elections within minutes; the rehearsal holds none by itself",
+    ),
+    Unknown(
+        what="log directories",
+        text="which of them have failed only the brokers know: the rehearsal takes all for good",
+    ),
+)
+_CONTROLLED_SHUTDOWN = Unknown(
+    what="controlled.shutdown.enable",
+    text="stands in the brokers' own files: where it is off, a stop is a kill that ends its session",
+)
+_DELETE_TOPIC = Unknown(
+    what="delete.topic.enable",
+    text="stands in the brokers' own files: where it is off, the deletion is refused",
+)

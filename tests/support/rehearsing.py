@@ -1,0 +1,45 @@
+"""Rehearsals of steps given as text, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.kafka.ids import TopicPartition
+from rehearsal.failover import LastFailover
+from rehearsal.rehearse import rehearse
+from rehearsal.report import PartitionNames, Rehearsal, StepOutcome
+from rehearsal.steps import read_step
+from tests.support.partition_facts import up
+
+
+def rehearsed(
+    *steps: str,
+    partitions: Iterable[PartitionFacts] = (),
+    facts: ClusterFacts | None = None,
+    last_failover: LastFailover | None = None,
+    **fields: Any,
+) -> Rehearsal:
+    """Return a rehearsal on brokers 1, 2, 3, the controller first, unless other facts are given."""
+    usual = {"controller": 1, "controller_epoch": 7}
+    cluster = up(1, 2, 3, **usual | fields) if facts is None else facts
+    return rehearse(
+        cluster, partitions, [read_step(step) for step in steps], last_failover=last_failover
+    )
+
+
+def one(*steps: str, **given: Any) -> StepOutcome:
+    """Return what the last of these steps does."""
+    return rehearsed(*steps, **given).steps[-1]
+
+
+def names(some: PartitionNames) -> tuple[TopicPartition, ...]:
+    """Return the partitions of a list of a report, which has to be whole."""
+    assert some.count == len(some.partitions)
+    return tuple(TopicPartition(each.topic, each.partition) for each in some.partitions)
+
+
+def moved(step: StepOutcome) -> dict[int, int]:
+    """Return how many leaders each broker gets."""
+    return {each.broker: each.partition_count for each in step.leaders_moved}

@@ -1,0 +1,99 @@
+"""Rehearsals over the API: what they answer, and what is refused."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.kafka.ids import Position
+from controller_model.records.event_records import EventId, EventRecord
+from controller_model.records.events import FailoverWork
+from controller_model.records.views import Counts
+from exporter.api import rehearsal_answers
+from tests.support.api_server import Served
+from tests.support.samples import T0, as_of, cluster_view
+
+PATH = "/api/v1/clusters/prod/rehearsal"
+
+
+def test_a_rehearsal_says_what_each_step_does(served: Served) -> None:
+    """In order, with the outages and what is not known; it agrees with the what-if."""
+    answer = served.json(PATH, step=["kill-broker:0", "start-broker:0"])
+    assert answer["name"] == "prod"
+    assert answer["completeness"]["status"] == "live"
+    killed, started = answer["steps"]
+    assert (killed["operation"], killed["number"]) == ("kill-broker:0", 1)
+    (loss,) = served.json("/api/v1/clusters/prod/what-if", lose_broker=0)["losses"]
+    assert killed["went_offline"]["count"] == loss["offline"] == 3
+    assert started["came_online"]["partitions"] == killed["went_offline"]["partitions"]
+    assert {"offline": 3}.items() <= {
+        kind: sum(o["kind"] == kind and o["from_step"] == 1 for o in answer["outages"]["outages"])
+        for kind in ("offline",)
+    }.items()
+    assert "auto.leader.rebalance.enable" in {each["what"] for each in answer["unknown"]}
+    short = served.json(PATH, step="kill-broker:0", limit=1)
+    assert short["steps"][0]["went_offline"]["count"] == 3
+    assert len(short["steps"][0]["went_offline"]["partitions"]) == 1
+    assert len(short["outages"]["outages"]) == 1
+
+
+def test_the_last_failover_scales_the_next(served: Served) -> None:
+    """The newest that had leaders to write; without one nothing is known of the time."""
+    ask = {"step": "kill-broker:0"}
+    first = served.json(PATH, **ask)["steps"][0]["failover"]
+    assert first["at_most_ms"] is None
+    works = (
+        FailoverWork(
+            at=T0, position=Position(1, 1), controller=0, epoch=1, took_ms=ms, partitions=n
+        )
+        for n, ms in ((10, 400), (0, 7))
+    )
+    for place, work in enumerate(works):
+        served.publish(EventRecord(v=1, cluster="prod", id=EventId("L1", 1, 1, place), event=work))
+    known = served.json(PATH, **ask)["steps"][0]["failover"]
+    assert known["at_most_ms"] == 400
+    assert known["at_least_ms"] == 400 * known["partitions"] // 10
+
+
+@pytest.mark.parametrize(
+    ("steps", "names"),
+    [
+        ([], ["step", "stop-broker:1"]),
+        (["explode"], ["step", "'explode'", "kill-broker"]),
+        (["stop-broker:1", "kill-broker:x"], ["kill-broker", "'x'"]),
+        (["reassign:{}"], ["kafka-reassign-partitions"]),
+        (["delete-topic:" + "t" * 24_000], ["longer than 24000"]),
+    ],
+)
+def test_what_cannot_be_rehearsed_is_refused(
+    served: Served, steps: list[str], names: list[str]
+) -> None:
+    """By the name of the parameter, with what it may be."""
+    answer = served.get(PATH, {"step": steps})
+    assert answer.status_code == 400
+    assert all(name in answer.json()["detail"] for name in names), answer.text
+
+
+def test_without_a_controller_there_is_nothing_to_rehearse(served: Served) -> None:
+    """That is a conflict with how the cluster is now, and passes."""
+    view = cluster_view(at=as_of(2))
+    none = msgspec.structs.replace(view.controller, id=-1)
+    served.write(msgspec.structs.replace(view, controller=none))
+    answer = served.get(PATH, {"step": "delete-controller"})
+    assert answer.status_code == 409
+    assert "no live broker is the controller" in answer.json()["detail"]
+
+
+def test_too_much_is_refused_before_it_begins(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster that is too large, and work that would take too long: each says how to go on."""
+    served.write(cluster_view(at=as_of(2), counts=Counts(partitions=10)))
+    monkeypatch.setattr(rehearsal_answers, "MOST_WORK", 20)
+    answer = served.get(PATH, {"step": ["rolling-restart", "stop-broker:0"]})
+    assert answer.status_code == 400
+    assert "kcm rehearse --from-topic" in answer.json()["detail"]
+    monkeypatch.setattr(rehearsal_answers, "MOST_PARTITIONS", 1)
+    answer = served.get(PATH, {"step": "stop-broker:0"})
+    assert answer.status_code == 400
+    assert "at most 1 are rehearsed here" in answer.json()["detail"]

@@ -1,0 +1,276 @@
+"""What a rehearsal says of each kind of step."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.insights.cluster_facts import PartitionFacts
+from controller_model.kafka.ids import TopicPartition
+from rehearsal.failover import LastFailover
+from rehearsal.rehearse import NoControllerError
+from rehearsal.report import OutageKind, PartitionChange, Race, shortened
+from tests.support.partition_facts import T0, T1, T2, part, up
+from tests.support.rehearsing import moved, names, one, rehearsed
+
+
+def test_a_stopped_broker_hands_its_partitions_over() -> None:
+    """Its partitions get leaders before it goes, in the assignment's order; the controller stays."""
+    said = one("stop-broker:2", partitions=[part(leader=2), part(1)])
+    assert said.refused is None
+    assert (said.controller_before, said.controller, said.controller_epoch) == (1, 1, 7)
+    assert said.controller_candidates == ()
+    assert said.elections == {"controlled_shutdown": 1}
+    assert moved(said) == {1: 1}
+    assert said.changes.partitions == (
+        PartitionChange(
+            topic="t", partition=0, leader_before=2, leader=1, isr_before=(1, 2, 3), isr=(1, 3),
+            replicas_before=(1, 2, 3), replicas=(1, 2, 3), leader_epoch=1,
+        ),
+        PartitionChange(
+            topic="t", partition=1, leader_before=1, leader=1, isr_before=(1, 2, 3), isr=(1, 3),
+            replicas_before=(1, 2, 3), replicas=(1, 2, 3), leader_epoch=1,
+        ),
+    )  # fmt: skip
+    assert said.failover is None
+    assert said.races == ()
+    by_broker = {each.broker: each for each in said.requests}
+    assert by_broker[1].leader_and_isr == 3  # a new leader; twice a follower that leaves
+    assert by_broker[2].stop_replica == 2  # told twice, as Kafka does
+    assert by_broker[2].stop_replica_partitions == 2
+    assert said.zookeeper_writes == 3  # two states, and its registration goes
+
+
+def test_a_killed_controller_is_followed_by_a_race() -> None:
+    """Who wins is said to be a race; the work is scaled by the last failover, as an interval."""
+    cluster = [part(), part(1, leader=2)]
+    last = LastFailover(partitions=10, took_ms=500)
+    said = one("kill-broker:1", partitions=cluster, last_failover=last)
+    assert (said.controller_before, said.controller, said.controller_epoch) == (1, 2, 8)
+    assert said.controller_candidates == (2, 3)
+    assert said.elections == {"offline": 1}
+    assert {note.race for note in said.races} == {Race.CONTROLLER, Race.SESSION_END}
+    assert said.failover is not None
+    assert said.failover.partitions == 1
+    assert (said.failover.at_least_ms, said.failover.at_most_ms) == (50, 500)
+    assert names(said.leaderless_meanwhile) == (T0,)
+    unknown = one("kill-broker:1", partitions=cluster).failover
+    assert unknown is not None
+    assert (unknown.at_least_ms, unknown.at_most_ms) == (None, None)
+
+
+def test_a_deleted_controller_znode_costs_a_failover_and_no_leader() -> None:
+    """Any live broker may win, the one that was the controller included."""
+    said = one("delete-controller", partitions=[part()])
+    assert said.controller_candidates == (1, 2, 3)
+    assert said.controller_epoch == 8
+    assert said.failover is not None
+    assert said.failover.partitions == 0
+    assert said.elections == {}
+    assert said.changes.count == 0
+
+
+def test_outages_are_counted_in_steps() -> None:
+    """From the step that began them to the one that ended them, or to the end."""
+    said = rehearsed(
+        "kill-broker:3",
+        "kill-broker:2",
+        "start-broker:3",
+        partitions=[
+            part(0, replicas=(3,), leader=3, isr=(3,)),
+            part(1, replicas=(2,), leader=2, isr=(2,)),
+            part(2, min_isr=3),
+        ],
+    )
+    outages = {
+        (each.kind, each.partition): (each.from_step, each.until_step)
+        for each in said.outages.outages
+    }
+    assert outages == {
+        (OutageKind.OFFLINE, 0): (1, 3),
+        (OutageKind.OFFLINE, 1): (2, None),
+        (OutageKind.UNDER_MIN_ISR, 2): (1, None),
+    }
+    assert [names(step.went_offline) for step in said.steps] == [(T0,), (T1,), ()]
+    assert names(said.steps[2].came_online) == (T0,)
+    assert names(said.steps[0].went_under_min_isr) == (T2,)
+
+
+def test_an_outage_of_before_is_one() -> None:
+    """It begins at step 0, before the first; one that ends says where."""
+    said = rehearsed(
+        "start-broker:4",
+        partitions=[part(0, replicas=(4,), leader=-1, isr=(4,)), part(1, isr=(1,), min_isr=2)],
+    )
+    assert [(o.partition, o.from_step, o.until_step) for o in said.outages.outages] == [
+        (0, 0, 1),
+        (1, 0, None),
+    ]
+
+
+def test_a_rolling_restart_brings_everything_back() -> None:
+    """A stop and a start for each broker, the controller last, and everybody in sync at the end."""
+    said = rehearsed("rolling-restart", partitions=[part(), part(1, leader=2)])
+    operations = [step.operation for step in said.steps]
+    assert operations == [
+        "stop-broker:2", "start-broker:2", "stop-broker:3", "start-broker:3", "stop-broker:1",
+        "start-broker:1",
+    ]  # fmt: skip
+    last = {change.partition: change for step in said.steps for change in step.changes.partitions}
+    assert {number: sorted(change.isr) for number, change in last.items()} == {
+        0: [1, 2, 3],
+        1: [1, 2, 3],
+    }
+    assert {note.race for note in said.steps[1].races} == {Race.CATCH_UP}
+    assert said.steps[4].controller == 2
+    assert said.outages.count == 0
+
+
+def test_lagging_followers_stay_out() -> None:
+    """Nobody knows whether they can catch up: the rehearsal does not let them, and says so."""
+    said = rehearsed("stop-broker:1", partitions=[part(isr=(1,))])
+    assert names(said.steps[0].went_offline) == (T0,)
+    assert said.owed == 0
+    assert "followers out of the ISR" in {each.what for each in said.unknown}
+
+
+def test_an_election_out_of_the_isr_is_said_or_not_known() -> None:
+    """The topic's word counts, then the brokers' in ZooKeeper; without either it is not known."""
+    lone = part(isr=(1,))
+    for may in (part(isr=(1,), unclean=True), lone):
+        facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean={"2": True})
+        said = one("kill-broker:1", partitions=[may], facts=facts)
+        assert names(said.unclean) == (T0,)
+        assert said.elections == {"unclean": 1}
+    for setting in ({"2": False, "<default>": True}, {"<default>": False}):
+        facts = up(1, 2, 3, controller=2, controller_epoch=7, broker_unclean=setting)
+        said = one("kill-broker:1", partitions=[lone], facts=facts)
+        assert (said.unclean.count, said.unclean_unknown.count) == (0, 0)
+    assert names(one("kill-broker:1", partitions=[lone]).unclean_unknown) == (T0,)
+
+
+def test_min_insync_replicas_may_not_be_known() -> None:
+    """Then a partition that loses a member is named, and none is said to have fallen."""
+    said = one("stop-broker:3", partitions=[part()], min_isr_assumed=None)
+    assert (names(said.went_under_min_isr), names(said.min_isr_unknown)) == ((), (T0,))
+
+
+def test_a_reassignment_is_carried_through() -> None:
+    """The leader that is no replica any more hands over; what cannot go is named."""
+    said = one(
+        'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[2,3]},'
+        '{"topic":"t","partition":1,"replicas":[9]},{"topic":"u","partition":0,"replicas":[1]}]}',
+        partitions=[part(replicas=(1, 2), isr=(1, 2)), part(1)],
+    )
+    assert [(c.leader, c.replicas, sorted(c.isr)) for c in said.changes.partitions] == [
+        (2, (2, 3), [2, 3])
+    ]
+    assert said.elections == {"reassign": 1}
+    assert names(said.not_reassigned) == (T1, TopicPartition("u", 0))
+    assert said.refused == "INVALID_REPLICA_ASSIGNMENT"
+    assert {note.race for note in said.races} == {Race.CATCH_UP}
+
+
+def test_a_deleted_topic_is_gone() -> None:
+    """Its partitions have no replicas then; with a dead replica it waits."""
+    said = one("delete-topic:t", partitions=[part(), part(1)])
+    assert [(c.partition, c.deleted, c.leader) for c in said.changes.partitions] == [
+        (0, True, None),
+        (1, True, None),
+    ]
+    waits = one("delete-topic:t", partitions=[part(replicas=(1, 9))])
+    assert [change.deleted for change in waits.changes.partitions] == [False]
+    assert one("delete-topic:u").refused == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_preferred_elections_give_leaders_back() -> None:
+    """Of all partitions, or of those that a file names."""
+    cluster = [part(leader=2), part(1, leader=3), part(2)]
+    everywhere = one("preferred-election", partitions=cluster)
+    assert everywhere.elections == {"preferred": 2}
+    assert moved(everywhere) == {1: 2}
+    some = one(
+        'preferred-election:{"partitions":[{"topic":"t","partition":1}]}', partitions=cluster
+    )
+    assert [change.partition for change in some.changes.partitions] == [1]
+
+
+def test_what_does_not_run_cannot_be_stopped() -> None:
+    """The step is refused, in words, and the next one goes on."""
+    said = rehearsed("stop-broker:9", "kill-broker:1", "start-broker:2", partitions=[part()])
+    assert [step.refused for step in said.steps] == [
+        "broker 9 does not run",
+        None,
+        "broker 2 runs",
+    ]
+
+
+def test_the_last_broker_leaves_no_controller() -> None:
+    """Then nobody is the controller, and partitions keep the leader that is gone."""
+    said = rehearsed(
+        "kill-broker:1", partitions=[part(replicas=(1,), isr=(1,))], facts=up(1, controller=1)
+    )
+    step = said.steps[0]
+    assert (step.controller, step.controller_epoch) == (None, 0)
+    assert names(step.went_offline) == (T0,)
+
+
+def test_without_a_controller_there_is_no_rehearsal() -> None:
+    """Whoever asks is told to come again."""
+    with pytest.raises(NoControllerError, match="no live broker is the controller"):
+        rehearsed("delete-controller", facts=up(1, 2, controller=3))
+
+
+def test_what_the_controller_owes_comes_first() -> None:
+    """A leader that is due is elected before the first step."""
+    said = rehearsed(
+        "delete-topic:u",
+        partitions=[part(leader=9, isr=(9, 2))],
+        facts=up(1, 2, controller=1, controller_epoch=1),
+    )
+    assert said.owed == 1
+    assert said.outages.count == 0
+
+
+def test_what_zookeeper_does_not_hold_is_listed() -> None:
+    """Settings of the brokers' files where an answer depends on them, and no others."""
+    plain = {
+        each.what for each in rehearsed("kill-broker:1", partitions=[part(unclean=False)]).unknown
+    }
+    assert plain == {"auto.leader.rebalance.enable", "log directories"}
+    said = rehearsed(
+        "stop-broker:1",
+        "delete-topic:t",
+        partitions=[part(adding=(3,)), PartitionFacts(topic="u", partition=0, replicas=(1,))],
+        min_isr_assumed=None,
+    )
+    assert {each.what for each in said.unknown} - plain == {
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+        "reassignments under way",
+        "controlled.shutdown.enable",
+        "delete.topic.enable",
+    }
+
+
+def test_a_topic_that_goes_or_is_not_there_yet_is_taken_as_it_is() -> None:
+    """A deletion that waits for a dead broker goes on with it; a partition without a state has none."""
+    said = one("start-broker:9", partitions=[part(replicas=(1, 9), deleting=True)])
+    assert [change.deleted for change in said.changes.partitions] == [True]
+    new = PartitionFacts(topic="t", partition=0, replicas=(9,))
+    waits = one("delete-topic:t", partitions=[new])
+    assert [(change.leader, change.deleted) for change in waits.changes.partitions] == [
+        (None, False)
+    ]
+
+
+def test_a_report_can_be_shortened() -> None:
+    """Lists of partitions are cut, the numbers of all stay."""
+    whole = rehearsed(
+        "kill-broker:1", partitions=[part(n, replicas=(1,), isr=(1,)) for n in range(3)]
+    )
+    short = shortened(whole, 1)
+    (step,) = short.steps
+    assert (step.changes.count, len(step.changes.partitions)) == (3, 1)
+    assert (step.went_offline.count, len(step.went_offline.partitions)) == (3, 1)
+    assert (short.outages.count, len(short.outages.outages)) == (3, 1)
+    assert shortened(whole, 3) == whole

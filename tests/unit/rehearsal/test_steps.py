@@ -1,0 +1,114 @@
+"""Steps are read from the words and files that operators have, and refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.operations import (
+    DeleteController,
+    DeleteTopic,
+    ElectPreferred,
+    KillBroker,
+    Reassign,
+    StartBroker,
+    StopBroker,
+)
+from rehearsal.steps import (
+    RollingRestart,
+    Step,
+    StepError,
+    StepKind,
+    operations_of,
+    read_step,
+    step_text,
+)
+
+T0 = TopicPartition("t", 0)
+TARGETS = (
+    'reassign:{"version":1,"partitions":'
+    '[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("stop-broker:3", StopBroker(3)),
+        ("kill-broker:0", KillBroker(0)),
+        ("start-broker:2147483647", StartBroker(2147483647)),
+        ("rolling-restart", RollingRestart()),
+        ("rolling-restart:2,1", RollingRestart((2, 1))),
+        ("delete-controller", DeleteController()),
+        ("delete-topic:a:b", DeleteTopic("a:b")),
+        ("preferred-election", ElectPreferred()),
+        ('preferred-election:{"partitions":[{"topic":"t","partition":0}]}', ElectPreferred((T0,))),
+        (TARGETS, Reassign(((T0, (1, 2)),))),
+    ],
+)
+def test_a_step_is_read(text: str, step: Step) -> None:
+    """Each kind, with what it is about; files are those of Kafka's tools."""
+    assert read_step(text) == step
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("explode:3", "'explode' is no step; steps: stop-broker, kill-broker"),
+        ("stop-broker", "stop-broker: '' is not the id of a broker"),
+        ("kill-broker:-1", "kill-broker: '-1' is not the id of a broker"),
+        ("start-broker:2147483648", "is not the id of a broker"),
+        ("start-broker:" + "9" * 5000, "is not the id of a broker"),
+        ("rolling-restart:1,,2", "rolling-restart: '' is not the id of a broker"),
+        ("rolling-restart:1,1", "a broker stands twice in '1,1'"),
+        ("delete-controller:1", "'1' is too much"),
+        ("delete-topic:", "which topic?"),
+        ("reassign:[]", "not the JSON of kafka-reassign-partitions"),
+        ('reassign:{"partitions":[]}', "no partition stands in it"),
+        (
+            'reassign:{"partitions":[{"topic":"t","partition":0,"replicas":[1]},{"topic":"t","partition":0,"replicas":[2]}]}',
+            "a partition stands in it twice",
+        ),
+        ("preferred-election:x", "not the JSON of kafka-leader-election"),
+        ('preferred-election:{"partitions":[]}', "no partition stands in it"),
+    ],
+)
+def test_what_is_no_step_is_refused(text: str, why: str) -> None:
+    """The message says what is wrong with it."""
+    with pytest.raises(StepError, match=r".") as refused:
+        read_step(text)
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (RollingRestart((2, 1)), "rolling-restart:2,1"),
+        (RollingRestart(), "rolling-restart"),
+        (Reassign(((T0, (1, 2)),)), "reassign of 1 partition(s)"),
+        (ElectPreferred(), "preferred-election"),
+        (DeleteTopic("t"), "delete-topic:t"),
+        (DeleteController(), "delete-controller"),
+    ],
+)
+def test_a_step_has_a_text(step: Step, text: str) -> None:
+    """Short, whatever stands in its file."""
+    assert step_text(step) == text
+
+
+def test_a_rolling_restart_leaves_the_controller_for_last() -> None:
+    """So that it moves once; an order that is given is kept."""
+    assert operations_of(RollingRestart(), {3, 1, 2}, controller=2)[::2] == [
+        StopBroker(1), StopBroker(3), StopBroker(2),
+    ]  # fmt: skip
+    assert operations_of(RollingRestart((2, 1)), {1, 2, 3}, 2) == [
+        StopBroker(2), StartBroker(2), StopBroker(1), StartBroker(1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", StepKind)
+def test_every_kind_of_step_can_be_read(kind: StepKind) -> None:
+    """None is missing in the table that reads them: what is too much for it is named by its own word."""
+    with pytest.raises(StepError, match=r"broker|too much|JSON|which") as refused:
+        read_step(f"{kind}:,") if kind is not StepKind.DELETE_TOPIC else read_step(f"{kind}:")
+    assert "is no step" not in str(refused.value)
