@@ -108,6 +108,11 @@ class Pipeline:
         return f"{self._scheme}://{self._address(PARTS['exporter'])}"
 
     @property
+    def listens_at(self) -> dict[str, tuple[str, int]]:
+        """Where each part answers over HTTP: the address and the port, by the part's name."""
+        return {name: self._listens_at(part) for name, part in PARTS.items()}
+
+    @property
     def metrics_addresses(self) -> list[str]:
         """Where the parts serve their metrics, `host:port`."""
         return [self._address(part) for part in PARTS.values()]
@@ -151,10 +156,13 @@ class Pipeline:
             stop_deadline_s=PART_STOP_DEADLINE_S,
         )
 
-    def _address(self, part: _Part) -> str:
+    def _listens_at(self, part: _Part) -> tuple[str, int]:
         host = self._options.get(part.host, HOST)
-        host = _EVERY_ADDRESS.get(host, host)
-        return f"{f'[{host}]' if ':' in host else host}:{self._options[part.port]}"
+        return _EVERY_ADDRESS.get(host, host), int(self._options[part.port])
+
+    def _address(self, part: _Part) -> str:
+        host, port = self._listens_at(part)
+        return f"{f'[{host}]' if ':' in host else host}:{port}"
 
     def _not_live(self) -> str | None:
         seen = self.seen()

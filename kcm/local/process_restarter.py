@@ -1,9 +1,10 @@
-"""Keep a running pipeline running: what dies is started again, unless that cannot help.
+"""Keep a running pipeline running: what dies or hangs is started again, unless that cannot help.
 
 The rule: one `step` never waits, and returns what is to be printed; who calls it decides how
 often and where the lines go. Exit codes 2, 4 and 5 are final: a bad setting, a conflict or a
 missing Java does not go away by starting again. Once all has worked nothing is final: what broke it,
-such as a full disk, may be mended, and until then the exporter says how old its figures are.
+such as a full disk, may be mended, and until then the exporter says how old its figures are. A part that runs
+and answers nobody is killed, which makes it one that has died.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from kcm.local import health_watch
+from kcm.local.health_watch import HealthWatch
 from kcm.local.log_follower import LogFollower
 from kcm.local.pipeline_processes import Pipeline
 from kcm.processes.process import Process
@@ -59,6 +62,7 @@ class ProcessRestarter:
         self._final = _FINAL | ({UnreachableError.exit_code: UnreachableError} if fail_fast else {})
         self._is_final_now = True
         self._states: dict[str, _RestartState] = {}
+        self._watches = {name: HealthWatch(*at) for name, at in pipeline.listens_at.items()}
         self._followers = [
             LogFollower(name, process.log_path) for name, process in pipeline.processes.items()
         ]
@@ -74,7 +78,20 @@ class ProcessRestarter:
         if broker := self._pipeline.broker:
             yield from self._restart(BROKER, broker, partial(broker.start, wait=False))
         for name, process in self._pipeline.processes.items():
+            yield from self._kill_if_it_hangs(name, process)
             yield from self._restart(name, process, process.start)
+
+    def _kill_if_it_hangs(self, name: str, process: Process) -> Iterator[str]:
+        watch = self._watches[name]
+        if not process.running:
+            watch.forget()
+            return
+        watch.step(time.monotonic())
+        if watch.silent_s >= health_watch.HANGS_AFTER_S:
+            watch.forget()
+            process.request_kill()
+            silent_s = health_watch.HANGS_AFTER_S
+            yield f"{name} has not answered for {silent_s:g} s: it hangs, and is killed"
 
     def _restart(self, name: str, process: Process, start: Callable[[], None]) -> Iterator[str]:
         now = time.monotonic()

@@ -175,6 +175,10 @@ class Process:
                 self._guard.wait()
         self._close_control()
 
+    def request_kill(self) -> None:
+        """Kill it and everything that it started, also a paused one, and do not wait."""
+        self._send(b"K")
+
     def pause(self) -> None:
         """Freeze it and everything that it started (SIGSTOP): alive, and deaf, when this returns.
 

@@ -99,6 +99,7 @@ class Broker(Server):
             self.data_dir / "server.properties",
             {**FRUGAL, **self.config(), **self._extra},
             classpath=self._jars.broker,
+            heap_mib=self.heap_mib,
         )
 
     def seen(self) -> str | None:

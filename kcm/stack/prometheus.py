@@ -5,32 +5,21 @@ It scrapes the given targets into a database of its own in the stack's folder.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import shutil
-import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcm.processes.ports import HOST
+from kcm.processes.prometheus import program_of_prometheus, why_not_ready
 from kcm.stack.server import Server
-from pipeline.runtime import EnvironmentProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from kcm.processes.supervisor import Supervisor
 
-ANSWER_DEADLINE_S = 1.0  # a healthy server answers in a few milliseconds
 RETENTION = "2d"  # a demo left running must not fill the disk
-_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is on this machine
-
-
-def find_prometheus() -> Path | None:
-    """Return the program `prometheus` from PATH; None when it is not installed."""
-    found = shutil.which("prometheus")
-    return Path(found) if found else None
 
 
 class Prometheus(Server):
@@ -62,11 +51,7 @@ class Prometheus(Server):
 
         Raises EnvironmentProblemError when the program is not on PATH.
         """
-        program = find_prometheus()
-        if program is None:
-            raise EnvironmentProblemError(
-                "the program prometheus is not on PATH; install it (Debian: apt install prometheus)"
-            )
+        program = program_of_prometheus("prometheus")
         config = {
             "global": {"scrape_interval": self._interval, "evaluation_interval": self._interval},
             "rule_files": [os.fspath(path) for path in self._rule_files],
@@ -78,7 +63,7 @@ class Prometheus(Server):
         path = self.data_dir / "prometheus.yml"
         path.write_text(json.dumps(config, indent=2))
         return [
-            os.fspath(program),
+            program,
             f"--config.file={path}",
             f"--storage.tsdb.path={self.data_dir / 'tsdb'}",
             f"--storage.tsdb.retention.time={RETENTION}",
@@ -88,9 +73,4 @@ class Prometheus(Server):
 
     def seen(self) -> str | None:
         """Return None when it is ready, else why it does not say so."""
-        ready = f"{self.url}/-/ready"
-        try:
-            _DIRECTLY.open(ready, timeout=ANSWER_DEADLINE_S).close()
-        except (OSError, http.client.HTTPException) as error:
-            return f"{ready}: {error}"
-        return None
+        return why_not_ready(self.url)

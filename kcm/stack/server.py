@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from kcm.processes.supervisor import Supervisor
 
 JVM_ENV = {"MALLOC_ARENA_MAX": "2"}  # glibc's arenas cost a small JVM tens of megabytes
+HEAP_MIB = 256
+"""Enough for a server of a story or of the pipeline's own topics."""
 JVM_OPTIONS = (
-    "-Xmx256m",  # enough for a server of a story or of the pipeline's own topics
     "-XX:+UseSerialGC",  # no pool of collector threads
     "-XX:TieredStopAtLevel=1",  # these servers live for minutes: compile quickly, once
     "-Xshare:auto",
@@ -57,6 +58,8 @@ class Server(Process, ABC):
         self.port = free_port() if port is None else port
         self.ports = [self.port]
         """All that it listens on."""
+        self.heap_mib = HEAP_MIB
+        """Of its JVM, from the next start on. A broker of 10,000 replicas needs 1,024."""
 
     @abstractmethod
     def prepare(self) -> list[str]:
@@ -84,6 +87,7 @@ def jvm_command(
     config: Mapping[str, object],
     *,
     classpath: Sequence[Path],
+    heap_mib: int = HEAP_MIB,
     options: Sequence[str] = (),
 ) -> list[str]:
     """Write a server's properties file; return the command line of a JVM that reads it.
@@ -93,6 +97,7 @@ def jvm_command(
     config_path.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
     return [
         os.fspath(find_java(os.environ).path),
+        f"-Xmx{heap_mib}m",
         *JVM_OPTIONS,
         *options,
         "-cp",

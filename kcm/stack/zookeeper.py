@@ -76,6 +76,7 @@ class ZooKeeper(Server):
             self.data_dir / "zoo.cfg",
             {**CONFIG, **own, **self._properties},
             classpath=self._classpath,
+            heap_mib=self.heap_mib,
             options=JVM_OPTIONS,
         )
 

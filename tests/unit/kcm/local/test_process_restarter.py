@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from kcm.local import health_watch
 from kcm.local.process_restarter import ProcessRestarter, final_line
+from kcm.processes.ports import HOST, free_port
 from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError
@@ -45,9 +50,13 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
         yield owner
 
 
-def restarter_of(process: Process) -> ProcessRestarter:
-    """Return a restarter of a pipeline that has one part."""
-    pipeline: Any = SimpleNamespace(broker=None, processes={process.name: process})
+def restarter_of(process: Process, port: int = 9) -> ProcessRestarter:
+    """Return a restarter of a pipeline that has one part, which listens there; on port 9 is nobody."""
+    pipeline: Any = SimpleNamespace(
+        broker=None,
+        processes={process.name: process},
+        listens_at={process.name: (HOST, port)},
+    )
     return ProcessRestarter(pipeline, fail_fast=False)
 
 
@@ -111,3 +120,46 @@ def test_what_cannot_be_started_is_tried_again_once_all_has_worked(
     )
     assert lines[2].endswith("trying again in 2 s")
     assert process.tries == 2
+
+
+SERVER = """
+import http.server
+http.server.SimpleHTTPRequestHandler.log_message = lambda *_: None
+http.server.ThreadingHTTPServer(("127.0.0.1", PORT), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+def test_a_part_that_hangs_is_killed_and_started_again(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs, and its port takes connections: only that it never answers shows it."""
+    monkeypatch.setattr(health_watch, "HANGS_AFTER_S", 2.0)
+    monkeypatch.setattr(health_watch, "EVERY_S", 0.05)
+    port = free_port()
+    process = Process(
+        supervisor, "watcher", [sys.executable, "-c", SERVER.replace("PORT", str(port))]
+    )
+    restarter = restarter_of(process, port)
+    said: list[str] = []
+
+    def look() -> list[str]:
+        said.extend(restarter.step())
+        return said
+
+    process.start()
+    first = process.pid
+    wait_until(lambda: _is_listening(port))
+    for _ in range(60):
+        assert not look()
+        time.sleep(0.05)
+    process.pause()
+    lines = wait_until(look, lambda lines: len(lines) == 2)
+    assert lines[0] == "watcher has not answered for 2 s: it hangs, and is killed"
+    assert lines[1].startswith("watcher ended with exit code 137; starting it again in 0.5 s")
+    wait_until(lambda: (look(), process.pid), lambda seen: seen[1] not in {None, first})
+    restarter._watches["watcher"].forget()
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((HOST, port)) == 0

@@ -58,3 +58,11 @@ def test_ids_have_kafkas_form() -> None:
     ids = {random_id() for _ in range(2000)}
     assert len(ids) == 2000
     assert all(re.fullmatch(r"[\w][\w-]{21}", each) for each in ids)
+
+
+def test_a_heap_counts_from_the_next_start_on(java: str, tmp_path: Path) -> None:
+    """A broker of many replicas gets more memory than the others."""
+    broker = KraftBroker(Supervisor(tmp_path), JARS, tmp_path)
+    assert broker.prepare()[:2] == [java, "-Xmx256m"]
+    broker.heap_mib = 1024
+    assert broker.prepare()[:2] == [java, "-Xmx1024m"]

@@ -1,0 +1,188 @@
+"""What rules give on a history: Prometheus evaluates each expression, at each moment of its group.
+
+The rule: expressions are Prometheus's. `promtool tsdb create-blocks-from rules` leaves alerts out, and
+`promtool test rules` begins in 1970, so that every `time() - …` would be wrong: so each expression is a
+range query, which evaluates it at each step as a rule manager does, and `for` and `keep_firing_for`
+are applied to what comes out (`alert_states`). What is recorded becomes blocks as well, before the rules
+are evaluated that ask for it; at a moment they see what is recorded at that moment. Rules that
+need each other, or themselves, cannot be evaluated so and are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.core.render import escape
+from kcm.backtest.alert_states import Firing, firings
+from kcm.backtest.blocks import BlockWriter
+from kcm.backtest.prometheus import HistoryServer, QueryError, Series
+from kcm.backtest.rules import Rule, RuleFile, duration_ms, expanded, metric_names
+
+
+class FiredAlert(NamedTuple):
+    """An alert that fired, with its labels as Prometheus shows them."""
+
+    rule: Rule
+    labels: dict[str, str]
+    firing: Firing
+
+
+class Trouble(NamedTuple):
+    """Why the history says nothing, or not all, about a rule."""
+
+    rule: Rule
+    why: str
+
+
+class Evaluated(NamedTuple):
+    """What all rules of a file gave."""
+
+    fired: list[FiredAlert]
+    """In the order in which they fired."""
+    trouble: list[Trouble]
+
+
+class _Placed(NamedTuple):
+    """A rule, and when it is evaluated."""
+
+    rule: Rule
+    moments: range
+    needs: frozenset[str]
+    """The metrics that its expression names."""
+
+
+class Evaluation:
+    """The rules of a file on the blocks of one server.
+
+    Args:
+        server: holds the history; it runs, and is started again after something was recorded.
+        rules: all of them.
+        scrapes: the moments of the history, in milliseconds since 1970.
+        interval_ms: between two evaluations of a group that gives none.
+        known: whether a metric of this name is in the history.
+    """
+
+    def __init__(
+        self,
+        server: HistoryServer,
+        rules: RuleFile,
+        *,
+        scrapes: range,
+        interval_ms: int,
+        known: Callable[[str], bool],
+    ) -> None:
+        self._server = server
+        self._scrapes = scrapes
+        self._known = known
+        self._placed = [
+            _Placed(
+                rule,
+                _moments(scrapes, duration_ms(str(group.interval)) or interval_ms),
+                frozenset(metric_names(rule.query)),
+            )
+            for group in rules.groups
+            for rule in group.rules
+        ]
+        self._fired: list[FiredAlert] = []
+        self._trouble: list[Trouble] = []
+
+    def run(self, folder: Path) -> Evaluated:
+        """Evaluate all rules; `folder` is for what comes and goes."""
+        recorded = {placed.rule.record for placed in self._placed if placed.rule.record}
+        left = self._placed
+        while left:
+            pending = {placed.rule.record for placed in left if placed.rule.record}
+            ready = [placed for placed in left if not placed.needs & pending]
+            if not ready:
+                self._trouble += [_cycle(placed, pending) for placed in left]
+                break
+            left = [placed for placed in left if placed not in ready]
+            new = [self._record(placed) for placed in ready if placed.rule.record]
+            for placed in ready:
+                if placed.rule.alert:
+                    self._judge(placed, recorded)
+            if left and any(new):
+                self._keep(folder, new)
+        order = {id(placed.rule): index for index, placed in enumerate(self._placed)}
+        self._fired.sort(key=lambda each: (each.firing.fired_at, order[id(each.rule)]))
+        return Evaluated(self._fired, self._trouble)
+
+    def _evaluate(self, placed: _Placed) -> Series:
+        try:
+            return self._server.evaluate(placed.rule.query, placed.moments)
+        except QueryError as error:
+            self._trouble.append(Trouble(placed.rule, f"Prometheus says: {error}"))
+            return {}
+
+    def _judge(self, placed: _Placed, recorded: set[str]) -> None:
+        """Take in when an alert fired."""
+        rule = placed.rule
+        unknown = sorted(n for n in placed.needs - recorded if not self._known(n))
+        if unknown:
+            self._trouble.append(Trouble(rule, f"the history has no {', '.join(unknown)}"))
+        for labels, active in _by_labels(rule, self._evaluate(placed)).items():
+            for firing in firings(
+                placed.moments,
+                active,
+                hold_ms=duration_ms(str(rule.hold)),
+                keep_ms=duration_ms(str(rule.keep_firing_for)),
+            ):
+                self._fired.append(FiredAlert(rule, dict(labels), firing))
+
+    def _record(self, placed: _Placed) -> dict[int, list[str]]:
+        """Return what a rule records, as lines by their times."""
+        rule = placed.rule
+        found: dict[int, list[str]] = {}
+        for labels, samples in self._evaluate(placed).items():
+            merged = {**dict(labels), **{k: str(v) for k, v in rule.labels.items()}}
+            merged.pop("__name__", None)
+            text = ",".join(f'{name}="{escape(value)}"' for name, value in merged.items() if value)
+            for at, value in samples.items():
+                for shown_at in (at, *self._until_next(at, placed.moments.step)):
+                    line = f"{rule.record}{{{text}}} {value}"
+                    found.setdefault(shown_at, []).append(line)
+        return found
+
+    def _until_next(self, at: int, step_ms: int) -> Iterable[int]:
+        """Return the scrapes before the next evaluation: what is recorded stands until then."""
+        scrapes = self._scrapes
+        first = at - at % scrapes.step + scrapes.step
+        return range(first, min(at + step_ms, scrapes.stop), scrapes.step)
+
+    def _keep(self, folder: Path, recorded: Sequence[Mapping[int, list[str]]]) -> None:
+        """Make blocks of what was recorded, and serve them."""
+        times = sorted({at for lines in recorded for at in lines})
+        with BlockWriter(folder, self._server.blocks) as blocks:
+            for at in times:
+                after = f" {at / 1000:.3f}\n"
+                lines = (line for each in recorded for line in each.get(at, ()))
+                blocks.write(at, "".join(f"{line}{after}" for line in lines).encode())
+        self._server.restart()
+
+
+def _moments(scrapes: range, interval_ms: int) -> range:
+    """Return when a group is evaluated: at multiples of its interval."""
+    first = -(-scrapes.start // interval_ms) * interval_ms
+    return range(first, scrapes[-1] + 1, interval_ms)
+
+
+def _by_labels(rule: Rule, series: Series) -> dict[tuple[tuple[str, str], ...], set[int]]:
+    """Return when there is an alert, by its labels (AlertingRule.Eval): the result's, and the rule's own."""
+    found: dict[tuple[tuple[str, str], ...], set[int]] = {}
+    for pairs, samples in series.items():
+        given = dict(pairs)
+        kept = {name: value for name, value in given.items() if name != "__name__"}
+        for at, value in samples.items():
+            own = {name: expanded(str(text), given, value) for name, text in rule.labels.items()}
+            labels = tuple(sorted((n, v) for n, v in {**kept, **own}.items() if v))
+            found.setdefault(labels, set()).add(at)
+    return found
+
+
+def _cycle(placed: _Placed, pending: set[str]) -> Trouble:
+    needed = ", ".join(sorted(placed.needs & pending))
+    return Trouble(
+        placed.rule, f"it needs {needed}, which is recorded from itself: that cannot be evaluated"
+    )

@@ -1,0 +1,133 @@
+"""A log, replayed once: its scrapes as blocks, and the incidents that it holds.
+
+The rule: scrapes begin as long before the time that is asked about as the rules can look back, so
+that a window of an hour is full at its begin; alerts and incidents of before are not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from controller_model.history.log_replay import END, Point
+from controller_model.records.events import AnyEvent, IncidentClosed
+from controller_model.records.incidents import Incident
+from controller_model.tracking import incident_tracker
+from kcm.backtest.blocks import BlockWriter
+from kcm.backtest.sampling import ScrapeSampler
+from kcm.cli.text import read_milliseconds
+from kcm.history.log_source import LogSource
+from kcm.history.replay_run import ReplayRun
+from pipeline.runtime import UsageError
+
+
+class Window(NamedTuple):
+    """From when to when alerts and incidents are reported; milliseconds since 1970."""
+
+    from_ms: int | None
+    """None: from the begin of the log."""
+    to_ms: int | None
+    """None: to its end."""
+
+    @classmethod
+    def read(cls, begin: str | None, end: str | None) -> Self:
+        """Return what the options say; raises UsageError."""
+        window = cls(
+            None if begin is None else read_milliseconds("--from", begin),
+            None if end is None else read_milliseconds("--to", end),
+        )
+        if (
+            window.from_ms is not None
+            and window.to_ms is not None
+            and window.from_ms > window.to_ms
+        ):
+            raise UsageError(f"--from {begin} is after --to {end}")
+        return window
+
+    def of_bundles(self, source: LogSource) -> Self:
+        """Return the window with the times of the bundles where no option says one."""
+        manifests = source.manifests.values()
+        begin = min((each.from_ms for each in manifests), default=None)
+        end = max((each.to_ms for each in manifests), default=None)
+        return self._replace(
+            from_ms=begin if self.from_ms is None else self.from_ms,
+            to_ms=end if self.to_ms is None else self.to_ms,
+        )
+
+
+class ScrapedHistory(NamedTuple):
+    """What was replayed; times are milliseconds since 1970."""
+
+    cluster: str
+    scrapes: range
+    samples: int
+    window: tuple[int, int]
+    incidents: list[Incident]
+    """Those that lasted at some time of the window, and began in the scrapes; in their order."""
+
+
+def record(
+    source: LogSource,
+    cluster: str | None,
+    window: Window,
+    *,
+    reach_ms: int,
+    interval_ms: int,
+    labels: Mapping[str, str],
+    folder: Path,
+    blocks: Path,
+) -> ScrapedHistory:
+    """Replay a log and write its scrapes to `blocks`; raises UsageError, EnvironmentProblemError.
+
+    Args:
+        source: the log.
+        cluster: which one, if it has several.
+        window: what is asked about.
+        reach_ms: how far back rules look.
+        interval_ms: between two scrapes.
+        labels: what Prometheus adds to each sample.
+        folder: for texts that come and go.
+        blocks: where the blocks are made.
+    """
+    closed: list[Incident] = []
+
+    def keep(_cluster: str, events: Sequence[AnyEvent]) -> None:
+        closed.extend(each.incident for each in events if isinstance(each, IncidentClosed))
+
+    with BlockWriter(folder, blocks) as writer:
+        sampler = ScrapeSampler(
+            interval_ms=interval_ms,
+            labels=labels,
+            scraped=writer.write,
+            begin_ms=max(0, (window.from_ms or 0) - reach_ms),
+            end_ms=window.to_ms,
+        )
+        run = ReplayRun(
+            cluster,
+            (END if window.to_ms is None else Point(at=window.to_ms),),
+            assumed=source.assumed,
+            on_events=keep,
+            sampler=sampler,
+        )
+        run.follow(source.lines)
+    if sampler.first_at is None or sampler.last_at is None:
+        raise UsageError(
+            "there is no scrape in the history: it is shorter than --scrape-interval, lies outside of "
+            "--from and --to, or its first resync does not end"
+        )
+    control = run.replay.state.control
+    found = [*closed, *(incident_tracker.newest(control)[:1] if control.incidents.open else ())]
+    begin = max(sampler.first_at, window.from_ms or 0)
+    return ScrapedHistory(
+        cluster=control.cluster,
+        scrapes=range(sampler.first_at, sampler.last_at + 1, interval_ms),
+        samples=writer.samples,
+        window=(begin, sampler.last_at),
+        incidents=[
+            each
+            for each in found
+            if sampler.first_at - interval_ms <= each.started_at <= sampler.last_at
+            and (each.closed_at is None or each.closed_at >= begin)
+        ],
+    )

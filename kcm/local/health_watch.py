@@ -1,0 +1,102 @@
+"""Whether a part still answers over HTTP: one that hangs runs, and does nothing.
+
+The rule: only silence counts. Whoever refuses a connection, ends it, or gives any answer whatever has
+shown that it works, and so has a part that does not listen yet. Nothing here waits: `step` looks at what
+has come since the last one, before it counts the time as silent. Time in which nobody looked does not
+count: where this program stood still, the whole machine may have.
+"""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+from typing import Any
+
+HANGS_AFTER_S = 45.0
+"""A part that is silent for so long is killed. Longer than any pause that each part has been shown to come back
+from by itself (docs/reliability.md), and than a garbage collection or a swapped-out start takes."""
+EVERY_S = 5.0
+"""How often a part is asked; its metrics are in memory."""
+ANSWER_WITHIN_S = 15.0
+"""After this it is asked again, on another connection: one may be lost to a mistake in one request."""
+_MOST_STEP_S = 5.0
+"""What one step may count: whoever steps may wait for two seconds for an answer of the exporter meanwhile."""
+
+_UNDER_WAY = {0, errno.EINPROGRESS, errno.EAGAIN}
+
+
+class HealthWatch:
+    """Asks one part for its health, time and again; `step` is called a few times a second."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Take where the part listens; times are seconds of a clock that nobody sets."""
+        self._address = _resolved(host, port)
+        self._request = f"GET /healthz HTTP/1.0\r\nHost: {socket.gethostname()}\r\n\r\n".encode()
+        self._asked: socket.socket | None = None
+        self._asked_at = 0.0
+        self._is_sent = False
+        self._next_at = 0.0
+        self._stepped_at: float | None = None
+        self.silent_s = 0.0
+        """For how long it has been asked without an answer."""
+
+    def step(self, now: float) -> None:
+        """Look for an answer, and ask when it is time to."""
+        passed_s = 0.0 if self._stepped_at is None else now - self._stepped_at
+        self._stepped_at = now
+        if self._asked is None:
+            if now >= self._next_at:
+                self._ask(now)
+            return
+        if self._has_answered(self._asked):
+            self.forget()
+            self._next_at = now + EVERY_S
+            return
+        self.silent_s += min(passed_s, _MOST_STEP_S)
+        if now - self._asked_at >= ANSWER_WITHIN_S:
+            self._asked.close()
+            self._ask(now)
+
+    def forget(self) -> None:
+        """Begin again: it has answered, or it is another process now."""
+        self.silent_s = 0.0
+        if self._asked is not None:
+            self._asked.close()
+            self._asked = None
+
+    def _ask(self, now: float) -> None:
+        self._next_at = now + EVERY_S
+        if self._address is None:
+            return
+        family, address = self._address
+        self._asked_at, self._is_sent = now, False
+        self._asked = socket.socket(family, socket.SOCK_STREAM)
+        self._asked.setblocking(False)
+        if self._asked.connect_ex(address) not in _UNDER_WAY:
+            self.forget()
+
+    def _has_answered(self, asked: socket.socket) -> bool:
+        """Return whether anything has come: bytes, the end, or a refusal."""
+        poll = select.poll()
+        poll.register(asked, select.POLLIN | (0 if self._is_sent else select.POLLOUT))
+        events = dict(poll.poll(0)).get(asked.fileno(), 0)
+        if events & ~select.POLLOUT:
+            return True
+        if events and not self._is_sent:
+            try:
+                asked.sendall(self._request)
+            except OSError:
+                return True
+            self._is_sent = True
+        return False
+
+
+def _resolved(host: str, port: int) -> tuple[int, tuple[Any, ...]] | None:
+    """Return the family and the address of a place, once: a name server may be slow. None: it has none."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return None
+    family, _type, _protocol, _name, address = found[0]
+    return family, address

@@ -1,0 +1,43 @@
+"""Prometheus's own programs on this machine, and how a server of it is asked.
+
+The rule: nothing downloads them. Servers are on this machine, so no proxy is asked.
+"""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import urllib.request
+from pathlib import Path
+
+from pipeline.runtime import EnvironmentProblemError
+
+DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_READY_WITHIN_S = 1.0
+"""A healthy server answers in a few milliseconds."""
+
+
+def find_prometheus() -> Path | None:
+    """Return the program `prometheus` from PATH; None when it is not installed."""
+    found = shutil.which("prometheus")
+    return Path(found) if found else None
+
+
+def program_of_prometheus(name: str) -> str:
+    """Return the path of the program `prometheus` or `promtool`; raises EnvironmentProblemError without it."""
+    found = shutil.which(name)
+    if found is None:
+        raise EnvironmentProblemError(
+            f"the program {name} is not on PATH; install it (Debian: apt install prometheus)"
+        )
+    return found
+
+
+def why_not_ready(url: str) -> str | None:
+    """Return None when the server is ready, else why it does not say so."""
+    ready = f"{url}/-/ready"
+    try:
+        DIRECTLY.open(ready, timeout=_READY_WITHIN_S).close()
+    except (OSError, http.client.HTTPException) as error:
+        return f"{ready}: {error}"
+    return None

@@ -1,0 +1,32 @@
+"""When an alert fires, by the moments at which its expression has a result."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcm.backtest.alert_states import Firing, firings
+
+MOMENTS = range(0, 200, 10)
+
+
+@pytest.mark.parametrize(
+    ("active", "hold_ms", "keep_ms", "expected"),
+    [
+        (set(), 0, 0, []),
+        ({10, 20}, 0, 0, [Firing(10, 10, 30)]),
+        ({10, 20}, 10, 0, [Firing(10, 20, 30)]),
+        ({10, 20}, 20, 0, []),
+        ({10, 30, 40}, 10, 0, [Firing(30, 40, 50)]),
+        ({10, 30, 50}, 0, 20, [Firing(10, 10, 80)]),
+        ({10, 50}, 0, 20, [Firing(10, 10, 40), Firing(50, 50, 80)]),
+        ({10}, 10, 100, []),
+        ({180, 190}, 10, 0, [Firing(180, 190, None)]),
+        ({170}, 0, 1000, [Firing(170, 170, None)]),
+    ],
+    ids=str,
+)
+def test_an_alert_fires_as_prometheus_has_it(
+    active: set[int], hold_ms: int, keep_ms: int, expected: list[Firing]
+) -> None:
+    """It is pending for `for`, is kept for `keep_firing_for`, and a gap while pending starts anew."""
+    assert list(firings(MOMENTS, active, hold_ms=hold_ms, keep_ms=keep_ms)) == expected

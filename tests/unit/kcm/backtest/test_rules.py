@@ -1,0 +1,76 @@
+"""What is read of an expression: the metrics that it names, and how far it looks back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dashboards.alerts.rules import ALERTS
+from kcm.backtest.rules import (
+    Group,
+    Rule,
+    RuleFile,
+    duration_ms,
+    expanded,
+    metric_names,
+    read_rules,
+)
+from pipeline.runtime import EnvironmentProblemError
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("up", {"up"}),
+        ('m{a="sum(b)", c=~"d"} > 3', {"m"}),
+        ("sum(m) by (a, b) / ignoring(c) group_left(d) n", {"m", "n"}),
+        ("histogram_quantile(0.9, rate(m_bucket[5m] offset 1w)) == bool inf", {"m_bucket"}),
+        ("max_over_time((a:b:c > 0)[1h:5m] @ start()) unless on () vector(1)", {"a:b:c"}),
+        ('{__name__=\'x y\', job="p"} or {__name__=~"q.*"}', {"x y"}),
+        ("absent(m) # and n", {"m"}),
+        ("SUM BY (x) (m)", {"m"}),
+        ("1e3 + time()", set()),
+    ],
+)
+def test_the_names_of_metrics_are_found(query: str, names: set[str]) -> None:
+    """Functions, labels, keywords and strings are none."""
+    assert metric_names(query) == names
+
+
+def test_every_shipped_alert_names_metrics_only() -> None:
+    """What is found of our own rules are metrics of the monitor and of kubelet."""
+    found = {name for alert in ALERTS for name in metric_names(alert.expr)}
+    assert {name.split("_")[0] for name in found} == {"kafka", "kcm", "kubelet"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1m30s", 90_000), ("2d", 172_800_000), ("5x", 0), ("1.5m", 0)]
+)
+def test_durations_are_prometheus_own(text: str, expected: int) -> None:
+    """Anything else is none."""
+    assert duration_ms(text) == expected
+
+
+def test_a_file_reaches_back_as_far_as_its_rules_together() -> None:
+    """What is recorded is looked back at by what looks back itself; labels' texts count for nothing."""
+    recorded = Rule(record="r", expr='rate(m{a="9d"}[5m])')
+    alert = Rule(alert="A", expr="max_over_time(r[1h]) offset 1m", hold="2m", keep_firing_for="3m")
+    assert (recorded.reach_ms, alert.reach_ms) == (300_000, 3_960_000)
+    assert RuleFile(groups=[Group(name="g", rules=[recorded, alert])]).reach_ms == 4_260_000
+    assert RuleFile().reach_ms == 0
+
+
+def test_templates_of_other_kinds_stay_as_they_are() -> None:
+    """Only what needs no query is put in."""
+    text = "{{ $labels.broker }}{{ .Value }}{{ $labels.none }}{{ query `up` }}"
+    assert expanded(text, {"broker": "1"}, "2") == "12{{ query `up` }}"
+
+
+def test_promtool_is_named_where_it_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it there is one line that says how to get it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentProblemError, match="promtool is not on PATH; install it"):
+        read_rules(tmp_path / "rules.yaml")
