@@ -17,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from kcm.cli.command_class import class_of
 from kcm.cli.exits import INTERRUPTED, print_error, traced
 
 DISTRIBUTION = "kafka-controller-monitor"
@@ -26,6 +27,7 @@ VERBS = {
     "events": "kcm.queries.events",
     "recommend": "kcm.queries.recommend",
     "what-if": "kcm.queries.what_if",
+    "rehearse": "kcm.rehearse.rehearse",
     "elect": "kcm.elect.elect",
     "doctor": "kcm.doctor.doctor",
     "watch": "kcm.parts.run",
@@ -34,6 +36,8 @@ VERBS = {
     "config": "kcm.parts.config",
     "replay": "kcm.history.replay",
     "bundle": "kcm.history.bundle",
+    "forget": "kcm.forget.forget",
+    "backtest": "kcm.backtest.backtest",
     "demo": "kcm.demo.verb",
 }
 """Every verb, in the order of the help, and the module of its function."""
@@ -72,7 +76,8 @@ def _app(given: Sequence[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     words = given or completed_words(os.environ)
     if words and words[0] in VERBS:
-        app.command(name=words[0])(function_of(words[0]))
+        function = function_of(words[0])
+        app.command(name=words[0], cls=class_of(function))(function)
         return app
     for verb in VERBS:
         app.command(name=verb, help=summary(verb))(_listed)

@@ -2,8 +2,9 @@
 
 The rule: a user never sees a stack trace unless they asked for it, and a script never has to parse
 what was printed: 2 bad use, 3 unreachable server, 4 conflict, 5 the machine lacks something, 6 a
-check (--check, kcm doctor) failed, 7 nothing was done for want of --confirm, 8 stopped
-before all was done, 9 a check found no harm and not all that it takes, 1 ours.
+check (--check, kcm doctor) failed, 7 nothing was done for want of a confirmation, 8 stopped
+before all was done, 9 a check found no harm and not all that it takes, 10 there is
+nothing to elect, 1 ours.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ BAD_USE = 2
 NOT_SO = 6
 """A command was asked to check something, and it is not so, or that is not known now."""
 NOT_CONFIRMED = 7
-"""A command printed what it would do, and was run without --confirm."""
+"""A command printed what it would do, and was not confirmed: `kcm elect` by --confirm, `kcm forget` by an answer."""
 STOPPED = 8
 """A command stopped before all was done, and printed what was done and what was not."""
 NOT_KNOWN = 9
 """`kcm what-if --check` found no harm by live figures, and min.insync.replicas is not known."""
+NOTHING_TO_ELECT = 10
+"""`kcm recommend --json` or `--output`: no partition can be elected now; there is no election to run."""
 INTERRUPTED = 130
 """What a shell reports of a program that Ctrl-C ended."""
 _TRACE_PRINTED = "the trace was printed"

@@ -7,20 +7,17 @@ the ISR after about two seconds instead of 30, and nothing rebalances by itself.
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import NewTopic
-from kazoo.exceptions import NoNodeError
 
 from kcm.demo.load import Load
 from kcm.demo.truth_reader import KafkaTruth, ZooKeeperTruth
 from kcm.elect.admin import NOT_NEEDED, error_name
-from kcm.processes.ports import HOST
+from kcm.stack.controller_handle import ControllerHandle
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.zookeeper import ZooKeeper
-from zk_source.zookeeper.four_letter_words import four_letter_word
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +32,6 @@ REPLICA_LAG_MS = 1500  # a follower that stalls leaves the ISR 1.5-2.3 s later; 
 REQUEST_DEADLINE_S = 15.0  # for AdminClient requests: one is lost at times when a broker dies
 ELECTION_DEADLINE_S = 45.0  # a broker that has just come back may be slow to follow, or to elect
 ELECTION_POLL_S = 0.2  # the controller that is asked again works on what it was asked before
-REELECTION_POLL_S = 0.005  # as fast as brokers are, so that the deletions come in a row
 
 BROKER_PROPERTIES: dict[str, str | int] = {
     "replica.lag.time.max.ms": REPLICA_LAG_MS,
@@ -90,35 +86,14 @@ class WatchedCluster:
     def depose(self) -> None:
         """Delete /controller and wait until a broker has taken it again.
 
-        It is deleted as soon as every live broker watches it again, not before: Kafka elects nobody
-        when /controller vanishes while no broker's watch stands on it, and stays without controller.
         Raises TimeoutError when nobody takes it.
         """
-        client = self.truth.client
-        deadline = time.monotonic() + ELECTION_DEADLINE_S
-        while not self.watched_by_all():
-            _wait("the brokers do not watch /controller", deadline, REELECTION_POLL_S)
-        deleted = client.get("/controller")[1].czxid
-        client.delete("/controller")
-        while True:
-            with suppress(NoNodeError):
-                if client.get("/controller")[1].czxid > deleted:
-                    return
-            _wait("nobody takes /controller", deadline, REELECTION_POLL_S)
+        self.controller.depose(ELECTION_DEADLINE_S)
 
-    def watched_by_all(self) -> bool:
-        """Return whether each live broker's session has a watch on /controller, which is there.
-
-        Not while a broker comes or goes: its registration may vanish between two questions.
-        """
-        client = self.truth.client
-        paths = [f"/brokers/ids/{broker}" for broker in client.get_children("/brokers/ids")]
-        stats = [client.exists(path) for path in ("/controller", *paths)]
-        if None in stats:
-            return False
-        answer = four_letter_word(HOST, self.zookeeper.port, "wchp")
-        owners = {stat.ephemeralOwner for stat in stats[1:]}
-        return owners <= watchers(answer, "/controller")
+    @property
+    def controller(self) -> ControllerHandle:
+        """The cluster's /controller, seen by our own client."""
+        return ControllerHandle(self.truth.client, self.zookeeper.port)
 
     def bring_back(self) -> list[int]:
         """Start the brokers that are down, together, wait for them, and return their ids.
@@ -156,23 +131,6 @@ class WatchedCluster:
             return error_name(error)
         errors = (error_name(answer) for answer in answers if answer is not None)
         return next((error for error in errors if error != NOT_NEEDED), "")
-
-
-def watchers(wchp: str, path: str) -> set[int]:
-    r"""Return the sessions that watch a path, from ZooKeeper's answer to `wchp`.
-
-    >>> sorted(watchers("/a\n\t0x10\n\t0x11\n/b\n\t0x12\n", "/a"))
-    [16, 17]
-    """
-    sessions = set()
-    here = ""
-    for line in wchp.splitlines():
-        if line.startswith("\t"):
-            if here == path:
-                sessions.add(int(line, 16))
-        else:
-            here = line
-    return sessions
 
 
 def _wait(problem: str, deadline: float, poll_s: float) -> None:

@@ -26,8 +26,8 @@ from kcm.demo.story_state import StoryState
 from kcm.demo.storyteller import FAST, UNHURRIED, Storyteller
 from kcm.demo.table import ending, outcome_table
 from kcm.jars.jars import ensure_jars
+from kcm.processes.prometheus import find_prometheus
 from kcm.processes.supervisor import Supervisor
-from kcm.stack.prometheus import find_prometheus
 from pipeline.runtime import KcmError
 
 if TYPE_CHECKING:

@@ -1,17 +1,25 @@
-"""`kcm recommend`: which preferred elections to run now, and what they would mend."""
+"""`kcm recommend`: which preferred elections to run now, and what they would mend.
+
+The rule: a file for Kafka's tool holds as many partitions as one run of it should elect. A script that asks
+for files learns by the exit code that there is nothing to elect, or that the figures are not live.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from controller_model.insights.rebalance import PARTITIONS_PER_CHUNK
 from kcm.cli.event_text import event_text
+from kcm.cli.exits import NOT_SO, NOTHING_TO_ELECT
 from kcm.cli.plain_table import PlainTable
 from kcm.cli.text import counted, printable, time_text
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
@@ -25,7 +33,8 @@ from kcm.queries.options import (
     print_not_live_warning,
     printing,
 )
-from kcm.queries.recommended import read_recommended
+from kcm.queries.recommended import RecommendedElections, read_recommended
+from pipeline.runtime import UsageError
 
 SHOWN = 10
 """Partitions and brokers that are named for the eye; --json has all partitions."""
@@ -37,7 +46,20 @@ ChunkNumber = Annotated[
 ]
 AsElectionFile = Annotated[
     bool,
-    typer.Option("--json", help="Print the file that kafka-leader-election.sh takes."),
+    typer.Option(
+        "--json",
+        help=f"Print the file that kafka-leader-election.sh takes, of {PARTITIONS_PER_CHUNK} partitions at "
+        f"most. Exits with {NOTHING_TO_ELECT} if there is nothing to elect, with {NOT_SO} if the figures are "
+        "not live.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="DIR",
+        help="Write such files there, election-1.json and so on, one for each chunk. Exits as --json does.",
+    ),
 ]
 
 
@@ -49,10 +71,11 @@ def recommend(
     broker: PreferredBroker = None,
     chunk: ChunkNumber = None,
     as_json: AsElectionFile = False,
+    output: Output = None,
 ) -> int:
     """Print which preferred elections to run, and what they would mend.
 
-    Examples: kcm recommend, kcm recommend --broker 3 --json > election.json
+    Examples: kcm recommend, kcm recommend --broker 3 --json > election.json, kcm recommend --output elections
 
     Only partitions are named whose preferred replica is live and in sync now. Then run kcm elect, which watches what they do, or
     kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type PREFERRED --path-to-json-file election.json
@@ -60,23 +83,64 @@ def recommend(
     api = ExporterApi(exporter, http_config_file)
     with printing():
         path = cluster_path(api.choose(cluster), "/recommendations")
-        if as_json:
-            answer = read_recommended(api, path, broker, chunk)
-            print_not_live_warning(answer.first, as_json=True)
-            if not answer.partitions:
-                sys.stderr.write("kcm: nothing to elect\n")
-            print_json(answer.election(), indent=None)
+        if as_json or output is not None:
+            if as_json and output is not None:
+                raise UsageError("give --json or --output, not both")
+            return _give_files(read_recommended(api, path, broker, chunk), output)
+        if chunk is None:  # the first one shows what all would mend
+            first = api.get(path, broker=broker, limit=1)
+            chunks = first["chunks"]
         else:
-            if chunk is None:  # the first one shows what all would mend
-                first = api.get(path, broker=broker, limit=1)
-                chunks = first["chunks"]
-            else:
-                first, chunks = read_recommended(api, path, broker, chunk)
-            print_not_live_warning(first, as_json=False)
-            given = _given(exporter=exporter, cluster=cluster, broker=broker)
-            # Commands are there to be copied: a line that is too long runs over, unbroken.
-            console().print(recommendation_text(first, chunks, chunk, given), soft_wrap=True)
+            first, chunks = read_recommended(api, path, broker, chunk)
+        print_not_live_warning(first, as_json=False)
+        given = _given(exporter=exporter, cluster=cluster, broker=broker)
+        # Commands are there to be copied: a line that is too long runs over, unbroken.
+        console().print(recommendation_text(first, chunks, chunk, given), soft_wrap=True)
     return 0
+
+
+def _give_files(found: RecommendedElections, folder: Path | None) -> int:
+    """Print the file for Kafka's tool, or write one for each chunk; return the exit code."""
+    count = len(found.partitions)
+    if folder is None and count > PARTITIONS_PER_CHUNK:
+        raise UsageError(
+            f"{count} partitions are more than the {PARTITIONS_PER_CHUNK} of one file: give --output DIR, "
+            "or --chunk N"
+        )
+    if folder is None:
+        print_json(found.election(), indent=None)
+    else:
+        for path in write_elections(found.chunks, folder):
+            sys.stdout.write(f"{path}\n")
+    print_not_live_warning(found.first, as_json=True)
+    if not count:
+        sys.stderr.write("kcm: nothing to elect\n")
+    if found.first["completeness"]["status"] != "live":
+        return NOT_SO
+    return 0 if count else NOTHING_TO_ELECT
+
+
+def write_elections(chunks: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
+    """Write each chunk as a file for Kafka's tool; return their paths.
+
+    Raises UsageError for a folder that cannot be written, or that holds such files: a run over all of
+    them would elect by old figures.
+    """
+    files = {
+        folder / f"election-{chunk['number']}.json": chunk["election"]
+        for chunk in chunks
+        if chunk["election"]["partitions"]
+    }
+    try:
+        if any(folder.glob("election-*.json")):
+            raise UsageError(f"{folder} holds files of elections already: choose another --output")
+        if files:
+            folder.mkdir(parents=True, exist_ok=True)
+        for path, election in files.items():
+            path.write_text(json.dumps(election) + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror or error}") from None
+    return list(files)
 
 
 def recommendation_text(

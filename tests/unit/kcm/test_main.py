@@ -15,7 +15,19 @@ from kcm.__main__ import VERBS, completed_words, main, summary
 from tests.support.commands import complaint
 
 BY_HAND = (
-    *("up", "watch", "stream", "export", "config", "replay", "bundle", "demo", "doctor", "elect"),
+    *(
+        "up",
+        "watch",
+        "stream",
+        "export",
+        "config",
+        "replay",
+        "bundle",
+        "backtest",
+        "demo",
+        "doctor",
+        "elect",
+    ),
     *("status", "events", "recommend", "what-if"),
 )
 """Every verb, written down once more: none is lost from the list unseen."""
@@ -193,4 +205,6 @@ def test_help_loads_no_verb() -> None:
     ended = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )
-    assert ended.stdout.splitlines()[-1] == ("['kcm.__main__', 'kcm.cli', 'kcm.cli.exits']")
+    assert ended.stdout.splitlines()[-1] == (
+        "['kcm.__main__', 'kcm.cli', 'kcm.cli.command_class', 'kcm.cli.exits']"
+    )

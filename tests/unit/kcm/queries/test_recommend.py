@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from kcm.queries.recommend import command
+from kcm.queries.recommend import command, write_elections
+from pipeline.runtime import UsageError
 
 TOOL = "kafka-leader-election.sh --bootstrap-server k:9092 --path-to-json-file election.json"
 
@@ -33,3 +38,37 @@ def test_the_command_does_what_was_asked_about(
 ) -> None:
     """With the options that were given, quoted; several chunks are for kcm elect."""
     assert command({"chunk_count": chunks, "command": TOOL}, chunk, given) == run
+
+
+def chunk(number: int, *partitions: int) -> dict[str, Any]:
+    """Return a chunk as the API gives it."""
+    named = [{"topic": "t", "partition": each} for each in partitions]
+    return {"number": number, "election": {"partitions": named}}
+
+
+def test_each_chunk_becomes_a_file_of_kafkas_tool(tmp_path: Path) -> None:
+    """In a folder that is made for them, under the chunk's number."""
+    folder = tmp_path / "a" / "elections"
+    written = write_elections([chunk(1, 0, 1), chunk(2, 7)], folder)
+    assert [path.name for path in written] == ["election-1.json", "election-2.json"]
+    assert json.loads(written[1].read_text()) == {"partitions": [{"topic": "t", "partition": 7}]}
+
+
+def test_files_of_an_earlier_run_are_not_mixed_in(tmp_path: Path) -> None:
+    """Whoever runs all files of the folder would elect by old figures."""
+    write_elections([chunk(1, 0)], tmp_path)
+    with pytest.raises(UsageError, match="holds files of elections already: choose another"):
+        write_elections([chunk(1, 0)], tmp_path)
+
+
+def test_nothing_to_elect_leaves_no_file(tmp_path: Path) -> None:
+    """Nor a folder."""
+    assert write_elections([chunk(1)], tmp_path / "none") == []
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """In one line."""
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot write to .*/file/elections: "):
+        write_elections([chunk(1, 0)], tmp_path / "file" / "elections")

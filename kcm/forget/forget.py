@@ -1,0 +1,125 @@
+"""`kcm forget`: take a cluster that is watched no more out of the monitor.
+
+The rule: it asks before it does anything, and does nothing while a watcher of the cluster writes: the cluster would come
+back with its next change, without its past. Silence is believed only after as long as the log may be silent (LATE_MS).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controller_model.kafka.ids import partition_of
+from controller_model.records.completeness import LATE_MS
+from kcm.cli.exits import NOT_CONFIRMED
+from kcm.cli.options import Options, with_options
+from kcm.cli.parts import all_names
+from kcm.cli.text import counted, printable, time_text
+from kcm.forget.cluster_records import StandingViews, WatcherSigns, read_published, take_back
+from pipeline.runtime import ConflictError, UsageError
+from pipeline.settings import PipelineSettings, load
+from pipeline.topic_reader import RecordReader
+from pipeline.topic_rights import check_writable
+from pipeline.topics import TopicNames, topic_names
+
+NAMES = ("bootstrap_servers", "kafka_properties", "secrets_dir", "topic_prefix")
+"""The settings that are options."""
+
+LISTEN_S = LATE_MS / 1000
+"""How long a watcher that works may be silent where it may send no beats."""
+
+_EACH_S = 1.0
+
+ClusterName = Annotated[
+    str,
+    typer.Argument(metavar="CLUSTER", help="The cluster, by the name that its watchers had."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask, for scripts.")]
+
+
+@with_options(PipelineSettings, only=NAMES)
+def forget(config: Path | None, options: Options, *, cluster: ClusterName, yes: Yes = False) -> int:
+    """Take a cluster that is watched no more out of the monitor.
+
+    Example: kcm forget old --bootstrap-servers kafka:9092
+
+    Stop its watchers first: while one of them writes, nothing is done (exit code 4). It listens for 25 s, shows what is to be
+    forgotten, and asks. Then exporters stop to show the cluster, and the fold drops its state and its counters, also if it
+    reads the log again. Its events stay until the topic of events drops them. Exit code 7: it was not confirmed.
+    """
+    settings: PipelineSettings = load(PipelineSettings, config, known=all_names(), **options)
+    names = topic_names(settings.topic_prefix)
+    with RecordReader(
+        settings, f"{settings.topic_prefix}.forget-{uuid.uuid4().hex[:12]}"
+    ) as reader:
+        partitions = reader.partitions(names.views)
+        published = find(reader, names, cluster, partitions)
+        for topic in (names.changes, names.views):
+            check_writable(settings, topic)
+        signs = WatcherSigns(reader, names, cluster, partition_of(cluster, partitions))
+        sys.stderr.write(f"kcm: listening for a watcher of {cluster}, {LISTEN_S:.0f} s\n")
+        check_unwatched(signs.heard, cluster, within_s=LISTEN_S)
+        if not (yes or is_confirmed(cluster, published, names)):
+            sys.stderr.write("kcm: nothing was done: not confirmed (--yes does not ask)\n")
+            return NOT_CONFIRMED
+        check_unwatched(signs.heard, cluster, within_s=0)
+    take_back(settings, names, cluster, partitions=partitions, keys=published.keys)
+    typer.echo(f"forgotten: {cluster}, {counted(len(published.keys), 'view')}")
+    typer.echo(
+        "KcmBlind and KcmNoWatcherLeads miss it for 6 hours: "
+        f"amtool silence add cluster={cluster} --duration=6h --comment='taken out'"
+    )
+    return 0
+
+
+def find(reader: RecordReader, names: TopicNames, cluster: str, partitions: int) -> StandingViews:
+    """Return what stands in the views of a cluster; raises UsageError, which names the others, if nothing does."""
+    own = partition_of(cluster, partitions)
+    here = read_published(reader, [(names.views, own)])
+    if cluster in here:
+        return here[cluster]
+    others = [(names.views, each) for each in range(partitions) if each != own]
+    known = sorted({*here, *read_published(reader, others)})
+    listed = f"it has {', '.join(map(printable, known))}" if known else "it has none"
+    raise UsageError(f"{names.views} has no cluster {printable(cluster)!r}: {listed}")
+
+
+def check_unwatched(
+    heard: Callable[[], bool],
+    cluster: str,
+    *,
+    within_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Raise ConflictError as soon as a watcher of the cluster writes; return when none has for so long."""
+    until = clock() + within_s
+    while True:
+        left_s = until - clock()
+        if heard():
+            raise ConflictError(
+                f"a watcher of {cluster} writes: stop all watchers of it first; nothing was done"
+            )
+        if left_s <= 0:
+            return
+        sleep(min(_EACH_S, left_s))
+
+
+def is_confirmed(cluster: str, published: StandingViews, names: TopicNames) -> bool:
+    """Say what is to be forgotten, and ask; no answer is no."""
+    heard = "is not known" if published.heard_at is None else time_text(published.heard_at)
+    typer.echo(
+        f"{cluster}: {counted(len(published.keys), 'view')} in {names.views}; "
+        f"last sign of life of its watcher: {heard}"
+    )
+    try:
+        return typer.confirm("Forget its figures and counters?")
+    except typer.Abort:
+        typer.echo()
+        return False

@@ -1,0 +1,153 @@
+"""A cluster's records in the pipeline's topics: what stands there, signs of a watcher, the nulls that end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from kcm.forget import cluster_records
+from kcm.forget.cluster_records import StandingViews, WatcherSigns, read_published, take_back
+from pipeline.runtime import UnreachableError
+from pipeline.settings import PipelineSettings, load
+from pipeline.topic_reader import RecordReader
+from pipeline.topics import topic_names
+from tests.support.kafka_client import EOF_CODE, Client, Message, use_client
+from tests.support.samples import T0, cluster_view, record
+
+NAMES = topic_names("kcm")
+VIEWS = (NAMES.views, 0)
+LOG = (NAMES.changes, 0)
+
+
+@pytest.fixture
+def settings() -> PipelineSettings:
+    """Return the defaults."""
+    return load(PipelineSettings)
+
+
+def stored(*keys_and_values: tuple[bytes | None, bytes | None]) -> list[Message]:
+    """Return records of the views, in their order."""
+    return [
+        Message(VIEWS, offset, key=key, value=value)
+        for offset, (key, value) in enumerate(keys_and_values)
+    ]
+
+
+def test_what_stands_there_is_what_no_null_took_back(
+    monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
+) -> None:
+    """By cluster; a key that is none of ours, and one without a cluster's own view, say nothing of a watcher."""
+    view = record(cluster_view("prod"))
+    messages = stored(
+        (b"prod/broker/0", b"old"),
+        (b"prod/topic/t/0", b"t"),
+        (view.key, view.value),
+        (b"prod/broker/0", None),
+        (b"left/topic/t/0", b"t"),
+        (b"damaged/cluster", b"no view"),
+        (b"gone/cluster", b"x"),
+        (b"gone/cluster", None),
+        (b"\xff", b"x"),
+        (None, b"x"),
+    )
+    use_client(monkeypatch, Client(messages, ends=((0, len(messages)),)))
+    with RecordReader(settings, "g") as reader:
+        assert read_published(reader, [VIEWS]) == {
+            "prod": StandingViews(("prod/cluster", "prod/topic/t/0"), T0),
+            "left": StandingViews(("left/topic/t/0",), None),
+            "damaged": StandingViews(("damaged/cluster",), None),
+        }
+
+
+@pytest.mark.parametrize(
+    ("message", "heard"),
+    [
+        (Message(LOG, 5, key=b"prod"), True),
+        (Message(VIEWS, 5, key=b"prod/watcher"), True),
+        (Message(VIEWS, 5, key=b"prod/cluster"), False),
+        (Message(LOG, 5, key=b"other"), False),
+        (Message(VIEWS, 5, key=b"other/watcher"), False),
+        (Message(LOG, 5, key=b"prod", value=None), False),
+    ],
+)
+def test_a_watcher_is_heard_by_its_log_and_its_beats(
+    monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings, message: Message, *, heard: bool
+) -> None:
+    """What the fold writes, other clusters' records and a null are no sign of one; nor is what was there before."""
+    other = VIEWS if message.topic() == NAMES.changes else LOG
+    ends = ((0, 5), (0, 5), (0, 6), (0, 6))
+    client = Client([message, Message(other, 5, EOF_CODE)], ends=ends)
+    use_client(monkeypatch, client)
+    with RecordReader(settings, "g") as reader:
+        signs = WatcherSigns(reader, NAMES, "prod", 0)
+        assert signs.heard() is heard
+        assert client.assigned[-1] == {LOG: 5, VIEWS: 5}
+        assert not signs.heard(), "the same record counts once"
+
+
+class FakeProducer:
+    """Stands for confluent-kafka's Producer; refuses the records of one topic."""
+
+    def __init__(self, refused: str | None = None) -> None:
+        self.refused = refused
+        self.full = 1
+        """How often its queue is full."""
+        self.written: list[tuple[str, str, int]] = []
+
+    def produce(
+        self,
+        topic: str,
+        *,
+        key: str,
+        partition: int,
+        on_delivery: Callable[[KafkaError | None, Any], None],
+    ) -> None:
+        """Take a null, or refuse it."""
+        if self.full:
+            self.full -= 1
+            raise BufferError
+        self.written.append((topic, key, partition))
+        refused = topic == self.refused
+        on_delivery(KafkaError(KafkaError.INVALID_RECORD) if refused else None, None)
+
+    def poll(self, _timeout: float) -> None:
+        """Make room."""
+
+    def flush(self, _timeout: float) -> int:
+        """Have nothing left."""
+        return 0
+
+
+def use_producer(monkeypatch: pytest.MonkeyPatch, producer: FakeProducer) -> None:
+    """Let nulls be written to this one."""
+    monkeypatch.setattr(cluster_records, "Producer", lambda _: producer)
+
+
+def test_the_log_comes_first_and_then_the_clusters_own_view(
+    monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
+) -> None:
+    """A fold that has not read the log so far would only write again what is taken back."""
+    producer = FakeProducer()
+    use_producer(monkeypatch, producer)
+    keys = ("prod/broker/0", "prod/cluster", "prod/topic/t/0")
+    take_back(settings, NAMES, "prod", partitions=1, keys=keys)
+    assert producer.written == [
+        (NAMES.changes, "prod", 0),
+        (NAMES.views, "prod/cluster", 0),
+        (NAMES.views, "prod/broker/0", 0),
+        (NAMES.views, "prod/topic/t/0", 0),
+    ]
+
+
+def test_nothing_is_written_to_the_views_that_the_log_did_not_take(
+    monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
+) -> None:
+    """One line says so; the command can be run again."""
+    producer = FakeProducer(refused=NAMES.changes)
+    use_producer(monkeypatch, producer)
+    with pytest.raises(UnreachableError, match=r"in kcm\.changes: .*; run the same command again"):
+        take_back(settings, NAMES, "prod", partitions=1, keys=["prod/cluster"])
+    assert [topic for topic, *_ in producer.written] == [NAMES.changes]

@@ -1,0 +1,137 @@
+"""`kcm forget`: what it asks, when it refuses, what it says."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kcm.__main__ import main
+from kcm.forget import forget as forget_module
+from kcm.forget.forget import check_unwatched
+from pipeline.runtime import ConflictError
+from tests.support.kafka_client import Client, Message, use_client
+from tests.support.samples import cluster_view, record
+from tests.unit.kcm.forget.test_cluster_records import FakeProducer, use_producer
+
+VIEWS = ("kcm.views", 0)
+
+
+class Signs:
+    """Answers of a `WatcherSigns`, one for each look."""
+
+    def __init__(self, *answers: bool) -> None:
+        self.answers = list(answers)
+
+    def heard(self) -> bool:
+        """Return the next answer; False after the last."""
+        return self.answers.pop(0) if self.answers else False
+
+
+class Clock:
+    """A clock that only sleep moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_s += seconds
+
+
+@pytest.mark.parametrize(("within_s", "ends_at_s"), [(25.0, 25.0), (0.5, 0.5), (0.0, 0.0)])
+def test_silence_counts_after_the_whole_time(within_s: float, ends_at_s: float) -> None:
+    """And the last look is after it."""
+    clock = Clock()
+    check_unwatched(Signs().heard, "prod", within_s=within_s, clock=clock, sleep=clock.sleep)
+    assert clock.now_s == ends_at_s
+
+
+def test_a_watcher_ends_it_at_once() -> None:
+    """The first sign will do."""
+    clock = Clock()
+    with pytest.raises(ConflictError, match="a watcher of prod writes: stop all"):
+        check_unwatched(
+            Signs(False, False, True).heard, "prod", within_s=25, clock=clock, sleep=clock.sleep
+        )
+    assert clock.now_s == 2
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
+    """Views of two clusters in one partition, nobody who writes, and what is written."""
+    views = [record(cluster_view(name)) for name in ("old", "prod")]
+    messages = [Message(VIEWS, at, key=v.key, value=v.value) for at, v in enumerate(views)]
+    use_client(monkeypatch, Client(messages, ends=((0, 2),)))
+    made = FakeProducer()
+    use_producer(monkeypatch, made)
+    monkeypatch.setattr(forget_module, "LISTEN_S", 0.0)
+    monkeypatch.setattr(forget_module, "check_writable", lambda *_: None)
+    return made
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_without_a_yes_nothing_is_done(
+    producer: FakeProducer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+) -> None:
+    """It says what it would forget, and no answer, such as of a script, is no."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    assert main(["forget", "old"]) == 7
+    out, err = capsys.readouterr()
+    assert out.startswith("old: 1 view in kcm.views; last sign of life of its watcher: 2026-11-")
+    assert err.splitlines()[-1] == "kcm: nothing was done: not confirmed (--yes does not ask)"
+    assert producer.written == []
+
+
+@pytest.mark.parametrize("arguments", [(), ("--yes",)])
+def test_a_yes_forgets_this_cluster_alone(
+    producer: FakeProducer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+) -> None:
+    """On the terminal or as an option; what was done is said."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(["forget", "old", *arguments]) == 0
+    assert [(topic, key) for topic, key, _ in producer.written] == [
+        ("kcm.changes", "old"),
+        ("kcm.views", "old/cluster"),
+    ]
+    assert "forgotten: old, 1 view\n" in capsys.readouterr().out
+
+
+def test_a_name_that_nobody_has_is_refused_with_those_there_are(
+    producer: FakeProducer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, exit code 2."""
+    assert main(["forget", "odl", "--yes"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "kcm: kcm.views has no cluster 'odl': it has old, prod\n")
+    assert producer.written == []
+
+
+def test_a_watcher_that_writes_is_in_the_way(
+    producer: FakeProducer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, exit code 4."""
+    monkeypatch.setattr(forget_module, "WatcherSigns", lambda *_: Signs(True))
+    assert main(["forget", "old", "--yes"]) == 4
+    expected = "kcm: a watcher of old writes: stop all watchers of it first; nothing was done"
+    assert capsys.readouterr().err.splitlines()[-1] == expected
+    assert producer.written == []
+
+
+def test_a_watcher_that_came_while_it_asked_is_in_the_way(
+    producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer may take an hour."""
+    monkeypatch.setattr(forget_module, "WatcherSigns", lambda *_: Signs(False, True))
+    assert main(["forget", "old", "--yes"]) == 4
+    assert producer.written == []
