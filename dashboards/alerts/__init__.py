@@ -1,4 +1,4 @@
-"""Alerting and recording rules made of signals.
+"""Alerting rules made of signals.
 
 It may use `signals`.
 """

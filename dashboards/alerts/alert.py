@@ -1,7 +1,7 @@
 """What an alert is: a signal, a condition, and what an operator at night must know.
 
-The rule: an alert names a signal and a condition, and states its meaning, its likely causes, the
-first thing to do and the command for it. It has no labels but the signal's own and a severity, so
+The rule: an alert names a signal, takes its condition from the one table of thresholds, and states its
+meaning, its likely causes, the first thing to do and the command for it. It has no labels but the signal's own and a severity, so
 it stays one alert when an exporter moves. A short gap in the scrapes does not end it: it is kept
 firing over one. No rule is silent during a restart: silences are Alertmanager's.
 """
@@ -9,24 +9,13 @@ firing over one. No rule is silent during a restart: silences are Alertmanager's
 from __future__ import annotations
 
 import dataclasses
-import enum
 
-from dashboards.signals.signal import Signal
+from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from dashboards.signals.signal import RUNBOOKS, Signal
 
 KEEP_FIRING_FOR = "2m"
 """Longer than an exporter takes to restart and read the topics: an alert that ends and comes again
 because of it wakes people twice."""
-
-RUNBOOKS = "docs/runbooks"
-"""Where the pages are, from the project's root. The chart puts prometheusRule.runbookBaseUrl in its
-place; who loads the file as it is replaces it where the pages are served."""
-
-
-class Severity(enum.StrEnum):
-    """Who is notified: somebody now, or somebody during the day."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
 
 
 CLUSTER = "Kafka cluster {{ $labels.cluster }}"
@@ -43,11 +32,6 @@ class Alert:
 
     name: str
     signal: Signal
-    condition: str = ""
-    """What is compared with the signal; empty: a series means the alert."""
-    hold: str = "0s"
-    """For how long it must be so (`for`)."""
-    severity: Severity = Severity.WARNING
     summary: str
     meaning: str
     cause: str
@@ -55,26 +39,35 @@ class Alert:
     command: str
 
     @property
+    def threshold(self) -> Threshold:
+        """When it fires, by the one table that the live page judges by as well."""
+        return THRESHOLDS[self.name]
+
+    @property
     def expr(self) -> str:
         """The rule's expression."""
-        signal = self.signal.in_rules()
-        return f"({signal}) {self.condition}" if self.condition else signal
+        return self._compared(self.threshold)
 
-    def rule(self) -> dict[str, object]:
-        """Return the rule as Prometheus reads it."""
+    def rule(self, threshold: Threshold | None = None) -> dict[str, object]:
+        """Return the rule as Prometheus reads it; with a threshold, one that fires by that."""
+        by = threshold or self.threshold
         description = (
             f"Meaning: {self.meaning}\nCause: {self.cause}\n"
             f"First action: {self.action}\nCommand: {self.command}\n"
         )
         return {
             "alert": self.name,
-            "expr": self.expr,
-            "for": self.hold,
+            "expr": self._compared(by),
+            "for": by.hold,
             "keep_firing_for": KEEP_FIRING_FOR,
-            "labels": {"severity": str(self.severity)},
+            "labels": {"severity": str(by.severity)},
             "annotations": {
                 "summary": self.summary,
                 "description": description,
-                "runbook_url": f"{RUNBOOKS}/{self.name}.md",
+                "runbook_url": f"{RUNBOOKS}/{self.name}",
             },
         }
+
+    def _compared(self, threshold: Threshold) -> str:
+        signal = self.signal.in_rules()
+        return f"({signal}) {threshold.condition}" if threshold.condition else signal

@@ -6,15 +6,37 @@ Alertmanager can silence one broker for the time of its restart.
 
 from __future__ import annotations
 
-from dashboards.alerts.alert import BROKER, CLUSTER, PERCENT, VALUE, Alert, Severity
+from dashboards.alerts.alert import BROKER, CLUSTER, PERCENT, VALUE, Alert
 from dashboards.signals import brokers as signals
-from dashboards.signals.thresholds import BOUNCES, RESTLESS_MINUTES, SKEW_RATIO
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
+        name="KafkaBrokerGone",
+        signal=signals.BROKER_GONE,
+        summary=f"Broker {BROKER} is gone, with {VALUE} replicas.",
+        meaning="The broker is not registered in ZooKeeper. Partitions with a replica on it have one "
+        "less; those whose only in-sync replica it had are offline.",
+        cause="It crashed or was stopped, its machine is down, or it cannot reach ZooKeeper. On the "
+        "board Partitions and ISR, how it ended shows which.",
+        action="Start it; read the end of its server.log if it does not stay. If it will not come back, "
+        "reassign its replicas.",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1h --kind BrokerStopped "
+        "--kind BrokerStarted",
+    ),
+    Alert(
+        name="KafkaBrokerGoneAtMinIsr",
+        signal=signals.BROKER_GONE_AT_MIN_ISR,
+        summary=f"Broker {BROKER} is gone, and partitions of that cluster can lose no further replica.",
+        meaning="The broker does not come back by itself, and partitions are at min.insync.replicas: if "
+        "another broker with their replicas is lost, producers with acks=all are refused.",
+        cause="The same as of KafkaBrokerGone, for 15 minutes.",
+        action="Stop and restart no other broker. Start this one; if that cannot be soon, reassign the "
+        "replicas of the partitions at min ISR first.",
+        command="kafka-topics --bootstrap-server BROKER:9092 --describe --at-min-isr-partitions",
+    ),
+    Alert(
         name="KafkaBrokerBouncing",
         signal=signals.BROKER_REGISTRATIONS_HOUR,
-        condition=f">= {BOUNCES}",
         summary=f"Broker {BROKER} registered {VALUE} times within {signals.BOUNCE_WINDOW}.",
         meaning="The broker comes and goes. Each time its partitions change leaders twice, and "
         "clients reconnect.",
@@ -28,7 +50,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaIsrFlapping",
         signal=signals.BROKER_ISR_RESTLESS,
-        condition=f">= {RESTLESS_MINUTES}",
         summary=f"Replicas of broker {BROKER} left ISRs in {VALUE} minutes of "
         f"{signals.RESTLESS_WINDOW}.",
         meaning="Followers on this broker fall behind, catch up and fall behind again. Each time "
@@ -42,8 +63,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaLogDirFailed",
         signal=signals.BROKER_LOG_DIRS,
-        condition="> 0",
-        severity=Severity.CRITICAL,
         summary=f"Broker {BROKER} lost {VALUE} log directories within an hour.",
         meaning="The broker is live, but the replicas in that directory are gone from it until the "
         "disk is mended and the broker restarted.",
@@ -55,22 +74,20 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaLeadersImbalanced",
         signal=signals.BROKER_MENDABLE,
-        hold="10m",
         summary=f"Others lead {PERCENT} of the partitions that broker {BROKER} should lead.",
         meaning="The broker is up and in sync, but does not lead what it is preferred for: others "
-        "carry its load. A preferred election mends that now, without moving data.",
+        "carry its load. The monitor recommends a preferred election, which mends that now, "
+        "without moving data.",
         cause="The broker was restarted, and auto.leader.rebalance.enable is off, or the "
         "controller does not get to it (it acts every 5 minutes above 10 %).",
-        action="Run the preferred election for the partitions that are recommended, at a quiet "
-        "time: leaders move in moments.",
-        command="kcm recommend --cluster {{ $labels.cluster }} --broker {{ $labels.broker }} --json "
-        "> election.json && kafka-leader-election --bootstrap-server BROKER:9092 "
-        "--election-type preferred --path-to-json-file election.json",
+        action="Read what `kcm recommend` would elect, then run the command with --confirm at a "
+        "quiet time: leaders move in moments, and it stops at the first surprise.",
+        command="kcm elect --bootstrap-servers BROKER:9092 --cluster {{ $labels.cluster }} "
+        "--broker {{ $labels.broker }}",
     ),
     Alert(
         name="KafkaLeadersCannotReturn",
         signal=signals.BROKER_UNMENDABLE,
-        hold="30m",
         summary=f"Others lead {PERCENT} of the partitions that broker {BROKER} should lead, "
         "and no election can mend it.",
         meaning="The preferred replicas of this broker are not live or not in the ISR, so a "
@@ -85,8 +102,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaLeadersSkewed",
         signal=signals.BROKER_SKEW_LARGE,
-        condition=f"> {SKEW_RATIO}",
-        hold="1h",
         summary=f"The assignment of {CLUSTER} gives broker {{{{ $labels.broker }}}} {PERCENT} more or less than an even "
         "share of leaders.",
         meaning="Even when every preferred replica leads, this broker leads far more or far fewer "

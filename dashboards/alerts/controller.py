@@ -5,21 +5,13 @@ The rule: what ends by itself within moments wakes nobody; what will not is aler
 
 from __future__ import annotations
 
-from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert, Severity
+from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert
 from dashboards.signals import controller as signals
-from dashboards.signals.thresholds import (
-    FLAPPING_ELECTIONS,
-    FLAPPING_LONG_ELECTIONS,
-    SLOW_FAILOVER_SECONDS,
-)
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaControllerMissing",
         signal=signals.CONTROLLER_ID,
-        condition="== -1",
-        hold="30s",
-        severity=Severity.CRITICAL,
         summary=f"{CLUSTER} has no controller.",
         meaning="Nobody holds /controller. Partitions keep the leaders that they have, but no new "
         "leader is elected, and topics are neither created nor deleted.",
@@ -34,7 +26,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaControllerFlapping",
         signal=signals.ELECTIONS_RECENT,
-        condition=f">= {FLAPPING_ELECTIONS}",
         summary=f"{CLUSTER} elected its controller {VALUE} times within {signals.FLAPPING_WINDOW}.",
         meaning="The controller does not stay in office. Each election starts its work again, and "
         "partitions whose leader is gone wait for it meanwhile.",
@@ -48,7 +39,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaControllerFlappingSlowly",
         signal=signals.ELECTIONS_LONG,
-        condition=f">= {FLAPPING_LONG_ELECTIONS}",
         summary=f"{CLUSTER} elected its controller {VALUE} times "
         f"within {signals.FLAPPING_LONG_WINDOW}.",
         meaning="The controller is lost again and again, with long pauses between: no single "
@@ -63,8 +53,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaControllerGhost",
         signal=signals.GHOST,
-        condition="== 1",
-        severity=Severity.CRITICAL,
         summary=f"{CLUSTER} has a controller that does not work.",
         meaning="A broker holds /controller, but owes writes (new leaders, states of new "
         "partitions) and has written nothing under its epoch for 45 s and 1 ms per "
@@ -78,7 +66,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaControllerFailoverSlow",
         signal=signals.FAILOVER_AGE,
-        condition=f"> {SLOW_FAILOVER_SECONDS}",
         summary=f"{CLUSTER} has been in failover for {DURATION}.",
         meaning="A controller was elected while partitions had lost their leader, and it has not yet "
         "given each a new one: those are offline until it does.",
@@ -87,5 +74,16 @@ ALERTS: tuple[Alert, ...] = (
         action="See on the board Controller whether the writes due fall. If they fall, wait; if "
         "they stand still, treat it as KafkaControllerGhost.",
         command="kcm status --cluster {{ $labels.cluster }} --watch",
+    ),
+    Alert(
+        name="KafkaMigratingToKraft",
+        signal=signals.MIGRATING,
+        summary=f"{CLUSTER} has begun to migrate to KRaft.",
+        meaning="A KRaft controller holds /controller. ZooKeeper shows less and less of the cluster: "
+        "vacancy and failover work are unknown, and in the end this monitor sees nothing new.",
+        cause="zookeeper.metadata.migration.enable is on, and KRaft controllers are running.",
+        action="If the migration is meant, plan how the cluster is watched afterwards, and forget it "
+        "here when it has ended. If it is not, read zookeeper.metadata.migration.enable of the brokers.",
+        command="kcm status --cluster {{ $labels.cluster }}",
     ),
 )

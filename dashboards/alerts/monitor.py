@@ -5,16 +5,14 @@ The rule: while one of these fires, the silence of the others proves nothing.
 
 from __future__ import annotations
 
-from dashboards.alerts.alert import CLUSTER, DURATION, Alert, Severity
+from dashboards.alerts.alert import CLUSTER, DURATION, PERCENT, VALUE, Alert
+from dashboards.signals import partitions
 from dashboards.signals import pipeline as signals
-from dashboards.signals.thresholds import CLOCKS_DISAGREE_SECONDS, LATE_SECONDS
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KcmBlind",
         signal=signals.BLIND,
-        hold="1m",
-        severity=Severity.CRITICAL,
         summary=f"Nobody sees what {CLUSTER} does now.",
         meaning="The watcher has no ZooKeeper session, or no exporter that serves the cluster is "
         "scraped. The other alerts of this cluster show what was true then, and are silent "
@@ -29,9 +27,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KcmBehind",
         signal=signals.BEHIND,
-        condition=f"> {LATE_SECONDS}",
-        hold="1m",
-        severity=Severity.CRITICAL,
         summary=f"The figures of {CLUSTER} are late: no sign of life of the stage "
         f"{{{{ $labels.stage }}}} for {DURATION}.",
         meaning="The figures are still served, but do not follow any more. The stages are watcher, "
@@ -42,10 +37,86 @@ ALERTS: tuple[Alert, ...] = (
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
+        name="KcmBehindForLong",
+        signal=signals.BEHIND,
+        summary=f"The figures of {CLUSTER} have been late for 10 minutes: no sign of life of the "
+        f"stage {{{{ $labels.stage }}}} for {DURATION}.",
+        meaning="The figures stand still for longer than an upgrade or a restart takes. The other alerts "
+        "of this cluster are silent about what happened since.",
+        cause="The same as of KcmBehind, and nothing mends it by itself.",
+        action="Read the log of that stage; check the pipeline's Kafka if several stages are late.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
+        name="KcmNotServed",
+        signal=signals.NOT_SERVED,
+        summary="No exporter serves figures of the watched Kafka clusters: {{ $labels.cluster }}.",
+        meaning="Prometheus has no figures of these clusters (all: of none at all), whether it ever had "
+        "some or not. Their other alerts cannot fire. It goes on for as long as that is so.",
+        cause="The exporters are down, not scraped, or do not know the cluster; or the cluster's "
+        "watchers never came as far as its first figures.",
+        action="See whether the exporter answers /readyz, whether its target is in Prometheus and up, "
+        "then the logs of exporter, fold and watcher.",
+        command="curl -s EXPORTER:9640/readyz",
+    ),
+    Alert(
+        name="KcmNoWatcherLeads",
+        signal=signals.NO_WATCHER_LEADS,
+        summary=f"No watcher of {CLUSTER} leads.",
+        meaning="Nobody records the changes in ZooKeeper, so the figures stand still.",
+        cause="The watchers are down, cannot reach the ensemble that their election uses, or may not "
+        "read or write the pipeline's topics.",
+        action="Read the watchers' logs: each says why it does not lead.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
+        name="KcmStandbyMissing",
+        signal=signals.STANDBY_MISSING,
+        summary=f"{CLUSTER} has fewer watchers than it should have: {VALUE}.",
+        meaning="The figures follow, but if this watcher is lost, nobody takes over.",
+        cause="The standby has died, cannot be scheduled, or is not scraped any more; or there is one "
+        "watcher on purpose since a few days.",
+        action="Start the standby, or see why its pod does not run.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
+        name="KcmPathsDenied",
+        signal=signals.PATHS_DENIED,
+        summary=f"The watcher may not read {VALUE} paths in the ZooKeeper of {CLUSTER}.",
+        meaning="Figures that need these paths are absent or may lack changes, and alerts on them are "
+        "silent.",
+        cause="The ACLs of znodes were changed (zookeeper.set.acl, a security migration), or the "
+        "watcher's credentials.",
+        action="Give the watcher's user the right to read these paths, or the watcher a user that "
+        "has it.",
+        command="kcm status --cluster {{ $labels.cluster }}",
+    ),
+    Alert(
+        name="KcmFoldRestarts",
+        signal=signals.FOLD_RESTARTS,
+        summary=f"The fold has started its query again {VALUE} times within an hour "
+        "(clusters: {{ $labels.cluster }}).",
+        meaning="Each time the figures of all clusters stand still for seconds to a minute.",
+        cause="By the label reason of the counter: disk (the checkpoint cannot be written), "
+        "kafka (the pipeline's Kafka does not answer), hung (Spark's JVM hangs: too little CPU or "
+        "memory), state (the checkpoint cannot be read).",
+        action="Read the fold's log: it says what failed each time.",
+        command="kcm doctor",
+    ),
+    Alert(
+        name="KcmCheckpointFull",
+        signal=signals.CHECKPOINT_FREE,
+        summary=f"The volume of the fold's checkpoint has {PERCENT} left "
+        "(clusters: {{ $labels.cluster }}).",
+        meaning="When it is full, the fold stops and the figures of all clusters stand still.",
+        cause="More or larger clusters than the volume was made for, or something else writes to it.",
+        action="Enlarge the claim, where its storage class allows that. The fold removes by itself what "
+        "it needs no more.",
+        command="df -h",
+    ),
+    Alert(
         name="KcmClocksDisagree",
         signal=signals.CLOCK_SKEW,
-        condition=f"> {CLOCKS_DISAGREE_SECONDS}",
-        hold="5m",
         summary=f"The clocks of {CLUSTER}'s exporter and of the stage {{{{ $labels.stage }}}} are "
         f"{DURATION} apart.",
         meaning="The figures follow ZooKeeper all the same: no clock decides that. Times in events, "
@@ -57,10 +128,20 @@ ALERTS: tuple[Alert, ...] = (
         command="kcm status --cluster {{ $labels.cluster }}",
     ),
     Alert(
+        name="KcmMinIsrNotKnown",
+        signal=partitions.MIN_ISR_UNKNOWN,
+        summary=f"min.insync.replicas is not known of {CLUSTER}: {VALUE} partitions are not judged by it.",
+        meaning="KafkaPartitionsUnderMinIsr cannot fire for this cluster, and under min ISR, at min ISR "
+        "and safe to stop are not known. All other figures hold.",
+        cause="ZooKeeper holds no min.insync.replicas for some topics, and the fold's setting "
+        "min_insync_replicas does not name this cluster: the brokers' own files are not in ZooKeeper.",
+        action="Let `kcm doctor --bootstrap-servers` read the value from the brokers, set "
+        "min_insync_replicas for the cluster, and restart the fold.",
+        command="kcm doctor --bootstrap-servers BROKER:9092",
+    ),
+    Alert(
         name="KcmIncompleteOrDivergent",
         signal=signals.DOUBTFUL,
-        condition="> 0",
-        hold="5m",
         summary=f"Figures of {CLUSTER} may be wrong.",
         meaning="Changes may lack (incomplete), or a reconciliation proved that the figures are not what "
         "ZooKeeper holds (divergent), and no resync has mended it.",

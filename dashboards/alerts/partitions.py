@@ -5,22 +5,13 @@ The rule: what clients feel is critical, what only takes too long is a warning.
 
 from __future__ import annotations
 
-from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert, Severity
+from dashboards.alerts.alert import CLUSTER, DURATION, VALUE, Alert
 from dashboards.signals import partitions as signals
-
-REASSIGNMENT_SECONDS = 3600
-"""The same as the window in which none has ended."""
-
-DELETION_SECONDS = 900
-"""A controller works off thousands of topics in that time."""
 
 ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaPartitionsOffline",
         signal=signals.OFFLINE,
-        condition="> 0",
-        hold="1m",
-        severity=Severity.CRITICAL,
         summary=f"{CLUSTER} has {VALUE} partitions offline.",
         meaning="These partitions have no live leader: nobody can write to them or read from them.",
         cause="All brokers with an in-sync replica are down, or a leader could be elected but the "
@@ -33,24 +24,43 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaPartitionsUnderMinIsr",
         signal=signals.UNDER_MIN_ISR,
-        condition="> 0",
-        hold="2m",
-        severity=Severity.CRITICAL,
         summary=f"{CLUSTER} has {VALUE} partitions below min.insync.replicas.",
         meaning="Producers with acks=all are refused on these partitions (NotEnoughReplicas); "
         "reading goes on.",
         cause="Brokers with their replicas are down or fall behind. Where ZooKeeper holds no "
         "min.insync.replicas, the monitor's setting min_insync_replicas counts; without it this "
-        "alert cannot fire.",
+        "alert cannot fire, and KcmMinIsrNotKnown does.",
         action="Start the brokers that are down. If all are live, see on the board Partitions and "
         "ISR whose replicas left, and check the disks and the network of that broker.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --under-min-isr-partitions",
     ),
     Alert(
+        name="KafkaPartitionsAtMinIsr",
+        signal=signals.UNDER_REPLICATED_AT_MIN_ISR,
+        summary=f"{CLUSTER} has {VALUE} partitions that can lose no further replica.",
+        meaning="Replicas are missing, and exactly min.insync.replicas are in sync: when one more "
+        "leaves, producers with acks=all are refused on these partitions.",
+        cause="A broker with their replicas is down (KafkaBrokerGone), or its replicas fall behind "
+        "(KafkaIsrFlapping).",
+        action="Stop and restart no other broker. Start the broker that is down, or see on the board "
+        "Partitions and ISR whose replicas are absent.",
+        command="kafka-topics --bootstrap-server BROKER:9092 --describe --at-min-isr-partitions",
+    ),
+    Alert(
+        name="KafkaPartitionsUnderReplicated",
+        signal=signals.UNDER_REPLICATED_UNEXPLAINED,
+        summary=f"{CLUSTER} has had under-replicated partitions for 10 minutes, now {VALUE}.",
+        meaning="Replicas are not in sync, and no reassignment is the reason: what they lack is kept "
+        "on fewer brokers than was asked for.",
+        cause="A broker is down (KafkaBrokerGone), a disk or the network of one is slow, replication "
+        "is throttled, or a log directory failed.",
+        action="See on the board Partitions and ISR whose replicas are absent: one broker's, or those "
+        "that one leader serves.",
+        command="kafka-topics --bootstrap-server BROKER:9092 --describe --under-replicated-partitions",
+    ),
+    Alert(
         name="KafkaUncleanLeaderElection",
         signal=signals.UNCLEAN_HOUR,
-        condition="> 0",
-        severity=Severity.CRITICAL,
         summary=f"{CLUSTER} elected {VALUE} leaders from outside the ISR within "
         f"{signals.UNCLEAN_WINDOW}.",
         meaning="The new leaders may lack records that were acknowledged to producers: those are "
@@ -64,8 +74,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaReassignmentStuck",
         signal=signals.REASSIGNMENT_STALLED,
-        condition=f"> {REASSIGNMENT_SECONDS}",
-        hold="15m",
         summary=f"{CLUSTER}: a reassignment does not end, the oldest for {DURATION}.",
         meaning="Replicas are being moved, and not one partition has arrived for an hour; or the "
         f"oldest has been waiting for more than {signals.LONG_WINDOW}, and those under way do not "
@@ -79,8 +87,6 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaTopicDeletionStuck",
         signal=signals.DELETION_AGE,
-        condition=f"> {DELETION_SECONDS}",
-        hold="5m",
         summary=f"{CLUSTER}: a topic has been waiting for deletion for {DURATION}.",
         meaning="A topic that was deleted is still there: it serves nobody and keeps its disk, and "
         "a topic of that name cannot be created.",

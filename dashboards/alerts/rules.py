@@ -1,10 +1,10 @@
-"""All alerts and recording rules, and the file that Prometheus loads."""
+"""All alerts, and the file of rules that Prometheus loads."""
 
 from __future__ import annotations
 
 import yaml
 
-from dashboards.alerts import brokers, controller, monitor, partitions, recordings
+from dashboards.alerts import brokers, controller, monitor, partitions
 from dashboards.alerts.alert import Alert
 
 GROUP = "kafka-controller-monitor"
@@ -38,9 +38,6 @@ _Dumper.add_representer(str, _text)
 
 def rules() -> str:
     """Return the rules as the YAML file that Prometheus loads."""
-    groups = [
-        {"name": GROUP, "rules": [alert.rule() for alert in ALERTS]},
-        {"name": f"{GROUP}-recorded", "rules": recordings.rules()},
-    ]
+    groups = [{"name": GROUP, "rules": [alert.rule() for alert in ALERTS]}]
     body = yaml.dump({"groups": groups}, Dumper=_Dumper, sort_keys=False, width=1000)
     return _HEADER + body

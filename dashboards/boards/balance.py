@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller_model.insights.thresholds import SKEW_RATIO
 from dashboards.boards.panels import (
     BLUE,
     STAT_HEIGHT,
@@ -19,7 +20,9 @@ from dashboards.boards.rows import TRUST, Row
 from dashboards.signals import brokers as signals
 from dashboards.signals import incidents
 from dashboards.signals.partitions import BROKERS_DOWN, IMBALANCE, PARTITIONS
-from dashboards.signals.thresholds import ABOVE_THRESHOLD, SKEW_RATIO
+
+_ABOVE_THRESHOLD = 1.0001
+"""Of the threshold: what equals it is not above it."""
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -36,7 +39,7 @@ ROWS: tuple[Row, ...] = (
         heat(
             "Imbalance ratio of the threshold, over time",
             signals.BROKER_IMBALANCE_OF_THRESHOLD,
-            steps=((None, "green"), (0.5, "yellow"), (ABOVE_THRESHOLD, "red")),
+            steps=((None, "green"), (0.5, "yellow"), (_ABOVE_THRESHOLD, "red")),
         ),
     ),
     Row(

@@ -36,6 +36,8 @@ class Board:
     rows: tuple[Row, ...]
     of_all: bool = False
     """Whether several clusters are chosen at once."""
+    by_target: bool = False
+    """Whether Prometheus' jobs and instances are chosen, too: it is about the parts that are scraped there."""
 
 
 BOARDS: tuple[Board, ...] = (
@@ -69,6 +71,7 @@ BOARDS: tuple[Board, ...] = (
         title="Pipeline",
         description="Whether the monitor follows, how late it is, and what it has proved.",
         rows=pipeline.ROWS,
+        by_target=True,
     ),
 )
 """All boards, in the order in which an operator goes from one to the next."""
@@ -93,6 +96,9 @@ def render(made_of: Board) -> str:
     )
     if not made_of.of_all:
         made = made.with_variable(_broker())
+    if made_of.by_target:
+        made = made.with_variable(_target("job", "Job", _PARTS))
+        made = made.with_variable(_target("instance", "Instance", f'{_PARTS}, job=~"$job"'))
     for row in made_of.rows:
         made = made.with_row(board.Row(row.title))
         for panel in row.panels:
@@ -103,6 +109,10 @@ def render(made_of: Board) -> str:
     as_data = json.loads(json.dumps(built, cls=JSONEncoder))
     if not made_of.of_all:
         as_data["annotations"] = _annotations()
+    if made_of.by_target:
+        panels_asked = (each for panel in as_data["panels"] for each in panel.get("targets", ()))
+        for asked in (*panels_asked, *as_data["annotations"]["list"]):
+            asked["expr"] = _of_target(asked["expr"])
     return json.dumps(as_data, indent=2, sort_keys=True) + "\n"
 
 
@@ -135,6 +145,27 @@ def _broker() -> board.QueryVariable:
         .sort(model.VariableSort.NUMERICAL_ASC)
     )
     return _of_several(variable)
+
+
+_PARTS = '__name__=~"kcm_(cluster_up|watcher_leader|fold_lag_records)"'
+"""What the exporter, the watcher and the fold serve."""
+
+
+def _target(name: str, label: str, of: str) -> board.QueryVariable:
+    """Return the choice of a label of the scrapes; two installations differ in it."""
+    variable = _choice(name, label, f"label_values({{{of}}}, {name})")
+    return _of_several(variable.sort(model.VariableSort.ALPHABETICAL_ASC))
+
+
+def _of_target(expr: str) -> str:
+    """Return an expression with the chosen jobs and instances in each selector.
+
+    >>> _of_target('a{cluster="$cluster"} + b{}')
+    'a{cluster="$cluster", job=~"$job", instance=~"$instance"} + b{job=~"$job", instance=~"$instance"}'
+    """
+    chosen = 'job=~"$job", instance=~"$instance"'
+    cluster = 'cluster="$cluster"'
+    return expr.replace("{}", f"{{{chosen}}}").replace(cluster, f"{cluster}, {chosen}")
 
 
 def _choice(name: str, label: str, query: str) -> board.QueryVariable:

@@ -2,39 +2,119 @@
 
 from __future__ import annotations
 
+from controller_model.insights.thresholds import (
+    FLAPPING_ELECTIONS,
+    FLAPPING_LONG_ELECTIONS,
+    SLOW_FAILOVER_SECONDS,
+)
 from dashboards.boards.panels import (
     BLUE,
     NOBODY,
+    NOT_CALM,
+    NOT_CALM_WARNING,
     NOT_KNOWN,
     ONLY_COLOUR,
+    STALE_TEXT,
     ZERO_IS_BEST,
     ZERO_IS_GOOD,
+    Column,
+    Panel,
+    Steps,
+    Texts,
     bars,
     counts,
     figure,
     limit,
     lines,
+    links_to,
+    table_of,
     timeline,
     word,
 )
 from dashboards.boards.rows import TRUST, Row
 from dashboards.signals import controller as signals
+from dashboards.signals import first_screen as now
 from dashboards.signals import zookeeper
-from dashboards.signals.brokers import BROKER_IMBALANCE, BROKER_LEADERS
+from dashboards.signals.brokers import BROKER_GONE, BROKER_IMBALANCE, BROKER_LEADERS
 from dashboards.signals.incidents import INCIDENT, INCIDENT_AGE, INCIDENTS_DAY
 from dashboards.signals.partitions import IMBALANCE, OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
-from dashboards.signals.thresholds import (
-    FLAPPING_ELECTIONS,
-    FLAPPING_LONG_ELECTIONS,
-    SLOW_FAILOVER_SECONDS,
-)
+from dashboards.signals.pipeline import STATUS
+from dashboards.signals.signal import RUNBOOKS, Signal
+
+_PARTITIONS = "/d/kcm-partitions?${cluster:queryparam}"
+
+
+def _up_to(limit_of: int) -> Steps:
+    """Return the colours of elections: red from so many on, not calm while they are not known."""
+    return ((None, "orange"), (0, "green"), (1, "text"), (limit_of, "red"))
+
+
+def _now(
+    title: str,
+    signal: Signal,
+    *,
+    span: int = 4,
+    steps: Steps = NOT_CALM,
+    texts: Texts = STALE_TEXT,
+    no_value: str = "not served",
+) -> Panel:
+    """Return a figure of the first screen, which is never calm about what is stale or not there."""
+    return figure(title, signal, span=span, steps=steps, texts=texts, no_value=no_value)
+
 
 ROWS: tuple[Row, ...] = (
     Row(
+        "What is wrong now?",
+        word("Can I trust this?", STATUS, span=4, no_value="not served"),
+        _now("Controller", now.CONTROLLER_NOW, texts={**STALE_TEXT, **NOBODY}),
+        figure("In office", now.IN_OFFICE, span=4, steps=NOT_CALM, no_value="nobody, or stale"),
+        _now(
+            f"Elections within {signals.FLAPPING_WINDOW}",
+            now.ELECTIONS_RECENT_NOW,
+            steps=_up_to(FLAPPING_ELECTIONS),
+        ),
+        _now(
+            f"Elections within {signals.FLAPPING_LONG_WINDOW}",
+            now.ELECTIONS_LONG_NOW,
+            steps=_up_to(FLAPPING_LONG_ELECTIONS),
+        ),
+        _now("Brokers down", now.BROKERS_DOWN_NOW),
+        _now("Offline", now.OFFLINE_NOW, span=6),
+        _now("Under min ISR", now.UNDER_MIN_ISR_NOW, span=6, no_value=NOT_KNOWN),
+        _now("At min ISR by a loss", now.AT_MIN_ISR_NOW, span=6, no_value=NOT_KNOWN),
+        _now("Under-replicated", now.UNDER_REPLICATED_NOW, span=6, steps=NOT_CALM_WARNING),
+        table_of(
+            "Which brokers are gone?",
+            Column("Replicas", BROKER_GONE, NOT_CALM),
+            key="broker",
+            span=8,
+            worst_by="Replicas",
+            link=_PARTITIONS,
+        ),
+        table_of(
+            "What fires now?",
+            Column("Fires", now.FIRING, texts={"1": ("fires", "red")}),
+            key="alertname",
+            span=10,
+            link=f"{RUNBOOKS}/${{__value.text}}",
+        ),
+        links_to(
+            "Where next?",
+            "The board that answers each further question, and what to do about alerts.",
+            ("Which partitions, which broker is to blame", _PARTITIONS),
+            (
+                "What can be elected back, who can be stopped",
+                "/d/kcm-balance?${cluster:queryparam}",
+            ),
+            ("Is the monitor itself well", "/d/kcm-pipeline?${cluster:queryparam}"),
+            ("Other clusters", "/d/kcm-fleet"),
+            ("Runbooks of all alerts", RUNBOOKS),
+            span=6,
+        ),
+    ),
+    Row(
         "Who is the controller?",
-        figure("Controller", signals.CONTROLLER_ID, span=4, texts=NOBODY),
-        figure("In office", signals.CONTROLLER_AGE, span=4, no_value="nobody is"),
-        figure("Epoch", signals.CONTROLLER_EPOCH, span=4),
+        figure("Epoch", signals.CONTROLLER_EPOCH),
         figure(
             "Elections in the last hour",
             signals.ELECTIONS_HOUR,
@@ -43,9 +123,9 @@ ROWS: tuple[Row, ...] = (
             steps=ZERO_IS_BEST,
         ),
         figure("Vacant now", signals.VACANT_NOW, steps=((None, "green"), (0.001, "red"))),
-        word("Incident that is open", INCIDENT, span=12, no_value="none"),
         figure("Incidents, last day", INCIDENTS_DAY),
-        figure("The last one began", INCIDENT_AGE, no_value="never"),
+        word("Incident that is open", INCIDENT, span=12, no_value="none"),
+        figure("The last one began", INCIDENT_AGE, span=12, no_value="never"),
         timeline("Controller over time", signals.CONTROLLER_ID, span=24, texts=NOBODY),
     ),
     Row(

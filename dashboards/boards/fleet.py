@@ -37,21 +37,22 @@ ROWS: tuple[Row, ...] = (
     Row(
         "How many are in trouble?",
         figure("Clusters", signals.CLUSTERS, no_value="none"),
-        figure("In trouble", signals.CLUSTERS_IN_TROUBLE, steps=ZERO_IS_GOOD),
+        figure("In trouble", signals.CLUSTERS_IN_TROUBLE, steps=ZERO_IS_GOOD, always=True),
         figure(
             "Without a controller",
             signals.CLUSTERS_WITHOUT_CONTROLLER,
             steps=ZERO_IS_GOOD,
             no_value="not known",
+            always=True,
         ),
-        figure("Not followed", signals.CLUSTERS_NOT_FOLLOWED, steps=ZERO_IS_GOOD),
+        figure("Not followed", signals.CLUSTERS_NOT_FOLLOWED, steps=ZERO_IS_GOOD, always=True),
     ),
     Row(
         "Which ones?",
         table_of(
             "Clusters, the worst first",
-            Column("Trouble", signals.TROUBLE, steps=ZERO_IS_GOOD),
-            Column("Followed", FOLLOWED.for_fleet(), texts=YES_IS_GOOD),
+            Column("Trouble", signals.TROUBLE, steps=ZERO_IS_GOOD, always=True),
+            Column("Followed", FOLLOWED.for_fleet(), texts=YES_IS_GOOD, always=True),
             Column("Controller", CONTROLLER_ID.for_fleet(), texts=NOBODY),
             Column("Incident", INCIDENT_OPEN.for_fleet(), texts=_INCIDENT),
             Column("Elections, 1 h", ELECTIONS_HOUR.for_fleet(), steps=ZERO_IS_BEST),

@@ -19,6 +19,7 @@ from grafana_foundation_sdk.builders import (
     statetimeline,
     statushistory,
     table,
+    text,
 )
 from grafana_foundation_sdk.builders import dashboard as board
 from grafana_foundation_sdk.builders import timeseries as series
@@ -26,7 +27,9 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common as options
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+from grafana_foundation_sdk.models.text import TextMode
 
+from dashboards.signals.first_screen import STALE, unless_stale
 from dashboards.signals.signal import DemoStep, DrillStep, Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
@@ -52,12 +55,16 @@ DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 PLAIN: Steps = ((None, "text"),)
 ZERO_IS_GOOD: Steps = ((None, "green"), (1, "red"))
 ZERO_IS_BEST: Steps = ((None, "green"), (1, "orange"))
+NOT_CALM: Steps = ((None, "orange"), (0, "green"), (1, "red"))
+NOT_CALM_WARNING: Steps = ((None, "orange"), (0, "green"), (1, "orange"))
+"""For the first screen: no figure, and a stale one, look like trouble."""
 BLUE: Steps = ((None, "blue"),)
 """No limit: where trouble begins is drawn beside it, or has no fixed place."""
 
 NOT_KNOWN = "not known"
 """For a figure without a sample while the cluster is served."""
 
+STALE_TEXT: Texts = {str(STALE): ("stale", "orange")}
 YES_IS_GOOD: Texts = {"0": ("no", "red"), "1": ("yes", "green")}
 NOBODY: Texts = {"-1": ("nobody", "red")}
 ONLY_COLOUR: Texts = {"1": ("so", "blue")}
@@ -86,9 +93,17 @@ def figure(
     steps: Steps = PLAIN,
     texts: Texts | None = None,
     no_value: str = "-",
+    always: bool = False,
 ) -> stat.Panel:
-    """Return a panel that shows the signals' values of now in large letters."""
+    """Return a panel that shows the signals' values of now in large letters.
+
+    What would be calm is shown as stale while it does not follow; `always`: it says itself whether figures
+    follow, or counts clusters.
+    """
     several = len(signals) > 1 or "{{" in signals[0].legend
+    if not always and _is_calm(steps, texts):
+        signals = tuple(map(unless_stale, signals))
+        steps, texts = _not_calm(steps), {**STALE_TEXT, **(texts or {})}
     return (
         _common(stat.Panel(), title, signals, span=span, height=STAT_HEIGHT, instant=True)
         .no_value(no_value)
@@ -147,14 +162,31 @@ def timeline(
     )
 
 
+def links_to(title: str, description: str, *links: tuple[str, str], span: int) -> text.Panel:
+    """Return a panel of links: what each is called, and where it leads."""
+    return (
+        text.Panel()
+        .title(title)
+        .description(description)
+        .span(span)
+        .height(GRAPH_HEIGHT)
+        .mode(TextMode.MARKDOWN)
+        .content("\n".join(f"- [{name}]({address})" for name, address in links))
+    )
+
+
 def bars(
     title: str, signal: Signal, *, span: int = 12, steps: Steps = PLAIN, most: float | None = None
 ) -> bargauge.Panel:
     """Return a bar of now for each series; most is the length of a full bar, None the longest."""
+    texts: Texts = {}
+    if _is_calm(steps, None):
+        signal, steps, texts = unless_stale(signal), _not_calm(steps), STALE_TEXT
     panel = (
         _common(bargauge.Panel(), title, (signal,), span=span, instant=True)
         .min(0)
         .thresholds(_thresholds(steps))
+        .mappings(_mappings(texts))
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
         .orientation(options.VizOrientation.HORIZONTAL)
         .display_mode(options.BarGaugeDisplayMode.BASIC)
@@ -183,6 +215,15 @@ class Column:
     signal: Signal
     steps: Steps = PLAIN
     texts: Texts | None = None
+    always: bool = False
+    """Whether it is shown as it was while it does not follow: it says itself whether figures do."""
+
+    def unless_stale(self) -> Column:
+        """Return the column as it is shown: stale where it would be calm and does not follow."""
+        if self.always or not _is_calm(self.steps, self.texts):
+            return self
+        texts = {**STALE_TEXT, **(self.texts or {})}
+        return Column(self.title, unless_stale(self.signal), _not_calm(self.steps), texts)
 
 
 def table_of(
@@ -198,6 +239,7 @@ def table_of(
     `worst_by` is the column that has the worst on top; None: in the order of the key. `link` is
     where a click on the key leads; None: nowhere.
     """
+    columns = tuple(column.unless_stale() for column in columns)
     signals = tuple(column.signal for column in columns)
     heading = key.capitalize()
     sorting = common.TableSortByFieldState()
@@ -226,6 +268,18 @@ def table_of(
         links = [{"title": "Open the board", "url": link}]
         panel = panel.override_by_name(heading, [model.DynamicConfigValue("links", links)])
     return panel
+
+
+def _is_calm(steps: Steps, texts: Texts | None) -> bool:
+    """Return whether something of a figure is green."""
+    colours = [*(colour for _, colour in steps), *(colour for _, colour in (texts or {}).values())]
+    return "green" in colours and steps[0][1] in {"green", PLAIN[0][1]}
+
+
+def _not_calm(steps: Steps) -> Steps:
+    """Return steps that are calm from 0 on only: what is stale, or not there, is below."""
+    (_, lowest), *others = steps
+    return ((None, "orange"), (0, lowest), *others)
 
 
 def _look(column: Column) -> list[model.DynamicConfigValue]:

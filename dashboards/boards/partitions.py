@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller_model.insights.thresholds import BOUNCES, RESTLESS_MINUTES
 from dashboards.boards.panels import (
     GRAPH_HEIGHT,
     NOT_KNOWN,
@@ -17,7 +18,6 @@ from dashboards.boards.panels import (
 from dashboards.boards.rows import TRUST, Row
 from dashboards.signals import brokers, topics
 from dashboards.signals import partitions as signals
-from dashboards.signals.thresholds import BOUNCES, RESTLESS_MINUTES
 
 _BOUNCING = ((None, "blue"), (BOUNCES, "red"))
 

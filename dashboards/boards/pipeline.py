@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller_model.insights.thresholds import CLOCKS_DISAGREE_SECONDS
 from dashboards.boards.panels import (
     ONLY_COLOUR,
     YES_IS_GOOD,
@@ -15,12 +16,11 @@ from dashboards.boards.panels import (
 from dashboards.boards.rows import TRUST, Row
 from dashboards.signals import delay
 from dashboards.signals import pipeline as signals
-from dashboards.signals.thresholds import CLOCKS_DISAGREE_SECONDS
 
 ROWS: tuple[Row, ...] = (
     Row(
         "Does it follow?",
-        figure("Watcher's session", signals.WATCHER_CONNECTED, texts=YES_IS_GOOD),
+        figure("Watcher's session", signals.WATCHER_CONNECTED, texts=YES_IS_GOOD, always=True),
         figure("Blind", signals.BLIND, texts={"1": ("yes", "red")}, no_value="no"),
         figure("Last change", signals.LAST_CHANGE_AGE),
         figure("Znodes", signals.ZNODES),
@@ -61,7 +61,13 @@ ROWS: tuple[Row, ...] = (
             span=8,
         ),
         counts("Merged updates within an hour", signals.MISSED_UPDATES_HOUR, span=8),
-        figure("Paths that may not be read", signals.DENIED_PATHS, span=24, steps=ZERO_IS_GOOD),
+        figure(
+            "Paths that may not be read",
+            signals.DENIED_PATHS,
+            span=24,
+            steps=ZERO_IS_GOOD,
+            always=True,
+        ),
     ),
     TRUST,
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from controller_model.insights.thresholds import LATE_SECONDS
 from dashboards.boards.panels import YES_IS_GOOD, Panel, figure, limit, lines, word
 from dashboards.signals.pipeline import BEHIND, DOUBTFUL, FOLLOWED, STATUS, VERIFIED_AGE
-from dashboards.signals.thresholds import LATE_SECONDS
 
 
 class Row:
@@ -17,12 +17,13 @@ class Row:
 
 TRUST = Row(
     "Can I trust this?",
-    figure("Follows ZooKeeper", FOLLOWED, texts=YES_IS_GOOD, no_value="not served"),
+    figure("Follows ZooKeeper", FOLLOWED, texts=YES_IS_GOOD, no_value="not served", always=True),
     word("Status", STATUS, no_value="not served"),
     figure(
         "Incomplete or divergent",
         DOUBTFUL,
         texts={"0": ("no", "green"), "1": ("yes", "red"), "2": ("yes, both", "red")},
+        always=True,
     ),
     figure("Proven equal to ZooKeeper, ago", VERIFIED_AGE, no_value="never"),
     lines("Since the newest sign of life", BEHIND, span=24, steps=limit(LATE_SECONDS)),

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import functools
 
+from controller_model.insights.recent_leaves import WINDOW
+from dashboards.signals.partitions import UNDER_REPLICATED_AT_MIN_ISR
 from dashboards.signals.signal import DemoStep, DrillStep, Signal, grown, highest, newest
 
 BOUNCE_WINDOW = "1h"
 """A broker that comes and goes needs minutes to start."""
 
-RESTLESS_WINDOW = "30m"
-"""Holds several rounds of a replica that falls behind and catches up."""
+RESTLESS_WINDOW = WINDOW
 
 SKEW_PARTITIONS = 10
 """A broker: with fewer, one partition more or less is a skew of 10 %."""
+
+_WITHIN = f'window="{RESTLESS_WINDOW}"'
+_RECENT_LEAVES = highest("kafka_broker_recent_isr_leaves", "broker", only=_WITHIN)
 
 of_brokers = functools.partial(Signal, legend="broker {{broker}}", moved_by=DemoStep.KILL_FOLLOWER)
 """Makes a signal with one series for each broker, which most often moves when one is killed."""
@@ -42,6 +46,17 @@ BROKER_IMBALANCE_OF_THRESHOLD = of_brokers(
 BROKER_LIVE = of_brokers(
     expr=highest("kafka_broker_live", "broker"),
     description="1 while the broker is registered; 0 for one that is known but gone.",
+)
+BROKER_GONE = of_brokers(
+    expr=f"{highest('kafka_broker_replicas', 'broker')} and on (cluster, broker) "
+    f"({newest('kafka_broker_live', 'broker')} == 0)",
+    description="Replicas of each broker that is not registered now; nothing while every broker that "
+    "has replicas is up.",
+)
+BROKER_GONE_AT_MIN_ISR = of_brokers(
+    expr=f"{BROKER_GONE.expr} and on (cluster) ({UNDER_REPLICATED_AT_MIN_ISR.expr} > 0)",
+    description="The same, while partitions are at min.insync.replicas because replicas are missing: "
+    "the next loss refuses producers; nothing in good order.",
 )
 BROKER_REPLICAS = of_brokers(
     expr=highest("kafka_broker_replicas", "broker"),
@@ -72,11 +87,12 @@ _ABOVE = (
 """The imbalance ratio of brokers above the threshold: an option of ours, as ZooKeeper has none."""
 
 BROKER_MENDABLE = of_brokers(
-    expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} > 0)",
+    expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} > 0) and on (cluster) "
+    f"({highest('kafka_cluster_recommendation_standing')} == 1)",
     unit="percentunit",
     description="The imbalance ratio of brokers above the threshold for which a preferred election "
-    "would mend something now; nothing in a balanced cluster.",
-    moved_by=DemoStep.BRING_BACK,
+    "would mend something now, while the monitor recommends one; nothing in a balanced cluster.",
+    moved_by=DrillStep.BOUNCE,
 )
 BROKER_UNMENDABLE = of_brokers(
     expr=f"{_ABOVE} and on (cluster, broker) ({BROKER_ELECTABLE.expr} == 0)",
@@ -116,9 +132,10 @@ BROKER_ISR_LEAVES_HOUR = of_brokers(
     "0 in a healthy cluster without restarts.",
 )
 BROKER_ISR_RESTLESS = of_brokers(
-    expr=f"changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])",
-    description=f"In how many minutes of {RESTLESS_WINDOW} replicas of each broker left an ISR; "
-    "a restart makes one or two, a replica that falls behind again and again many.",
+    # Of an older exporter, by the counter.
+    expr=f"{_RECENT_LEAVES} or changes(({highest('kafka_broker_isr_leaves_total', 'broker')})[{RESTLESS_WINDOW}:1m])",
+    description=f"In how many minutes of {RESTLESS_WINDOW} replicas of each broker left an ISR, by "
+    "ZooKeeper's times; a restart makes one or two, a replica that falls behind again and again many.",
     moved_by=DrillStep.RESTLESS,
 )
 BROKER_ABSENT = of_brokers(

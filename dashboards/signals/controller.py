@@ -14,6 +14,13 @@ FLAPPING_WINDOW = "10m"
 FLAPPING_LONG_WINDOW = "6h"
 """Holds the elections of a controller that is lost every half hour, and of one night."""
 
+
+def _recent(window: str) -> str:
+    """Return the elections within a window by their own times; of an older exporter, by the epoch."""
+    counted = highest("kafka_controller_recent_elections", only=f'window="{window}"')
+    return f"{counted} or {grown('kafka_controller_epoch', window)}"
+
+
 _UNDER_WAY = 'state="under_way"'
 
 CONTROLLER_ID = Signal(
@@ -30,18 +37,10 @@ CONTROLLER_EPOCH = Signal(
     legend="epoch",
     moved_by=DemoStep.DEPOSE,
 )
-CONTROLLER_AGE = Signal(
-    expr=age("kafka_controller_elected_timestamp_seconds"),
-    unit="dtdurations",
-    description="How long the controller has been in office (ZooKeeper's clock); days or weeks in "
-    "a healthy cluster. Compares clocks of two machines.",
-    legend="in office",
-    moved_by=DemoStep.DEPOSE,
-)
 ELECTIONS_RECENT = Signal(
-    expr=grown("kafka_controller_epoch", FLAPPING_WINDOW),
-    description=f"Controller elections within {FLAPPING_WINDOW}, counted by the epoch, so none is "
-    "lost between scrapes; 0 in a healthy cluster, 1 after the controller's broker restarted. "
+    expr=_recent(FLAPPING_WINDOW),
+    description=f"Controller elections within {FLAPPING_WINDOW}, by ZooKeeper's times, so none is "
+    "lost between scrapes, and none of the past counts; 0 in a healthy cluster, 1 after the controller's broker restarted. "
     "More again and again: the controller flaps.",
     legend="elections",
     moved_by=DemoStep.DEPOSE,
@@ -120,8 +119,8 @@ LEADER_WRITES_DUE = Signal(
     moved_by=DrillStep.GHOST,
 )
 ELECTIONS_LONG = Signal(
-    expr=grown("kafka_controller_epoch", FLAPPING_LONG_WINDOW),
-    description=f"Controller elections within {FLAPPING_LONG_WINDOW}, counted by the epoch; the "
+    expr=_recent(FLAPPING_LONG_WINDOW),
+    description=f"Controller elections within {FLAPPING_LONG_WINDOW}, by ZooKeeper's times; the "
     "number of restarts of the controller's broker in a healthy cluster. A controller that is "
     "lost every half hour shows only here.",
     legend="elections",
@@ -177,6 +176,13 @@ STALE_WRITES_HOUR = Signal(
     "current; 0 with Kafka 2.1 and newer, which fences them.",
     legend="stale writes",
     moved_by=DrillStep.MEDDLE,
+)
+MIGRATING = Signal(
+    expr=highest("kafka_controller_migrating_to_kraft"),
+    description="1 while the cluster migrates to KRaft; 0 in a cluster that stays with ZooKeeper.",
+    legend="migrating",
+    moved_by=None,
+    unmoved="Nothing in the demo or the drill begins a migration.",
 )
 CONTROLLER_ELECTED_AT = Signal(
     expr=f"1000 * {highest('kafka_controller_elected_timestamp_seconds')}",

@@ -65,6 +65,21 @@ AT_MIN_ISR = Signal(
     legend="at min ISR",
     moved_by=DemoStep.KILL_FOLLOWER,
 )
+UNDER_REPLICATED_UNEXPLAINED = Signal(
+    expr=f"{UNDER_REPLICATED.expr} - ({highest('kafka_cluster_under_replicated_reassigning_partitions')} "
+    f"or {highest(_REASSIGNING)} or 0 * {UNDER_REPLICATED.expr})",
+    description="Under-replicated partitions without those that a reassignment gives new replicas; 0 in "
+    "a healthy cluster.",
+    legend="under-replicated, not being reassigned",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
+UNDER_REPLICATED_AT_MIN_ISR = Signal(
+    expr=f"({highest('kafka_cluster_under_replicated_at_min_isr_partitions')} or {AT_MIN_ISR.expr})",
+    description="Partitions at min.insync.replicas that lack a replica: one more loss and producers "
+    "with acks=all are refused; 0 in a healthy cluster.",
+    legend="at min ISR by a loss",
+    moved_by=DemoStep.KILL_FOLLOWER,
+)
 LEADERLESS = Signal(
     expr=highest("kafka_cluster_leaderless_partitions"),
     description="The offline partitions for which the controller wrote that there is no leader; "
@@ -132,6 +147,14 @@ MIN_ISR_BLOCKING = Signal(
     "none of their brokers can stop without refusing producers with acks=all; 0 is advisable.",
     legend="block restarts",
     moved_by=DrillStep.INVITE,
+)
+MIN_ISR_UNKNOWN = Signal(
+    expr=f"{highest('kafka_cluster_partitions')} unless {highest('kafka_cluster_under_min_isr_partitions')}",
+    description="Partitions of a cluster of which it is not known how many are under min ISR, since "
+    "min_insync_replicas is not set for it; nothing in good order.",
+    legend="not judged",
+    moved_by=None,
+    unmoved="The clusters of the demo and the drill have that setting.",
 )
 ONE_RACK = Signal(
     expr=highest("kafka_cluster_one_rack_partitions"),

@@ -5,11 +5,29 @@ The rule: silence is shown. A cluster that is not served any more is missed, not
 
 from __future__ import annotations
 
-from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, by, grown, highest, selected
+from dashboards.signals.signal import (
+    DemoStep,
+    DrillStep,
+    Signal,
+    age,
+    by,
+    grown,
+    highest,
+    of_all_clusters,
+    selected,
+)
 
 SEEN_WINDOW = "6h"
 """For how long a cluster that is served no more is missed: a night shift notices, and one taken
 out on purpose is missed no more on the same day."""
+
+STANDBY_WINDOW = "3d"
+STANDBY_SEEN = 2
+"""Looks, one each 10 minutes, at which two watchers make a pair: the update of a single one, in which
+there are two for a minute, is seen at one at most."""
+
+CHECKPOINT_CLAIM = 'persistentvolumeclaim=~"checkpoint-.*"'
+"""The claim's name as the chart makes it; the chart puts its own in this place."""
 
 KNOWN = f"max by (cluster) (present_over_time({selected('kcm_cluster_up')}[{SEEN_WINDOW}]))"
 """1 for each cluster that is served, or was not long ago."""
@@ -71,6 +89,67 @@ BLIND = Signal(
     "good order.",
     legend="blind",
     moved_by=DrillStep.BLIND,
+)
+NOT_SERVED = Signal(
+    expr=of_all_clusters(f"absent({highest('kcm_cluster_up')})"),
+    description="1 while no exporter that is scraped serves a cluster, whatever was scraped before; "
+    "nothing in good order. The chart asks for each cluster that it knows.",
+    legend="not served",
+    moved_by=None,
+    unmoved="There is none while anything is scraped; the drill waits for its alert when the exporter is killed.",
+)
+_WATCHERS = f"count by (cluster) ({selected('kcm_watcher_leader')})"
+_LEADING = f"sum by (cluster) ({selected('kcm_watcher_leader')})"
+
+NO_WATCHER_LEADS = Signal(
+    expr=f"max by (cluster) (present_over_time({selected('kcm_watcher_leader')}[{SEEN_WINDOW}])) "
+    f"unless on (cluster) ({_LEADING} > 0)",
+    description=f"1 for a cluster whose watchers were scraped within {SEEN_WINDOW} and of which none "
+    "leads now: changes are not recorded. Nothing in good order.",
+    legend="no watcher leads",
+    moved_by=DrillStep.UNWATCHED,
+)
+STANDBY_MISSING = Signal(
+    expr=f"{_WATCHERS} < 2 and on (cluster) (count_over_time(({_WATCHERS} >= 2)"
+    f"[{STANDBY_WINDOW}:10m]) >= {STANDBY_SEEN})",
+    description=f"Watchers of a cluster that had two within {STANDBY_WINDOW} and has one now: nobody "
+    "takes over. Nothing in good order. The chart compares with the replicas that it asks for.",
+    legend="watchers",
+    moved_by=None,
+    unmoved="The clusters of the demo and the drill have one watcher each.",
+)
+PATHS_DENIED = Signal(
+    expr=f"{highest('kcm_cluster_denied_paths')} unless on (cluster) "
+    f"({highest('kcm_cluster_incomplete')} == 0)",
+    description="Paths that the watcher may not read, while figures lack something for it; what Kafka's "
+    "own ACLs keep from everybody (/config/brokers) counts only with others.",
+    legend="denied",
+    moved_by=None,
+    unmoved="The drill takes only what Kafka's own ACLs take, too.",
+)
+FOLD_RESTARTS = Signal(
+    expr=of_all_clusters(
+        "sum(max by (reason) (kcm_fold_restarts_total{}) - "
+        "min by (reason) (min_over_time(kcm_fold_restarts_total{}[1h])))"
+    ),
+    description="Queries that the fold started again within an hour, for whatever reason; 0 in good "
+    "order.",
+    legend="restarts",
+    moved_by=None,
+    unmoved="The drill kills the fold's process, whose counter starts again with it.",
+)
+CHECKPOINT_FREE = Signal(
+    expr=of_all_clusters(
+        "min by (namespace, persistentvolumeclaim) (kubelet_volume_stats_available_bytes"
+        f"{{{CHECKPOINT_CLAIM}}}) / min by (namespace, persistentvolumeclaim) "
+        f"(kubelet_volume_stats_capacity_bytes{{{CHECKPOINT_CLAIM}}})"
+    ),
+    unit="percentunit",
+    description="The free part of the volume of the fold's checkpoint, by kubelet's metrics; no series "
+    "where there is no kubelet.",
+    legend="free",
+    moved_by=None,
+    unmoved="The drill runs without Kubernetes.",
 )
 WATCHER_CONNECTED = Signal(
     expr=highest("kcm_cluster_watcher_connected"),

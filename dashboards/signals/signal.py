@@ -14,6 +14,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+RUNBOOKS = "http://localhost:9640/runbooks"
+"""Where an exporter on this machine serves the runbooks. The chart puts the exporter's service, or
+prometheusRule.runbookBaseUrl, in its place; who loads the files as they are replaces it."""
+
 CLUSTER_PLACEHOLDER = "<cluster>"
 """Stands in each selector where the cluster is chosen."""
 
@@ -128,15 +132,15 @@ def newest(metric: str, *labels: str) -> str:
     """Return the metric per cluster (and labels) of the exporter that has come furthest.
 
     For what is bad when it is low: by the highest, an exporter that stands still at what was true
-    once would outvote the others.
+    once would outvote the others. Where nobody says how far it has come, all count.
 
     >>> newest("m")
-    'max by (cluster) (m{<cluster>} and (kcm_cluster_folded_timestamp_seconds{<cluster>} == on (cluster) group_left () max by (cluster) (kcm_cluster_folded_timestamp_seconds{<cluster>})))'
+    'max by (cluster) (m{<cluster>} unless (kcm_cluster_folded_timestamp_seconds{<cluster>} < on (cluster) group_left () max by (cluster) (kcm_cluster_folded_timestamp_seconds{<cluster>})))'
     """  # a doctest's answer stands on one line
     apart = f" ignoring ({', '.join(labels)})" if labels else ""
     folded = selected(FOLDED)
-    furthest = f"{folded} == on (cluster) group_left () {highest(FOLDED)}"
-    return f"max {by(*labels)} ({selected(metric, *labels)} and{apart} ({furthest}))"
+    behind = f"{folded} < on (cluster) group_left () {highest(FOLDED)}"
+    return f"max {by(*labels)} ({selected(metric, *labels)} unless{apart} ({behind}))"
 
 
 def grown(metric: str, window: str, *labels: str) -> str:
@@ -157,6 +161,15 @@ def grown(metric: str, window: str, *labels: str) -> str:
         return growth
     since = selected(COUNTERS_SINCE)
     return f"{growth} unless on (cluster) ({highest(COUNTERS_SINCE)} > min by (cluster) ({since}))"
+
+
+def of_all_clusters(expr: str) -> str:
+    """Return the expression with cluster="all" where it has no cluster: what stands for all of them.
+
+    >>> of_all_clusters("max(up{})")
+    'label_replace(max(up{}), "cluster", "all", "cluster", "")'
+    """
+    return f'label_replace({expr}, "cluster", "all", "cluster", "")'
 
 
 def age(metric: str, *labels: str) -> str:

@@ -60,6 +60,8 @@ _ILL_COUNTS = Counts(
     under_replicated=20,
     under_min_isr=3,
     at_min_isr=17,
+    under_replicated_at_min_isr=11,
+    under_replicated_reassigning=2,
     preferred_imbalance=19,
     preferred_electable=4,
     reassigning=2,
@@ -69,7 +71,12 @@ _ILL_COUNTS = Counts(
     replicas_on_gone_brokers=18,
 )
 _WELL_CONTROLLER = ControllerView(
-    id=0, epoch=7, elected_at=T0, elections=7, failover=Failover.NOT_NEEDED
+    id=0,
+    epoch=7,
+    elected_at=T0,
+    elections=7,
+    failover=Failover.NOT_NEEDED,
+    recent_elections=(),
 )
 _ILL_CONTROLLER = ControllerView(
     id=-1,
@@ -86,6 +93,8 @@ _ILL_CONTROLLER = ControllerView(
     failover_since=T0 + 1000,
     failover_last_ms=4000,
     stale_writes=1,
+    recent_elections=((T0 + 1000, 4),),
+    migrating_to_kraft=True,
 )
 _INCIDENT = IncidentsSummary(
     open=3,
@@ -166,6 +175,7 @@ def ill() -> dict[str, ClusterSnapshot]:
         registrations=4,
         ends={"crashed": 3},
         isr_leaves=20,
+        isr_leave_minutes=(),
         log_dir_failures=1,
         offline_if_lost=8,
         under_min_isr_if_lost=3,
@@ -237,12 +247,27 @@ def _own_samples(*, is_ill: bool) -> list[str]:
     registry = CollectorRegistry()
     watcher = WatcherMetrics(registry, "prod")
     watcher.show({"buffer_changes": 90 if is_ill else 0})
+    watcher.leads(leads=not is_ill)
     watcher.zookeeper.show(_ILL_SERVER if is_ill else _WELL_SERVER)
     fold, exporter = FoldMetrics(registry), ExporterMetrics(registry)
     fold.observe(BatchReport(batch=0, took_ms=300))
     fold.measure_lag(90 if is_ill else 0)
+    fold.restarts.labels("hung").inc(3 if is_ill else 0)
     exporter.lag.labels("kcm.views").set(90 if is_ill else 0)
-    return generate_latest(registry).decode().splitlines()
+    return [*generate_latest(registry).decode().splitlines(), *_beside(is_ill=is_ill)]
+
+
+def _beside(*, is_ill: bool) -> list[str]:
+    """Return the standby, which is gone when ill, and what kubelet says of the fold's volume."""
+    standby = [] if is_ill else ['kcm_watcher_leader{cluster="prod",watcher="standby"} 0']
+    volume = '{namespace="kafka",persistentvolumeclaim="checkpoint-kcm-stream-0"}'
+    alert = 'ALERTS{cluster="prod",alertname="KcmBlind",severity="critical",alertstate="firing"} 1'
+    return [
+        *standby,
+        *([alert] if is_ill else []),
+        f"kubelet_volume_stats_available_bytes{volume} {50 if is_ill else 500}",
+        f"kubelet_volume_stats_capacity_bytes{volume} 1000",
+    ]
 
 
 _WELL_SERVER = ServerFigures(

@@ -1,7 +1,7 @@
 """Prometheus's own promtool, and written-out series that it plays against the shipped rules.
 
-The rule: a test of one rule loads that rule as it is shipped, and those that record what it asks
-for. promtool evaluates all that it loads at each moment of a story, of which some last for days.
+The rule: a test of one alert loads that alert as it is shipped, and no other: promtool evaluates all
+that it loads at each moment of a story, of which some last for days.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,14 @@ def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def play(
-    folder: Path, series: Mapping[str, str], about: str, **checks: list[dict[str, object]]
+    folder: Path,
+    series: Mapping[str, str],
+    alerts: Collection[str],
+    **checks: list[dict[str, object]],
 ) -> subprocess.CompletedProcess[str]:
-    """Play the series, and let promtool check them; `about` is a rule's name, or an expression."""
+    """Play the series, and let promtool check what the alerts do."""
     rules = folder / "rules.yaml"
-    rules.write_text(json.dumps({"groups": list(_groups_for(about))}))
+    rules.write_text(json.dumps({"groups": list(_groups_for(alerts))}))
     interval = f"{INTERVAL_S}s"
     inputs = [{"series": name, "values": values} for name, values in series.items()]
     path = folder / "story.yaml"
@@ -60,20 +63,10 @@ def play(
     return promtool("test", "rules", str(path))
 
 
-def _groups_for(about: str) -> Iterator[dict[str, object]]:
-    """Yield the shipped groups with the rules that are named, and what these ask to be recorded."""
-    wanted = about
-    chosen: list[str] = []
-    while True:
-        names = [_name(rule) for group in _shipped() for rule in group["rules"]]
-        found = [name for name in names if name in wanted and name not in chosen]
-        if not found:
-            break
-        chosen += found
-        rules = [rule for group in _shipped() for rule in group["rules"] if _name(rule) in found]
-        wanted = " ".join(rule["expr"] for rule in rules)
+def _groups_for(alerts: Collection[str]) -> Iterator[dict[str, object]]:
+    """Yield the shipped groups of alerts, with those alone."""
     for group in _shipped():
-        rules = [rule for rule in group["rules"] if _name(rule) in chosen]
+        rules = [rule for rule in group["rules"] if rule["alert"] in alerts]
         if rules:
             yield {**group, "rules": rules}
 
@@ -82,7 +75,3 @@ def _groups_for(about: str) -> Iterator[dict[str, object]]:
 def _shipped() -> list[dict[str, Any]]:
     groups: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"]
     return groups
-
-
-def _name(rule: Mapping[str, Any]) -> str:
-    return str(rule.get("alert") or rule["record"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.component.rules.rule_stories import (
     EXPORTER,
     GAP,
+    OTHER_EXPORTER,
     SWAP_MOMENTS,
     Proves,
     Story,
@@ -14,6 +15,92 @@ from tests.component.rules.rule_stories import (
 )
 
 _BROKER_2 = {"broker": "2"}
+
+
+def _gone(live: str, replicas: str, at_min: str = "") -> dict[str, str]:
+    series = {
+        f'kafka_broker_live{{{EXPORTER}, broker="2"}}': live,
+        f'kafka_broker_replicas{{{EXPORTER}, broker="2"}}': replicas,
+    }
+    if at_min:
+        series[f"kafka_cluster_under_replicated_at_min_isr_partitions{{{EXPORTER}}}"] = at_min
+    return series
+
+
+GONE = (
+    Story(
+        alert="KafkaBrokerGone",
+        claim="fires after 5 min without a broker that has replicas, resolves when it is back",
+        proves=Proves.FIRES,
+        series=_gone(times((1, 4), (0, 240), (1, 20)), times((500, 264))),
+        moments={345: None, 360: 500, 3600: 500, 3765: 500, 3780: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerGone",
+        claim="resolves when its last replica was moved to others",
+        proves=Proves.FIRES,
+        series=_gone(times((0, 80)), times((500, 28), (7, 12), (0, 40))),
+        moments={285: None, 300: 500, 435: 7, 585: 7, 705: 7, 720: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerGone",
+        claim="is silent about a restart, and about a broker that left without replicas",
+        proves=Proves.SILENT,
+        series=_gone(times((1, 4), (0, 20), (1, 20), (0, 80)), times((500, 44), (0, 80))),
+        moments={345: None, 360: None, 1800: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerGone",
+        claim="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=_gone(times((0, 24), *GAP, (0, 24)), times((500, 24), *GAP, (500, 24))),
+        moments={285: None, 300: 500, 360: 500, 405: 500, 420: 500, 700: 500},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerGone",
+        claim="believes the exporter that has come furthest, not one that stands still",
+        proves=Proves.MOVE,
+        series={
+            **_gone(times((0, 40)), times((500, 40))),
+            f'kafka_broker_live{{{OTHER_EXPORTER}, broker="2"}}': times((1, 40)),
+            f"kcm_cluster_folded_timestamp_seconds{{{EXPORTER}}}": "1000000+15x40",
+            f"kcm_cluster_folded_timestamp_seconds{{{OTHER_EXPORTER}}}": times((1_000_000, 40)),
+        },
+        moments={300: None, 315: 500, 585: 500},
+        labels=_BROKER_2,
+    ),
+)
+
+GONE_AT_MIN_ISR = (
+    Story(
+        alert="KafkaBrokerGoneAtMinIsr",
+        claim="fires after 15 min with partitions at min ISR, resolves when they are mended",
+        proves=Proves.FIRES,
+        series=_gone(times((0, 120)), times((500, 120)), times((3, 80), (0, 40))),
+        moments={885: None, 900: 500, 1185: 500, 1305: 500, 1320: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerGoneAtMinIsr",
+        claim="is silent while no partition is at min ISR, and while no broker is gone",
+        proves=Proves.SILENT,
+        series=_gone(times((0, 80), (1, 80)), times((500, 160)), times((0, 80), (3, 80))),
+        moments={900: None, 1185: None, 2200: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaBrokerGoneAtMinIsr",
+        claim="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=_gone(*(times((n, 64), *GAP, (n, 24)) for n in (0, 500, 3))),
+        moments={885: None, 900: 500, 960: 500, 1005: 500, 1020: 500},
+        labels=_BROKER_2,
+    ),
+)
 
 BOUNCING = (
     Story(
@@ -60,7 +147,31 @@ BOUNCING = (
     ),
 )
 
+
+def _recent_leaves(*runs: tuple[float | str, int]) -> dict[str, str]:
+    return one("kafka_broker_recent_isr_leaves", *runs, broker="2", window="30m")
+
+
 ISR_FLAPPING = (
+    Story(
+        alert="KafkaIsrFlapping",
+        claim="fires at the first scrape after leaves in 5 minutes, resolves when the first is past",
+        proves=Proves.FIRES,
+        series=_recent_leaves((0, 4), (5, 40), (4, 40)),
+        moments={45: None, 60: 5, 645: 5, 765: 5, 780: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaIsrFlapping",
+        claim="is silent about a counter of an exporter that was behind and catches up",
+        proves=Proves.SILENT,
+        series={
+            **_recent_leaves((0, 80)),
+            **one("kafka_broker_isr_leaves_total", *((n, 4) for n in range(9)), broker="2"),
+        },
+        moments={300: None, 600: None},
+        labels=_BROKER_2,
+    ),
     Story(
         alert="KafkaIsrFlapping",
         claim="fires when replicas left in 5 of 30 min, resolves when the first is past",
@@ -173,8 +284,9 @@ _WHOLE_STORY = 1000
 """Scrapes: what stays as it is while a story lasts."""
 
 
-def _balance(ratio: str, electable: str) -> dict[str, str]:
+def _balance(ratio: str, electable: str, standing: str = f"1x{_WHOLE_STORY}") -> dict[str, str]:
     return {
+        f"kafka_cluster_recommendation_standing{{{EXPORTER}}}": standing,
         f'kafka_broker_imbalance_ratio{{{EXPORTER}, broker="2"}}': ratio,
         f'kafka_broker_preferred_electable{{{EXPORTER}, broker="2"}}': electable,
         f"kafka_cluster_imbalance_threshold_ratio{{{EXPORTER}}}": f"0.1x{_WHOLE_STORY}",
@@ -212,6 +324,14 @@ IMBALANCED = (
         proves=Proves.SILENT,
         series=_balance(times((0.25, 80)), times((0, 80))),
         moments={600: None, 1185: None},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLeadersImbalanced",
+        claim="is silent while nothing is recommended, as before half a minute, or after a grade",
+        proves=Proves.SILENT,
+        series=_balance(times((0.25, 80)), times((3, 80)), times((0, 2), (1, 39), (0, 39))),
+        moments={30: None, 600: None, 615: None, 1185: None},
         labels=_BROKER_2,
     ),
     Story(
@@ -320,4 +440,13 @@ SKEWED = (
     ),
 )
 
-STORIES = (*BOUNCING, *ISR_FLAPPING, *LOG_DIRS, *IMBALANCED, *CANNOT_RETURN, *SKEWED)
+STORIES = (
+    *GONE,
+    *GONE_AT_MIN_ISR,
+    *BOUNCING,
+    *ISR_FLAPPING,
+    *LOG_DIRS,
+    *IMBALANCED,
+    *CANNOT_RETURN,
+    *SKEWED,
+)

@@ -92,6 +92,50 @@ MISSING = (
 )
 
 
+def _recent(window: str, *runs: tuple[float | str, int]) -> dict[str, str]:
+    return one("kafka_controller_recent_elections", *runs, window=window)
+
+
+BY_THEIR_TIMES = (
+    Story(
+        alert="KafkaControllerFlapping",
+        claim="fires at the first scrape after three elections, resolves when they are past",
+        proves=Proves.FIRES,
+        series=_recent("10m", (0, 4), (3, 40), (0, 40)),
+        moments={45: None, 60: 3, 645: 3, 765: 3, 780: None},
+    ),
+    Story(
+        alert="KafkaControllerFlapping",
+        claim="is silent about a rebuilt cluster whose epoch is far higher, and a watcher that catches up",
+        proves=Proves.SILENT,
+        series={
+            **_recent("10m", (0, 8), (1, 40), (0, 20)),
+            **one("kafka_controller_epoch", (7, 8), (900, 20), (950, 40)),
+        },
+        moments={105: None, 120: None, 435: None, 900: None},
+    ),
+    Story(
+        alert="KafkaControllerFlapping",
+        claim="fires as soon as an exporter comes that was late",
+        proves=Proves.FIRES,
+        series={
+            **_recent("10m", ("_", 20), (4, 20), (0, 40)),
+            **one("kafka_controller_epoch", ("_", 20), (11, 60)),
+        },
+        moments={285: None, 300: 4, 585: 4, 705: 4, 720: None},
+    ),
+    Story(
+        alert="KafkaControllerFlappingSlowly",
+        claim="counts six elections of 6 h by their times, whatever the epoch did",
+        proves=Proves.FIRES,
+        series={
+            **_recent("6h", (5, 20), (6, 20), (5, 40)),
+            **one("kafka_controller_epoch", (7, 10), (1, 70)),
+        },
+        moments={285: None, 300: 6, 585: 6, 705: 6, 720: None},
+    ),
+)
+
 FLAPPING = (
     Story(
         alert="KafkaControllerFlapping",
@@ -237,4 +281,4 @@ SLOW_FAILOVER = (
     ),
 )
 
-STORIES = (*MISSING, *FLAPPING, *FLAPPING_SLOWLY, *GHOST, *SLOW_FAILOVER)
+STORIES = (*BY_THEIR_TIMES, *MISSING, *FLAPPING, *FLAPPING_SLOWLY, *GHOST, *SLOW_FAILOVER)

@@ -169,4 +169,44 @@ DOUBTFUL = (
     ),
 )
 
-STORIES = (*BLIND, *BEHIND, *CLOCKS, *DOUBTFUL)
+_UNDER = f"kafka_cluster_under_min_isr_partitions{{{EXPORTER}}}"
+
+MIN_ISR = (
+    Story(
+        alert="KcmMinIsrNotKnown",
+        claim="fires after 10 min without the figure, resolves once the setting is there",
+        proves=Proves.FIRES,
+        series=one("kafka_cluster_partitions", (12, 80)) | {_UNDER: times(("_", 60), (0, 20))},
+        moments={585: None, 600: 12, 885: 12, 1005: 12, 1020: None},
+    ),
+    Story(
+        alert="KcmMinIsrNotKnown",
+        claim="is silent where it is known, about a cluster without partitions, and without any figures",
+        proves=Proves.SILENT,
+        series={
+            **one("kafka_cluster_partitions", (12, 80), (0, 60), ("stale", 1), ("_", 60)),
+            _UNDER: times((3, 80), ("stale", 1), ("_", 120)),
+        },
+        moments={900: None, 1200: None, 2070: None, 3000: None},
+    ),
+    Story(
+        alert="KcmMinIsrNotKnown",
+        claim="is silent while one of two exporters knows it",
+        proves=Proves.MOVE,
+        series={
+            **one("kafka_cluster_partitions", (12, 80)),
+            f"kafka_cluster_partitions{{{OTHER_EXPORTER}}}": times((12, 80)),
+            f"kafka_cluster_under_min_isr_partitions{{{OTHER_EXPORTER}}}": times((0, 80)),
+        },
+        moments={600: None, 1190: None},
+    ),
+    Story(
+        alert="KcmMinIsrNotKnown",
+        claim="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=one("kafka_cluster_partitions", (12, 44), *GAP, (12, 44)),
+        moments={585: None, 600: 12, 690: 12, 705: 12, 720: 12},
+    ),
+)
+
+STORIES = (*BLIND, *BEHIND, *CLOCKS, *MIN_ISR, *DOUBTFUL)

@@ -175,4 +175,90 @@ DELETION = (
     ),
 )
 
-STORIES = (*OFFLINE, *UNDER_MIN_ISR, *UNCLEAN, *REASSIGNMENT, *DELETION)
+_LACKING = "kafka_cluster_under_replicated_partitions"
+_AT_MIN = "kafka_cluster_under_replicated_at_min_isr_partitions"
+
+UNDER_REPLICATED = (
+    Story(
+        alert="KafkaPartitionsUnderReplicated",
+        claim="fires after 10 min, resolves when the replicas are in sync again",
+        proves=Proves.FIRES,
+        series=one(_LACKING, (0, 4), (500, 240), (0, 20)),
+        moments={645: None, 660: 500, 3600: 500, 3765: 500, 3780: None},
+    ),
+    Story(
+        alert="KafkaPartitionsUnderReplicated",
+        claim="counts what a reassignment that moves others does not explain",
+        proves=Proves.FIRES,
+        series={
+            **one(_LACKING, (5, 60), (2, 40)),
+            **one("kafka_cluster_under_replicated_reassigning_partitions", (2, 100)),
+            **one("kafka_cluster_reassigning_partitions", (900, 100)),
+        },
+        moments={585: None, 600: 3, 885: 3, 1005: 3, 1020: None},
+    ),
+    Story(
+        alert="KafkaPartitionsUnderReplicated",
+        claim="is silent about less than 10 min, and while a reassignment explains all",
+        proves=Proves.SILENT,
+        series={
+            **one(_LACKING, (3, 40), (0, 20), (7, 80)),
+            **one("kafka_cluster_under_replicated_reassigning_partitions", (0, 60), (7, 80)),
+        },
+        moments={600: None, 615: None, 1500: None, 2085: None},
+    ),
+    Story(
+        alert="KafkaPartitionsUnderReplicated",
+        claim="takes all that is being reassigned for explained where the part is not counted",
+        proves=Proves.SILENT,
+        series={
+            **one(_LACKING, (7, 80)),
+            **one("kafka_cluster_reassigning_partitions", (7, 80)),
+        },
+        moments={600: None, 1185: None},
+    ),
+    Story(
+        alert="KafkaPartitionsUnderReplicated",
+        claim="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=one(_LACKING, (3, 44), *GAP, (3, 44)),
+        moments={585: None, 600: 3, 690: 3, 705: 3, 720: 3},
+    ),
+)
+
+AT_MIN_ISR = (
+    Story(
+        alert="KafkaPartitionsAtMinIsr",
+        claim="fires after 10 min, resolves when the replicas are in sync again",
+        proves=Proves.FIRES,
+        series=one(_AT_MIN, (0, 4), (3, 60), (0, 20)),
+        moments={645: None, 660: 3, 945: 3, 1065: 3, 1080: None},
+    ),
+    Story(
+        alert="KafkaPartitionsAtMinIsr",
+        claim="is silent about partitions whose replicas are all in sync, and about less than 10 min",
+        proves=Proves.SILENT,
+        series={
+            **one("kafka_cluster_at_min_isr_partitions", (7, 80)),
+            **one(_AT_MIN, (2, 40), (0, 40)),
+        },
+        moments={600: None, 615: None, 1185: None},
+    ),
+    Story(
+        alert="KafkaPartitionsAtMinIsr",
+        claim="goes on firing over a gap in the scrapes",
+        proves=Proves.GAP,
+        series=one(_AT_MIN, (3, 44), *GAP, (3, 44)),
+        moments={585: None, 600: 3, 690: 3, 705: 3, 720: 3},
+    ),
+)
+
+STORIES = (
+    *UNDER_REPLICATED,
+    *AT_MIN_ISR,
+    *OFFLINE,
+    *UNDER_MIN_ISR,
+    *UNCLEAN,
+    *REASSIGNMENT,
+    *DELETION,
+)

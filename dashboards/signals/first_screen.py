@@ -1,0 +1,61 @@
+"""Signals of the first screen: what is wrong now, and nothing that is only what was true once.
+
+The rule: a figure that does not follow ZooKeeper any more is shown as stale, as a value of its own, so
+that no board gives it a calm colour. The figure as it was stands in the graphs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from dashboards.signals import controller, partitions
+from dashboards.signals.pipeline import FOLLOWED
+from dashboards.signals.signal import DrillStep, Signal, age, selected
+
+STALE = -2
+"""The value of a figure that is stale; none of them is ever negative but the controller's -1: nobody."""
+
+_FOLLOWS = f"on (cluster) ({FOLLOWED.expr} == 1)"
+
+_FIRES = 'alertstate="firing"'
+
+
+def _or_stale(expr: str) -> str:
+    """Return an expression that is STALE while the figures of its cluster do not follow."""
+    return f"({expr}) and {_FOLLOWS} or 0 * ({expr}) - {-STALE}"
+
+
+def unless_stale(signal: Signal) -> Signal:
+    """Return the signal, stale while its cluster is not followed; it must have a series for each cluster."""
+    return dataclasses.replace(
+        signal,
+        expr=_or_stale(signal.expr),
+        description=f"{signal.description} Stale ({STALE}): the figures do not follow ZooKeeper now.",
+    )
+
+
+CONTROLLER_NOW = unless_stale(controller.CONTROLLER_ID)
+ELECTIONS_RECENT_NOW = unless_stale(controller.ELECTIONS_RECENT)
+ELECTIONS_LONG_NOW = unless_stale(controller.ELECTIONS_LONG)
+OFFLINE_NOW = unless_stale(partitions.OFFLINE)
+UNDER_MIN_ISR_NOW = unless_stale(partitions.UNDER_MIN_ISR)
+AT_MIN_ISR_NOW = unless_stale(partitions.UNDER_REPLICATED_AT_MIN_ISR)
+UNDER_REPLICATED_NOW = unless_stale(partitions.UNDER_REPLICATED)
+BROKERS_DOWN_NOW = unless_stale(partitions.BROKERS_DOWN)
+
+IN_OFFICE = Signal(
+    expr=f"({age('kafka_controller_elected_timestamp_seconds')}) and {_FOLLOWS}",
+    unit="dtdurations",
+    description="How long the controller has been in office (ZooKeeper's clock); days or weeks in "
+    "a healthy cluster. Compares clocks of two machines. Empty while nobody is, and while the figures do "
+    "not follow.",
+    legend="in office",
+    moved_by=controller.CONTROLLER_ELECTED_AT.moved_by,
+)
+FIRING = Signal(
+    expr=f"max by (cluster, alertname, severity) ({selected('ALERTS', only=_FIRES)})",
+    description="Alerts about the cluster that fire now, as Prometheus evaluates them; nothing in good "
+    "order, and nothing where the rules are not loaded.",
+    legend="{{alertname}}",
+    moved_by=DrillStep.BLIND,
+)

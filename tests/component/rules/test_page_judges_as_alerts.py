@@ -1,0 +1,209 @@
+"""The live page and Prometheus judge the same figures: what one calls trouble, the other does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controller_model.records.changes import SessionState
+from controller_model.records.completeness import ReaderProgress, Stage
+from controller_model.records.predictions import ControllerHealth, WritesDue
+from controller_model.records.recommendations import RebalanceSummary
+from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
+from dashboards.alerts.rules import ALERTS
+from exporter.core.records import ClusterSnapshot
+from exporter.core.render import Format
+from exporter.live.problems import AlertState, problems_of
+from exporter.scrape.collector import Collector
+from tests.component.rules.promtool import NEEDS_PROMTOOL, play
+from tests.component.rules.rule_stories import INTERVAL_S
+from tests.support.samples import broker_view, cluster_view, log_view
+
+pytestmark = NEEDS_PROMTOOL
+
+NOW_S = 2400
+"""Seconds since 1970, where promtool's clock begins; the figures have stood for so long, longer than
+any alert that the page judges waits."""
+NOW = NOW_S * 1000
+MINUTE = NOW // 60_000
+
+NOT_JUDGED = {
+    "KafkaUncleanLeaderElection": "growth within an hour: the events list it",
+    "KafkaReassignmentStuck": "growth within hours: the board on partitions shows it",
+    "KafkaBrokerBouncing": "growth within an hour: the events list it",
+    "KafkaLogDirFailed": "growth within an hour: the events list it",
+    "KafkaLeadersCannotReturn": "the page lists no advice that nobody can follow",
+    "KafkaLeadersSkewed": "the assignment's, for hours: the board on balance shows it",
+    "KcmNotServed": "nobody serves a page then",
+    "KcmNoWatcherLeads": "of the watchers' own metrics",
+    "KcmStandbyMissing": "of the watchers' own metrics",
+    "KcmFoldRestarts": "of the fold's own metrics",
+    "KcmCheckpointFull": "of the kubelet's metrics",
+}
+"""Alerts that the page does not judge, and why."""
+
+
+class Case(NamedTuple):
+    """A cluster at one moment."""
+
+    fields: Mapping[str, Any] = MappingProxyType({})
+    brokers: tuple[BrokerView, ...] = ()
+    reading: Mapping[str, Any] = MappingProxyType({})
+
+
+def controller(**fields: Any) -> Case:
+    """Return a cluster whose controller is so."""
+    return Case({"controller": ControllerView(**{"id": 0} | fields)})
+
+
+def counts(**fields: Any) -> Case:
+    """Return a cluster with so many partitions."""
+    return Case(
+        {"counts": Counts(**{"partitions": 9, "under_min_isr": 0, "at_min_isr": 0} | fields)}
+    )
+
+
+def log(**fields: Any) -> Case:
+    """Return a cluster of whose log this is known."""
+    return Case({"log": log_view(**fields)})
+
+
+def of_broker(**fields: Any) -> Case:
+    """Return a cluster with such a broker."""
+    return Case(brokers=(broker_view(0), broker_view(1, **fields)))
+
+
+def deleting(since_s: int) -> Case:
+    """Return a cluster in which a topic has waited for so long."""
+    at = NOW - since_s * 1000
+    return Case({"pending": msgspec.structs.replace(cluster_view().pending, oldest_deletion_at=at)})
+
+
+GONE = {"live": False, "replicas": 3, "since": 0}
+RECOMMENDED = {"rebalance": RebalanceSummary(recommendation=1)}
+IMBALANCED = {"imbalance_ratio": 0.11, "preferred_electable": 2}
+CASES = {
+    "well": Case(),
+    "vacant": controller(id=-1, vacant_since=0),
+    "two-elections": controller(recent_elections=((NOW, 2),)),
+    "three-elections": controller(recent_elections=((NOW, 3),)),
+    "three-elections-past": controller(recent_elections=((NOW - 600_000, 3),)),
+    "five-elections": controller(recent_elections=((NOW - 600_000, 5),)),
+    "six-elections": controller(recent_elections=((NOW - 600_000, 6),)),
+    "failover": controller(failover=Failover.UNDER_WAY, failover_since=NOW - 60_000),
+    "failover-slow": controller(failover=Failover.UNDER_WAY, failover_since=NOW - 61_000),
+    "migrating": controller(migrating_to_kraft=True),
+    "slow": Case({"writes_due": WritesDue(verdict=ControllerHealth.SLOW, owed_since=0)}),
+    "zombie": Case({"writes_due": WritesDue(verdict=ControllerHealth.GHOST, owed_since=0)}),
+    "offline": counts(offline=1),
+    "under-min-isr": counts(under_min_isr=1),
+    "min-isr-not-known": counts(under_min_isr=None, at_min_isr=None),
+    "at-min-isr": counts(at_min_isr=4, under_replicated_at_min_isr=0),
+    "at-min-isr-by-loss": counts(at_min_isr=4, under_replicated_at_min_isr=1),
+    "at-min-isr-older-fold": counts(at_min_isr=4),
+    "under-replicated": counts(under_replicated=3, under_replicated_reassigning=2),
+    "being-reassigned": counts(under_replicated=2, under_replicated_reassigning=2),
+    "being-reassigned-older-fold": counts(under_replicated=2, reassigning=2),
+    "gone": of_broker(**GONE),
+    "gone-without-replicas": of_broker(**GONE | {"replicas": 0}),
+    "gone-at-min-isr": of_broker(**GONE)._replace(
+        fields=counts(at_min_isr=4, under_replicated_at_min_isr=1).fields
+    ),
+    "four-restless-minutes": of_broker(isr_leave_minutes=tuple(range(MINUTE - 3, MINUTE + 1))),
+    "five-restless-minutes": of_broker(isr_leave_minutes=tuple(range(MINUTE - 4, MINUTE + 1))),
+    "five-restless-minutes-past": of_broker(isr_leave_minutes=tuple(range(MINUTE - 30, MINUTE - 25))),
+    "imbalanced": of_broker(**IMBALANCED)._replace(fields=RECOMMENDED),
+    "imbalanced-for-a-moment": of_broker(**IMBALANCED),
+    "imbalanced-as-allowed": of_broker(**IMBALANCED | {"imbalance_ratio": 0.1})._replace(
+        fields=RECOMMENDED
+    ),
+    "imbalanced-by-a-setting": of_broker(**IMBALANCED)._replace(
+        fields={"rebalance": RebalanceSummary(threshold_percentage=20, recommendation=1)}
+    ),
+    "waits-for-deletion": deleting(899),
+    "deletion-stuck": deleting(1300),
+    "blind": log(session=SessionState.LOST, session_since=0),
+    "behind": Case(reading={"watcher_ms": 300_000}),
+    "hardly-behind": Case(reading={"watcher_ms": 25_000}),
+    "behind-for-long": Case(reading={"fold_ms": 700_000}),
+    "clocks": Case(reading={"clock_skew_ms": {Stage.FOLD: -5_001}}),
+    "clocks-agree": Case(reading={"clock_skew_ms": {Stage.FOLD: 5_000}}),
+    "incomplete": log(incomplete_since=0),
+    "divergent": log(divergent_since=0),
+    "never-verified": log(verified_at=None),
+    "denied": log(denied=("/brokers/topics",), denied_more=3),
+    "all-denied": log(denied=("/",)),
+    "denied-by-kafka-itself": log(denied=("/config/brokers",)),
+}  # fmt: skip
+OF_LATE = {"behind": {"KcmBehindForLong"}}
+"""What promtool fires by a figure that has stood still for longer than it says."""
+
+
+def _snapshot(name: str, case: Case) -> ClusterSnapshot:
+    brokers = [msgspec.structs.replace(each, cluster=name) for each in case.brokers]
+    known = {"counts": counts().fields["counts"], "counters_since": 0} | dict(case.fields)
+    return ClusterSnapshot(
+        name=name,
+        partition=0,
+        view=cluster_view(name, **known),
+        brokers={broker.id: broker for broker in brokers},
+        topics={},
+    )
+
+
+def _reading(snapshot: ClusterSnapshot) -> ReaderProgress:
+    in_time: dict[str, Any] = {"read_ms": 0, "watcher_ms": 0}
+    return ReaderProgress(**in_time | dict(CASES[snapshot.name].reading))
+
+
+def _by_page(collector: Collector) -> set[tuple[str, str]]:
+    """Return the clusters and alerts that the page calls trouble, pending ones apart."""
+    found = {
+        (name, problem.alert)
+        for name, snapshot in collector.snapshots().items()
+        for problem in problems_of(snapshot, collector.moment(snapshot, NOW), NOW)
+        if problem.alert is not None and problem.state is not AlertState.PENDING
+    }
+    # Of two alerts on one figure the page names the worse one.
+    also = {(name, "KcmBehind") for name, alert in found if alert == "KcmBehindForLong"}
+    return found | also | {(name, alert) for name in OF_LATE for alert in OF_LATE[name]}
+
+
+def test_the_page_and_the_alerts_judge_alike(tmp_path: Path) -> None:
+    """At, above and below each threshold Prometheus fires exactly the alerts that the page names."""
+    collector = Collector(_reading)
+    collector.update(CASES, {name: _snapshot(name, case) for name, case in CASES.items()})
+    by_page = _by_page(collector)
+    times = math.ceil(NOW_S / INTERVAL_S)
+    scraped = collector.scrape(Format.TEXT, NOW).decode().splitlines()
+    samples = [line.rpartition(" ") for line in scraped if not line.startswith("#")]
+    series = {name: f"{float(value):f}+0x{times}" for name, _, value in samples}
+    judged = [alert.name for alert in ALERTS if alert.name not in NOT_JUDGED]
+    done = play(
+        tmp_path,
+        series,
+        judged,
+        promql_expr_test=[
+            {
+                "expr": 'count by (cluster, alertname) (ALERTS{alertstate="firing"}) > bool 0',
+                "eval_time": f"{NOW_S}s",
+                "exp_samples": [
+                    {"labels": f'{{cluster="{name}", alertname="{alert}"}}', "value": 1}
+                    for name, alert in by_page
+                ],
+            }
+        ],
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Each alert that is judged at all was seen.
+    assert {alert for _, alert in by_page} == set(judged)
+
+
+def test_what_the_page_does_not_judge_is_known() -> None:
+    """Each such alert has its reason, and is still one."""
+    assert NOT_JUDGED.keys() <= {alert.name for alert in ALERTS}
