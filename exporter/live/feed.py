@@ -16,6 +16,7 @@ from exporter.api.answers import Json
 from exporter.intake.event_store import EventStore
 from exporter.live.messages import ClusterMessages, Message
 from exporter.live.picture import fleet_rows, trust
+from exporter.live.problems import problems_of
 from exporter.live.viewer import Viewer
 from exporter.scrape.collector import Collector, RenderedCluster
 from pipeline.runtime import get_logger
@@ -62,7 +63,9 @@ class LiveFeed:
         self._fleet: Message | None = None
         self._clusters: dict[str, ClusterMessages] = {}
 
-    def join(self, cluster: str | None, client: str | None = None) -> Viewer:
+    def join(
+        self, cluster: str | None, client: str | None = None, *, is_packed: bool = False
+    ) -> Viewer:
         """Add a viewer of a client (None: nobody knows which); raises HTTPException for too many."""
         of_client = sum(client == viewer.client for viewer in self._viewers)
         if client is not None and of_client >= MOST_VIEWERS_OF_ONE_CLIENT:
@@ -73,7 +76,7 @@ class LiveFeed:
             raise HTTPException(
                 503, f"{MOST_VIEWERS} pages are open already", headers={"retry-after": "10"}
             )
-        viewer = Viewer(cluster, client)
+        viewer = Viewer(cluster, client, is_packed=is_packed)
         self._viewers.add(viewer)
         self._wake.set()
         if self._task is None or self._task.done():
@@ -127,7 +130,7 @@ class LiveFeed:
         beats = {name: Message("beat", self._beat(name, now)) for name in asked}
         for viewer, cluster in cluster_of.items():
             for message in self._messages_of(cluster, beats):
-                viewer.offer(message.kind, message.sent)
+                viewer.offer(message.kind, message.packed if viewer.is_packed else message.sent)
 
     async def _update_clusters(
         self, watched: Collection[str], clusters: Mapping[str, RenderedCluster], now: int
@@ -136,12 +139,18 @@ class LiveFeed:
         self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
         for name in watched:
             messages = self._clusters.setdefault(name, ClusterMessages(self._events, name))
-            await messages.update(clusters[name].snapshot if name in clusters else None, now)
+            if name in clusters:
+                snapshot = clusters[name].snapshot
+                problems = problems_of(snapshot, self._collector.moment(snapshot, now), now)
+                await messages.update(snapshot, problems, now)
+            else:
+                messages.lose()
 
     def _update_fleet(self, clusters: Mapping[str, RenderedCluster], now: int) -> None:
         self._fleet_of = clusters
-        assess = self._collector.completeness
-        rows = fleet_rows((each.snapshot, assess(each.snapshot, now)) for each in clusters.values())
+        moment = self._collector.moment
+        held = [each.snapshot for each in clusters.values()]
+        rows = fleet_rows(((each, moment(each, now)) for each in held), now)
         body = msgspec.json.encode({"clusters": rows})
         if self._fleet is None or self._fleet.body != body:
             self._fleet = Message("fleet", body)

@@ -27,12 +27,12 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; require-trusted-types-for 'script'"
 )
-_HEADERS = {
+HEADERS = {
     "content-security-policy": POLICY,
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-_TYPES = {
+MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -68,10 +68,10 @@ class LivePage:
 
     def _file(self, name: str) -> Handler:
         content = self._files[name]
-        media_type = _TYPES[name.rpartition(".")[2]]
+        media_type = MEDIA_TYPES[name.rpartition(".")[2]]
 
         async def serve(request: Request) -> Response:
-            return kept_response(request, content, media_type, _HEADERS)
+            return kept_response(request, content, media_type, HEADERS)
 
         return serve
 
@@ -79,7 +79,8 @@ class LivePage:
         """Send a viewer the state, and each change of it."""
         cluster = Query(request, (_CLUSTER,)).one("cluster") or None
         client = None if request.client is None else client_network(request.client.host)
-        return EventStream(self.feed, self.feed.join(cluster, client))
+        is_packed = "gzip" in request.headers.get("accept-encoding", "")
+        return EventStream(self.feed, self.feed.join(cluster, client, is_packed=is_packed))
 
 
 def read_files(*, partition_metrics: bool) -> dict[str, bytes]:

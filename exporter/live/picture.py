@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
+from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, Stage, behind_ms
 from controller_model.records.views import Counts
 from exporter.api import cluster_answers
 from exporter.api.answers import Json
 from exporter.api.insight_answers import safe_to_stop
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import ProblemSeverity, problems_of, severity_of
+from exporter.live.problems import ClusterProblem, ProblemSeverity, problems_of, severity_of
 
 _PARTITIONS_NAMED = 3
 """Partitions that an event on the page names; the API lists more."""
@@ -33,15 +34,15 @@ _OF_BROKERS = (
 _NOT_OF_EVENTS = frozenset({"position", "zxid"})
 
 
-def fleet_rows(clusters: Iterable[tuple[ClusterSnapshot, Completeness]]) -> list[Json]:
+def fleet_rows(clusters: Iterable[tuple[ClusterSnapshot, Moment]], now: int) -> list[Json]:
     """Return a row for each cluster, the worst first."""
-    rows = [_row(snapshot, completeness) for snapshot, completeness in clusters]
+    rows = [_row(snapshot, moment, now) for snapshot, moment in clusters]
     return sorted(rows, key=_badness)
 
 
-def _row(snapshot: ClusterSnapshot, completeness: Completeness) -> Json:
-    view = snapshot.view
-    problems = problems_of(snapshot)
+def _row(snapshot: ClusterSnapshot, moment: Moment, now: int) -> Json:
+    view, completeness = snapshot.view, moment.completeness
+    problems = problems_of(snapshot, moment, now)
     return {
         "name": snapshot.name,
         "severity": severity_of(problems, completeness),
@@ -73,12 +74,15 @@ def _badness(row: Json) -> tuple[Any, ...]:
 
 
 def cluster_picture(
-    snapshot: ClusterSnapshot, events: Iterable[Json], elections: Iterable[Json]
+    snapshot: ClusterSnapshot,
+    problems: list[ClusterProblem],
+    events: Iterable[Json],
+    elections: Iterable[Json],
 ) -> Json:
     """Return what the page shows of one cluster, brokers apart; events newest first."""
     return cluster_answers.cluster_answer(snapshot.view) | {
         "name": snapshot.name,
-        "problems": problems_of(snapshot),
+        "problems": problems,
         "events": [_event(event) for event in events],
         "elections": [_event(event) for event in elections],
     }

@@ -1,7 +1,8 @@
 """What is wrong with a cluster, worst first, in an operator's words: the head of the live page.
 
 The rule: a problem is a figure of the view put into a sentence, with the time since when where the
-view knows it; whether it is critical or a warning is what the alert on the same figure says. What
+view knows it. Whether it is one, and whether it is critical or a warning, is decided as the alert on the same
+figure decides it, by the one table of thresholds (`controller_model.insights.thresholds`). What
 is not a problem is not mentioned, so a page without problems is quiet.
 """
 
@@ -12,7 +13,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controller_model.records.completeness import Completeness, Status
+from controller_model.insights.recent_leaves import WINDOW_MINUTES
+from controller_model.insights.thresholds import THRESHOLDS, Threshold
+from controller_model.metrics.metric import Moment
+from controller_model.records.completeness import Completeness, Stage, Status
 from controller_model.records.predictions import ControllerHealth
 from controller_model.records.views import BrokerView, Failover
 from exporter.core.records import ClusterSnapshot
@@ -21,6 +25,7 @@ from exporter.partitions.conditions import Condition
 _BROKERS_NAMED = 5
 """Brokers that one sentence names; the table below it has all of them."""
 _PERCENT = 100
+_SECOND_MS = 1000
 
 
 class ProblemSeverity(enum.StrEnum):
@@ -29,6 +34,14 @@ class ProblemSeverity(enum.StrEnum):
     CRITICAL = "critical"
     WARNING = "warning"
     NONE = "none"
+
+
+class AlertState(enum.StrEnum):
+    """What the alert on a problem does, in Prometheus's words."""
+
+    PENDING = "pending"
+    """It has not been so for long enough."""
+    FIRING = "firing"
 
 
 class ClusterProblem(msgspec.Struct, frozen=True):
@@ -40,96 +53,299 @@ class ClusterProblem(msgspec.Struct, frozen=True):
     """Milliseconds since 1970; None where it is not known."""
     filter: Condition | None = None
     """The condition by which its partitions are listed; None where it is not about partitions."""
+    alert: str | None = None
+    """The alert on it, whose runbook says what to do; None: no alert is about it."""
+    state: AlertState | None = None
+    """None: since when it is so is not known, so that its alert may be pending or fire."""
 
 
 _CRITICAL, _WARNING = ProblemSeverity.CRITICAL, ProblemSeverity.WARNING
 _ARE, _HAVE = ("is", "are"), ("has", "have")
 
-_OF_PARTITIONS = (
-    (_CRITICAL, Condition.OFFLINE, _ARE, "offline: no writes, no reads"),
-    (_CRITICAL, Condition.UNDER_MIN_ISR, _ARE, "under min ISR: writes with acks=all are refused"),
-    (_WARNING, Condition.UNDER_REPLICATED, _ARE, "under-replicated"),
-    # No alert is about these: they are as a topic's first moment, which may last.
-    (_WARNING, Condition.WITHOUT_STATE, _HAVE, "no state yet: no leader"),
-)
-"""How bad it is, the condition, which `Counts` counts under the same name, and the words for it."""
+
+class _Case:
+    """A cluster at one moment, and what its alerts make of it."""
+
+    def __init__(self, snapshot: ClusterSnapshot, moment: Moment, now: int) -> None:
+        self.snapshot = snapshot
+        self.view = snapshot.view
+        self.moment = moment
+        self.now = now
+
+    def judged(  # the parts of a problem, each by its name
+        self,
+        alert: str,
+        value: float | None,
+        text: str,
+        *,
+        since: int | None = None,
+        met_since: int | None = None,
+        filter_: Condition | None = None,
+    ) -> Iterator[ClusterProblem]:
+        """Yield the problem if the alert's threshold is met; `met_since`: if that is later than `since`."""
+        threshold = THRESHOLDS[alert]
+        if threshold.is_met(value):
+            state = self._state(threshold, since if met_since is None else met_since)
+            severity = ProblemSeverity(threshold.severity)
+            yield ClusterProblem(severity, text, since, filter_, alert, state)
+
+    def _state(self, threshold: Threshold, since: int | None) -> AlertState | None:
+        if threshold.hold_s == 0:
+            return AlertState.FIRING
+        if since is None:
+            return None
+        is_held = self.now - since >= threshold.hold_s * _SECOND_MS
+        return AlertState.FIRING if is_held else AlertState.PENDING
 
 
-def problems_of(snapshot: ClusterSnapshot) -> list[ClusterProblem]:
-    """Return what is wrong with a cluster, critical first; empty when nothing is."""
-    parts = (_controller, _partitions, _brokers, _balance)
-    found = [problem for part in parts for problem in part(snapshot)]
+def problems_of(snapshot: ClusterSnapshot, moment: Moment, now: int) -> list[ClusterProblem]:
+    """Return what is wrong with a cluster at a time, critical first; empty when nothing is."""
+    case = _Case(snapshot, moment, now)
+    parts = (_controller, _flapping, _partitions, _brokers, _balance, _monitor)
+    found = [problem for part in parts for problem in part(case)]
     return sorted(found, key=lambda problem: problem.severity is not _CRITICAL)
 
 
 def severity_of(problems: list[ClusterProblem], completeness: Completeness) -> ProblemSeverity:
-    """Return how bad a cluster is off, doubt about its figures included."""
+    """Return how bad a cluster is off; figures in doubt are a warning at least."""
     found = {problem.severity for problem in problems}
-    if not completeness.up or _CRITICAL in found:
+    if _CRITICAL in found:
         return _CRITICAL
     is_well = not found and completeness.status is Status.LIVE
     return ProblemSeverity.NONE if is_well else _WARNING
 
 
-def _controller(snapshot: ClusterSnapshot) -> Iterator[ClusterProblem]:
-    controller, due = snapshot.view.controller, snapshot.view.writes_due
+def _controller(case: _Case) -> Iterator[ClusterProblem]:
+    controller, due = case.view.controller, case.view.writes_due
+    if case.view.log.is_denied("/controller"):
+        return  # there are no figures of it, and so no alerts
     who = controller.id
+    is_ghost = due.verdict is ControllerHealth.GHOST
     if who < 0:
-        yield ClusterProblem(_CRITICAL, "Nobody is the controller", controller.vacant_since)
-    elif due.verdict is ControllerHealth.GHOST:
+        since = controller.vacant_since
+        yield from case.judged(
+            "KafkaControllerMissing", who, "Nobody is the controller", since=since
+        )
+    elif is_ghost:
         text = f"Broker {who} is the controller and does not do its work"
-        yield ClusterProblem(_CRITICAL, text, due.owed_since)
+        yield from case.judged("KafkaControllerGhost", int(is_ghost), text, since=due.owed_since)
     elif due.verdict is ControllerHealth.SLOW:
         text = f"The controller, broker {who}, is slow with its work"
         yield ClusterProblem(_WARNING, text, due.owed_since)
-    elif controller.failover is Failover.UNDER_WAY:
-        text = f"The failover work of controller {who} is under way"
-        yield ClusterProblem(_WARNING, text, controller.failover_since)
+    if controller.failover is Failover.UNDER_WAY and not is_ghost:
+        yield from _failover(case)
+    text = "The cluster is migrating to KRaft: ever less of it is in ZooKeeper"
+    yield from case.judged("KafkaMigratingToKraft", int(controller.migrating_to_kraft), text)
 
 
-def _partitions(snapshot: ClusterSnapshot) -> Iterator[ClusterProblem]:
-    for severity, condition, (one, several), text in _OF_PARTITIONS:
-        count: int | None = getattr(snapshot.view.counts, condition.name.lower())
-        if count:
-            verb = one if count == 1 else several
-            said = f"{_number(count, 'partition')} {verb} {text}"
-            yield ClusterProblem(severity, said, filter=condition)
+def _failover(case: _Case) -> Iterator[ClusterProblem]:
+    who, since = case.view.controller.id, case.view.controller.failover_since
+    alert = "KafkaControllerFailoverSlow"
+    text = f"The failover work of controller {who} is under way"
+    took_s = None if since is None else (case.now - since) / _SECOND_MS
+    found = list(case.judged(alert, took_s, text, since=since))
+    yield from found or [
+        ClusterProblem(_WARNING, text, since, alert=alert, state=AlertState.PENDING)
+    ]
 
 
-def _brokers(snapshot: ClusterSnapshot) -> Iterator[ClusterProblem]:
-    gone = [b for b in snapshot.brokers.values() if not b.live and b.replicas]
-    if gone:
-        replicas = sum(broker.replicas for broker in gone)
-        # An outage of several is as old as the first of them, if that is known of all.
-        times = [broker.since for broker in gone if broker.since is not None]
-        yield ClusterProblem(
-            _WARNING,
-            f"{_named(gone)} not registered; {_number(replicas, 'replica')} there",
-            min(times) if len(times) == len(gone) else None,
+def _flapping(case: _Case) -> Iterator[ClusterProblem]:
+    within = case.moment.recent_elections
+    for alert, window, words in (
+        ("KafkaControllerFlapping", "10m", "10 minutes"),
+        ("KafkaControllerFlappingSlowly", "6h", "6 hours"),
+    ):
+        times = within.get(window)
+        text = f"The controller flaps: elected {times} times within {words}"
+        yield from case.judged(alert, times, text)
+    minutes, alert = case.moment.isr_leave_minutes, "KafkaIsrFlapping"
+    restless = [id_ for id_, count in minutes.items() if THRESHOLDS[alert].is_met(count)]
+    if restless:
+        most = max(minutes[id_] for id_ in restless)
+        whose = f"{'broker' if len(restless) == 1 else 'brokers'} {_ids(restless)}"
+        text = (
+            f"Replicas of {whose} leave ISRs again and again: in {most} of {WINDOW_MINUTES} minutes"
         )
+        yield from case.judged(alert, most, text)
 
 
-def _balance(snapshot: ClusterSnapshot) -> Iterator[ClusterProblem]:
-    limit = snapshot.view.rebalance.threshold_percentage / _PERCENT
+def _partitions(case: _Case) -> Iterator[ClusterProblem]:
+    if case.view.log.is_denied("/brokers"):
+        return
+    counts = case.view.counts
+    reassigning = counts.under_replicated_reassigning
+    explained = counts.reassigning if reassigning is None else reassigning
+    at_min_isr = _at_min_isr(case)
+    for alert, value, count, condition, said in (
+        (
+            "KafkaPartitionsOffline",
+            counts.offline,
+            counts.offline,
+            Condition.OFFLINE,
+            "offline: no writes, no reads",
+        ),
+        (
+            "KafkaPartitionsUnderMinIsr",
+            counts.under_min_isr,
+            counts.under_min_isr,
+            Condition.UNDER_MIN_ISR,
+            "under min ISR: writes with acks=all are refused",
+        ),
+        (
+            "KafkaPartitionsAtMinIsr",
+            at_min_isr,
+            at_min_isr,
+            None,
+            "at min ISR: no further replica may be lost",
+        ),
+        (
+            "KafkaPartitionsUnderReplicated",
+            counts.under_replicated - explained,
+            counts.under_replicated,
+            Condition.UNDER_REPLICATED,
+            "under-replicated",
+        ),
+    ):
+        text = _about(count or 0, _ARE, said)
+        yield from case.judged(alert, value, text, filter_=condition)
+    if counts.without_state:
+        # No alert is about these: they are as a topic's first moment, which may last.
+        text = _about(counts.without_state, _HAVE, "no state yet: no leader")
+        yield ClusterProblem(_WARNING, text, filter=Condition.WITHOUT_STATE)
+    yield from _deletion(case)
+
+
+def _at_min_isr(case: _Case) -> int | None:
+    """Return how many partitions are at min ISR by a loss; of an older fold, for whatever reason."""
+    counts = case.view.counts
+    by_loss = counts.under_replicated_at_min_isr
+    found = counts.at_min_isr if by_loss is None else by_loss
+    return None if case.view.log.is_denied("/brokers") else found
+
+
+def _deletion(case: _Case) -> Iterator[ClusterProblem]:
+    since = case.view.pending.oldest_deletion_at
+    if since is None:
+        return
+    alert = "KafkaTopicDeletionStuck"
+    age_s = (case.now - since) / _SECOND_MS
+    late = since + int(THRESHOLDS[alert].limit * _SECOND_MS)
+    text = "A topic waits for its deletion"
+    yield from case.judged(
+        alert, age_s, text, since=since, met_since=late, filter_=Condition.DELETING
+    )
+
+
+def _brokers(case: _Case) -> Iterator[ClusterProblem]:
+    gone = [b for b in case.snapshot.brokers.values() if not b.live and b.replicas]
+    if not gone:
+        return
+    replicas = sum(broker.replicas for broker in gone)
+    # An outage of several is as old as the first of them, if that is known of all.
+    times = [broker.since for broker in gone if broker.since is not None]
+    since = min(times) if len(times) == len(gone) else None
+    text = f"{_named(gone)} not registered; {_number(replicas, 'replica')} there"
+    yield from case.judged("KafkaBrokerGone", replicas, text, since=since)
+    if _at_min_isr(case):
+        text = f"{_named(gone)} gone, while partitions can lose no further replica"
+        for problem in case.judged("KafkaBrokerGoneAtMinIsr", replicas, text, since=since):
+            # Since when partitions are at min ISR is not known: at most for as long as the broker is gone.
+            if problem.state is not AlertState.PENDING:
+                yield msgspec.structs.replace(problem, state=None)
+
+
+def _balance(case: _Case) -> Iterator[ClusterProblem]:
+    rebalance = case.view.rebalance
+    if rebalance.recommendation is None:
+        return  # what balances itself within moments is none
+    limit = rebalance.threshold_percentage / _PERCENT
     above = [
         broker
-        for broker in snapshot.brokers.values()
+        for broker in case.snapshot.brokers.values()
         if broker.imbalance_ratio > limit and broker.preferred_electable
     ]
     if above:
-        electable = _number(sum(broker.preferred_electable for broker in above), "leader")
+        elects = sum(broker.preferred_electable for broker in above)
+        electable = _number(elects, "leader")
         text = (
             f"{_named(above)} more than {limit:.0%} imbalanced; an election gives {electable} back"
         )
-        yield ClusterProblem(_WARNING, text, filter=Condition.ELECTABLE)
+        yield from case.judged("KafkaLeadersImbalanced", elects, text, filter_=Condition.ELECTABLE)
+
+
+def _monitor(case: _Case) -> Iterator[ClusterProblem]:
+    """Yield what is wrong with the monitor; until its alert may fire, the line on trust says enough."""
+    parts = (_blind, _late, _doubtful, _setting)
+    found = [problem for part in parts for problem in part(case)]
+    yield from (problem for problem in found if problem.state is not AlertState.PENDING)
+
+
+def _blind(case: _Case) -> Iterator[ClusterProblem]:
+    completeness = case.moment.completeness
+    if completeness.status is Status.BLIND:
+        text = "The monitor is blind: nobody sees what happens in ZooKeeper"
+        yield from case.judged("KcmBlind", 1, text, since=completeness.since)
+
+
+def _late(case: _Case) -> Iterator[ClusterProblem]:
+    ages = case.moment.behind_ms
+    if not ages:
+        return
+    stage = max(ages, key=lambda each: ages[each])
+    age_s, since = ages[stage] / _SECOND_MS, case.now - ages[stage]
+    text = f"The figures are late: no sign of life of the {_STAGES[stage]}"
+    for alert in ("KcmBehindForLong", "KcmBehind"):
+        late = since + int(THRESHOLDS[alert].limit * _SECOND_MS)
+        found = list(case.judged(alert, age_s, text, since=since, met_since=late))
+        if any(problem.state is AlertState.FIRING for problem in found):
+            yield from found
+            return  # of the two the worse one is enough
+
+
+_STAGES = {Stage.WATCHER: "watcher", Stage.FOLD: "fold", Stage.EXPORTER: "exporter's own reading"}
+
+
+def _doubtful(case: _Case) -> Iterator[ClusterProblem]:
+    log = case.view.log
+    is_divergent = log.divergent_since is not None
+    since = log.divergent_since if is_divergent else log.incomplete_since
+    if since is None and log.verified_at is None:
+        since = case.view.counters_since
+    why = "a reconciliation proved it" if is_divergent else "changes may lack"
+    yield from case.judged(
+        "KcmIncompleteOrDivergent",
+        log.incomplete + is_divergent,
+        f"Figures may be wrong: {why}",
+        since=since,
+    )
+    denied = len(log.denied) + log.denied_more
+    text = f"The watcher may not read {_number(denied, 'path')} in ZooKeeper"
+    yield from case.judged("KcmPathsDenied", denied if log.incomplete else None, text)
+    skews = [abs(skew) / _SECOND_MS for skew in case.moment.clock_skew_ms.values()]
+    text = "Clocks disagree: times in events and incidents may be wrong"
+    yield from case.judged("KcmClocksDisagree", max(skews, default=None), text)
+
+
+def _setting(case: _Case) -> Iterator[ClusterProblem]:
+    counts, is_hidden = case.view.counts, case.view.log.is_denied("/brokers")
+    if counts.under_min_isr is None and not is_hidden:
+        text = f"min.insync.replicas is not known: {_number(counts.partitions, 'partition')} not judged by it"
+        yield from case.judged("KcmMinIsrNotKnown", counts.partitions, text)
+
+
+def _about(count: int, verbs: tuple[str, str], said: str) -> str:
+    return f"{_number(count, 'partition')} {verbs[count != 1]} {said}"
 
 
 def _named(brokers: list[BrokerView]) -> str:
-    ids = ", ".join(str(broker.id) for broker in brokers[:_BROKERS_NAMED])
+    ids = _ids([broker.id for broker in brokers])
+    return f"Broker {ids} is" if len(brokers) == 1 else f"Brokers {ids} are"
+
+
+def _ids(brokers: list[int]) -> str:
+    ids = ", ".join(map(str, brokers[:_BROKERS_NAMED]))
     more = len(brokers) - _BROKERS_NAMED
-    if len(brokers) == 1:
-        return f"Broker {ids} is"
-    return f"Brokers {ids}{f' and {more} more' if more > 0 else ''} are"
+    return f"{ids} and {more} more" if more > 0 else ids
 
 
 def _number(count: int, thing: str) -> str:

@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from exporter.live.feed import LiveFeed
+from exporter.live.messages import GZIP_HEADER
 from exporter.live.viewer import Viewer
 
 SEND_WITHIN_S = 10.0
@@ -20,6 +21,7 @@ SEND_WITHIN_S = 10.0
 
 _HEADERS = {
     "cache-control": "no-store",
+    "vary": "Accept-Encoding",
     # nginx keeps back what comes in small pieces, unless this header forbids it.
     "x-accel-buffering": "no",
 }
@@ -31,7 +33,9 @@ class EventStream(StreamingResponse):
     def __init__(
         self, feed: LiveFeed, viewer: Viewer, *, send_within_s: float = SEND_WITHIN_S
     ) -> None:
-        super().__init__(_news(viewer), headers=_HEADERS, media_type="text/event-stream")
+        packing = {"content-encoding": "gzip"} if viewer.is_packed else {}
+        headers = _HEADERS | packing
+        super().__init__(_news(viewer), headers=headers, media_type="text/event-stream")
         self._feed = feed
         self._viewer = viewer
         self._send_within_s = send_within_s
@@ -54,6 +58,8 @@ class EventStream(StreamingResponse):
 
 async def _news(viewer: Viewer) -> AsyncIterator[bytes]:
     """Yield what the viewer is to be sent, until its stream is to end."""
+    if viewer.is_packed:
+        yield GZIP_HEADER
     while True:
         await viewer.news.wait()
         if viewer.ended:

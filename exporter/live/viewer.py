@@ -12,11 +12,15 @@ import asyncio
 class Viewer:
     """One open page; used by the server's loop only."""
 
-    def __init__(self, cluster: str | None, client: str | None = None) -> None:
+    def __init__(
+        self, cluster: str | None, client: str | None = None, *, is_packed: bool = False
+    ) -> None:
         self.cluster = cluster
         """The cluster that it asks for; None: the only one there is, or none."""
         self.client = client
         """From where it asks, as connections are counted; None: not known."""
+        self.is_packed = is_packed
+        """It takes gzip."""
         self.ended = False
         self.news = asyncio.Event()
         """Set when there is something to send, or the stream is to end."""

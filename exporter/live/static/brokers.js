@@ -2,6 +2,7 @@
 
 import { $, el, setText, since, Table } from "./dom.js";
 import { count, number, percent } from "./format.js";
+import { rehearseButton, showRehearsal } from "./rehearsal.js";
 
 let table = null;
 
@@ -18,6 +19,7 @@ const COLUMNS = [
   },
   { head: "Imbalance", number: true, cell: imbalance },
   { head: "Safe to stop", cell: safety },
+  { head: "Rehearsal", cell: (b) => (b.live ? rehearseButton(b.id) : "–") },
 ];
 
 function name(broker) {
@@ -85,6 +87,7 @@ function strong(text) {
 }
 
 export function showBrokers(picture, doubt) {
+  showRehearsal(picture);
   table ??= new Table(
     $("broker-table"),
     "Brokers: who leads how much, and who may be stopped",

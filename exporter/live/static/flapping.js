@@ -1,8 +1,8 @@
-// ISRs that shrink again and again, with the broker to blame; and a controller that changes as often.
+// ISRs that shrink again and again, with the broker to blame. Whether that is a problem says the head of the page.
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
 import { ask, Asking, clusterPath, stateOf } from "./ask.js";
-import { clock, count, duration, list, number } from "./format.js";
+import { clock, count, duration, list } from "./format.js";
 
 const LISTED = 20;
 const AGAIN_AFTER_MS = 60_000; // the window moves on while nothing changes
@@ -31,7 +31,7 @@ export function showFlapping(picture) {
   // The page's own clock: the exporter's is set by each beat, and a step of it is no minute that went by.
   openedAt ??= performance.now();
   const times = Math.floor((performance.now() - openedAt) / AGAIN_AFTER_MS);
-  asking.follow([stateOf(picture), picture.controller.elections, times], picture.as_of);
+  asking.follow([stateOf(picture), times], picture.as_of);
 }
 
 function put(answer) {
@@ -58,8 +58,6 @@ function notes(answer) {
   if (answer.blames.length > 0) lines.push(`To blame over all: ${blamed(answer)}.`);
   const unlisted = answer.partition_count - answer.partitions.length;
   if (unlisted > 0) lines.push(`${count(unlisted, "ISR flaps", "ISRs flap")} besides.`);
-  if (answer.controller_flaps)
-    lines.push(`The controller was elected ${number(answer.controller_elections)} times.`);
   if (answer.held_from === null) lines.push("No events are held yet.");
   else if (answer.held_from > answer.since)
     lines.push(`Events are held since ${clock(answer.held_from)}; before that nothing is known.`);

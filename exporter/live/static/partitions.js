@@ -1,12 +1,11 @@
-// The partitions: how many are what, and which, in pages. A page is asked for when somebody wants
+// The partitions: how many are what, and which, in pages. The exporter searches all of them. A page is asked for when somebody wants
 // another, and when something in ZooKeeper has changed; never for each sign of life.
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
-import { ask, Asking, clusterPath, isBefore, stateOf } from "./ask.js";
-import { count, list, number, words } from "./format.js";
+import { ask, Asking, clusterPath, stateOf } from "./ask.js";
+import { count, number, words } from "./format.js";
 
 const ROWS = 50;
-const MOST_PAGES_SEARCHED = 40; // the API reads 20,000 partitions for a page: 800,000 in all, then we ask
 const TYPING_MS = 250;
 
 // name in the API, name in the counts, words, whether any is a problem
@@ -92,7 +91,7 @@ export function showPartitions(picture) {
     $("totals"),
     `${count(counts.partitions, "partition")} in ${count(counts.topics, "topic")}${counts.deleting_topics ? `, ${count(counts.deleting_topics, "topic")} being deleted` : ""}.`,
   );
-  const filter = wanted.chosen ? wanted.filter : worst(counts);
+  const filter = wanted.chosen ? wanted.filter : byDefault(counts);
   // Where a page of one list ended is nowhere in another, nor in one that is empty by now.
   if (filter !== wanted.filter || counted(filter) === 0) wanted.after = null;
   wanted.filter = filter;
@@ -101,8 +100,9 @@ export function showPartitions(picture) {
   asking.follow([wanted.filter, stateOf(picture)], picture.as_of);
 }
 
-// What is worst is what is listed, until somebody chooses.
-function worst(counts) {
+// What is worst is what is listed, until somebody chooses; who looks for a name looks in all partitions.
+function byDefault(counts) {
+  if (wanted.contains.trim() || wanted.broker) return "";
   const found = CONDITIONS.find(([, name, , severity]) => severity && counts[name] > 0);
   if (found) return found[0];
   return counts.preferred_imbalance > 0 ? "not-preferred" : "offline";
@@ -163,39 +163,24 @@ const asking = new Asking(
     const mine = ++search;
     const { name } = cluster;
     if (counted(wanted.filter) === 0) {
-      put([], null);
+      put([], null, 0);
       return null;
     }
-    const found = [];
-    let { after } = wanted;
-    let oldest = null;
-    for (let pages = 1; ; pages += 1) {
-      const answer = await ask(clusterPath(name, "/partitions"), {
-        filter: wanted.filter,
-        contains: wanted.contains.trim(),
-        broker: wanted.broker,
-        limit: ROWS - found.length,
-        after,
-      });
-      if (mine !== search) return null;
-      found.push(...answer.partitions);
-      after = answer.next;
-      if (oldest === null || isBefore(answer.as_of, oldest)) oldest = answer.as_of;
-      if (after === null || found.length >= ROWS || pages >= MOST_PAGES_SEARCHED) {
-        put(found, after);
-        return oldest;
-      }
-      // What comes late is shown as it comes.
-      setText(
-        $("partition-note"),
-        `Searching: ${count(found.length, "partition")} found up to ${after} …`,
-      );
-    }
+    const answer = await ask(clusterPath(name, "/search"), {
+      text: wanted.contains.trim(),
+      filter: wanted.filter,
+      broker: wanted.broker,
+      limit: ROWS,
+      after: wanted.after,
+    });
+    if (mine !== search) return null;
+    put(answer.partitions, answer.next, answer.matched);
+    return answer.as_of;
   },
   (message) => setText($("partition-note"), `The partitions cannot be listed now: ${message}.`),
 );
 
-function put(found, after) {
+function put(found, after, matched) {
   next = after;
   const gone = (p) => (p.isr ?? []).filter((id) => !cluster.brokers_live.includes(id));
   table.update(
@@ -207,28 +192,24 @@ function put(found, after) {
     })),
   );
   show($("partition-table"), found.length > 0);
-  setText($("partition-note"), note(found, after));
+  setText($("partition-note"), note(found, matched));
   show($("partition-next"), after !== null);
   show($("partition-first"), wanted.after !== null);
 }
 
-function note(found, after) {
+function note(found, matched) {
   const title = CONDITIONS.find(([each]) => each === wanted.filter)?.[2];
   const what = title && title[0].toLowerCase() + title.slice(1);
   const narrowed = [
-    wanted.contains ? `topic holds “${wanted.contains}”` : "",
+    wanted.contains ? `name holds “${wanted.contains}”` : "",
     wanted.broker ? `replica on broker ${wanted.broker}` : "",
   ].filter(Boolean);
   const by = [what, ...narrowed].filter(Boolean).join(", ");
-  const all = counted(wanted.filter);
-  if (found.length === 0 && after !== null)
-    return `None found up to ${after}; the search goes on with the next page.`;
   if (found.length === 0) {
     const where = wanted.after === null ? "" : ` after ${wanted.after} any more`;
     return `No partition${where}${by ? `: ${by}` : ""}.`;
   }
-  const of = all !== null && narrowed.length === 0 ? ` of ${number(all)}` : "";
-  return `${wanted.after === null ? "" : `After ${wanted.after}: `}${number(found.length)}${of} shown${by ? `: ${by}` : ""}.`;
+  return `${wanted.after === null ? "" : `After ${wanted.after}: `}${number(found.length)} of ${number(matched)} shown${by ? `: ${by}` : ""}.`;
 }
 
 function change(changes, { chosen = true } = {}) {
@@ -240,6 +221,7 @@ function change(changes, { chosen = true } = {}) {
   history.replaceState(null, "", `?${query}${location.hash}`);
   search += 1;
   if (cluster === null) return;
+  if (!wanted.chosen) wanted.filter = byDefault(cluster.counts);
   setChildren($("tiles"), tiles(cluster.counts));
   options(cluster.counts, cluster.brokers);
   asking.now();

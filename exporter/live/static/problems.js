@@ -38,8 +38,9 @@ export function showProblems(picture, doubt) {
       "li",
       { data: { severity: problem.severity } },
       sign(problem.severity),
-      ` ${problem.severity === "critical" ? "Critical" : "Warning"}: `,
+      ` ${problem.severity === "critical" ? "Critical" : "Warning"}${problem.state === "pending" ? ", pending" : ""}: `,
       problemText(problem),
+      ...(problem.alert === null ? [] : [" ", runbook(problem.alert)]),
     ),
   );
   if (doubt !== null) items.unshift(doubtful(doubt, items.length));
@@ -61,9 +62,15 @@ function well(picture) {
   );
 }
 
+// The alert on it, and what to do then.
+function runbook(alert) {
+  return el("a", { href: `runbooks/${alert}`, class: "runbook", title: "What to do" }, alert);
+}
+
 function problemText(problem) {
   const ago = problem.since === null ? "" : ` (since ${clock(problem.since)})`;
   const text = `${problem.text}${ago}`;
+  if (problem.alert === "KafkaIsrFlapping") return el("a", { href: "#flapping" }, text);
   if (problem.filter === null) return text;
   return el("a", { href: "#figures", data: { filter: problem.filter } }, text);
 }

@@ -62,7 +62,8 @@ def fleet(clusters: int = 50) -> Served:
     """Return a fleet in which two clusters have trouble."""
     served = Served()
     for number in range(clusters):
-        counts = Counts(topics=400, partitions=4000, offline=5 if number == 31 else 0)
+        offline = 5 if number == 31 else 0
+        counts = Counts(topics=400, partitions=4000, offline=offline, under_min_isr=0)
         controller = ControllerView(id=-1, vacant_since=T0) if number == 40 else None
         fields: dict[str, Any] = {} if controller is None else {"controller": controller}
         served.write(

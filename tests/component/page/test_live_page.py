@@ -31,10 +31,20 @@ def test_a_bad_hour_is_reported_worst_first(desk: Desk, bad: Served) -> None:
     server = desk.serve(bad)
     page = desk.page(server.url).open()
     assert texts(page.locator("#problems li")) == [
-        "✖ Critical: 2 partitions are offline: no writes, no reads",
-        "▲ Warning: 57 partitions are under-replicated",
-        "▲ Warning: Broker 2 is not registered; 59 replicas there (since 08:43:00)",
-        "▲ Warning: Broker 4 is more than 10% imbalanced; an election gives 19 leaders back",
+        "✖ Critical: 2 partitions are offline: no writes, no reads KafkaPartitionsOffline",
+        (
+            "▲ Warning: 57 partitions are at min ISR: no further replica may be lost "
+            "KafkaPartitionsAtMinIsr"
+        ),
+        "▲ Warning: 57 partitions are under-replicated KafkaPartitionsUnderReplicated",
+        (
+            "▲ Warning, pending: Broker 2 is not registered; 59 replicas there (since 08:43:00) "
+            "KafkaBrokerGone"
+        ),
+        (
+            "▲ Warning: Broker 4 is more than 10% imbalanced; an election gives 19 leaders back "
+            "KafkaLeadersImbalanced"
+        ),
     ]
     expect(page).to_have_title("prod: 2 partitions are offline: no writes, no reads")
     expect(page.locator("#controller-who")).to_have_text(
@@ -90,10 +100,11 @@ def test_a_quiet_cluster_is_a_quiet_page(desk: Desk) -> None:
 
 
 def assert_nobody_says_that_all_is_well(page: Page, of_when: str) -> None:
-    """Without a problem, the page says of when that is true; nothing in it is a tick."""
-    (said,) = texts(page.locator("#problems li"))
-    assert said == f"? {of_when} nothing was known to be wrong."
-    expect(page.locator("#health")).to_have_attribute("data-severity", "unknown")
+    """With a problem or without, the page says of when that is true; nothing in it is a tick."""
+    said, *problems = texts(page.locator("#problems li"))
+    assert said == (f"? {of_when}" if problems else f"? {of_when} nothing was known to be wrong.")
+    severity = "warning" if problems else "unknown"
+    expect(page.locator("#health")).to_have_attribute("data-severity", severity)
     expect(page).not_to_have_title(WELL)
     expect(page.locator("body")).not_to_contain_text(WELL)
 
@@ -181,7 +192,7 @@ def test_a_problem_in_doubt_is_reported_with_the_time_of_which_it_is_true(desk: 
     page = desk.page(desk.serve(exporter).url).open()
     assert texts(page.locator("#problems li")) == [
         "? As of 08:45:07, not now:",
-        "✖ Critical: 2 partitions are offline: no writes, no reads",
+        "✖ Critical: 2 partitions are offline: no writes, no reads KafkaPartitionsOffline",
     ]
 
 
@@ -189,7 +200,7 @@ def test_partitions_without_a_state_are_not_well(desk: Desk) -> None:
     """No count but their own holds them: they are reported, counted in a tile, and listed."""
     exporter = Served()
     unstated = topic_view("t", leader=(None, None), isr=(None, None))
-    counts = Counts(topics=1, partitions=2, without_state=2)
+    counts = Counts(topics=1, partitions=2, without_state=2, under_min_isr=0)
     exporter.write(broker_view(0), unstated, cluster_view(counts=counts))
     page = desk.page(desk.serve(exporter).url).open()
     assert texts(page.locator("#problems li")) == [

@@ -66,7 +66,7 @@ def emptied(answer: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("of", "place", "said"),
     [
-        ("partitions", "#partition-note", ("No partition", "2 of 2 shown: offline.")),
+        ("search", "#partition-note", ("No partition", "2 of 2 shown: offline.")),
         ("incidents", "#incidents-lead", ("None is open", "One is open")),
         ("recommendations", "#advice-lead", ("no election can mend", "19 partitions can be given")),
     ],
@@ -114,7 +114,7 @@ def test_signs_of_life_make_nobody_ask(desk: Desk) -> None:
         served.write(msgspec.structs.replace(view, controller=controller))
         expect(page.locator("#controller-who")).to_contain_text(f"Broker {seq % 2}")
     assert one.requests == before
-    with page.expect_request(f"{API}partitions*"), page.expect_request(f"{API}recommendations*"):
+    with page.expect_request(f"{API}search*"), page.expect_request(f"{API}recommendations*"):
         served.write(topic(60, well=3, at=seq + 1), cluster(57, at=seq + 1))
     expect(page.locator("#partition-note")).to_contain_text("50 of 57 shown")
     expect(page.locator("#advice-lead")).to_contain_text("57 partitions can be given back")
@@ -134,7 +134,7 @@ def test_a_storm_of_changes_makes_few_questions(desk: Desk) -> None:
         served.write(cluster(60, at=seq, controller=ControllerView(id=seq % 2, epoch=seq)))
         expect(page.locator("#controller-who")).to_contain_text(f"Broker {seq % 2}")
     most = 2 + (time.monotonic() - began) / 2.0
-    assert 2 <= asked_of(one.requests, "partitions") <= most
+    assert 2 <= asked_of(one.requests, "search") <= most
     assert 2 <= asked_of(one.requests, "recommendations") <= most
 
 
@@ -153,7 +153,7 @@ def test_a_refused_question_is_asked_again_later_and_the_list_stands(
         busy["answers"] -= 1
         route.fulfill(status=503, json=problem)
 
-    one.page.route(f"{API}partitions*", answer)
+    one.page.route(f"{API}search*", answer)
     page = one.open()
     note = page.locator("#partition-note")
     expect(note).to_have_text(f"The partitions cannot be listed now: {problem['detail']}.")

@@ -208,7 +208,7 @@ def test_a_mistake_of_ours_does_not_end_the_feed() -> None:
     """It is logged once while it lasts; what can be sent again is sent again."""
 
     async def look() -> Any:
-        feed, updates, _ = ticking(shown(), frozenset({0, 1, 2, 5}))
+        feed, updates, _ = ticking(shown(), frozenset({0, 1, 2, 3, 6}))
         async with watching(feed) as viewer, asyncio.timeout(SOON_S):
             cluster = await heard(viewer, "cluster")
             while len(updates) < 8:  # noqa: ASYNC110  # the feed lets nobody know that it looks
@@ -230,15 +230,15 @@ def test_the_fleet_is_judged_once_a_beat_and_once_a_commit(
     async def look() -> list[int]:
         served = shown()
         feed, updates, beats = ticking(served)
-        assess = served.collector.completeness
+        moment = served.collector.moment
 
         def noted(*about: Any) -> Any:
             judged.append(updates[-1])
             if updates[-1] == UPDATES_PER_BEAT:
                 served.write(cluster_view(at=as_of(2)))
-            return assess(*about)
+            return moment(*about)
 
-        monkeypatch.setattr(served.collector, "completeness", noted)
+        monkeypatch.setattr(served.collector, "moment", noted)
         async with watching(feed, "unknown"), asyncio.timeout(SOON_S):
             while len(updates) <= 3 * UPDATES_PER_BEAT:  # noqa: ASYNC110  # as above
                 await asyncio.sleep(0.001)

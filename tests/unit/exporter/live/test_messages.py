@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 
+from exporter.live.messages import GZIP_HEADER, Message
 from tests.support.live_feed import SOON_S, feed_of, heard, messages, shown, watching
 from tests.support.samples import as_of, broker_view, cluster_view, log_view
 
@@ -23,6 +25,17 @@ def test_the_delay_is_shown_of_changes_that_were_seen_to_come() -> None:
         return delays
 
     assert asyncio.run(look()) == [None, 250, None]
+
+
+def test_packed_messages_follow_one_another_in_one_gzip_stream() -> None:
+    """Each is packed once, for all viewers, and can be read as soon as it has come."""
+    messages_sent = [Message("beat", b"{}"), Message("cluster", b'{"a":"' + b"x" * 9_000 + b'"}')]
+    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    assert unpack.decompress(GZIP_HEADER) == b""
+    for message in (*messages_sent, messages_sent[0]):
+        assert unpack.decompress(message.packed) == message.sent
+        assert message.packed is message.packed
+    assert len(messages_sent[1].packed) < 200
 
 
 def test_brokers_are_sent_again_only_when_one_changed() -> None:

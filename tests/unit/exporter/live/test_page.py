@@ -76,7 +76,14 @@ def test_what_a_browser_has_is_not_sent_again() -> None:
 
 def test_what_else_is_served_is_linked() -> None:
     """All that the plain index at this place led to; partitions' metrics where they are served."""
-    for path in ("metrics", "api/v1/clusters", "api/v1/openapi.json", "healthz", "readyz"):
+    for path in (
+        "metrics",
+        "api/v1/clusters",
+        "api/v1/openapi.json",
+        "healthz",
+        "readyz",
+        "runbooks",
+    ):
         assert f'href="{path}"' in text("index.html")
     assert "metrics/partitions" not in re.sub(r"<!--.*?-->", "", text("index.html"))
     assert b'href="metrics/partitions"' in read_files(partition_metrics=True)["index.html"]

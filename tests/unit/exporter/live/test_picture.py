@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, Stage, Status
 from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
@@ -31,12 +32,16 @@ def test_the_fleet_is_sorted_by_what_is_worst() -> None:
         (snapshot(name="e-nobody", controller=ControllerView(id=-1)), LIVE),
         (snapshot(name="f-behind"), behind),
     ]
-    rows = fleet_rows(clusters)
+    moments = [
+        (each, Moment(completeness=completeness, behind_ms={}, vacant_ms=None))
+        for each, completeness in clusters
+    ]
+    rows = fleet_rows(moments, T0)
     assert [row["name"] for row in rows] == [
-        "e-nobody", "d-more-offline", "c-offline", "f-behind", "b-warned", "a-well",
+        "e-nobody", "d-more-offline", "c-offline", "b-warned", "f-behind", "a-well",
     ]  # fmt: skip
     assert rows[-1]["headline"] is None
-    assert rows[3]["status"] == "behind"
+    assert rows[4]["status"] == "behind"
 
 
 def test_a_picture_names_few_of_an_events_partitions() -> None:
@@ -45,7 +50,7 @@ def test_a_picture_names_few_of_an_events_partitions() -> None:
     event = {"id": "L1/1/1/0", "kind": "IsrShrunk", "zxid": "1", "position": {"seq": 1}}
     wide = event | {"partitions": partitions, "partition_count": 9}
     counted = event | {"partitions": 4}
-    picture = cluster_picture(snapshot(), [wide, counted], [])
+    picture = cluster_picture(snapshot(), [], [wide, counted], [])
     shown = {"id": "L1/1/1/0", "kind": "IsrShrunk"}
     assert picture["events"] == [
         shown | {"partitions": partitions[:3], "partition_count": 9},

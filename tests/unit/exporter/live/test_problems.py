@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from controller_model.records.completeness import Completeness, Stage, Status
+from controller_model.records.changes import SessionState
+from controller_model.records.completeness import Completeness, ReaderProgress, Stage, Status
 from controller_model.records.predictions import ControllerHealth, WritesDue
+from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import ProblemSeverity, problems_of, severity_of
-from tests.support.samples import T0, broker_view, cluster_view
+from exporter.live.problems import (
+    AlertState,
+    ClusterProblem,
+    ProblemSeverity,
+    problems_of,
+    severity_of,
+)
+from exporter.scrape.collector import Collector
+from tests.support.samples import T0, broker_view, cluster_view, log_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
 
@@ -29,7 +39,14 @@ def snapshot(*brokers: BrokerView, name: str = "prod", **fields: Any) -> Cluster
 
 def listed(*brokers: BrokerView, **fields: Any) -> list[tuple[str, str]]:
     """Return the severity and text of each problem."""
-    return [(str(p.severity), p.text) for p in problems_of(snapshot(*brokers, **fields))]
+    return [(str(p.severity), p.text) for p in problems(snapshot(*brokers, **fields))]
+
+
+def problems(shown: ClusterSnapshot, now: int = T0, **progress: Any) -> list[ClusterProblem]:
+    """Return what the page says at a time, to a reader that is in time but for these ages."""
+    in_time: dict[str, Any] = {"read_ms": 0, "watcher_ms": 0}
+    collector = Collector(lambda _: ReaderProgress(**in_time | progress))
+    return problems_of(shown, collector.moment(shown, now), now)
 
 
 def test_a_healthy_cluster_has_no_problem() -> None:
@@ -41,7 +58,7 @@ def test_a_healthy_cluster_has_no_problem() -> None:
 def test_counts_stand_with_what_they_mean_and_which_partitions_to_list() -> None:
     """One is in the singular; each kind leads to the list of its partitions."""
     counts = Counts(offline=1, under_min_isr=2, under_replicated=1003, without_state=9)
-    found = problems_of(snapshot(broker_view(0), counts=counts))
+    found = problems(snapshot(broker_view(0), counts=counts))
     assert [(p.severity, p.text, p.filter) for p in found] == [
         ("critical", "1 partition is offline: no writes, no reads", "offline"),
         (
@@ -56,9 +73,9 @@ def test_counts_stand_with_what_they_mean_and_which_partitions_to_list() -> None
 
 def test_partitions_without_a_state_alone_are_a_problem() -> None:
     """They have no leader, and no other count holds them: a page of them is not quiet."""
-    assert listed(broker_view(0), counts=Counts(partitions=1, without_state=1)) == [
-        ("warning", "1 partition has no state yet: no leader")
-    ]
+    assert listed(
+        broker_view(0), counts=Counts(partitions=1, without_state=1, under_min_isr=0)
+    ) == [("warning", "1 partition has no state yet: no leader")]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +104,7 @@ def test_the_controllers_problem_has_the_time_since_when(
     fields: dict[str, Any], expected: tuple[str, str, int | None]
 ) -> None:
     """A ghost holds /controller, so it is listed before failover work; unknown times stay unknown."""
-    (problem,) = problems_of(snapshot(broker_view(0), **fields))
+    (problem,) = problems(snapshot(broker_view(0), **fields))
     assert (problem.severity, problem.text, problem.since) == expected
 
 
@@ -106,9 +123,9 @@ def test_a_broker_that_is_gone_is_a_problem_only_while_replicas_are_on_it() -> N
 def test_an_outage_is_as_old_as_its_first_broker_if_all_times_are_known() -> None:
     """A time that one broker lacks would make the outage look younger than it may be."""
     first = broker_view(0, live=False, replicas=1, since=T0 - 5)
-    (problem,) = problems_of(snapshot(first, broker_view(1, live=False, replicas=1, since=T0 - 3)))
+    (problem,) = problems(snapshot(first, broker_view(1, live=False, replicas=1, since=T0 - 3)))
     assert problem.since == T0 - 5
-    (problem,) = problems_of(snapshot(first, broker_view(1, live=False, replicas=1, since=None)))
+    (problem,) = problems(snapshot(first, broker_view(1, live=False, replicas=1, since=None)))
     assert problem.since is None
 
 
@@ -117,8 +134,10 @@ def test_imbalance_is_a_problem_above_the_threshold_where_an_election_helps() ->
     at = broker_view(0, imbalance_ratio=0.1, preferred_electable=1)
     above = broker_view(1, imbalance_ratio=0.11, preferred_electable=2)
     stuck = broker_view(2, imbalance_ratio=0.9, preferred_electable=0)
-    assert listed(at, stuck) == []
-    assert listed(at, above, stuck) == [
+    standing = RebalanceSummary(recommendation=1)
+    assert listed(at, stuck, rebalance=standing) == []
+    assert listed(at, above, stuck) == [], "for a moment"
+    assert listed(at, above, stuck, rebalance=standing) == [
         ("warning", "Broker 1 is more than 10% imbalanced; an election gives 2 leaders back")
     ]
 
@@ -137,11 +156,113 @@ def test_what_is_critical_stands_before_warnings() -> None:
         (Status.LIVE, ProblemSeverity.NONE),
         (Status.INCOMPLETE, ProblemSeverity.WARNING),
         (Status.DIVERGENT, ProblemSeverity.WARNING),
-        (Status.BEHIND, ProblemSeverity.CRITICAL),
-        (Status.BLIND, ProblemSeverity.CRITICAL),
+        (Status.BEHIND, ProblemSeverity.WARNING),
+        (Status.BLIND, ProblemSeverity.WARNING),
     ],
 )
 def test_doubt_about_the_figures_is_trouble_too(status: Status, expected: ProblemSeverity) -> None:
     """A cluster of which nothing wrong is known, since nothing is known, is not well."""
     verdict = Completeness(status=status, since=None, stage=Stage.FOLD, verified_at=None)
     assert severity_of([], verdict) is expected
+
+
+def told(*brokers: BrokerView, now: int = T0, reading: Any = None, **fields: Any) -> dict[str, Any]:
+    """Return the state of each alert that the page judges."""
+    found = problems(snapshot(*brokers, **fields), now, **reading or {})
+    return {str(p.alert): p.state for p in found}
+
+
+@pytest.mark.parametrize(("elections", "alerts"), [(2, 0), (3, 1), (6, 2)])
+def test_a_controller_that_flaps_is_judged_by_the_alerts_windows(
+    elections: int, alerts: int
+) -> None:
+    """At the very limit of each; once the window is past, it flaps no more."""
+    controller = ControllerView(id=0, recent_elections=((T0, elections),))
+    names = ["KafkaControllerFlapping", "KafkaControllerFlappingSlowly"][:alerts]
+    assert told(controller=controller) == dict.fromkeys(names, AlertState.FIRING)
+    assert told(controller=controller, now=T0 + 6 * 3_600_000) == {}
+
+
+def test_replicas_that_leave_isrs_again_and_again_are_named_by_their_broker() -> None:
+    """By minutes, as the alert counts; several brokers stand in one sentence."""
+    minute = T0 // 60_000
+    restless = tuple(range(minute - 6, minute + 1))
+    brokers = [
+        broker_view(0, isr_leave_minutes=restless[-4:]),
+        broker_view(1, isr_leave_minutes=restless[-5:]),
+        broker_view(2, isr_leave_minutes=restless),
+    ]
+    assert listed(*brokers[:2]) == [
+        ("warning", "Replicas of broker 1 leave ISRs again and again: in 5 of 30 minutes")
+    ]
+    assert listed(*brokers) == [
+        ("warning", "Replicas of brokers 1, 2 leave ISRs again and again: in 7 of 30 minutes")
+    ]
+
+
+def test_an_alert_is_pending_until_it_was_so_for_long_enough() -> None:
+    """By the view's own time; where that is not known, neither is what the alert does."""
+    vacant = ControllerView(id=-1, vacant_since=T0)
+    name = "KafkaControllerMissing"
+    assert told(controller=vacant, now=T0 + 29_999) == {name: AlertState.PENDING}
+    assert told(controller=vacant, now=T0 + 30_000) == {name: AlertState.FIRING}
+    assert told(controller=ControllerView(id=-1)) == {name: None}
+    slow = ControllerView(id=0, failover=Failover.UNDER_WAY, failover_since=T0)
+    for after_ms, state in ((60_000, AlertState.PENDING), (60_001, AlertState.FIRING)):
+        assert told(controller=slow, now=T0 + after_ms) == {"KafkaControllerFailoverSlow": state}
+
+
+def test_a_broker_that_is_gone_is_critical_once_it_does_not_come_back_and_no_more_may_be_lost() -> (
+    None
+):
+    """After 15 minutes; whether partitions were at min ISR for so long nobody knows."""
+    gone = broker_view(1, live=False, replicas=3, since=T0)
+    counts = Counts(under_min_isr=0, at_min_isr=2, under_replicated_at_min_isr=1)
+    soon = {"KafkaPartitionsAtMinIsr": None, "KafkaBrokerGone": AlertState.PENDING}
+    assert told(gone, counts=counts) == soon
+    late = soon | {"KafkaBrokerGone": AlertState.FIRING, "KafkaBrokerGoneAtMinIsr": None}
+    assert told(gone, counts=counts, now=T0 + 900_000) == late
+
+
+def test_what_a_reassignment_explains_is_no_problem() -> None:
+    """As the alert counts it; of an older fold all that are being reassigned are explained."""
+    explained = Counts(under_replicated=2, under_replicated_reassigning=2, under_min_isr=0)
+    assert told(counts=explained) == {}
+    assert told(counts=Counts(under_replicated=2, reassigning=2, under_min_isr=0)) == {}
+
+
+def test_what_is_denied_has_no_figures_and_so_no_problems() -> None:
+    """The alerts on it cannot fire; that it is denied is the problem."""
+    log = log_view(denied=("/",), denied_more=3)
+    controller = ControllerView(id=-1, vacant_since=T0)
+    found = told(log=log, controller=controller, counts=Counts(offline=1, under_min_isr=None))
+    assert found == {"KcmIncompleteOrDivergent": None, "KcmPathsDenied": None}
+
+
+def test_the_monitors_own_state_is_a_problem_as_soon_as_its_alert_fires() -> None:
+    """Until then the line on trust says it."""
+    late = {"watcher_ms": 84_999}
+    assert told(reading=late) == {}
+    assert told(reading={"watcher_ms": 85_000}) == {"KcmBehind": AlertState.FIRING}
+    assert told(reading={"watcher_ms": 625_000}) == {"KcmBehindForLong": AlertState.FIRING}
+    blind = log_view(session=SessionState.LOST, session_since=T0)
+    assert told(log=blind, now=T0 + 59_999) == {}
+    assert told(log=blind, now=T0 + 60_000) == {"KcmBlind": AlertState.FIRING}
+    doubtful = log_view(incomplete_since=T0)
+    assert told(log=doubtful, now=T0 + 299_999) == {}
+    assert told(log=doubtful, now=T0 + 300_000) == {"KcmIncompleteOrDivergent": AlertState.FIRING}
+    skewed = {"clock_skew_ms": {Stage.FOLD: -5_001}}
+    assert told(reading=skewed) == {"KcmClocksDisagree": None}
+    assert told(reading={"read_ms": None, "watcher_ms": None}) == {}
+    assert told(counts=Counts(partitions=4, under_min_isr=None)) == {"KcmMinIsrNotKnown": None}
+
+
+def test_a_topic_that_waits_too_long_for_its_deletion_is_a_problem() -> None:
+    """From the age on at which the alert begins to wait."""
+    pending = msgspec.structs.replace(cluster_view().pending, oldest_deletion_at=T0)
+    name = "KafkaTopicDeletionStuck"
+    assert told(pending=pending, now=T0 + 900_000) == {}
+    assert told(pending=pending, now=T0 + 900_001) == {name: AlertState.PENDING}
+    assert told(pending=pending, now=T0 + 1_200_000) == {name: AlertState.FIRING}
+    migrating = ControllerView(id=0, migrating_to_kraft=True)
+    assert told(controller=migrating) == {"KafkaMigratingToKraft": AlertState.FIRING}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 
 from starlette.types import Message
 
 from exporter.live.stream import EventStream
 from exporter.live.viewer import Viewer
-from tests.support.live_feed import SOON_S, feed_of, shown
+from tests.support.live_feed import SOON_S, feed_of, messages, shown
 
 
 def test_a_viewer_that_takes_nothing_is_dropped() -> None:
@@ -57,6 +58,36 @@ def test_a_question_for_the_head_alone_is_answered_and_leaves() -> None:
     assert (b"content-type", b"text/event-stream; charset=utf-8") in sent[0]["headers"]
     assert [message.get("more_body") for message in sent] == [None, False]
     assert viewers == set()
+
+
+def test_a_viewer_that_takes_gzip_gets_each_message_packed() -> None:
+    """The first bytes are the header of the stream, and each message can be read when it comes."""
+
+    async def look() -> tuple[Message, list[str]]:
+        feed = feed_of(shown())
+        sent: list[Message] = []
+        unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        text = ""
+
+        async def send(message: Message) -> None:
+            nonlocal text
+            sent.append(message)
+            text += unpack.decompress(message.get("body", b"")).decode()
+            if "event: cluster" in text:
+                feed.end()
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async with asyncio.timeout(SOON_S):
+            stream = EventStream(feed, feed.join("prod", is_packed=True))
+            await stream({"type": "http", "method": "GET"}, receive, send)
+        return sent[0], [kind for kind, _ in messages(text.encode())]
+
+    start, kinds = asyncio.run(look())
+    assert (b"content-encoding", b"gzip") in start["headers"]
+    assert set(kinds) == {"beat", "fleet", "brokers", "cluster"}
 
 
 def test_a_viewer_that_hangs_up_leaves() -> None:
