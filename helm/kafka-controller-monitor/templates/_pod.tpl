@@ -25,13 +25,41 @@ map holds are texts. */}}
 {{- join "\n" $lines -}}
 {{- end }}
 
-{{/* dict name (of the variable), secret (name, key) */}}
-{{- define "kcm.secretEnv" -}}
-- name: {{ .name | quote }}
-  valueFrom:
-    secretKeyRef:
-      name: {{ .secret.name | quote }}
-      key: {{ .secret.key | quote }}
+{{/* The secret of the Kafka client, as a JSON list for the three below: each file has the name of its setting. */}}
+{{- define "kcm.kafkaSecret" -}}
+{{- $secret := .Values.kafka.propertiesSecret -}}
+{{- ternary (list (dict "setting" "kafka_properties" "secret" $secret)) list (not (empty $secret.name)) | toJson -}}
+{{- end }}
+
+{{/* A list of dict setting, secret (name, key). What is a file stands in no variable, which every process of a container shows. */}}
+{{- define "kcm.secretsEnv" -}}
+{{- if . -}}
+- name: KCM_SECRETS_DIR
+  value: /etc/kcm/secrets
+{{- end -}}
+{{- end }}
+
+{{- define "kcm.secretsMount" -}}
+{{- if . -}}
+- name: secrets
+  mountPath: /etc/kcm/secrets
+  readOnly: true
+{{- end -}}
+{{- end }}
+
+{{- define "kcm.secretsVolume" -}}
+{{- if . -}}
+- name: secrets
+  projected:
+    sources:
+      {{- range . }}
+      - secret:
+          name: {{ .secret.name | quote }}
+          items:
+            - key: {{ .secret.key | quote }}
+              path: {{ .setting | quote }}
+      {{- end }}
+{{- end -}}
 {{- end }}
 
 {{/* dict where, servers: host:port, separated by commas, and a chroot */}}
@@ -43,7 +71,7 @@ map holds are texts. */}}
 {{- end -}}
 {{- end }}
 
-{{/* The names of our services, and those of the values: by another one nobody is answered. An address always is. */}}
+{{/* The names of our services, those of the Ingress, and those of the values: by another one nobody is answered. An address always is. */}}
 {{- define "kcm.allowedHosts" -}}
 {{- $names := list -}}
 {{- range $part := list "exporter" "watcher" "stream" -}}
@@ -51,7 +79,8 @@ map holds are texts. */}}
 {{- $inNamespace := printf "%s.%s" $service $.Release.Namespace -}}
 {{- $names = concat $names (list $service $inNamespace (printf "%s.svc" $inNamespace) (printf "%s.svc.cluster.local" $inNamespace)) -}}
 {{- end -}}
-{{- join "," (concat $names .Values.web.allowedHosts) -}}
+{{- $asked := ternary .Values.ingress.hosts list .Values.ingress.enabled -}}
+{{- join "," (concat $names $asked .Values.web.allowedHosts) -}}
 {{- end }}
 
 {{/* dict root, path: how a probe asks. It knows no password: to it these paths say their status alone. */}}
@@ -95,11 +124,6 @@ basicAuth:
 {{- if .Values.kafka.properties }}
 - name: KCM_CONFIG
   value: /etc/kcm/config/kcm.toml
-{{- end }}
-{{- with .Values.kafka.propertiesSecret }}
-{{- if .name }}
-{{ include "kcm.secretEnv" (dict "name" "KCM_KAFKA_PROPERTIES" "secret" .) }}
-{{- end }}
 {{- end }}
 {{- if .Values.web.configSecret }}
 - name: KCM_WEB_CONFIG_FILE
@@ -197,6 +221,17 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .part.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  - {{- toYaml . | nindent 4 }}
+    {{- if not (hasKey . "labelSelector") }}
+    labelSelector:
+      matchLabels:
+        {{- $.labels | nindent 8 }}
+    {{- end }}
+  {{- end }}
+{{- end }}
 {{- if .part.affinity }}
 affinity:
   {{- toYaml .part.affinity | nindent 2 }}
@@ -222,6 +257,20 @@ affinity:
 {{- with merge $own .annotations -}}
 annotations:
   {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end }}
+
+{{/* A part's values: labels of its pods besides those that are selected by. */}}
+{{- define "kcm.podLabels" -}}
+{{- with .podLabels -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end }}
+
+{{/* A part's values: the containers beside its own. */}}
+{{- define "kcm.extraContainers" -}}
+{{- with .extraContainers -}}
+{{- toYaml . -}}
 {{- end -}}
 {{- end }}
 

@@ -101,22 +101,25 @@ def pod_of(workload: Manifest) -> Manifest:
 
 
 def container_of(workload: Manifest) -> Manifest:
-    """Return the one container of a workload's pod."""
-    (container,) = pod_of(workload)["containers"]
-    found: Manifest = container
-    return found
+    """Return kcm's own container of a workload's pod; those that values add stand after it."""
+    container: Manifest = pod_of(workload)["containers"][0]
+    return container
 
 
-def variables(container: Manifest) -> dict[str, str | tuple[str, str]]:
-    """Return a container's variables: a text, or a secret's name and key."""
-    found: dict[str, str | tuple[str, str]] = {}
-    for each in container["env"]:
-        if "value" in each:
-            found[each["name"]] = each["value"]
-        else:
-            secret = each["valueFrom"]["secretKeyRef"]
-            found[each["name"]] = (secret["name"], secret["key"])
-    return found
+def variables(container: Manifest) -> dict[str, str]:
+    """Return a container's variables."""
+    return {each["name"]: each["value"] for each in container["env"]}
+
+
+def secret_files(workload: Manifest) -> dict[str, tuple[str, str]]:
+    """Return the files of the folder of secrets: the name and the key of each one's secret."""
+    volumes = [each for each in pod_of(workload)["volumes"] if each["name"] == "secrets"]
+    return {
+        item["path"]: (source["secret"]["name"], item["key"])
+        for volume in volumes
+        for source in volume["projected"]["sources"]
+        for item in source["secret"]["items"]
+    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,10 +163,7 @@ def localize(
     mounted = _mount(workload, manifests, folder, secrets)
     environment = dict(image or {})
     for name, value in variables(container).items():
-        if isinstance(value, tuple):
-            environment[name] = secrets[value[0]][value[1]]
-        else:
-            environment[name] = _moved(value, mounted)
+        environment[name] = _moved(value, mounted)
     program, *arguments = container["command"]
     (port,) = [each for each in container["ports"] if each["name"] == "metrics"]
     local_port = free_port()
@@ -207,7 +207,11 @@ def _mount(
     for mount in container_of(workload)["volumeMounts"]:
         target = mounted[mount["mountPath"]]
         target.mkdir(parents=True, exist_ok=True)
-        for name, text in _content(volumes[mount["name"]], manifests, secrets).items():
+        content = _content(volumes[mount["name"]], manifests, secrets)
+        if mount["name"] == "secrets":
+            files = secret_files(workload).items()
+            content = {file: secrets[name][key] for file, (name, key) in files}
+        for name, text in content.items():
             (target / name).write_text(_moved(text, mounted))
     return mounted
 

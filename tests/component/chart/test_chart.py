@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
+from dashboards.signals.signal import RUNBOOKS
 from pipeline.web_guard import OPEN_PATHS, is_own_host
 from tests.component.chart.chart import (
     CHART,
     DOCKERFILE,
     KUBERNETES,
+    NAMESPACE,
     NEEDS_HELM,
     ROOT,
     VALUE_SETS,
@@ -26,6 +28,7 @@ from tests.component.chart.chart import (
     helm,
     pod_of,
     render,
+    secret_files,
     variables,
     workloads,
 )
@@ -233,6 +236,76 @@ def test_probes_only_connect_where_each_client_must_show_a_certificate(tmp_path:
 
 
 @NEEDS_HELM
+def test_an_ingress_leads_to_the_exporter_which_knows_its_names() -> None:
+    """Each host has a rule to the exporter's service, and the exporter answers people who ask by it."""
+    manifests = render(EVERYTHING)
+    (ingress,) = [each for each in manifests if each["kind"] == "Ingress"]
+    spec = ingress["spec"]
+    assert spec["ingressClassName"] == "nginx"
+    assert spec["tls"] == [{"secretName": "kcm-tls", "hosts": ["kcm.example.com"]}]
+    assert [rule["host"] for rule in spec["rules"]] == ["kcm.example.com", "kcm.internal"]
+    services = {each["metadata"]["name"]: each for each in manifests if each["kind"] == "Service"}
+    for rule in spec["rules"]:
+        (path,) = rule["http"]["paths"]
+        backend = path["backend"]["service"]
+        ports = services[backend["name"]]["spec"]["ports"]
+        assert [port["name"] for port in ports] == [backend["port"]["name"]]
+    for workload in workloads(manifests):
+        names = variables(container_of(workload))["KCM_ALLOWED_HOSTS"].split(",")
+        assert all(is_own_host(rule["host"], names) for rule in spec["rules"])
+    assert not [each for each in render(LEAST) if each["kind"] == "Ingress"]
+
+
+@NEEDS_HELM
+def test_pods_take_more_labels_and_containers_and_are_spread() -> None:
+    """Each part has its own; a constraint without a selector spreads the pods of the part, one of a cluster's watchers."""
+    for workload in workloads(render(EVERYTHING)):
+        labels = workload["spec"]["template"]["metadata"]["labels"]
+        assert labels["example.com/team"] == "kafka"
+        own, *others = pod_of(workload)["containers"]
+        assert own["command"][0] == "kcm"
+        assert [each["name"] for each in others] == ["proxy"]
+        selected = workload["spec"]["selector"]["matchLabels"]
+        for each in pod_of(workload).get("topologySpreadConstraints", []):
+            given = {"example.com/team": "kafka"} if each["maxSkew"] == 2 else selected
+            assert each["labelSelector"]["matchLabels"] == given
+        assert ("topologySpreadConstraints" in pod_of(workload)) is (
+            workload["kind"] == "Deployment"
+        )
+
+
+@NEEDS_HELM
+@each_set
+def test_a_network_policy_admits_only_who_is_named(values: Path) -> None:
+    """No rule opens a port to everybody; where nobody is named there is none but for Spark's own pods."""
+    given = yaml.safe_load(values.read_text()).get("networkPolicy", {})
+    policies = [each["spec"] for each in render(values) if each["kind"] == "NetworkPolicy"]
+    assert len(policies) == given.get("enabled", True)
+    for policy in policies:
+        assert "Ingress" in policy["policyTypes"]
+        assert all(rule["from"] for rule in policy["ingress"])
+        admitted = [r["from"] for r in policy["ingress"] if r["ports"][0]["port"] == "metrics"]
+        assert admitted == ([given["from"]] if given.get("from") else [])
+
+
+@NEEDS_HELM
+def test_scrapes_have_limits_and_relabelings() -> None:
+    """Those of the values, after the chart's own; partitions have limits of their own."""
+    monitors = {
+        m["metadata"]["name"]: m for m in render(EVERYTHING) if m["kind"] == "ServiceMonitor"
+    }
+    spec = monitors["kcm"]["spec"]
+    assert (spec["sampleLimit"], spec["labelLimit"], spec["bodySizeLimit"]) == (50_000, 30, "32MB")
+    assert monitors["kcm-partitions"]["spec"]["sampleLimit"] == 2_000_000
+    assert "labelLimit" not in monitors["kcm-partitions"]["spec"]
+    for monitor in monitors.values():
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["relabelings"][-1] == {"targetLabel": "site", "replacement": "eu-1"}
+        (dropped,) = endpoint["metricRelabelings"]
+        assert dropped["action"] == "drop"
+
+
+@NEEDS_HELM
 def test_the_schemas_refuse_what_kubernetes_would() -> None:
     """The check can fail: a misspelled field of a rendered pod is refused."""
     validator: Any = pytest.importorskip(
@@ -246,14 +319,20 @@ def test_the_schemas_refuse_what_kubernetes_would() -> None:
 
 @NEEDS_HELM
 def test_no_secret_is_in_the_manifests() -> None:
-    """What is secret comes by reference, and the properties in clear are TOML that kcm merges with it."""
+    """What is secret comes as a file, in no variable, and the properties in clear are TOML that kcm merges with it."""
     manifests = render(EVERYTHING)
     assert not [each for each in manifests if each["kind"] == "Secret"]
     for workload in workloads(manifests):
-        assert variables(container_of(workload))["KCM_KAFKA_PROPERTIES"] == (
-            "kcm-kafka",
-            "kafka.json",
-        )
+        files = secret_files(workload)
+        assert files["kafka_properties"] == ("kcm-kafka", "kafka.json")
+        container = container_of(workload)
+        assert not [each for each in container["env"] if "valueFrom" in each]
+        (mount,) = [each for each in container["volumeMounts"] if each["name"] == "secrets"]
+        assert variables(container)["KCM_SECRETS_DIR"] == mount["mountPath"]
+        if workload["metadata"]["name"] == "kcm-w-prod":
+            assert files["zk_auth"] == ("zk-prod", "auth")
+            assert files["zk_tls_key_password"] == ("zk-prod", "key-password")
+            assert files["election_auth"] == ("zk-own", "auth")
     (config,) = [each for each in manifests if "kcm.toml" in each.get("data", {})]
     properties = tomllib.loads(config["data"]["kcm.toml"])["kafka_properties"]
     assert properties["security.protocol"] == "SASL_SSL"
@@ -314,12 +393,12 @@ def test_the_service_monitor_finds_all_three_parts() -> None:
         labels = monitor["spec"]["selector"]["matchLabels"]
         (endpoint,) = monitor["spec"]["endpoints"]
         assert endpoint["honorLabels"] is True
-        (rule,) = endpoint.get("relabelings", [{}])
+        rule, *_ = endpoint["relabelings"]
         # Two scrapes of a target would else have the same `up`.
         assert (rule.get("sourceLabels") == ["__metrics_path__"]) is (
             endpoint["path"] == "/metrics/partitions"
         )
-        assert bool(rule.get("targetLabel")) is bool(rule)
+        assert rule["targetLabel"]
         found = [s for s in services if labels.items() <= s["metadata"]["labels"].items()]
         assert all([p["name"] for p in s["spec"]["ports"]] == [endpoint["port"]] for s in found)
         return {each["metadata"]["name"] for each in found}
@@ -346,8 +425,16 @@ def test_what_the_parts_connect_to_may_be_reached(values: Path) -> None:
 
 @NEEDS_HELM
 def test_the_chart_ships_the_generated_boards_as_they_are() -> None:
-    """Each board is a ConfigMap of its own with the sidecar's label, and small enough for one."""
-    boards = {path.name: json.loads(path.read_text()) for path in CHART.glob("files/dashboards/*")}
+    """Each board is a ConfigMap of its own with the sidecar's label, and small enough for one.
+
+    Only their links to runbooks lead to where these are served.
+    """
+    runbooks = f"http://kcm-exporter.{NAMESPACE}.svc:9640/runbooks"
+    boards = {
+        path.name: json.loads(path.read_text().replace(RUNBOOKS, runbooks))
+        for path in CHART.glob("files/dashboards/*")
+    }
+    assert any(runbooks in json.dumps(board) for board in boards.values())
     assert boards
     shipped = {}
     for manifest in render(EVERYTHING):
@@ -359,16 +446,24 @@ def test_the_chart_ships_the_generated_boards_as_they_are() -> None:
     assert shipped == boards
 
 
+def _named(group: Manifest) -> tuple[str, list[str]]:
+    return group["name"], [rule["alert"] for rule in group["rules"]]
+
+
 @NEEDS_HELM
 def test_the_chart_ships_the_generated_rules_as_they_are(tmp_path: Path) -> None:
-    """The PrometheusRule holds the groups of the generated files, and Prometheus takes them."""
+    """The PrometheusRule holds the groups of the generated files, and Prometheus takes them.
+
+    What differs in alerts, by what is installed, has tests of its own (`test_chart_rules`).
+    """
     groups = [
         group
         for path in sorted(CHART.glob("files/rules/*.yaml"))
         for group in yaml.safe_load(path.read_text())["groups"]
     ]
     (rule,) = [each for each in render(EVERYTHING) if each["kind"] == "PrometheusRule"]
-    assert rule["spec"] == {"groups": groups}
+    shipped = rule["spec"]["groups"]
+    assert [_named(group) for group in shipped] == [_named(group) for group in groups]
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")

@@ -46,7 +46,7 @@ OLDEST_KUBERNETES = "1.25"
 OLDEST_FOR_SPARK = "1.27"
 """Spark sets a resizePolicy, which an older Kubernetes drops."""
 PARTITIONS = 2
-READY_S = 180.0
+READY_S = 240.0
 """A driver and two executors start on two cores that do much else."""
 CLUSTERS = {partition_of(name, PARTITIONS): name for name in ("a", "b", "c", "d")}
 """One for each partition: both are folded at once, each in an executor of its own or not."""

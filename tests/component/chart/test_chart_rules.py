@@ -1,36 +1,56 @@
-"""The rules in the chart lead to the runbooks: to the project's own paths, or where people reach them."""
+"""The rules in the chart: for its clusters, as the values want them, with links to the runbooks."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dashboards.alerts.rules import ALERTS
-from tests.component.chart.chart import CHART, NEEDS_HELM, Manifest, render, template
+from tests.component.chart.chart import CHART, NAMESPACE, NEEDS_HELM, render, template
+from tests.component.rules.promtool import NEEDS_PROMTOOL, promtool
+from tests.component.rules.rule_stories import times
 
 EVERYTHING = CHART / "ci" / "all-values.yaml"
 LEAST = CHART / "ci" / "least-values.yaml"
-
+NAMES = {alert.name for alert in ALERTS}
 pytestmark = NEEDS_HELM
 
 
-def _links(*arguments: str) -> set[str]:
+def _groups(*values: str) -> list[dict[str, Any]]:
+    arguments = [each for value in values for each in ("--set", value)]
     (rule,) = [each for each in render(EVERYTHING, *arguments) if each["kind"] == "PrometheusRule"]
-    rules: list[Manifest] = [each for group in rule["spec"]["groups"] for each in group["rules"]]
-    return {each["annotations"]["runbook_url"] for each in rules if "alert" in each}
+    groups: list[dict[str, Any]] = rule["spec"]["groups"]
+    return groups
+
+
+def _alerts(*values: str) -> dict[str, dict[str, Any]]:
+    """Return the alerts that are installed, by name."""
+    rules = [each for group in _groups(*values) for each in group["rules"]]
+    return {each["alert"]: each for each in rules if "alert" in each}
 
 
 @pytest.mark.parametrize(
-    ("base", "before"),
+    ("values", "link"),
     [
-        ("", "docs/runbooks"),
-        ("https://git.example.com/kcm/docs/runbooks", "https://git.example.com/kcm/docs/runbooks"),
-        ("http://wiki:8080/x/", "http://wiki:8080/x"),
+        ([], f"http://kcm-exporter.{NAMESPACE}.svc:9640/runbooks/{{}}"),
+        (
+            ["runbookBaseUrl=https://kcm.example.com/runbooks/"],
+            "https://kcm.example.com/runbooks/{}",
+        ),
+        (
+            ["runbookBaseUrl=https://git.example.com/docs/runbooks", "runbookSuffix=.md"],
+            "https://git.example.com/docs/runbooks/{}.md",
+        ),
     ],
 )
-def test_a_link_leads_to_the_page_where_people_reach_it(base: str, before: str) -> None:
-    """Each alert's page is named under the address that was given."""
-    links = _links("--set", f"prometheusRule.runbookBaseUrl={base}")
-    assert links == {f"{before}/{alert.name}.md" for alert in ALERTS}
+def test_a_link_leads_to_the_page_where_people_reach_it(values: list[str], link: str) -> None:
+    """The exporter's own service at first, else the address that was given."""
+    alerts = _alerts(*(f"prometheusRule.{value}" for value in values))
+    links = {name: rule["annotations"]["runbook_url"] for name, rule in alerts.items()}
+    assert links == {name: link.format(name) for name in NAMES}
 
 
 @pytest.mark.parametrize("base", ["docs/runbooks", "https://a b", "javascript:x"])
@@ -39,3 +59,100 @@ def test_what_is_no_address_is_refused(base: str) -> None:
     done = template("--values", str(LEAST), "--set", f"prometheusRule.runbookBaseUrl={base}")
     assert done.returncode != 0
     assert "runbookBaseUrl" in done.stderr
+
+
+def test_an_alert_is_as_the_values_want_it() -> None:
+    """Its threshold, its time, its severity and its labels; all else stays as it is shipped."""
+    before = _alerts()["KafkaPartitionsUnderReplicated"]
+    at = "prometheusRule.alerts.KafkaPartitionsUnderReplicated"
+    after = _alerts(
+        f"{at}.threshold=100", f"{at}.for=1h30m", f"{at}.severity=page", f"{at}.labels.team=kafka"
+    )["KafkaPartitionsUnderReplicated"]
+    assert before["expr"].endswith(") > 0")
+    assert after.pop("expr") == before.pop("expr").removesuffix("0") + "100"
+    assert (before.pop("for"), after.pop("for")) == ("10m", "1h30m")
+    assert before.pop("labels") == {"severity": "warning"}
+    assert after.pop("labels") == {"severity": "page", "team": "kafka"}
+    assert after == before
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_each_alert_can_be_disabled(name: str) -> None:
+    """It alone is missing then."""
+    assert set(_alerts(f"prometheusRule.alerts.{name}.enabled=false")) == NAMES - {name}
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("KafkaNothing.enabled=false", "there is no alert KafkaNothing"),
+        ("KcmBlind.threshold=2", "compares with no number"),
+        ("KcmBlind.for=soon", "does not match pattern"),
+        ("KcmBlind.treshold=2", "additional properties"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(value: str, why: str) -> None:
+    """A mistyped name is not an alert that stays silent."""
+    done = template("--values", str(EVERYTHING), "--set", f"prometheusRule.alerts.{value}")
+    assert done.returncode != 0
+    assert why in done.stderr
+
+
+def test_alerts_about_what_is_not_installed_are_left_out() -> None:
+    """One watcher has no standby, and a fold without a volume fills none."""
+    left = _alerts("watcher.replicas=1", "stream.persistence.enabled=false")
+    assert NAMES - set(left) == {"KcmStandbyMissing", "KcmCheckpointFull"}
+
+
+@NEEDS_PROMTOOL
+def test_a_cluster_that_the_chart_knows_is_missed_as_long_as_nobody_serves_it(
+    tmp_path: Path,
+) -> None:
+    """One was served 7 hours ago, one never, one is; watchers are counted against their replicas."""
+    groups = _groups("watcher.replicas=2")
+    alerts = {each["alert"]: each for each in groups[0]["rules"]}
+    expected = [
+        {
+            "eval_time": at,
+            "alertname": name,
+            "exp_alerts": [
+                {
+                    "exp_labels": {
+                        "cluster": cluster,
+                        "severity": alerts[name]["labels"]["severity"],
+                    },
+                    "exp_annotations": {
+                        key: text.replace("{{ $labels.cluster }}", cluster).replace(
+                            "{{ $value }}", "1"
+                        )
+                        for key, text in alerts[name]["annotations"].items()
+                    },
+                }
+                for cluster in missed
+            ],
+        }
+        for at, name, missed in (
+            ("4m", "KcmNotServed", []),
+            ("6m", "KcmNotServed", ["Staging_EU.1"]),
+            ("7h10m", "KcmNotServed", ["Staging_EU.1", "prod"]),
+            ("7h10m", "KcmStandbyMissing", ["prod"]),
+        )
+    ]
+    ends = times((1, 30), ("stale", 1))
+    series = {
+        'kcm_cluster_up{cluster="prod", instance="a"}': ends,
+        'kcm_cluster_up{cluster="staging-eu-1", instance="a"}': "1x1800",
+        'kcm_watcher_leader{cluster="prod", instance="w0"}': "1x1800",
+        'kcm_watcher_leader{cluster="prod", instance="w1"}': ends,
+        'kcm_watcher_leader{cluster="staging-eu-1", instance="w2"}': "1x1800",
+        'kcm_watcher_leader{cluster="staging-eu-1", instance="w3"}': "0x1800",
+    }
+    rules, story = tmp_path / "rules.yaml", tmp_path / "story.yaml"
+    rules.write_text(json.dumps({"groups": groups}))
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"interval": "15s", "input_series": inputs, "alert_rule_test": expected}
+    story.write_text(
+        json.dumps({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]})
+    )
+    done = promtool("test", "rules", str(story))
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -61,6 +61,7 @@ each_set = pytest.mark.parametrize("values", VALUE_SETS, ids=lambda path: path.s
         "stream.executors.",
         *("exporter.", "exporter.settings.", "exporter.service.", "networkPolicy."),
         *("serviceMonitor.", "prometheusRule.", "dashboards.", "serviceAccount."),
+        *("ingress.", "serviceMonitor.limits.", "serviceMonitor.partitionLimits."),
     ],
 )
 def test_an_unknown_value_is_refused_by_name(where: str) -> None:
@@ -104,6 +105,28 @@ def test_an_unknown_value_is_refused_by_name(where: str) -> None:
         ("stream.settings.spark_master=yarn", "/stream/settings/spark_master"),
         ("clusters.prod.zookeeper=zk", "/clusters/prod/zookeeper"),
         ("clusters.prod.tls.key=tls.key", "/clusters/prod/tls"),
+        ("ingress.enabled=true", "ingress.hosts: name at least one"),
+        (
+            "ingress.enabled=true,ingress.hosts={kcm.example.com},exporter.enabled=false",
+            "ingress.enabled: the exporter is what it leads to",
+        ),
+        ("ingress.hosts={https://kcm.example.com}", "/ingress/hosts/0"),
+        ("ingress.tls[0].secretName=kcm-tls", "/ingress/tls/0"),
+        ("watcher.podLabels.app\\.kubernetes\\.io/name=x", "/watcher/podLabels"),
+        ("stream.podLabels.team=1", "/stream/podLabels/team"),
+        ("exporter.extraContainers[0].name=proxy", "/exporter/extraContainers/0"),
+        ("watcher.extraContainers[0].name=watcher", "/watcher/extraContainers/0"),
+        (
+            "watcher.topologySpreadConstraints[0].topologyKey=zone",
+            "/watcher/topologySpreadConstraints/0",
+        ),
+        ("serviceMonitor.limits.sampleLimit=-1", "/serviceMonitor/limits/sampleLimit"),
+        (
+            "serviceMonitor.partitionLimits.bodySizeLimit=1e6",
+            "/serviceMonitor/partitionLimits/body",
+        ),
+        ("serviceMonitor.relabelings[0]=drop", "/serviceMonitor/relabelings/0"),
+        ("serviceMonitor.metricRelabelings=drop", "/serviceMonitor/metricRelabelings"),
     ],
 )
 def test_a_bad_value_is_reported_by_its_place(given: str, expected: str) -> None:

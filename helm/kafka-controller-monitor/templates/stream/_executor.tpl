@@ -67,6 +67,9 @@ kind: Pod
 metadata:
   labels:
     {{- include "kcm.labels" (dict "root" . "component" "executor") | nindent 4 }}
+    {{- with include "kcm.podLabels" .Values.stream.executors }}
+    {{- . | nindent 4 }}
+    {{- end }}
   {{- with .Values.stream.executors.podAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
