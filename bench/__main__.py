@@ -7,42 +7,150 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bench import commands, delay, fleet, replay, resync, scrape, sweep
-from pipeline.runtime import KcmError
+from confluent_kafka import KafkaException
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
-SCENARIOS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
-    "commands": (commands.SUMMARY, commands.measure),
-    "delay": (delay.SUMMARY, delay.measure),
-    "fleet": (fleet.SUMMARY, fleet.measure),
-    "replay": (replay.SUMMARY, replay.measure),
-    "resync": (resync.SUMMARY, resync.measure),
-    "scrape": (scrape.SUMMARY, scrape.measure),
-    "sweep": (sweep.SUMMARY, sweep.measure),
+from bench import (
+    backtest,
+    brokers,
+    cold,
+    commands,
+    delay,
+    fleet,
+    machine,
+    peers,
+    rehearse,
+    replay,
+    report,
+    rest,
+    resync,
+    scrape,
+    storm,
+    sweep,
+)
+from bench.compare import comparison
+from pipeline.runtime import KcmError, UsageError
+
+
+class Scenario(NamedTuple):
+    """What can be measured."""
+
+    summary: str
+    measure: Callable[..., dict[str, Any]]
+    """Takes its options by name."""
+    add_options: Callable[[argparse.ArgumentParser], None] = lambda _parser: None
+
+
+SCENARIOS = {
+    "backtest": Scenario(backtest.SUMMARY, backtest.measure),
+    "brokers": Scenario(brokers.SUMMARY, brokers.measure),
+    "cold": Scenario(cold.SUMMARY, cold.measure, cold.add_options),
+    "commands": Scenario(commands.SUMMARY, commands.measure),
+    "delay": Scenario(delay.SUMMARY, delay.measure),
+    "fleet": Scenario(fleet.SUMMARY, fleet.measure),
+    "peers": Scenario(peers.SUMMARY, peers.measure, peers.add_options),
+    "rehearse": Scenario(rehearse.SUMMARY, rehearse.measure),
+    "replay": Scenario(replay.SUMMARY, replay.measure),
+    "resync": Scenario(resync.SUMMARY, resync.measure),
+    "rest": Scenario(rest.SUMMARY, rest.measure, rest.add_options),
+    "scrape": Scenario(scrape.SUMMARY, scrape.measure),
+    "storm": Scenario(storm.SUMMARY, storm.measure, storm.add_options),
+    "sweep": Scenario(sweep.SUMMARY, sweep.measure),
 }
+FAILURES = (KcmError, OSError, KafkaException, KazooException, KazooTimeoutError)
+"""Of a server that did not do its part; mistakes of ours end a run of all."""
+ALL = "every scenario, one after the other (about three hours)"
 
 
 def main() -> int:
     """Run what the command line names; the result goes to standard output and to --json."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("name", choices=["list", *SCENARIOS], help="a scenario, or list")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here, too")
-    arguments = parser.parse_args()
-    if arguments.name == "list":
-        for name, (summary, _) in SCENARIOS.items():
-            print(f"{name:8} {summary}")
+    options = vars(_parser().parse_args())
+    name = options.pop("name")
+    if name == "list":
+        for each, scenario in SCENARIOS.items():
+            print(f"{each:8} {scenario.summary}")
         return 0
+    if name == "report":
+        return _report(options["result"])
+    path, older = options.pop("json"), options.pop("compare")
     try:
-        result = SCENARIOS[arguments.name][1]()
+        before = json.loads(older.read_text()) if older else None
+        result = _all() if name == "all" else SCENARIOS[name].measure(**options)
         text = json.dumps(result, indent=2)
-        if arguments.json:
-            arguments.json.write_text(text + "\n")
-    except (KcmError, OSError) as error:
+        if path:
+            path.write_text(text + "\n")
+    except (*FAILURES, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return getattr(error, "exit_code", 1)
     print(text)
+    if before is not None:
+        print(comparison(before, result))
+    return 1 if result.get("failed") else 0
+
+
+def _all() -> dict[str, Any]:
+    """Run every scenario as it is by default; one that fails does not keep the others from running."""
+    results, failed = {}, {}
+    for name, options in _defaults().items():
+        print(f"bench: {name}: {SCENARIOS[name].summary}", file=sys.stderr)
+        try:
+            results[name] = SCENARIOS[name].measure(**options)
+        except FAILURES as error:
+            print(f"bench: {name}: {error!r}", file=sys.stderr)
+            failed[name] = str(error)
+    figures: dict[str, Any] = {}
+    for result in results.values():
+        figures |= result.get("figures", {})
+    return {
+        "scenario": "all",
+        "figures": figures,
+        "failed": failed,
+        "scenarios": results,
+        "machine": machine.describe(),
+    }
+
+
+def _report(path: Path) -> int:
+    """Write the pages from a result of `all`."""
+    try:
+        result = json.loads(path.read_text())
+        if result.get("scenario") != "all":
+            raise UsageError(f"{path} is not a result of `python -m bench all`")
+        for written in report.write(result, Path.cwd()):
+            print(written)
+    except (KcmError, OSError, ValueError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return getattr(error, "exit_code", 1)
     return 0
+
+
+def _defaults() -> dict[str, dict[str, Any]]:
+    """Return each scenario's options as they are when none is given."""
+    defaults = {}
+    for name, scenario in SCENARIOS.items():
+        parser = argparse.ArgumentParser()
+        scenario.add_options(parser)
+        defaults[name] = vars(parser.parse_args([]))
+    return defaults
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
+    names.add_parser("list", help="name the scenarios")
+    reported = names.add_parser("report", help="write the pages from a result of all")
+    reported.add_argument("result", type=Path, metavar="RESULT.json")
+    for name, scenario in {"all": Scenario(ALL, _all), **SCENARIOS}.items():
+        chosen = names.add_parser(name, help=scenario.summary, description=scenario.summary)
+        chosen.add_argument("--json", type=Path, metavar="FILE", help="write the result here, too")
+        chosen.add_argument(
+            "--compare", type=Path, metavar="FILE", help="an older result: print both side by side"
+        )
+        scenario.add_options(chosen)
+    return parser
 
 
 if __name__ == "__main__":

@@ -7,25 +7,22 @@ others are written as their watchers would.
 from __future__ import annotations
 
 import re
-import tempfile
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from kazoo.client import KazooClient
 
 from bench import delay, machine
 from bench.load import LogLoad, messages
+from bench.shown import Scraper, leaders_of
+from bench.watched import CLUSTER, watched_cluster
+from bench.znodes import ZnodeCluster
 from controller_model.kafka.ids import partition_of
 from controller_model.records.changes import encode_change, join_changes
-from kcm.jars.jars import ensure_jars
 from kcm.local.pipeline_processes import Pipeline
-from kcm.processes.supervisor import Supervisor
-from kcm.stack.zookeeper import ZooKeeper
 from pipeline.clock import clock_ms
 
 SUMMARY = "50 clusters, one of which resyncs 200,000 partitions: its time, the others' delay"
@@ -45,34 +42,12 @@ _PARTITIONS = re.compile(r'^kafka_cluster_partitions\{cluster="(.+?)"\} (\S+)$',
 
 def measure() -> dict[str, Any]:
     """Start everything, fold 49 clusters, then the large one; return times and memory."""
-    jars = ensure_jars()
-    with (
-        tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
-        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
-    ):
-        zookeeper = ZooKeeper(supervisor, jars, Path(folder) / "zookeeper")
-        zookeeper.start()
-        writer = KazooClient(zookeeper.connect_string)
-        writer.start()
-        try:
-            delay.make_cluster(writer)
-            pipeline = Pipeline(
-                supervisor=supervisor,
-                jars=jars,
-                data_dir=Path(folder) / "pipeline",
-                cluster=delay.CLUSTER,
-                zookeeper=zookeeper.connect_string,
-                options={"partitions": str(PARTITIONS)},
-            )
-            pipeline.start()
-            pipeline.processes["stream"].wait_ready()
-            return _run(writer, pipeline)
-        finally:
-            writer.stop()
-            writer.close()
+    options = {"partitions": str(PARTITIONS)}
+    with watched_cluster(delay.SIZE, options=options) as (cluster, pipeline):
+        return _run(cluster, pipeline)
 
 
-def _run(writer: KazooClient, pipeline: Pipeline) -> dict[str, Any]:
+def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
     log = _Log(pipeline.bootstrap_servers)
     now_ms = clock_ms()
     small = {f"small-{n}": SMALL for n in range(SMALL_CLUSTERS)}
@@ -84,9 +59,10 @@ def _run(writer: KazooClient, pipeline: Pipeline) -> dict[str, Any]:
     stop = threading.Event()
     beats = threading.Thread(target=log.beat, args=(loads, stop), daemon=True)
     beats.start()
-    scraped = delay.Scraper(pipeline.exporter_url, stop)
+    count = leaders_of(delay.NEW_LEADER, CLUSTER)
+    scraped = Scraper(pipeline.exporter_url, count, stop)
     scraped.start()
-    changes = _Changes(writer, stop)
+    changes = _Changes(cluster, stop)
     changes.start()
     time.sleep(QUIET_S)
     large = LogLoad(LARGE_CLUSTER, **LARGE, began_ms=clock_ms())
@@ -123,7 +99,7 @@ def _run(writer: KazooClient, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _delays(
-    written: list[float], scraped: delay.Scraper, *, since: float = 0.0, until: float
+    written: list[float], scraped: Scraper, *, since: float = 0.0, until: float
 ) -> dict[str, float | int | None]:
     delays = []
     for number, wrote in enumerate(written, start=1):
@@ -193,16 +169,16 @@ def _endless(names: list[str]) -> Iterator[str]:
 class _Changes(threading.Thread):
     """Moves one leader of the watched cluster after the other."""
 
-    def __init__(self, writer: KazooClient, stop: threading.Event) -> None:
+    def __init__(self, cluster: ZnodeCluster, stop: threading.Event) -> None:
         super().__init__(daemon=True)
         self.written: list[float] = []
-        self._writer = writer
+        self._cluster = cluster
         self._stop_writing = stop
 
     def run(self) -> None:
         """Write until asked to stop, or until every partition has moved."""
-        for number in range(delay.TOPICS * delay.PARTITIONS):
+        for number in range(delay.SIZE.partitions):
             if self._stop_writing.wait(1 / RATE_PER_S):
                 return
             self.written.append(time.time())
-            delay.move_leader(self._writer, number)
+            self._cluster.move(number)

@@ -21,6 +21,7 @@ from controller_model.records.changes import (
 
 SEED = 1  # the same load every time
 REPLICAS = 3
+_REGISTRATION = b'{"version":5,"host":"h","port":9092}'
 
 
 class LogLoad:
@@ -47,7 +48,7 @@ class LogLoad:
         znodes = 0
         for broker in range(self._brokers):
             znodes += 1
-            yield self._set(f"/brokers/ids/{broker}", b'{"version":5,"host":"h","port":9092}')
+            yield self._set(f"/brokers/ids/{broker}", _REGISTRATION)
         for topic in range(self._topics):
             assignment = {str(p): self._place(topic, p) for p in range(self._partitions)}
             payload = msgspec.json.encode({"version": 3, "partitions": assignment})
@@ -65,6 +66,14 @@ class LogLoad:
             partition = self._random.randrange(self._partitions)
             isr = self._replicas[topic, partition]
             yield self._state(topic, partition, [*isr[1:], isr[0]])
+
+    def broker(self, broker: int, *, live: bool) -> ZnodeChange:
+        """Return the registration of a broker, or its end."""
+        path = f"/brokers/ids/{broker}"
+        if live:
+            return self._set(path, _REGISTRATION)
+        self._zxid += 1
+        return self._change(ChangeKind.DELETED, path=path, read_zxid=self._zxid)
 
     def heartbeat(self, now_ms: int) -> ZnodeChange:
         """Return a sign of life."""

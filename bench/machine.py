@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 
 def describe() -> dict[str, str | int]:
@@ -26,6 +28,56 @@ def peak_memory_mib(pid: int) -> int:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     children = {int(child) for task in tasks for child in task.read_text().split()}
     return own + sum(peak_memory_mib(child) for child in children)
+
+
+class Usage(NamedTuple):
+    """What processes have used since their start, and what they hold now."""
+
+    cpu_s: float
+    rss_mib: float
+    """Pages that processes share count for each of them."""
+    pss_mib: float
+    """Pages that processes share count once, in parts."""
+
+
+NO_USAGE = Usage(0.0, 0.0, 0.0)
+
+
+def added(usages: Iterable[Usage]) -> Usage:
+    """Return what several processes use together."""
+    return Usage(*map(sum, zip(NO_USAGE, *usages, strict=True)))
+
+
+def usage(pid: int) -> dict[str, Usage]:
+    """Return what a process and its living descendants use, by name of program.
+
+    The processor time of descendants that have ended counts for the program that they ended under.
+    """
+    used: dict[str, Usage] = {}
+    for each in family(pid):
+        try:
+            name, _, rest = Path(f"/proc/{each}/stat").read_text().partition("(")[2].rpartition(")")
+            memory = Path(f"/proc/{each}/smaps_rollup")
+            rss, pss = (_first(memory, rf"{what}:\s*(\d+)") for what in ("Rss", "Pss"))
+        except OSError:  # it has just ended
+            continue
+        ticks = sum(map(int, rest.split()[11:15]))  # utime, stime, cutime, cstime
+        program = name.rstrip("0123456789.")
+        now = Usage(ticks / os.sysconf("SC_CLK_TCK"), int(rss or 0) / 1024, int(pss or 0) / 1024)
+        used[program] = added([used.get(program, NO_USAGE), now])
+    return used
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and its living descendants."""
+    pids = [pid]
+    try:
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in task.read_text().split():
+                pids += family(int(child))
+    except OSError:  # it has just ended
+        return pids
+    return pids
 
 
 def percentile(values: list[float], percent: float) -> float:

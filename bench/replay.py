@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from bench import machine
+from bench.figures import judged
 from bench.load import LogLoad, messages
-from bench.map_state import DictMapState
+from bench.map_state import TopicsInMemory
 from controller_model.fold.event_batch import EventBatch
-from controller_model.fold.projection import project
+from controller_model.fold.projection import SentViews, project
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.contribution import Contribution
 from controller_model.state.control_plane import Assumed, ControlPlane
 from streaming.cycles import look_for_cycles_rarely
-from streaming.state_codec import StateTopics
 
 SUMMARY = "changes per processor second: decode, replay, accounts; with views; 1,000,000 partitions"
 
@@ -26,7 +26,7 @@ TOPICS = 1_000
 PARTITIONS = 10
 BROKERS = 12
 CHANGES = 100_000
-MESSAGES_PER_BATCH = 100
+MESSAGES_PER_BATCH = 400
 """As the fold takes them (max_offsets_per_trigger)."""
 
 LARGE_TOPICS = 10_000
@@ -54,6 +54,7 @@ def measure() -> dict[str, Any]:
     built = _fold(large, messages(heavy.resync()))
     return {
         "scenario": "replay",
+        "figures": judged(replay_leaders=changes.rate),
         "topics": TOPICS,
         "partitions": TOPICS * PARTITIONS,
         "brokers": BROKERS,
@@ -63,7 +64,7 @@ def measure() -> dict[str, Any]:
         "large_partitions": partitions,
         "large_built_s": round(built.seconds, 1),
         "large_changes_per_s": built.rate,
-        "large_packed_bytes_per_partition": round(large.topics.packed_bytes() / partitions, 1),
+        "large_packed_bytes_per_partition": round(large.topics.state_bytes() / partitions, 1),
         "small_peak_memory_mib": memory,
         "large_peak_memory_mib": machine.peak_memory_mib(os.getpid()),
         "large_verified": large.control.log.verified_at is not None,
@@ -89,16 +90,16 @@ class _Held(NamedTuple):
     """What the fold's state store holds of a cluster."""
 
     control: ControlPlane
-    topics: DictMapState
+    topics: TopicsInMemory
 
 
 def _new_state() -> _Held:
-    return _Held(ControlPlane("bench", assumed=Assumed(), counters_since=0), DictMapState())
+    return _Held(ControlPlane("bench", assumed=Assumed(), counters_since=0), TopicsInMemory())
 
 
 def _count(held: _Held) -> Contribution:
     counted = ClusterState(_new_state().control, MemoryTopicStore())
-    state = ClusterState(held.control, StateTopics(held.topics))
+    state = ClusterState(held.control, held.topics.batch())
     for name in state.topics.names():
         counted.put_topic(state.topic(name))
     return counted.control.totals
@@ -107,10 +108,10 @@ def _count(held: _Held) -> Contribution:
 def _fold(held: _Held, log: Iterable[bytes], *, views: bool = False) -> _Folded:
     """Fold a log as the fold's worker does: each batch begins and ends with packed topics."""
     folded = _Folded()
-    sent: dict[str, int] = {}
+    sent = SentViews()
     for messages_ in _batches(log):
         began = time.process_time()
-        topics = StateTopics(held.topics)
+        topics = held.topics.batch()
         state = ClusterState(held.control, topics)
         batch = EventBatch(state)
         for message in messages_:

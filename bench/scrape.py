@@ -1,4 +1,4 @@
-"""What a scrape costs, and what it weighs: the exporter over HTTP, with views of large clusters.
+"""What a scrape and the live page cost, and what they weigh: the exporter over HTTP, with views of large clusters.
 
 The views are those that the model makes of a cluster's log. Kafka is not needed for that: a scrape
 does not wait for it.
@@ -13,10 +13,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from bench import machine
+from bench import machine, page
 from bench.load import LogLoad, messages
-from bench.map_state import DictMapState
-from controller_model.fold.projection import project
+from bench.map_state import TopicsInMemory
+from controller_model.fold.projection import SentViews, project
 from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import decode_message
@@ -32,9 +32,11 @@ from exporter.serve.pages import Pages
 from exporter.serve.server import HttpServer, make_app
 from pipeline.clock import clock_ms, steady_ms
 from pipeline.topic_records import Record
-from streaming.state_codec import StateTopics
 
-SUMMARY = "a scrape of /metrics and of /metrics/partitions, at 10,000 and 200,000 partitions"
+SUMMARY = (
+    "a scrape of /metrics and of /metrics/partitions, the live page opened and searched, at 10,000 and "
+    "200,000 partitions"
+)
 
 CLUSTER = "bench"
 SIZES = (
@@ -90,18 +92,19 @@ def _measure(*, topics: int, partitions: int, brokers: int) -> dict[str, Any]:
             "brokers": brokers,
             "/metrics": _scrape(server, "/metrics", SCRAPES),
             "/metrics/partitions": _scrape(server, "/metrics/partitions", LARGE_SCRAPES),
+            "live page": page.measure(server, CLUSTER, topic=f"topic-{topics - 1}"),
         }
 
 
 def _fill(shown: _Shown, load: LogLoad) -> None:
     """Fold a resync as the fold does, and hand on the views."""
     control = ControlPlane(CLUSTER, assumed=Assumed(), counters_since=0)
-    state = ClusterState(control, StateTopics(DictMapState()))
+    state = ClusterState(control, TopicsInMemory().batch())
     for message in messages(load.resync()):
         for change in decode_message(message).changes:
             replay(state, change)
     as_of = AsOf(CLUSTER, *state.control.log.position)
-    for key, _, value in project(state, as_of=as_of, folded_at=clock_ms(), sent={}):
+    for key, _, value in project(state, as_of=as_of, folded_at=clock_ms(), sent=SentViews()):
         if value is not None:
             shown.take(key, value)
 

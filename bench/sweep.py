@@ -11,17 +11,15 @@ import tracemalloc
 from typing import Any
 
 from bench import machine
-from bench.map_state import DictMapState
+from bench.map_state import TopicsInMemory
 from controller_model.fold.replay import replay
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text
 from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.log_state import ResyncState
-from controller_model.state.packing import pack_topic
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
-from streaming.state_codec import StateTopics
 
 SUMMARY = "the sweep at a resync's end: peak memory and seconds at 200,000 and 1,000,000 partitions"
 
@@ -40,10 +38,16 @@ def measure() -> dict[str, Any]:
 
 
 def _sweep(size: int) -> dict[str, Any]:
-    store = DictMapState()
+    store = TopicsInMemory()
+    topics = store.batch()
     for number in range(size):
         topic = _topic(f"topic-{number}", resync=int(number != size // 2))
-        store.updateValue((topic.name,), (pack_topic(topic),))
+        topics.put(topic)
+        if number % 100 == 99:  # noqa: PLR2004  # a batch
+            topics.flush()
+            topics = store.batch()
+    topics.flush()
+    store.new_worker()
     control = ControlPlane("bench", assumed=Assumed(), counters_since=1, now=1)
     log = control.log
     log.position, log.watcher, log.baseline, log.resync_ordinal = Position(1, 1), "w", True, 1
@@ -63,7 +67,7 @@ def _sweep(size: int) -> dict[str, Any]:
         znodes=confirmed,
         digest=digest_text(0),
     )
-    state = ClusterState(control, StateTopics(store))
+    state = ClusterState(control, store.batch())
     tracemalloc.start()
     began = time.perf_counter()
     events, _ = replay(state, end)

@@ -1,0 +1,118 @@
+"""From nothing to live: the whole monitor is started beside a cluster that is there already.
+
+Live is what the exporter says when all that ZooKeeper holds is read, folded, proven and served.
+Then the fold is killed and started again, and a leader moves: how long until that is shown?
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from bench import machine
+from bench.figures import judged
+from bench.shown import Scraper, leaders_of
+from bench.watched import CLUSTER, znode_cluster
+from bench.znodes import Size, ZnodeCluster
+from kcm.local.pipeline_processes import Pipeline
+
+SUMMARY = "cold start to live, and the fold's restart, by partitions (about 15 minutes)"
+
+PER_TOPIC = {1_000: 10, 10_000: 10}
+"""Partitions of each topic, by size of the cluster."""
+PER_TOPIC_OF_LARGE = 100
+PARTITIONS = (1_000, 10_000, 100_000, 200_000, 1_000_000)
+READY_DEADLINE_S = 900.0
+SHOWN_DEADLINE_S = 300.0
+POLL_S = 0.02
+NEXT_LEADER = 2
+"""It leads nothing before the change."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what can be chosen."""
+    parser.add_argument(
+        "--partitions",
+        nargs="+",
+        type=int,
+        default=PARTITIONS,
+        metavar="N",
+        help="sizes of the cluster (1000 10000 100000 200000 1000000)",
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="starts at each size (3)")
+
+
+def measure(*, partitions: Sequence[int], rounds: int) -> dict[str, Any]:
+    """Start the monitor beside a cluster of each size; times in seconds, medians over rounds."""
+    sizes = [_measure(count, rounds) for count in partitions]
+    live = {size["partitions"]: size["live_s"] for size in sizes}
+    again = {size["partitions"]: size["again_s"] for size in sizes}
+    return {
+        "scenario": "cold",
+        "figures": judged(
+            cold_10000=live.get(10_000),
+            cold_200000=live.get(200_000),
+            cold_1000000=live.get(1_000_000),
+            again_200000=again.get(200_000),
+        ),
+        "sizes": sizes,
+        "settings": {"rounds": rounds, "pipeline": "as shipped"},
+        "machine": machine.describe(),
+    }
+
+
+def _measure(partitions: int, rounds: int) -> dict[str, Any]:
+    per_topic = PER_TOPIC.get(partitions, PER_TOPIC_OF_LARGE)
+    with znode_cluster(Size(partitions // per_topic, per_topic)) as watched:
+        runs = []
+        for number in range(rounds):
+            pipeline = watched.pipeline(name=f"pipeline-{number}")
+            runs.append(_run(pipeline, watched.cluster, number))
+            pipeline.stop()
+    return {
+        "partitions": watched.cluster.size.partitions,
+        "znodes": watched.znodes,
+        "live_s": machine.percentile([run["live_s"] for run in runs], 50),
+        "again_s": machine.percentile([run["again_s"] for run in runs], 50),
+        "rounds": runs,
+    }
+
+
+def _run(pipeline: Pipeline, cluster: ZnodeCluster, number: int) -> dict[str, Any]:
+    stream = pipeline.processes["stream"]
+    stream.ready_deadline_s = READY_DEADLINE_S
+    began = time.monotonic()
+    pipeline.start()
+    stream.wait_ready()
+    live_s = time.monotonic() - began
+    memory = {
+        name: round(sum(used.rss_mib for used in machine.usage(process.pid).values()), 1)
+        for name, process in pipeline.processes.items()
+        if process.pid is not None
+    }
+    again_s = _again(pipeline, cluster, number)
+    return {"live_s": round(live_s, 2), "again_s": round(again_s, 2), "memory_mib": memory}
+
+
+def _again(pipeline: Pipeline, cluster: ZnodeCluster, number: int) -> float:
+    """Kill the fold, start it, move a leader; return when that was shown, since the start."""
+    stream = pipeline.processes["stream"]
+    stop = threading.Event()
+    scraped = Scraper(pipeline.exporter_url, leaders_of(NEXT_LEADER, CLUSTER), stop)
+    stream.kill()
+    began = time.time()
+    stream.start()
+    cluster.move(number)
+    scraped.start()
+    deadline = time.monotonic() + SHOWN_DEADLINE_S
+    while scraped.reached <= number:
+        if time.monotonic() >= deadline:
+            raise stream.not_ready("a change after a restart", SHOWN_DEADLINE_S, "nothing of it")
+        time.sleep(POLL_S)
+    stop.set()
+    scraped.join()
+    shown = scraped.when_reached(number + 1)
+    return (shown or time.time()) - began

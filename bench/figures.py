@@ -1,0 +1,92 @@
+"""The figures that the project is held to: what each must be, and what it aims at.
+
+A scenario returns those that it measures beside its result, with their values; the rest of a result
+explains them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Figure(NamedTuple):
+    """What is measured, on 2 cores with the shipped settings."""
+
+    what: str
+    unit: str
+    must: float
+    aim: float
+    more_is_better: bool = False
+
+    def met(self, value: float, bound: float) -> bool:
+        """Return whether a value keeps to a bound."""
+        return value >= bound if self.more_is_better else value <= bound
+
+
+FIGURES = {
+    "storm_10000_tail": Figure("10,000 leaders: last shown after last write", "s", 0.8, 0.4),
+    "storm_10000_half": Figure("10,000 leaders: half shown after half written", "s", 1.5, 0.7),
+    "storm_67000_tail": Figure(
+        "67,000 leaders of 200,000 partitions: last shown after last write", "s", 3, 1.2
+    ),
+    "storm_67000_half": Figure(
+        "67,000 leaders of 200,000 partitions: half shown after half written", "s", 5, 2
+    ),
+    "kill_median": Figure(
+        "real broker of 3,300 led partitions killed: a partition after its write, median",
+        "s",
+        0.8,
+        0.4,
+    ),
+    "kill_max": Figure(
+        "real broker of 3,300 led partitions killed: a partition after its write, at most",
+        "s",
+        1.5,
+        0.8,
+    ),
+    "delay_p50": Figure("10 changes/s: znode to scrape, p50", "ms", 230, 180),
+    "delay_p99": Figure("10 changes/s: znode to scrape, p99", "ms", 400, 300),
+    "cold_10000": Figure("cold start to live, 10,000 partitions", "s", 15, 11),
+    "cold_200000": Figure("cold start to live, 200,000 partitions", "s", 30, 20),
+    "cold_1000000": Figure("cold start to live, 1,000,000 partitions", "s", 120, 75),
+    "again_200000": Figure(
+        "the fold killed and started again at 200,000 partitions: next change shown", "s", 12, 8
+    ),
+    "brokers_300": Figure(
+        "one change at 300 brokers and 200,000 partitions: Python per batch", "ms", 15, 5
+    ),
+    "replay_leaders": Figure(
+        "the model on one core: changes that elect a leader", "1/s", 65_000, 90_000, True
+    ),
+    "backtest_hour": Figure(
+        "`kcm backtest` of our rules on an hour of 10,000 partitions, 10 changes/s", "s", 60, 30
+    ),
+    "rehearse_10000": Figure("an operation rehearsed, 10,000 partitions", "s", 2, 1),
+    "rehearse_200000": Figure("an operation rehearsed, 200,000 partitions", "s", 30, 20),
+    "rest_cpu": Figure("the monitor at rest beside 10,000 partitions: CPU", "% of a core", 18, 10),
+    "rest_memory": Figure(
+        "the monitor at rest beside 10,000 partitions: memory (RSS)", "MiB", 1_200, 900
+    ),
+}
+
+
+def judged(**values: float | None) -> dict[str, dict[str, Any]]:
+    """Return figures with their must, aim and value; None, for one that was not measured, is left out.
+
+    >>> judged(delay_p50=200.0, delay_p99=None)["delay_p50"]["aim_met"]
+    False
+    """
+    return {
+        name: {
+            "what": figure.what,
+            "unit": figure.unit,
+            "must": figure.must,
+            "aim": figure.aim,
+            "value": value,
+            "must_met": figure.met(value, figure.must),
+            "aim_met": figure.met(value, figure.aim),
+        }
+        for name, value in values.items()
+        if value is not None
+        for figure in (FIGURES[name],)
+    }

@@ -1,0 +1,95 @@
+"""A real broker that leads thousands of partitions is killed: when is each new leader shown?"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.real_cluster import LEADER, RealCluster
+from bench.shown import Scraper, TopicReader, medians, storm_result, when_shown
+from bench.watched import CLUSTER
+from kcm.jars.jars import ensure_jars
+from kcm.local.pipeline_processes import Pipeline
+from kcm.processes.supervisor import Supervisor
+
+QUIET_S = 10.0  # after the cluster has settled, before the next kill
+DEADLINE_S = 180.0  # the session, the controller's work, and the monitor's
+AFTER_S = 0.5  # for the reader of views, which may be behind the exporter
+POLL_S = 0.05
+_LEADERS = re.compile(
+    rf'^kafka_broker_leaders{{cluster="{CLUSTER}",broker="(\d+)"}} (\S+)$', re.MULTILINE
+)
+
+
+def measure(led: int, partitions: int, kills: int, options: Mapping[str, str]) -> dict[str, Any]:
+    """Kill the broker that leads so many of the partitions a few times; times in seconds, medians."""
+    jars = ensure_jars()
+    with (
+        tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
+        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
+    ):
+        cluster = RealCluster(supervisor, jars, Path(folder))
+        try:
+            cluster.start()
+            pipeline = Pipeline(
+                supervisor=supervisor,
+                jars=jars,
+                data_dir=Path(folder) / "pipeline",
+                cluster=CLUSTER,
+                zookeeper=cluster.zookeeper.connect_string,
+                options=options,
+            )
+            pipeline.start()
+            pipeline.processes["stream"].wait_ready()
+            cluster.create(partitions, led)  # which warms the pipeline up
+            runs = []
+            for number in range(kills):
+                if number:
+                    cluster.bring_back(LEADER)
+                time.sleep(QUIET_S)
+                runs.append(_kill(cluster, pipeline, led))
+        finally:
+            cluster.close()
+    return {"partitions": partitions, "led": led, **medians(runs), "rounds": runs}
+
+
+def _kill(cluster: RealCluster, pipeline: Pipeline, led: int) -> dict[str, Any]:
+    stop = threading.Event()
+    views: list[tuple[float, bytes]] = []
+    scraped = Scraper(pipeline.exporter_url, _led_by_others(len(cluster.preferred) - led), stop)
+    reader = TopicReader(
+        pipeline.bootstrap_servers, "kcm.views", lambda value, now: views.append((now, value)), stop
+    )
+    scraped.start()
+    reader.start()
+    reader.ready.wait()
+    cluster.kill(LEADER)
+    deadline = time.monotonic() + DEADLINE_S
+    while scraped.reached < led and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    time.sleep(AFTER_S)
+    stop.set()
+    scraped.join()
+    reader.join()
+    states = cluster.await_led_by_others(LEADER)
+    written = {
+        partition: states[partition].written
+        for partition, preferred in cluster.preferred.items()
+        if preferred == LEADER
+    }
+    return storm_result(written, when_shown(views, written), scraped)
+
+
+def _led_by_others(before: int) -> Callable[[str], int | None]:
+    """Return what counts in a scrape how many partitions the others lead more than before."""
+
+    def count(body: str) -> int | None:
+        leaders = {int(broker): int(float(led)) for broker, led in _LEADERS.findall(body)}
+        return sum(led for broker, led in leaders.items() if broker != LEADER) - before
+
+    return count

@@ -1,0 +1,74 @@
+"""What the live page costs to open, and what its searches cost: asked over HTTP, as a browser asks."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import zlib
+from typing import Any
+from urllib.parse import urlencode
+
+from bench import machine
+from exporter.serve.server import HttpServer
+
+OPENED = 20
+SEARCHED = 20
+_GZIP = zlib.MAX_WBITS | 16
+_DEADLINE_S = 60
+
+
+def measure(server: HttpServer, cluster: str, *, topic: str) -> dict[str, Any]:
+    """Open the page and search all partitions; times in milliseconds.
+
+    No search is answered from memory: each asks for another number of rows.
+    """
+    searches = {
+        "a topic's name": {"text": topic},
+        "a condition": {"filter": "without-state"},
+        "a broker": {"broker": "1"},
+        "nothing": {},
+    }
+    opened = [_opened(server) for _ in range(OPENED)]
+    return {
+        "first picture": {**_times([each[0] for each in opened]), **opened[-1][1]},
+        "searches": {name: _searched(server, cluster, asked) for name, asked in searches.items()},
+    }
+
+
+def _opened(server: HttpServer) -> tuple[float, dict[str, int]]:
+    """Return how long the stream takes to the cluster's picture, and how many bytes that is."""
+    began = time.perf_counter()
+    client = http.client.HTTPConnection(server.host, server.port, timeout=_DEADLINE_S)
+    client.request("GET", "/live", headers={"accept-encoding": "gzip"})
+    answer = client.getresponse()
+    unpack = zlib.decompressobj(wbits=_GZIP)
+    text, taken = b"", 0
+    while b"event: cluster\n" not in text or not text.endswith(b"\n\n"):
+        part = answer.read1()
+        taken += len(part)
+        text += unpack.decompress(part)
+    took_ms = (time.perf_counter() - began) * 1000
+    client.close()
+    return took_ms, {"bytes": taken, "bytes_unpacked": len(text)}
+
+
+def _searched(server: HttpServer, cluster: str, asked: dict[str, str]) -> dict[str, Any]:
+    client = http.client.HTTPConnection(server.host, server.port, timeout=_DEADLINE_S)
+    took_ms, matched = [], 0
+    for number in range(SEARCHED):
+        query = urlencode({**asked, "limit": 50 + number})
+        began = time.perf_counter()
+        client.request("GET", f"/api/v1/clusters/{cluster}/search?{query}")
+        body = client.getresponse().read()
+        took_ms.append((time.perf_counter() - began) * 1000)
+        matched = json.loads(body)["matched"]
+    client.close()
+    return {**_times(took_ms), "matched": matched}
+
+
+def _times(took_ms: list[float]) -> dict[str, float]:
+    return {
+        "p50_ms": round(machine.percentile(took_ms, 50), 2),
+        "p99_ms": round(machine.percentile(took_ms, 99), 2),
+    }

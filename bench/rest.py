@@ -1,0 +1,131 @@
+"""What the monitor costs when little happens: processor and memory of each part.
+
+Beside a cluster of znodes on a real ZooKeeper, scraped as a Prometheus scrapes, first at rest and
+then at ten changes a second. The watched ZooKeeper, the load and the scraper are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+import urllib.request
+from typing import Any
+
+from bench import machine
+from bench.figures import judged
+from bench.watched import watched_cluster
+from bench.znodes import Size, ZnodeCluster
+from kcm.local.pipeline_processes import Pipeline
+
+SUMMARY = "processor and memory of each part, at rest and at 10 changes/s (about 5 minutes)"
+
+SIZE = Size(1_000, 10)
+RATE_PER_S = 10.0
+SCRAPE_EVERY_S = 15.0
+WARM_UP_S = 60.0
+"""With changes, until the JVM has compiled the hot paths."""
+SETTLE_S = 20.0
+"""After the warm-up, before rest is measured."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Say what can be chosen."""
+    parser.add_argument(
+        "--seconds", type=float, default=90.0, help="how long each of both is measured (90)"
+    )
+
+
+def measure(*, seconds: float) -> dict[str, Any]:
+    """Return CPU in percent of a core and memory in MiB, of each part and of all."""
+    with watched_cluster(SIZE) as (cluster, pipeline):
+        at_rest, changing = _run(cluster, pipeline, seconds)
+    return {
+        "scenario": "rest",
+        "figures": judged(
+            rest_cpu=at_rest["all"]["cpu_percent"], rest_memory=at_rest["all"]["rss_mib"]
+        ),
+        "at_rest": at_rest,
+        "changing": changing,
+        "settings": {
+            "partitions": SIZE.partitions,
+            "seconds": seconds,
+            "rate_per_s": RATE_PER_S,
+            "scrape_every_s": SCRAPE_EVERY_S,
+            "pipeline": "as shipped",
+        },
+        "machine": machine.describe(),
+    }
+
+
+def _run(
+    cluster: ZnodeCluster, pipeline: Pipeline, seconds: float
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+    stop = threading.Event()
+    scraper = threading.Thread(target=_scrape, args=(pipeline.exporter_url, stop), daemon=True)
+    scraper.start()
+    try:
+        _change(cluster, WARM_UP_S)
+        time.sleep(SETTLE_S)
+        before = _used(pipeline)
+        time.sleep(seconds)
+        rest = _used(pipeline)
+        _change(cluster, seconds)
+        changing = _used(pipeline)
+    finally:
+        stop.set()
+        scraper.join()
+    return _cost(before, rest, seconds), _cost(rest, changing, seconds)
+
+
+def _scrape(url: str, stop: threading.Event) -> None:
+    while not stop.wait(SCRAPE_EVERY_S):
+        with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:  # noqa: S310  # an address of our own
+            answer.read()
+
+
+def _change(cluster: ZnodeCluster, seconds: float) -> None:
+    began = time.monotonic()
+    for number in range(int(seconds * RATE_PER_S)):
+        time.sleep(max(0.0, began + number / RATE_PER_S - time.monotonic()))
+        cluster.move(number % cluster.size.partitions)
+
+
+def _used(pipeline: Pipeline) -> dict[str, machine.Usage]:
+    """Return what each part has used; Spark's JVM counts by itself."""
+    used = {}
+    processes = dict(pipeline.processes)
+    if pipeline.broker is not None:
+        processes["kafka"] = pipeline.broker
+    for name, process in processes.items():
+        if process.pid is not None:
+            for program, usage in machine.usage(process.pid).items():
+                used[_NAMES.get((name, program), f"{name}: {program}")] = usage
+    return used
+
+
+_NAMES = {
+    ("watcher", "python"): "watcher",
+    ("stream", "python"): "fold: Python",
+    ("stream", "java"): "fold: Spark's JVM",
+    ("exporter", "python"): "exporter",
+    ("kafka", "java"): "the pipeline's Kafka",
+}
+
+
+def _cost(
+    before: dict[str, machine.Usage], after: dict[str, machine.Usage], seconds: float
+) -> dict[str, dict[str, float]]:
+    costs = {
+        name: used._replace(cpu_s=used.cpu_s - before.get(name, machine.NO_USAGE).cpu_s)
+        for name, used in after.items()
+    }
+    costs["all"] = machine.added(costs.values())
+    return {
+        name: {
+            "cpu_percent": round(cost.cpu_s / seconds * 100, 2),
+            "rss_mib": round(cost.rss_mib, 1),
+            "pss_mib": round(cost.pss_mib, 1),
+        }
+        for name, cost in costs.items()
+    }

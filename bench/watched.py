@@ -1,0 +1,80 @@
+"""A cluster of znodes on a real ZooKeeper, and the whole pipeline beside it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.znodes import ZOOKEEPER_BYTES_PER_PARTITION, Size, ZnodeCluster, connect
+from kcm.jars.jars import Jars, ensure_jars
+from kcm.local.pipeline_processes import Pipeline
+from kcm.processes.supervisor import Supervisor
+from kcm.stack.zookeeper import ZooKeeper
+
+CLUSTER = "bench"
+"""Its name in the pipeline."""
+
+
+class Watched(NamedTuple):
+    """A cluster that is there, and what more processes beside it need."""
+
+    cluster: ZnodeCluster
+    znodes: int
+    supervisor: Supervisor
+    jars: Jars
+    folder: Path
+    zookeeper: str
+
+    def pipeline(
+        self, *, name: str = "pipeline", options: Mapping[str, str] | None = None
+    ) -> Pipeline:
+        """Describe a pipeline that watches it; `options` are settings that are not as shipped."""
+        return Pipeline(
+            supervisor=self.supervisor,
+            jars=self.jars,
+            data_dir=self.folder / name,
+            cluster=CLUSTER,
+            zookeeper=self.zookeeper,
+            options=options,
+        )
+
+
+@contextmanager
+def znode_cluster(
+    size: Size, *, moves: Callable[[int], bool] = lambda _number: True
+) -> Iterator[Watched]:
+    """Make the cluster; everything that was started beside it ends with it."""
+    jars = ensure_jars()
+    with (
+        tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
+        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
+    ):
+        zookeeper = ZooKeeper(supervisor, jars, Path(folder) / "zookeeper")
+        zookeeper.heap_mib += size.partitions * ZOOKEEPER_BYTES_PER_PARTITION >> 20
+        zookeeper.start()
+        client = connect(zookeeper.connect_string)
+        try:
+            cluster = ZnodeCluster(client, size, moves=moves)
+            znodes = cluster.make()
+            yield Watched(cluster, znodes, supervisor, jars, Path(folder), zookeeper.connect_string)
+        finally:
+            client.stop()
+            client.close()
+
+
+@contextmanager
+def watched_cluster(
+    size: Size,
+    *,
+    moves: Callable[[int], bool] = lambda _number: True,
+    options: Mapping[str, str] | None = None,
+) -> Iterator[tuple[ZnodeCluster, Pipeline]]:
+    """Make the cluster and start the pipeline; both are there until the block ends."""
+    with znode_cluster(size, moves=moves) as watched:
+        pipeline = watched.pipeline(options=options)
+        pipeline.start()
+        pipeline.processes["stream"].wait_ready()
+        yield watched.cluster, pipeline

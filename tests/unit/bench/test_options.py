@@ -1,0 +1,101 @@
+"""What the benchmarks' command line takes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import __main__ as bench
+from bench.storm import Storm, setting_of, storm_of
+from bench.znodes import Size
+from pipeline.runtime import EnvironmentProblemError
+
+
+def test_a_storm_is_named_by_its_cluster_and_its_leaders() -> None:
+    """TOPICSxPARTITIONS:LEADERS."""
+    assert storm_of("2000x100:67000") == Storm(Size(2_000, 100), 67_000)
+
+
+@pytest.mark.parametrize("text", ["10", "10x10", "10x10:101", "10x10:0", "ax1:1"])
+def test_a_storm_that_cannot_be_is_refused(text: str) -> None:
+    """More leaders than partitions, or none, or no such form."""
+    with pytest.raises(argparse.ArgumentTypeError):
+        storm_of(text)
+
+
+def test_a_setting_has_a_name_and_a_value() -> None:
+    """NAME=VALUE, of which the value may hold another equals sign."""
+    assert setting_of("a=b=c") == ("a", "b=c")
+    with pytest.raises(argparse.ArgumentTypeError):
+        setting_of("a")
+
+
+def _scenarios(monkeypatch: pytest.MonkeyPatch, **results: Mapping[str, Any] | Exception) -> None:
+    def scenario(result: Mapping[str, Any] | Exception) -> bench.Scenario:
+        def measure() -> dict[str, Any]:
+            if isinstance(result, Exception):
+                raise result
+            return dict(result)
+
+        return bench.Scenario("a scenario", measure)
+
+    monkeypatch.setattr(
+        bench, "SCENARIOS", {name: scenario(each) for name, each in results.items()}
+    )
+
+
+def test_a_result_is_printed_written_and_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same text goes to both; the comparison follows."""
+    _scenarios(monkeypatch, fast={"p50_ms": 1.0})
+    older, newer = tmp_path / "old.json", tmp_path / "new.json"
+    older.write_text('{"p50_ms": 2.0}')
+    words = ["bench", "fast", "--json", str(newer), "--compare", str(older)]
+    monkeypatch.setattr("sys.argv", words)
+    assert bench.main() == 0
+    printed = capsys.readouterr().out
+    assert newer.read_text() in printed
+    assert "| p50_ms | 2.0 | 1.0 | -50 % |" in printed
+
+
+def test_one_that_fails_keeps_no_other_from_running(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All that ran are in the result, with their figures; what failed is named, and the exit code says so."""
+    bad, good = EnvironmentProblemError("no Java"), {"p50_ms": 1.0, "figures": {"a": {}}}
+    _scenarios(monkeypatch, bad=bad, good=good)
+    monkeypatch.setattr("sys.argv", ["bench", "all"])
+    assert bench.main() == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["failed"] == {"bad": "no Java"}
+    assert result["scenarios"] == {"good": good}
+    assert result["figures"] == {"a": {}}
+
+
+def test_every_scenario_runs_with_its_defaults() -> None:
+    """`all` gives each what its own command line gives it without options."""
+    defaults = bench._defaults()
+    assert defaults.keys() == bench.SCENARIOS.keys()
+    assert defaults["storm"]["rounds"] == 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["storm", "--storms", "--of", "100", "--led", "101"],
+        ["peers", "--of", "100", "--led", "101"],
+    ],
+)
+def test_a_broker_leads_no_more_than_there_are(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused before anything is started."""
+    monkeypatch.setattr("sys.argv", ["bench", *words])
+    assert bench.main() == 2
+    assert "leads no more" in capsys.readouterr().err

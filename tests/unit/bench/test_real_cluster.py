@@ -1,0 +1,24 @@
+"""Where the partitions of the real cluster are."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bench.real_cluster import BROKERS, LEADER, placed
+
+
+def test_the_broker_that_is_killed_leads_what_is_asked_for() -> None:
+    """The others share the rest, and every partition is on all three."""
+    topics, preferred = placed(1_000, 334)
+    assert len(topics) == 100
+    assert Counter(preferred.values()) == {1: 334, 2: 333, 3: 333}
+    assert all(topic.num_partitions == 10 for topic in topics)
+    assert all(
+        sorted(each) == list(BROKERS) for t in topics for each in t.replica_assignment or [[]]
+    )
+
+
+def test_it_may_lead_all() -> None:
+    """As on a cluster that was started one broker after the other."""
+    _, preferred = placed(100, 100)
+    assert set(preferred.values()) == {LEADER}
