@@ -10,16 +10,19 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from docs.alerts_page import alerts_page
 from docs.commands_page import commands_page
 from docs.configuration_page import configuration_page
 from docs.events_page import events_page
 from docs.house import with_house
 from docs.http_page import http_page
 from docs.metrics_page import metrics_page
+from docs.runbook_pages import runbook_pages
 from docs.versions_page import versions_page
 
 FOLDER = Path(__file__).parent
 PAGES: dict[str, Callable[[], str]] = {
+    "alerts.md": alerts_page,
     "commands.md": commands_page,
     "configuration.md": configuration_page,
     "events.md": events_page,
@@ -46,9 +49,14 @@ def main(arguments: list[str], folder: Path = FOLDER) -> int:
 
 
 def _made(folder: Path) -> Iterator[tuple[str, Path, str]]:
-    """Yield each page's name, path and text, and ARCHITECTURE.md, of which one picture is made."""
+    """Yield each page's name, path and text, the runbooks', and ARCHITECTURE.md, of which one picture is made."""
     for name, make in PAGES.items():
         yield f"docs/{name}", folder / name, make()
+    packed = folder.parent / "exporter" / "live" / "runbooks"
+    if packed.exists():
+        for name, text in runbook_pages().items():
+            path = packed / f"{name}.html"
+            yield f"exporter/live/runbooks/{path.name}", path, text
     architecture = folder.parent / "ARCHITECTURE.md"
     if architecture.exists():
         yield "ARCHITECTURE.md", architecture, with_house(architecture.read_text(encoding="utf-8"))

@@ -47,7 +47,7 @@ SECRETS = """## Secrets in files
 
 `secrets_dir` names a folder with a secret in each file, as Docker (`/run/secrets`) and Kubernetes (a Secret as a volume) mount
 them. A file is called as the setting (`zk_auth`) or, in a mapping, as setting and property
-(`kafka_properties.sasl.password`, `spark_conf.spark.authenticate.secret`). The end of the last line does not count. A file whose name is no
+(`kafka_properties.sasl.password`, `spark_conf.spark.authenticate.secret`); `kafka_properties` alone is JSON with all of them, as in its variable. The end of the last line does not count. A file whose name is no
 setting is refused; names that begin with a dot are left alone. The folder is read at start.
 
 Every user of a machine sees the arguments of its processes: give secrets by files or variables, not as options. Of Spark's

@@ -41,7 +41,8 @@ OUTSIDE = f"""## Outside of /api/v1
 |---|---|
 | `/` | The live page, for those who have no Grafana at hand. |
 | `/metrics` | All [metrics](metrics.md), for Prometheus, as text or OpenMetrics. |
-| `/metrics/partitions` | Five series for every partition in kafka_exporter's names, where `partition_metrics` is set. |
+| `/metrics/partitions` | Five series for every partition, and the counts of brokers and partitions, in kafka_exporter's names ([metric by metric](migrating-from-kafka-exporter.md)), where `partition_metrics` is set. |
+| `/runbooks`, `/runbooks/NAME` | The runbook of each alert, as alerts link to them. |
 | `/healthz` | 200 while the exporter's reading thread runs. |
 | `/readyz` | 200 once both topics were read to their ends and while the pipeline's Kafka answers; 503 with `reasons` else. |
 
@@ -56,6 +57,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "events": ("since=2026-11-21T03:00:00Z&kind=ControllerElected&kind=BrokerStopped",),
     "recommendations": ("", "broker=1"),
     "what_if": ("each=broker", "each=pair", "lose_broker=1&lose_broker=2", "lose_rack=r1"),
+    "rehearsal": ("step=stop-broker:1", "step=kill-broker:1&step=start-broker:1&limit=10"),
 }
 """What each operation is asked in its examples; those that are not here: nothing."""
 
