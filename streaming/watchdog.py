@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipeline.runtime import Backoff
 from pipeline.supervised_thread import SupervisedThread
 
 TURN_S = 0.5
@@ -28,6 +27,10 @@ START_S = 120.0
 
 BATCH_S = 60.0
 """How long a batch may take, the first time: some hundred times what it takes when all is well."""
+
+FIRST_BATCH_S = 180.0
+"""How long the first batch of a query may take: it waits for executors and their Python, and compiles. On a
+machine that has too much to do it takes a minute, and a JVM that is killed for that begins from nothing."""
 
 MOST_BATCH_S = 3600.0
 
@@ -86,8 +89,7 @@ class BatchClock:
     """
 
     def __init__(self) -> None:
-        self._pause = Backoff(first_s=BATCH_S, most_s=MOST_BATCH_S)
-        self._limit_s = self._pause.next_s()
+        self._limit_s = BATCH_S
         self._looked_at = time.monotonic()
         self.begin()
 
@@ -95,13 +97,13 @@ class BatchClock:
         """Begin with another query."""
         self._folded_to: int | None = None
         self._waited_s = 0.0
+        self._limit_s = max(self._limit_s, FIRST_BATCH_S)
 
     def moved(self, end_offset: int) -> None:
         """Take note of a batch that has ended, and of how far it folded the log."""
         self._folded_to = end_offset
         self._waited_s = 0.0
-        self._pause.reset()
-        self._limit_s = self._pause.next_s()
+        self._limit_s = BATCH_S
 
     def look(self, log_end: int | None, now_s: float | None = None) -> str | None:
         """Return why the query counts as hanging; None while it does not.
@@ -118,6 +120,6 @@ class BatchClock:
         self._waited_s += min(passed_s, _MOST_COUNTED_S)
         if self._waited_s <= self._limit_s:
             return None
-        waited_s, self._limit_s = self._limit_s, self._pause.next_s()
+        waited_s, self._limit_s = self._limit_s, min(2 * self._limit_s, MOST_BATCH_S)
         self._waited_s = 0.0
         return f"no batch has ended for {waited_s:.0f} s, though the log has grown"

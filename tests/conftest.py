@@ -1,4 +1,4 @@
-"""Real servers for the tests that need them, started once, when the first test asks for one.
+"""Real servers for the tests that need them, started once, when the first test asks for one; and how examples are drawn.
 
 A unit test asks for none, so none is started for it. Every server ends with the session, and with
 this process should it be killed.
@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 import structlog
 from kazoo.client import KazooClient
@@ -18,6 +19,15 @@ from kcm.jars.jars import Jars, ensure_jars
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
+
+hypothesis.settings.register_profile(
+    "kcm",
+    deadline=None,  # machines are shared; a slow example is not a wrong one
+    derandomize=True,  # nothing may be flaky: a new example comes with a change of the test
+    max_examples=70,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("kcm")
 
 _GROUPS = {
     "pipeline": {"supervisor", "jars"},

@@ -59,7 +59,7 @@ OPTIONS = {
     "audit_s": "5",
     "heartbeat_s": "3",
     "resync_reads_per_s": "60",
-    "buffer_changes": "60",
+    "buffer_changes": "30",
 }
 """A resync of 150 znodes takes seconds and can be seen; a burst while Kafka is away overflows."""
 
@@ -169,6 +169,13 @@ class Drill:
         """Return what Prometheus answers now, one line for each series."""
         found = ask(self.prometheus.url, "query", query=query)
         return [f"{each['metric']} {each['value'][1]}" for each in found]
+
+    def figure(self, query: str) -> float:
+        """Return what Prometheus answers as soon as it answers: one value, of one series."""
+        answers = wait_until(
+            lambda: ask(self.prometheus.url, "query", query=query), deadline_s=DEADLINE_S
+        )
+        return float(answers[0]["value"][1])
 
     def await_true(self, query: str, *, deadline_s: float = DEADLINE_S) -> None:
         """Wait until the query has an answer."""
@@ -283,7 +290,8 @@ class Drill:
     def _await_watches(self) -> None:
         # A registration may outlive its broker's connection for as long as its session lasts.
         wait_until(
-            self.cluster.watched_by_all, deadline_s=max(SESSION_MS.values()) / 1000 + DEADLINE_S
+            self.cluster.controller.watched_by_all,
+            deadline_s=max(SESSION_MS.values()) / 1000 + DEADLINE_S,
         )
 
     def hang_spark(self) -> None:

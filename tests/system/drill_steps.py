@@ -25,8 +25,8 @@ GHOST_DEADLINE_S = 120.0
 FLAPS = 6
 BOUNCES = 3
 BURST = 700
-"""Changes one by one: more than the producer takes in 32 messages, and than may wait; and more
-znodes than a resync reads at once."""
+"""Changes one by one: more than may wait, and than the producer takes in 32 messages, each of half of
+those; and more znodes than a resync reads at once."""
 
 
 EMPTY_CONFIG = b'{"version":1,"config":{}}'
@@ -42,6 +42,7 @@ class Step(NamedTuple):
 
 def invite(drill: Drill) -> None:
     """Create topics that invite trouble, and let a group of consumers commit."""
+    reconciled = drill.figure("max(kcm_cluster_audits_total)")
     drill.create_topic("orders", [[(n + i) % 3 for i in range(3)] for n in range(6)])
     drill.create_topic("single", [[0]])
     drill.create_topic("strict", [[0, 1, 2]], {"min.insync.replicas": "3"})
@@ -57,6 +58,7 @@ def invite(drill: Drill) -> None:
     drill.await_firing("KafkaLeadersSkewed")
     drill.cluster.kafka.admin.delete_topics(["lopsided"])["lopsided"].result()
     drill.await_true("kafka_cluster_deleting_topics == 0 and kafka_cluster_partitions < 30")
+    drill.await_true(f"max(kcm_cluster_audits_total) > {reconciled}")
 
 
 def vacate(drill: Drill) -> None:
@@ -81,8 +83,8 @@ def bounce(drill: Drill) -> None:
         with drill.paused(2):
             wait_until(lambda: drill.registered(2), lambda there: not there, deadline_s=DEADLINE_S)
         wait_until(lambda: drill.registered(2), deadline_s=DEADLINE_S)
-    drill.await_firing("KafkaBrokerBouncing", "KafkaLeadersImbalanced")
     drill.await_true("kafka_cluster_recommendation_standing == 1", deadline_s=2 * DEADLINE_S)
+    drill.await_firing("KafkaBrokerBouncing", "KafkaLeadersImbalanced")
 
 
 def fall_behind(drill: Drill) -> None:
@@ -91,7 +93,7 @@ def fall_behind(drill: Drill) -> None:
     for _ in range(2):
         with drill.paused(1):
             wait_until(lambda: drill.isr("strict"), lambda isr: 1 not in isr, deadline_s=DEADLINE_S)
-            drill.await_firing("KafkaPartitionsUnderMinIsr")
+            drill.await_firing("KafkaPartitionsUnderMinIsr", "KafkaPartitionsUnderReplicated")
         wait_until(lambda: drill.isr("strict"), lambda isr: 1 in isr, deadline_s=DEADLINE_S)
     drill.await_firing("KafkaIsrFlapping")
 
@@ -119,6 +121,7 @@ def lose_records(drill: Drill) -> None:
         wait_until(lambda: drill.isr("risky"), lambda isr: isr == [2], deadline_s=DEADLINE_S)
         drill.brokers[2].kill()
     drill.await_firing("KafkaUncleanLeaderElection")
+    drill.await_firing("KafkaBrokerGone", "KafkaBrokerGoneAtMinIsr", "KafkaPartitionsAtMinIsr")
     drill.brokers[2].start()
 
 
@@ -172,6 +175,7 @@ def unwatched(drill: Drill) -> None:
     try:
         for _ in range(2):
             drill.depose()
+        drill.await_firing("KcmNoWatcherLeads")
     finally:
         drill.pipeline.processes["watcher"].start()
     drill.await_true("increase(kafka_controller_missed_elections_total[30s]) > 0")
@@ -245,7 +249,7 @@ def tear(drill: Drill) -> None:
     pipeline.processes["stream"].kill()
     for _ in range(2):
         drill.depose()
-    drill.await_firing("KcmBehind")
+    drill.await_firing("KcmBehind", "KcmBehindForLong")
     watcher = pipeline.processes["watcher"]
     watcher.pause()
     _forget_all_but_the_last(pipeline.bootstrap_servers)
@@ -268,7 +272,7 @@ def _forget_all_but_the_last(bootstrap_servers: str) -> None:
 def unserve(drill: Drill) -> None:
     """Kill the only exporter, and start it again."""
     drill.pipeline.processes["exporter"].kill()
-    drill.await_firing("KcmBlind")
+    drill.await_firing("KcmBlind", "KcmNotServed")
     drill.pipeline.processes["exporter"].start()
 
 
@@ -281,17 +285,30 @@ STEPS = (
         bounce,
         ("KafkaBrokerBouncing", "KafkaLeadersCannotReturn", "KafkaLeadersImbalanced"),
     ),
-    Step(DrillStep.RESTLESS, fall_behind, ("KafkaIsrFlapping", "KafkaPartitionsUnderMinIsr")),
+    Step(
+        DrillStep.RESTLESS,
+        fall_behind,
+        ("KafkaIsrFlapping", "KafkaPartitionsUnderMinIsr", "KafkaPartitionsUnderReplicated"),
+    ),
     Step(DrillStep.HOLD_UP, hold_up, ("KafkaReassignmentStuck", "KafkaTopicDeletionStuck")),
-    Step(DrillStep.UNCLEAN, lose_records, ("KafkaUncleanLeaderElection",)),
+    Step(
+        DrillStep.UNCLEAN,
+        lose_records,
+        (
+            "KafkaUncleanLeaderElection",
+            "KafkaBrokerGone",
+            "KafkaBrokerGoneAtMinIsr",
+            "KafkaPartitionsAtMinIsr",
+        ),
+    ),
     Step(DrillStep.GHOST, haunt, ("KafkaControllerGhost", "KafkaPartitionsOffline")),
     Step(DrillStep.IDLE, idle, ("KafkaControllerFailoverSlow",)),
     Step(DrillStep.DISK, lose_disk, ("KafkaLogDirFailed",)),
     Step(DrillStep.BLIND, blind, ("KcmBlind",)),
-    Step(DrillStep.UNWATCHED, unwatched),
+    Step(DrillStep.UNWATCHED, unwatched, ("KcmNoWatcherLeads",)),
     Step(DrillStep.MEDDLE, meddle),
     Step(DrillStep.DENY, deny),
     Step(DrillStep.FLOOD, flood),
-    Step(DrillStep.HOLE, tear, ("KcmBehind", "KcmIncompleteOrDivergent")),
-    Step(DrillStep.UNSERVED, unserve, ("KcmBlind",)),
+    Step(DrillStep.HOLE, tear, ("KcmBehind", "KcmBehindForLong", "KcmIncompleteOrDivergent")),
+    Step(DrillStep.UNSERVED, unserve, ("KcmBlind", "KcmNotServed")),
 )

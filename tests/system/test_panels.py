@@ -16,7 +16,8 @@ import pytest
 from dashboards.alerts.rules import rules
 from dashboards.signals.signal import DemoStep
 from kcm.demo.scene import CLUSTER_NAME, Scene
-from kcm.stack.prometheus import Prometheus, find_prometheus
+from kcm.processes.prometheus import find_prometheus
+from kcm.stack.prometheus import Prometheus
 from tests.support.prometheus_answers import LOOK_S, SeenStory, ask, chosen, firing
 from tests.support.signals import SIGNALS
 from tests.support.waiting import wait_until
@@ -36,11 +37,10 @@ FIRED = {
     "KafkaPartitionsOffline": DemoStep.KILL_CONTROLLER,
     "KafkaControllerFlapping": DemoStep.DEPOSE,
     "KafkaLeadersCannotReturn": DemoStep.KILL_CONTROLLER,
-    "KafkaLeadersImbalanced": DemoStep.BRING_BACK,
 }
 """Alerts whose failure the story brings, and the step by whose end they fire."""
 
-RESOLVED = {"KafkaPartitionsOffline", "KafkaLeadersCannotReturn", "KafkaLeadersImbalanced"}
+RESOLVED = {"KafkaPartitionsOffline", "KafkaLeadersCannotReturn"}
 """Those that end with the story; that of elections lasts for its window. The drill has the rest."""
 
 NEVER = {"KafkaControllerGhost", "KafkaUncleanLeaderElection", "KcmBlind", "KcmBehind"}

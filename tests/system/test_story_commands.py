@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controller_model.records.completeness import Status
 from kcm.__main__ import main
 from kcm.demo.comparison import StepOutcome
 from kcm.demo.scene import CLUSTER_NAME, Scene
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.timeout(600)
 
 PARTITIONS = 12
 BACK_IN_SYNC_S = 90.0
+LIVE_S = 60.0
+RUNS = 3
 CLUSTER = cluster_path(CLUSTER_NAME)
 
 
@@ -47,6 +50,10 @@ class Moved:
         """Return the cluster as the monitor shows it."""
         return self.api.get(CLUSTER)
 
+    def is_live(self) -> bool:
+        """Return whether the figures follow ZooKeeper."""
+        return bool(self.shown()["completeness"]["status"] == Status.LIVE)
+
     def electable(self) -> int:
         """Return how many partitions the broker could get back now."""
         if self.broker not in self.shown()["brokers_live"]:
@@ -58,13 +65,23 @@ class Moved:
     def run(
         self, capsys: pytest.CaptureFixture[str], *arguments: str, code: int
     ) -> tuple[str, str]:
-        """Run the command, which must end so; return what it printed on both streams."""
-        capsys.readouterr()
+        """Run the command, which must end so; return what it printed on both streams.
+
+        It stops where the figures do not follow, as they may not on a busy machine: then it is run again,
+        as an operator does.
+        """
         given = ("--exporter", self.scene.pipeline.exporter_url, *arguments)
-        ended = main(["elect", *given])
-        captured = capsys.readouterr()
+        printed = ""
+        for _ in range(RUNS):
+            wait_until(self.is_live, deadline_s=LIVE_S)
+            capsys.readouterr()
+            ended = main(["elect", *given])
+            captured = capsys.readouterr()
+            printed += captured.out
+            if ended == code or "behind" not in captured.err:
+                break
         assert ended == code, captured
-        return captured.out, captured.err
+        return printed, captured.err
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +98,16 @@ def test_the_doctor_finds_nothing_that_fails(
     zookeeper = scene.cluster.zookeeper.connect_string
     url = scene.pipeline.exporter_url
     assert moved.shown()
-    capsys.readouterr()
-    code = main(["doctor", "--json", "--zookeeper", zookeeper, "--exporter", url])
-    found = {each["about"]: each for each in json.loads(capsys.readouterr().out)}
-    assert [each for each in found.values() if each["level"] == "fail"] == []
+
+    def examined() -> tuple[int, dict[str, Any]]:
+        capsys.readouterr()
+        code = main(["doctor", "--json", "--zookeeper", zookeeper, "--exporter", url])
+        return code, {each["about"]: each for each in json.loads(capsys.readouterr().out)}
+
+    # Figures that are late for a moment are found, too.
+    code, found = wait_until(examined, lambda examined: examined[0] == 0, deadline_s=LIVE_S)
     assert code == 0
+    assert [each for each in found.values() if each["level"] == "fail"] == []
     assert found["apart"]["level"] == "ok"
     assert found["permissions"]["level"] == "ok"
     assert "migration" not in found
@@ -121,8 +143,15 @@ def test_elections_move_the_leaders_back_and_the_monitor_sees_it(
     servers = moved.scene.cluster.bootstrap_servers
     broker = str(moved.broker)
     url = moved.scene.pipeline.exporter_url
-    assert main(["recommend", "--exporter", url, "--broker", broker, "--json"]) == 0
-    two = json.loads(capsys.readouterr().out)["partitions"][:2]
+
+    def recommended() -> tuple[int, str]:
+        capsys.readouterr()
+        code = main(["recommend", "--exporter", url, "--broker", broker, "--json"])
+        return code, capsys.readouterr().out
+
+    # Exit code 6 says that the figures are late, which a busy machine makes them for a moment.
+    _, election = wait_until(recommended, lambda found: found[0] == 0, deadline_s=LIVE_S)
+    two = json.loads(election)["partitions"][:2]
     path = tmp_path / "election.json"
     path.write_text(json.dumps({"partitions": two}))
     common = ("--bootstrap-servers", servers, "--confirm", "--pause", "0")

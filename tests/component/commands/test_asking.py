@@ -175,7 +175,9 @@ def test_events_follow_what_happens(shown: Shown) -> None:
             reader.join(10)
 
 
-def test_recommend_prints_the_file_of_kafkas_tool(shown: Shown, tmp_path: Path) -> None:
+def test_recommend_prints_the_file_of_kafkas_tool(
+    shown: Shown, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """--json is that file and nothing else; without it the effect is reported, and what to run."""
     answer = json.loads(shown.run("recommend", "--json"))
     assert answer == {"partitions": [{"topic": "t", "partition": 1}]}
@@ -186,6 +188,13 @@ def test_recommend_prints_the_file_of_kafkas_tool(shown: Shown, tmp_path: Path) 
     assert json.loads(shown.run("recommend", "--broker", "1", "--json")) == answer
     assert "nothing to elect" in shown.run("recommend", "--broker", "0")
     assert "there is 1 chunk" in shown.complaint("recommend", "--chunk", "2", code=2)
+    assert main(["recommend", "--broker", "0", "--json", "--exporter", shown.url]) == 10
+    assert capsys.readouterr() == ('{"partitions": []}\n', "kcm: nothing to elect\n")
+    folder = tmp_path / "elections"
+    assert shown.run("recommend", "--output", str(folder)) == f"{folder}/election-1.json\n"
+    assert json.loads((folder / "election-1.json").read_text()) == answer
+    both = shown.complaint("recommend", "--json", "--output", str(folder), code=2)
+    assert "give --json or --output, not both" in both
 
 
 @pytest.mark.parametrize(
@@ -212,7 +221,7 @@ def test_nothing_is_called_safe_by_figures_that_are_not_live(
     assert out.startswith(first)
     assert "\nrun " not in out
     for arguments in (["what-if", "--lose-broker", "1", "--check"], ["recommend"]):
-        main([*arguments, "--json", "--exporter", shown.url])
+        assert main([*arguments, "--json", "--exporter", shown.url]) == 6
         captured = capsys.readouterr()
         assert json.loads(captured.out)
         assert captured.err.startswith(f"kcm: {first}")

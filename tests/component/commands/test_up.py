@@ -12,6 +12,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,39 @@ def test_the_whole_line_is_ready_is_looked_after_and_stops(
 
         assert command.end() == 0
         assert command.family() == {}
+
+
+@pytest.mark.full
+def test_a_part_that_hangs_is_killed_and_comes_back(
+    watched: str, pipeline_broker: KraftBroker, tmp_path: Path
+) -> None:
+    """The watcher and the exporter stand still at once: each is found out, and the figures are live again."""
+    servers = pipeline_broker.bootstrap_servers
+    prefix = f"up-{uuid.uuid4().hex[:8]}"
+    arguments = ("--zookeeper", watched, "--bootstrap-servers", servers, "--topic-prefix", prefix)
+    with running(tmp_path, *arguments) as command:
+        ready = command.says(r"ready: controller is broker 0, epoch 7; metrics at (http://\S+)/met")
+        hung = {verb: command.part(verb) for verb in ("watch", "export")}
+        for pid in hung.values():
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+        for name in ("watcher", "exporter"):
+            command.says(rf"{name} has not answered for 45 s: it hangs, and is killed")
+            command.says(rf"{name} ended with exit code 137; starting it again in 0\.5 s")
+        for verb, pid in hung.items():
+            old = {None, pid}
+            wait_until(partial(command.part, verb), partial(_is_new, old))
+        wait_until(
+            lambda: read_cluster(ready[1], CLUSTER),
+            lambda seen: isinstance(seen, ClusterSeen) and seen.live,
+            deadline_s=READY_S,
+        )
+        assert "stream has not answered" not in command.output
+        assert command.end() == 0
+
+
+def _is_new(old: set[int | None], pid: int | None) -> bool:
+    return pid not in old
 
 
 @pytest.mark.full

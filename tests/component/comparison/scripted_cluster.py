@@ -52,11 +52,11 @@ from controller_simulator.zookeeper.payload_writers import (
     encode_partitions,
     encode_reassign_partitions,
 )
-from kcm.demo.cluster import watchers
 from kcm.demo.truth_reader import quiet_logger
 from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST
 from kcm.processes.supervisor import Supervisor
+from kcm.stack.controller_handle import ControllerHandle
 from kcm.stack.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
 from kcm.stack.zookeeper import ZooKeeper
 from tests.component.comparison.cluster_at_rest import ClusterAtRest, state_path
@@ -405,21 +405,11 @@ class ScriptedCluster(ClusterAtRest):
         self._zk.create("/admin/reassign_partitions", data)
 
     def _delete_controller(self, _operation: DeleteController) -> None:
-        """Delete it when all brokers watch it: Kafka elects nobody when no watch stands on it."""
-        wait_until(self._watched_by_all)
-        deleted = self._zk.get("/controller")[1].czxid
-        self._zk.delete("/controller")
-        wait_until(lambda: self._czxid("/controller") > deleted)
+        ControllerHandle(self._zk, self._zookeeper.port).depose(REST_DEADLINE_S)
 
     def _czxid(self, path: str) -> int:
         stat = self._zk.exists(path)
         return 0 if stat is None else int(stat.czxid)
-
-    def _watched_by_all(self) -> bool:
-        paths = [f"/brokers/ids/{broker}" for broker in self._zk.get_children("/brokers/ids")]
-        owners = {self._zk.exists(path).ephemeralOwner for path in paths}
-        answer = four_letter_word(HOST, self._zookeeper.port, "wchp")
-        return owners <= watchers(answer, "/controller")
 
     _PLAYS: dict[type, Callable[[ScriptedCluster, Any], Operation | None]] = {  # noqa: RUF012  # a constant table
         StartBroker: _start,

@@ -60,7 +60,10 @@ class Outcome:
         for message in self._consumer.consume(500, timeout=0.02):
             if message.error() is not None:
                 continue
-            key, value = (message.key() or b"").decode(), message.value() or b""
+            key, value = (message.key() or b"").decode(), message.value()
+            if value is None:
+                self.views.pop(key, None)
+                continue
             if message.topic() == self._names.events:
                 self._take_event(decode_event(value))
                 continue

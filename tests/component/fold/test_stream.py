@@ -17,9 +17,13 @@ import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from bench.map_state import TopicsInMemory
 from controller_model.records.events import Anomaly, Baseline, ControllerElected, IsrShrunk
 from controller_model.records.views import BrokerView, TopicView
-from controller_model.state.packing import unpack_control, unpack_topic
+from controller_model.state.packing import unpack_control
+from controller_model.state.topic_state import TopicState
+from kcm.__main__ import main
+from kcm.forget import forget
 from kcm.jars.jars import Jars
 from kcm.processes.guard import process_table
 from kcm.processes.supervisor import Supervisor
@@ -29,9 +33,10 @@ from pipeline.settings import load
 from streaming.config import StreamSettings
 from streaming.lineage import Lineage
 from streaming.session import Session
+from streaming.topic_journal import JournalPlace
 from streaming.workspace import Workspace
 from tests.component.fold.folding import FOLD_DEADLINE_S, Outcome, Stream
-from tests.support.histories import History, small_cluster
+from tests.support.histories import History, encode_changes, small_cluster
 from tests.support.waiting import wait_until
 
 
@@ -110,20 +115,42 @@ def test_garbage_in_the_log_stops_nothing(stream: Stream, outcome: Outcome) -> N
     stream.append_new(history)
     stream.write(b"\xff garbage", key="littered")
     stream.write(b'[{"v":2,"kind":"from the future"}]', key="littered")
-    stream.write(None, key="littered")
     history.heartbeat()
     stream.append_new(history)
     view = outcome.folded(history)
-    assert view.log.unreadable == 3
-    assert view.counts.partitions == 2
+    assert view.log.unreadable == 2
     anomalies = [r for r in outcome.events_of("littered") if isinstance(r.event, Anomaly)]
-    assert len(anomalies) == 3
+    assert len(anomalies) == 2
     unattributed = wait_until(
         lambda: stream.sample("kcm_fold_unattributed_total"),
         lambda seen: seen == 2,
         deadline_s=FOLD_DEADLINE_S,
     )
     assert unattributed == 2
+
+
+@pytest.mark.usefixtures("no_settings_of_the_machine")
+def test_a_forgotten_cluster_is_gone_from_views_and_state(
+    stream: Stream, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kcm forget` takes its views back, and the same log is then taken as a new cluster's."""
+    history = cluster("taken-out")
+    stream.append_new(history)
+    outcome.folded(history)
+    monkeypatch.setattr(forget, "LISTEN_S", 0.5)
+    options = ["--bootstrap-servers", stream.bootstrap_servers, "--topic-prefix", stream.prefix]
+    assert main(["forget", "taken-out", "--yes", *options]) == 0
+
+    def standing() -> list[str]:
+        outcome.read()
+        return [key for key in outcome.views if key.startswith("taken-out/")]
+
+    wait_until(standing, lambda keys: not keys, deadline_s=FOLD_DEADLINE_S)
+    stream.write(encode_changes(history.changes), key="taken-out")
+    view = outcome.folded(history)
+    assert view.log.not_newer == 0
+    assert view.log.verified_at is not None
+    assert view.counts.partitions == 2
 
 
 def test_the_fold_tells_about_itself(stream: Stream, outcome: Outcome) -> None:
@@ -342,18 +369,17 @@ def test_the_state_in_the_store_is_what_the_views_show(
         try:
             # The state store's coordinator comes up with the streams' manager, and not before.
             assert session.spark.streams.active == []
-            reader = session.spark.read.format("statestore")
-            state = reader.option("stateVarName", "control").load(str(checkpoint))
-            controls = {row.key.cluster: bytes(row.value.control) for row in state.collect()}
-            reader = session.spark.read.format("statestore")
-            state = reader.option("stateVarName", "topics").load(str(checkpoint))
-            topics = {
-                (row.key.cluster, row.user_map_key.topic): bytes(row.user_map_value.state)
-                for row in state.collect()
-            }
+            controls, base, *journal = (
+                session.spark.read.format("statestore")
+                .option("stateVarName", name)
+                .load(str(checkpoint))
+                .collect()
+                for name in ("control", "topics", "journal0", "journal1")
+            )
         finally:
             session.close()
-    control = unpack_control(controls["lasting"])
+    held = {row.key.cluster: row.value for row in controls}
+    control = unpack_control(bytes(held["lasting"].control))
     assert control.log.position in places
     assert control.controller.elections == view.controller.elections
     assert control.isr_shrinks == view.isr_shrinks
@@ -362,9 +388,23 @@ def test_the_state_in_the_store_is_what_the_views_show(
         for seen in outcome.views.values()
         if isinstance(seen, TopicView)
     }
+    topics: dict[tuple[str, str], TopicState | None] = {}
+    for name, value in held.items():
+        stored = TopicsInMemory()
+        for row in base:
+            if row.key.cluster == name:
+                stored.base.updateValue((row.user_map_key.chunk,), (row.user_map_value.topics,))
+        for rows, state in zip(journal, stored.journal, strict=True):
+            for row in rows:
+                if row.key.cluster == name:
+                    state.appendValue((row.list_element.topics,))
+        stored.packed.place = JournalPlace(*value[-len(JournalPlace._fields) :])
+        found = stored.batch()
+        topics |= {(name, topic): found.peek(topic) for topic in found.names()}
     assert set(topics) == set(shown)
-    for key, packed in topics.items():
-        records = unpack_topic(packed).partitions
+    for key, topic in topics.items():
+        assert topic is not None
+        records = topic.partitions
         assert tuple(records) == shown[key].partitions
         assert tuple(r.leader for r in records.values()) == shown[key].leader
         assert tuple(r.isr for r in records.values()) == shown[key].isr

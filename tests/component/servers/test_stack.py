@@ -16,9 +16,10 @@ from kazoo.client import KazooClient
 
 from kcm.jars.jars import FILES_BY_CONF, Jars, ensure_jars
 from kcm.processes.ports import HOST
+from kcm.processes.prometheus import find_prometheus
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker, ZooKeeperModeBroker
-from kcm.stack.prometheus import Prometheus, find_prometheus
+from kcm.stack.prometheus import Prometheus
 from kcm.stack.zookeeper import ZooKeeper
 from pipeline.runtime import ConflictError, EnvironmentProblemError
 from tests.support.waiting import wait_until

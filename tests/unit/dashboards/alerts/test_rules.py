@@ -1,4 +1,4 @@
-"""The file that Prometheus loads holds every alert and every recorded figure, once."""
+"""The file that Prometheus loads holds every alert, once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import yaml
 
-from dashboards.alerts.recordings import RECORDED
 from dashboards.alerts.rules import ALERTS, GROUP, rules
 
 
@@ -19,17 +18,14 @@ def groups() -> dict[str, list[dict[str, Any]]]:
 
 def test_names_of_rules_are_unique(groups: dict[str, list[dict[str, Any]]]) -> None:
     """Nobody has to guess which of two rules fired."""
-    names = [rule.get("alert") or rule["record"] for held in groups.values() for rule in held]
-    assert len(set(names)) == len(names) == len(ALERTS) + len(RECORDED)
+    names = [rule["alert"] for held in groups.values() for rule in held]
+    assert len(set(names)) == len(names) == len(ALERTS)
 
 
-def test_alerts_and_recorded_figures_are_groups_of_their_own(
-    groups: dict[str, list[dict[str, Any]]],
-) -> None:
-    """A slow alert does not hold up what is recorded; the order is that of the code."""
+def test_alerts_stand_in_the_order_of_the_code(groups: dict[str, list[dict[str, Any]]]) -> None:
+    """They are one group, and nothing is recorded: boards and alerts ask for what is scraped."""
+    assert list(groups) == [GROUP]
     assert [rule["alert"] for rule in groups[GROUP]] == [alert.name for alert in ALERTS]
-    recorded = {rule["record"]: rule["expr"] for rule in groups[f"{GROUP}-recorded"]}
-    assert recorded == {name: signal.in_rules() for name, signal in RECORDED}
 
 
 def test_a_text_of_several_lines_is_written_as_such() -> None:

@@ -12,14 +12,22 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from controller_model.insights import thresholds
 from dashboards.boards.boards import BOARDS, TAG, Board, render
-from dashboards.signals import thresholds
-from dashboards.signals.signal import BROKER_PLACEHOLDER, CLUSTER_PLACEHOLDER, DemoStep, DrillStep
+from dashboards.signals.first_screen import STALE, unless_stale
+from dashboards.signals.signal import (
+    BROKER_PLACEHOLDER,
+    CLUSTER_PLACEHOLDER,
+    RUNBOOKS,
+    DemoStep,
+    DrillStep,
+)
 from kcm.demo.steps import STORY
 from tests.support.signals import SIGNALS
 
 _GRID_COLUMNS = 24
 _FLEET = "fleet"
+_SCREEN_UNITS = 23
 
 
 @pytest.fixture(params=BOARDS, ids=lambda made: made.name)
@@ -38,8 +46,8 @@ def board(made: Board) -> dict[str, Any]:
 
 @pytest.fixture
 def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
-    """Its panels without the headings of rows."""
-    return [panel for panel in board["panels"] if panel["type"] != "row"]
+    """Its panels that show figures: without the headings of rows and without lists of links."""
+    return [panel for panel in board["panels"] if panel["type"] not in {"row", "text"}]
 
 
 def test_the_board_is_the_same_each_time(made: Board) -> None:
@@ -56,6 +64,35 @@ def test_every_panel_has_a_title_a_description_and_a_unit(panels: list[dict[str,
         assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
 
 
+def test_the_first_screen_of_the_controller_answers_without_scrolling() -> None:
+    """At 1080 lines some 23 units of the grid are seen; no figure there is green when it is not known."""
+    board = json.loads(render(next(made for made in BOARDS if made.name == "controller")))
+    rows = [panel["gridPos"]["y"] for panel in board["panels"] if panel["type"] == "row"]
+    assert rows[0] == 0
+    assert rows[1] <= _SCREEN_UNITS
+    first = [p for p in board["panels"] if p["gridPos"]["y"] < rows[1] and p["type"] != "row"]
+    titles = " ".join(panel["title"] for panel in first)
+    for word in ("trust", "Controller", "In office", "Elections", "Offline", "Under min ISR"):
+        assert word in titles
+    for word in ("Under-replicated", "brokers are gone", "fires now", "Where next"):
+        assert word in titles
+    for panel in first:
+        steps = panel.get("fieldConfig", {}).get("defaults", {}).get("thresholds", {})
+        lowest = next(iter(steps.get("steps", [])), {"color": "text"})
+        assert lowest["color"] != "green", panel["title"]
+
+
+def test_the_first_screen_leads_to_each_other_board_and_to_the_runbooks() -> None:
+    """One link to each; a click on an alert opens its runbook."""
+    board = json.loads(render(next(made for made in BOARDS if made.name == "controller")))
+    (links,) = [panel for panel in board["panels"] if panel["type"] == "text"]
+    content = links["options"]["content"]
+    for made in BOARDS:
+        assert (f"/d/kcm-{made.name}" in content) == (made.name != "controller")
+    assert f"({RUNBOOKS})" in content
+    assert f"{RUNBOOKS}/${{__value.text}}" in json.dumps(board)
+
+
 def test_steps_of_the_demo_are_those_of_the_story() -> None:
     """A panel sends the reader to a step that there is."""
     assert [str(step) for step in DemoStep] == [step.title for step in STORY]
@@ -69,12 +106,19 @@ def test_a_panel_names_the_step_that_must_move_it(panels: list[dict[str, Any]]) 
 
 
 UNMOVED = {
+    "checkpoint_free",
+    "fold_restarts",
+    "migrating",
+    "standby_missing",
     "clock_skew",
     "errors_hour",
     "graded_day",
     "imbalance_threshold",
     "incident_last",
+    "min_isr_unknown",
+    "not_served",
     "outstanding",
+    "paths_denied",
 }
 
 
@@ -86,11 +130,12 @@ def test_a_signal_that_no_step_moves_says_why() -> None:
 
 def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
     """A graph has one unit, so all of its signals are counted in it; columns have their own."""
-    units = {s.on_board(): s.unit for each in SIGNALS.values() for s in (each, each.for_fleet())}
+    shown = [s for each in SIGNALS.values() for s in (each, each.for_fleet())]
+    units = {s.on_board(): s.unit for each in shown for s in (each, unless_stale(each))}
     for row in made.rows:
         for panel in row.panels:
             built = panel.build()
-            if built.type_val == "table":
+            if built.type_val in {"table", "text"}:
                 continue
             targets = json.loads(json.dumps(built.targets, cls=JSONEncoder))
             assert len({units[target["expr"]] for target in targets}) == 1, built.title
@@ -206,10 +251,59 @@ def test_variables_are_the_source_the_cluster_and_the_brokers(
 ) -> None:
     """The operator chooses where to ask, about which cluster, and about which of its brokers."""
     variables = {variable["name"]: variable for variable in board["templating"]["list"]}
-    assert list(variables) == ["datasource", "cluster"] + ["broker"] * (not made.of_all)
+    targets = ["job", "instance"] if made.by_target else []
+    assert list(variables) == [
+        "datasource",
+        "cluster",
+        *["broker"] * (not made.of_all),
+        *targets,
+    ]
+    for name in targets:
+        assert variables[name]["includeAll"]
+        assert variables[name]["query"].endswith(f", {name})")
     assert variables["datasource"]["query"] == "prometheus"
     assert variables["cluster"]["query"] == "label_values(kcm_cluster_up, cluster)"
     assert variables["cluster"].get("multi", False) == made.of_all
+
+
+def test_two_installations_do_not_mix_on_the_board_of_the_monitor_itself() -> None:
+    """Each selector of Pipeline, and of no other board, asks for the chosen jobs and instances."""
+    for made in BOARDS:
+        asked = json.loads(render(made))
+        marks = asked.get("annotations", {}).get("list", [])
+        targets = [each for panel in asked["panels"] for each in panel.get("targets", [])]
+        for each in (*targets, *marks):
+            selectors = re.findall(r"\w\{([^}]*)\}", each["expr"])
+            chosen = ['job=~"$job", instance=~"$instance"' in selector for selector in selectors]
+            assert selectors
+            assert set(chosen) == {made.by_target}, each["expr"]
+
+
+SAYS_WHETHER_FIGURES_FOLLOW = {
+    *("Follows ZooKeeper", "Incomplete or divergent", "Watcher's session"),
+    *("Paths that may not be read", "In trouble", "Without a controller", "Not followed"),
+}
+"""Figures that are as they were, or count clusters, while the figures do not follow."""
+
+
+def test_what_is_stale_has_no_calm_colour(panels: list[dict[str, Any]]) -> None:
+    """A figure or a bar that may be green is asked for as stale, and is orange below 0 and without a value."""
+    for panel in panels:
+        if panel["type"] not in {"stat", "bargauge"}:
+            continue
+        if panel["title"] in SAYS_WHETHER_FIGURES_FOLLOW:
+            continue
+        defaults = panel["fieldConfig"]["defaults"]
+        steps = defaults.get("thresholds", {}).get("steps", [])
+        if "green" not in {step["color"] for step in steps}:
+            continue
+        assert steps[0]["color"] == "orange", panel["title"]
+        assert steps[1]["value"] == 0
+        if panel["title"] == "In office":
+            continue  # empty while the figures do not follow
+        assert all(target["expr"].endswith(f" - {-STALE}") for target in panel["targets"])
+        named = [each["options"].get(str(STALE), {}) for each in defaults["mappings"]]
+        assert {"text": "stale", "color": "orange"}.items() <= named[0].items()
 
 
 def test_boards_lead_to_each_other(board: dict[str, Any]) -> None:
