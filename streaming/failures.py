@@ -23,6 +23,8 @@ class FailureKind(enum.Enum):
     """Nobody: the pipeline's Kafka does not answer, and we wait for it."""
     HUNG = "hung"
     """Nobody: Spark's JVM did not answer or its batch did not end, and it was killed."""
+    WORKER = "worker"
+    """Nobody: Spark's Python did not start in time, as the machine has too much to do."""
     STATE = "state"
     """We: the checkpoint cannot be read, so a new lineage begins."""
     OTHER = "other"
@@ -43,6 +45,9 @@ _SIGNS: dict[FailureKind, tuple[str, ...]] = {
         "Read-only file system",
         "Permission denied",
     ),
+    # Spark gives its Python 10 s to start and to import itself, which no setting changes
+    # (PythonWorkerFactory.createSimpleWorker); nothing has been read by then that could be at fault.
+    FailureKind.WORKER: ("waiting for the Python worker to connect back",),
     FailureKind.STATE: (
         "UnreadableStateError",
         "CANNOT_LOAD_STATE_STORE",

@@ -49,6 +49,9 @@ from streaming.workspace import Workspace, disk_problem
 POLL_S = 0.5
 """How often the query is checked: it costs a few milliseconds of two processes."""
 
+WAITED_FOR = frozenset({FailureKind.KAFKA, FailureKind.HUNG, FailureKind.WORKER})
+"""What ends by itself and says nothing about the checkpoint: tried again for as long as it takes."""
+
 STRIKES_BEFORE_NEW_LINEAGE = 2
 """Failures of unknown cause, without a batch between them, that may still be chance."""
 
@@ -269,7 +272,7 @@ class _Fold:
                 "correct it or choose another checkpoint_dir"
             )
         self._log.warning("the query failed", kind=failure.kind.value, reason=failure.line)
-        if failure.kind not in {FailureKind.KAFKA, FailureKind.HUNG}:
+        if failure.kind not in WAITED_FOR:
             self._strike(failure, topics)
         self._stop.wait(self._pause.next_s())
 

@@ -99,7 +99,7 @@ ALERTS: tuple[Alert, ...] = (
         meaning="Each time the figures of all clusters stand still for seconds to a minute.",
         cause="By the label reason of the counter: disk (the checkpoint cannot be written), "
         "kafka (the pipeline's Kafka does not answer), hung (Spark's JVM hangs: too little CPU or "
-        "memory), state (the checkpoint cannot be read).",
+        "memory), worker (Spark's Python did not start within 10 s: the same), state (the checkpoint cannot be read).",
         action="Read the fold's log: it says what failed each time.",
         command="kcm doctor",
     ),

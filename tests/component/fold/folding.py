@@ -162,14 +162,14 @@ class Stream:
             return f"no metrics yet: {error}"
         return None if up == 1 else f"kcm_fold_up is {up}"
 
-    def sample(self, name: str) -> float | None:
-        """Return one of the fold's own figures; None when it is absent."""
+    def sample(self, name: str, **labels: str) -> float | None:
+        """Return one of the fold's own figures, by labels of it; None when it is absent."""
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
         with urllib.request.urlopen(url, timeout=5) as answer:  # our own port
             text = answer.read().decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                if sample.name == name:
+                if sample.name == name and labels.items() <= sample.labels.items():
                     return float(sample.value)
         return None
 

@@ -10,6 +10,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
+from operator import eq
 from pathlib import Path
 
 import msgspec
@@ -238,6 +240,55 @@ def test_a_killed_fold_goes_on_where_it_was(
     assert after.log.not_newer == 0
     ids = [record.id for record in outcome.events_of("lasting")]
     assert ids == sorted(set(ids))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_a_worker_that_starts_too_slowly_costs_no_lineage(
+    stream: Stream, outcome: Outcome, lasting: History
+) -> None:
+    """Three times in a row Spark's Python is not there within Spark's 10 s; then the fold goes on where it was."""
+    lasting.state("t", 1, leader=1, isr=[1])
+    stream.append_new(lasting)
+    before = outcome.folded(lasting)
+    assert stream.process is not None
+    stream.process.kill()
+    stream.start()
+    slow: set[int] = set()
+    for times in (1, 2, 3):
+        (pid,) = wait_until(lambda: first_workers(stream) - slow, deadline_s=FOLD_DEADLINE_S)
+        os.kill(pid, signal.SIGSTOP)
+        slow.add(pid)
+        wait_until(lambda: late_workers(stream), partial(eq, times), deadline_s=FOLD_DEADLINE_S)
+        os.kill(pid, signal.SIGKILL)
+    lasting.state("t", 1, leader=1, isr=[1, 2])
+    stream.append_new(lasting)
+    after = outcome.folded(lasting)
+    assert after.as_of.lineage == before.as_of.lineage
+    assert after.counters_since == before.counters_since
+    assert after.isr_expands == before.isr_expands + 1
+
+
+def late_workers(stream: Stream) -> float | None:
+    """Return how often Spark's Python did not start in time, as the fold counts it."""
+    return stream.sample("kcm_fold_restarts_total", reason="worker")
+
+
+def first_workers(stream: Stream) -> set[int]:
+    """Return the processes that Spark starts with each query, before any worker."""
+    assert stream.process is not None
+    table = process_table()
+    jvms = {pid for pid, parent, _, _ in table if parent == stream.process.pid}
+    below = {pid for pid, parent, _, _ in table if parent in jvms}
+    return {pid for pid in below if b"transform_with_state_driver_worker" in command_line(pid)}
+
+
+def command_line(pid: int) -> bytes:
+    """Return how a process was called; empty when it has gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 @pytest.mark.full

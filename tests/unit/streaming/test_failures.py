@@ -8,6 +8,8 @@ from streaming.failures import MAX_LINE_CHARS, FailureKind, describe
 
 QUERY = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
 
+LATE_WORKER = "Timed out while waiting for the Python worker to connect back"
+
 
 @pytest.mark.parametrize(
     ("text", "kind", "line"),
@@ -34,6 +36,11 @@ QUERY = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
             QUERY + "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred",
             FailureKind.STATE,
             QUERY + "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred",
+        ),
+        (
+            QUERY + f"x\nCaused by: java.net.SocketTimeoutException: {LATE_WORKER}",
+            FailureKind.WORKER,
+            f"SocketTimeoutException: {LATE_WORKER}",
         ),
         ("", FailureKind.OTHER, "no reason given"),
         ("java.lang.NullPointerException", FailureKind.OTHER, "NullPointerException"),
