@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from bench.real_cluster import LEADER, RealCluster
+from bench.real_cluster import LEADER, RealCluster, real_cluster
 from bench.shown import Scraper, TopicReader, medians, storm_result, when_shown
 from bench.watched import CLUSTER
-from kcm.jars.jars import ensure_jars
 from kcm.local.pipeline_processes import Pipeline
-from kcm.processes.supervisor import Supervisor
 
 QUIET_S = 10.0  # after the cluster has settled, before the next kill
 DEADLINE_S = 180.0  # the session, the controller's work, and the monitor's
@@ -28,33 +24,24 @@ _LEADERS = re.compile(
 
 def measure(led: int, partitions: int, kills: int, options: Mapping[str, str]) -> dict[str, Any]:
     """Kill the broker that leads so many of the partitions a few times; times in seconds, medians."""
-    jars = ensure_jars()
-    with (
-        tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
-        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
-    ):
-        cluster = RealCluster(supervisor, jars, Path(folder))
-        try:
-            cluster.start()
-            pipeline = Pipeline(
-                supervisor=supervisor,
-                jars=jars,
-                data_dir=Path(folder) / "pipeline",
-                cluster=CLUSTER,
-                zookeeper=cluster.zookeeper.connect_string,
-                options=options,
-            )
-            pipeline.start()
-            pipeline.processes["stream"].wait_ready()
-            cluster.create(partitions, led)  # which warms the pipeline up
-            runs = []
-            for number in range(kills):
-                if number:
-                    cluster.bring_back(LEADER)
-                time.sleep(QUIET_S)
-                runs.append(_kill(cluster, pipeline, led))
-        finally:
-            cluster.close()
+    with real_cluster() as cluster:
+        pipeline = Pipeline(
+            supervisor=cluster.supervisor,
+            jars=cluster.jars,
+            data_dir=cluster.folder / "pipeline",
+            cluster=CLUSTER,
+            zookeeper=cluster.zookeeper.connect_string,
+            options=options,
+        )
+        pipeline.start()
+        pipeline.processes["stream"].wait_ready()
+        cluster.create(partitions, led)  # which warms the pipeline up
+        runs = []
+        for number in range(kills):
+            if number:
+                cluster.bring_back(LEADER)
+            time.sleep(QUIET_S)
+            runs.append(_kill(cluster, pipeline, led))
     return {"partitions": partitions, "led": led, **medians(runs), "rounds": runs}
 
 

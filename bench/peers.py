@@ -13,7 +13,6 @@ import argparse
 import itertools
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,10 +20,9 @@ from typing import Any, NamedTuple
 
 from bench import machine
 from bench.kafka_exporter import find_kafka_exporter
-from bench.real_cluster import DEADLINE_S, LEADER, PARTITIONS, RealCluster
+from bench.real_cluster import DEADLINE_S, LEADER, PARTITIONS, RealCluster, real_cluster
 from bench.watched import CLUSTER
 from controller_model.kafka.ids import TopicPartition
-from kcm.jars.jars import Jars, ensure_jars
 from kcm.local.pipeline_processes import Pipeline
 from kcm.processes.ports import HOST, free_port
 from kcm.processes.process import Process
@@ -92,28 +90,16 @@ def measure(
     """Let each peer take its turn at each interval; times in seconds."""
     if led > of:
         raise UsageError(f"--led: a broker of {of} partitions leads no more")
-    jars = ensure_jars()
     turns = []
-    with (
-        tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
-        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
-    ):
-        cluster = RealCluster(supervisor, jars, Path(folder))
-        try:
-            cluster.start()
-            cluster.create(of, led)
-            for number, name in enumerate(peers):
-                data = Path(folder) / f"turn-{number}"
-                peer = PEERS[name](supervisor, jars, cluster, data)
-                if peer is None:
-                    continue
-                turns += [
-                    {"peer": name} | _turn(supervisor, cluster, peer, every_s, data)
-                    for every_s in intervals
-                ]
-                supervisor.stop(peer.processes)
-        finally:
-            cluster.close()
+    with real_cluster() as cluster:
+        cluster.create(of, led)
+        for number, name in enumerate(peers):
+            data = cluster.folder / f"turn-{number}"
+            peer = PEERS[name](cluster, data)
+            if peer is None:
+                continue
+            turns += [{"peer": name} | _turn(cluster, peer, every_s, data) for every_s in intervals]
+            cluster.supervisor.stop(peer.processes)
     return {
         "scenario": "peers",
         "turns": turns,
@@ -123,10 +109,10 @@ def measure(
     }
 
 
-def _this(supervisor: Supervisor, jars: Jars, cluster: RealCluster, data: Path) -> Peer:
+def _this(cluster: RealCluster, data: Path) -> Peer:
     pipeline = Pipeline(
-        supervisor=supervisor,
-        jars=jars,
+        supervisor=cluster.supervisor,
+        jars=cluster.jars,
         data_dir=data,
         cluster=CLUSTER,
         zookeeper=cluster.zookeeper.connect_string,
@@ -139,22 +125,20 @@ def _this(supervisor: Supervisor, jars: Jars, cluster: RealCluster, data: Path) 
     return Peer("scrape", ",".join(urls), (*pipeline.processes.values(), *broker))
 
 
-def _kafka_exporter(
-    supervisor: Supervisor, _jars: Jars, cluster: RealCluster, _data: Path
-) -> Peer | None:
+def _kafka_exporter(cluster: RealCluster, _data: Path) -> Peer | None:
     program = find_kafka_exporter()
     if program is None:
         return None
     address = f"{HOST}:{free_port()}"
     servers = [f"--kafka.server={server}" for server in cluster.bootstrap_servers.split(",")]
     process = Process(
-        supervisor, "kafka_exporter", [program, *servers, f"--web.listen-address={address}"]
+        cluster.supervisor, "kafka_exporter", [program, *servers, f"--web.listen-address={address}"]
     )
     process.start()
     return Peer("scrape", f"http://{address}/metrics", (process,))
 
 
-def _metadata(_supervisor: Supervisor, _jars: Jars, cluster: RealCluster, _data: Path) -> Peer:
+def _metadata(cluster: RealCluster, _data: Path) -> Peer:
     return Peer("metadata", cluster.bootstrap_servers, ())
 
 
@@ -189,10 +173,8 @@ class _Poller:
         return self.polls
 
 
-def _turn(
-    supervisor: Supervisor, cluster: RealCluster, peer: Peer, every_s: float, data: Path
-) -> dict[str, Any]:
-    poller = _Poller(supervisor, peer, every_s, data / f"polls-{every_s:g}.json")
+def _turn(cluster: RealCluster, peer: Peer, every_s: float, data: Path) -> dict[str, Any]:
+    poller = _Poller(cluster.supervisor, peer, every_s, data / f"polls-{every_s:g}.json")
     poller.process.start()
     result = {
         "every_s": every_s,

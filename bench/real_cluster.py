@@ -7,9 +7,10 @@ asked for, prefer broker 1. The topics are empty: their leaders cost what others
 from __future__ import annotations
 
 import random
+import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from kazoo.protocol.states import ZnodeStat
 
 from bench.znodes import UNDER_WAY, Written, connect, stamp
 from controller_model.kafka.ids import TopicPartition
-from kcm.jars.jars import Jars
+from kcm.jars.jars import Jars, ensure_jars
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.controller_handle import ControllerHandle
 from kcm.stack.kafka import QUIET_LIBRDKAFKA, ZooKeeperModeBroker
@@ -61,6 +62,7 @@ class RealCluster:
 
     def __init__(self, supervisor: Supervisor, jars: Jars, folder: Path) -> None:
         """Describe the servers; nothing is started yet."""
+        self.supervisor, self.jars, self.folder = supervisor, jars, folder
         self.zookeeper = ZooKeeper(supervisor, jars, folder / "zookeeper")
         self.brokers = {
             broker: ZooKeeperModeBroker(
@@ -185,6 +187,21 @@ class RealCluster:
     def _ask(self, partition: TopicPartition) -> Any:
         topic, number = partition
         return self.client.get_async(f"/brokers/topics/{topic}/partitions/{number}/state")
+
+
+@contextmanager
+def real_cluster() -> Iterator[RealCluster]:
+    """Start it in a folder of its own, and end it with all that its supervisor has started."""
+    with (
+        tempfile.TemporaryDirectory(prefix="kcm-bench-") as folder,
+        Supervisor(Path(folder), kill_on_exit=True) as supervisor,
+    ):
+        cluster = RealCluster(supervisor, ensure_jars(), Path(folder))
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.close()
 
 
 def _whole(states: Mapping[TopicPartition, State]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from controller_model.records.events import AnyEvent, FailoverWork
 from rehearsal.report import FailoverEstimate
 
 
@@ -17,6 +18,13 @@ class LastFailover(msgspec.Struct, frozen=True):
 
     partitions: int
     took_ms: int
+
+    @classmethod
+    def of(cls, event: AnyEvent) -> LastFailover | None:
+        """Return the failover that an event is about; None for another event, and without a leader to write."""
+        if isinstance(event, FailoverWork) and event.partitions:
+            return cls(event.partitions, event.took_ms)
+        return None
 
 
 def failover_work(partitions: int, writes: int, last: LastFailover | None) -> FailoverEstimate:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 
 from controller_model.kafka.ids import TopicPartition
-from rehearsal.cluster_watch import ClusterWatch, Seen
-from rehearsal.report import Outage, OutageKind
+from rehearsal.rehearsed_cluster import RehearsedCluster, Seen
+from rehearsal.report import OutageKind, PartitionOutage
 
 _Key = tuple[OutageKind, TopicPartition]
 
@@ -16,9 +16,9 @@ _Key = tuple[OutageKind, TopicPartition]
 class Outages:
     """The outages so far."""
 
-    def __init__(self, watch: ClusterWatch) -> None:
+    def __init__(self, watch: RehearsedCluster) -> None:
         """Begin with those that there are before the first step."""
-        self._all: list[Outage] = []
+        self._all: list[PartitionOutage] = []
         self._open: dict[_Key, int] = {}
         facts = watch.facts
         for id_, partition in watch.partitions.items():
@@ -28,7 +28,7 @@ class Outages:
                 self._begin(OutageKind.UNDER_MIN_ISR, [id_], 0)
 
     @property
-    def all(self) -> tuple[Outage, ...]:
+    def all(self) -> tuple[PartitionOutage, ...]:
         """Every outage, in the order in which they began."""
         return tuple(self._all)
 
@@ -43,7 +43,7 @@ class Outages:
         for id_ in partitions:
             self._open[kind, id_] = len(self._all)
             self._all.append(
-                Outage(
+                PartitionOutage(
                     kind=kind,
                     topic=id_.topic,
                     partition=id_.partition,

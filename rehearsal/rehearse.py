@@ -22,13 +22,13 @@ from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER
 from controller_simulator.cluster.operations import Reassign
 from controller_simulator.cluster.simulator import Simulator
-from rehearsal.cluster_watch import ClusterWatch
 from rehearsal.failover import LastFailover
 from rehearsal.ground import RehearsedChoices, lay_ground
 from rehearsal.observer import StepObserver
 from rehearsal.outages import Outages
 from rehearsal.races import races_of
-from rehearsal.report import Changes, LeadersMoved, OutageList, Rehearsal, StepOutcome, listed
+from rehearsal.rehearsed_cluster import RehearsedCluster
+from rehearsal.report import Changes, LeadersMoved, OutageList, Rehearsal, RehearsedStep, listed
 from rehearsal.steps import Act, Step, operations_of, step_text
 from rehearsal.unknown import unknown_of
 
@@ -85,13 +85,13 @@ class _Stage:
     ) -> None:
         self._last_failover = last_failover
         self._cluster = lay_ground(facts, partitions)
-        self._watch = ClusterWatch(facts, partitions, self._cluster)
+        self._watch = RehearsedCluster(facts, partitions, self._cluster)
         self._owed = len(self._watch.look().changes)
         self._outages = Outages(self._watch)
 
     def play(self, steps: Sequence[Step]) -> Rehearsal:
         """Do all steps, and return what they did."""
-        outcomes: list[StepOutcome] = []
+        outcomes: list[RehearsedStep] = []
         unknown = unknown_of(self._watch.facts, self._watch.partitions.values(), steps)
         for step in steps:
             operations = operations_of(step, self._cluster.live, _controller(self._cluster))
@@ -106,7 +106,7 @@ class _Stage:
             unknown=unknown,
         )
 
-    def _perform(self, number: int, operation: Act) -> StepOutcome:
+    def _perform(self, number: int, operation: Act) -> RehearsedStep:
         cluster, watch = self._cluster, self._watch
         before = watch.facts
         leaderless = {id_ for id_, each in watch.partitions.items() if each.leader == NO_LEADER}
@@ -117,7 +117,7 @@ class _Stage:
         seen = watch.look()
         self._outages.follow(number, seen)
         now = watch.facts
-        return StepOutcome(
+        return RehearsedStep(
             number=number,
             operation=step_text(operation),
             refused=refused,

@@ -15,25 +15,21 @@ import msgspec
 from controller_model.kafka.ids import TopicPartition
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the report."""
-
-
-class PartitionName(Record, frozen=True, kw_only=True):
+class PartitionName(msgspec.Struct, frozen=True, kw_only=True):
     """A partition."""
 
     topic: str
     partition: int
 
 
-class PartitionNames(Record, frozen=True, kw_only=True):
-    """PartitionNames: how many, and which; all of them unless the report was shortened."""
+class PartitionNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Partitions: how many, and which; all of them unless the report was shortened."""
 
     count: int = 0
     partitions: tuple[PartitionName, ...] = ()
 
 
-class LeadersMoved(Record, frozen=True, kw_only=True):
+class LeadersMoved(msgspec.Struct, frozen=True, kw_only=True):
     """How many partitions a broker leads after a step that it did not lead before."""
 
     broker: int
@@ -51,14 +47,14 @@ class Race(enum.StrEnum):
     """When followers catch up with their leaders, and which of them first."""
 
 
-class RaceNote(Record, frozen=True, kw_only=True):
+class RaceNote(msgspec.Struct, frozen=True, kw_only=True):
     """A race in a step, and what the rehearsal takes it for."""
 
     race: Race
     text: str
 
 
-class Unknown(Record, frozen=True, kw_only=True):
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the outcome may depend on, and that ZooKeeper does not hold."""
 
     what: str
@@ -66,7 +62,7 @@ class Unknown(Record, frozen=True, kw_only=True):
     text: str
 
 
-class PartitionChange(Record, frozen=True, kw_only=True):
+class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
     """A partition before and after a step; its leader is -1 where it has none, None without a state."""
 
     topic: str
@@ -82,14 +78,14 @@ class PartitionChange(Record, frozen=True, kw_only=True):
     deleted: bool = False
 
 
-class Changes(Record, frozen=True, kw_only=True):
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of partitions: how many, and which, as of `PartitionNames`."""
 
     count: int = 0
     partitions: tuple[PartitionChange, ...] = ()
 
 
-class BrokerRequests(Record, frozen=True, kw_only=True):
+class BrokerRequests(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests of the controller a broker gets in a step."""
 
     broker: int
@@ -103,7 +99,7 @@ class BrokerRequests(Record, frozen=True, kw_only=True):
     stop_replica_partitions: int
 
 
-class FailoverEstimate(Record, frozen=True, kw_only=True):
+class FailoverEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """What the broker that becomes controller has to do, and how long that may take."""
 
     partitions: int
@@ -115,7 +111,7 @@ class FailoverEstimate(Record, frozen=True, kw_only=True):
     into writing leaders. Both None: not known."""
 
 
-class StepOutcome(Record, frozen=True, kw_only=True):
+class RehearsedStep(msgspec.Struct, frozen=True, kw_only=True):
     """What one operation does, until the cluster is at rest."""
 
     number: int
@@ -162,7 +158,7 @@ class OutageKind(enum.StrEnum):
     UNDER_MIN_ISR = "under_min_isr"
 
 
-class Outage(Record, frozen=True, kw_only=True):
+class PartitionOutage(msgspec.Struct, frozen=True, kw_only=True):
     """A time, in steps, for which a partition is offline or under its min.insync.replicas."""
 
     kind: OutageKind
@@ -174,22 +170,21 @@ class Outage(Record, frozen=True, kw_only=True):
     """The step that ends it; None: it lasts at the end."""
 
 
-class OutageList(Record, frozen=True, kw_only=True):
+class OutageList(msgspec.Struct, frozen=True, kw_only=True):
     """Outages in the order in which they begin: how many, and which, as of `PartitionNames`."""
 
     count: int = 0
-    outages: tuple[Outage, ...] = ()
+    outages: tuple[PartitionOutage, ...] = ()
 
 
-class Rehearsal(Record, frozen=True, kw_only=True):
+class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """What the controller would do, step by step."""
 
-    steps: tuple[StepOutcome, ...]
+    steps: tuple[RehearsedStep, ...]
     outages: OutageList
     """Those that were there before, too."""
     owed: int
-    """PartitionNames whose leader or ISR the controller owes a write before the first step; the rehearsal
-    begins after it."""
+    """Partitions whose leader or ISR the controller owes a write before the first step; the rehearsal begins after it."""
     unknown: tuple[Unknown, ...]
 
 
@@ -211,7 +206,7 @@ def shortened(rehearsal: Rehearsal, most: int) -> Rehearsal:
     return msgspec.structs.replace(rehearsal, steps=steps, outages=outages)
 
 
-def _shortened_step(step: StepOutcome, most: int) -> StepOutcome:
+def _shortened_step(step: RehearsedStep, most: int) -> RehearsedStep:
     fields = msgspec.structs.asdict(step)
     return msgspec.structs.replace(
         step,

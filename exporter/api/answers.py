@@ -22,7 +22,7 @@ from controller_model.records.incidents import Incident
 from controller_model.records.predictions import ControllerHealth
 from controller_model.records.views import Counts
 from exporter.partitions.partition_pages import PartitionDetail, TopicSummary
-from rehearsal.report import OutageList, StepOutcome, Unknown
+from rehearsal.report import OutageList, RehearsedStep, Unknown
 
 Json = dict[str, Any]
 
@@ -271,7 +271,7 @@ class WhatIf(Answer, frozen=True, kw_only=True):
 class RehearsalAnswer(Answer, frozen=True, kw_only=True):
     """What the controller would do, operation by operation."""
 
-    steps: tuple[StepOutcome, ...]
+    steps: tuple[RehearsedStep, ...]
     outages: OutageList
     owed: Annotated[
         int, Meta(description="Partitions that the controller owes a write before the first step.")

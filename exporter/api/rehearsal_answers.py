@@ -27,6 +27,8 @@ MOST_PARTITIONS = 100_000
 """Of a cluster: each takes up to 5 kB while the rehearsal is under way, and a pod has a limit."""
 MOST_WORK = 2_000_000
 """Partitions times operations: some minutes, for which other rehearsals wait."""
+_LOOKED_AT = 10
+"""Failovers that are looked at, the newest: some have no leader to write."""
 
 _ELSEWHERE = "kcm rehearse --from-topic rehearses on the recorded log, outside of the exporter"
 
@@ -64,15 +66,8 @@ def last_failover(events: EventStore, snapshot: ClusterSnapshot) -> LastFailover
     page = events.search(
         snapshot.name, up_to=snapshot.view.as_of, most=_LOOKED_AT, kinds=(FailoverWork.__name__,)
     )
-    for value in page.values:
-        event = decode_event(value).event
-        if isinstance(event, FailoverWork) and event.partitions:
-            return LastFailover(event.partitions, event.took_ms)
-    return None
-
-
-_LOOKED_AT = 10
-"""Failovers that are looked at, the newest: some have no leader to write."""
+    found = (LastFailover.of(decode_event(value).event) for value in page.values)
+    return next((last for last in found if last is not None), None)
 
 
 def rehearsal_of(

@@ -89,6 +89,16 @@ class _Case:
             severity = ProblemSeverity(threshold.severity)
             yield ClusterProblem(severity, text, since, filter_, alert, state)
 
+    def judged_by_age(
+        self, alert: str, since: int, text: str, *, filter_: Condition | None = None
+    ) -> Iterator[ClusterProblem]:
+        """Yield the problem if it is older than the alert's threshold, which is met from then on."""
+        met_since = since + int(THRESHOLDS[alert].limit * _SECOND_MS)
+        age_s = (self.now - since) / _SECOND_MS
+        yield from self.judged(
+            alert, age_s, text, since=since, met_since=met_since, filter_=filter_
+        )
+
     def _state(self, threshold: Threshold, since: int | None) -> AlertState | None:
         if threshold.hold_s == 0:
             return AlertState.FIRING
@@ -227,12 +237,9 @@ def _deletion(case: _Case) -> Iterator[ClusterProblem]:
     since = case.view.pending.oldest_deletion_at
     if since is None:
         return
-    alert = "KafkaTopicDeletionStuck"
-    age_s = (case.now - since) / _SECOND_MS
-    late = since + int(THRESHOLDS[alert].limit * _SECOND_MS)
     text = "A topic waits for its deletion"
-    yield from case.judged(
-        alert, age_s, text, since=since, met_since=late, filter_=Condition.DELETING
+    yield from case.judged_by_age(
+        "KafkaTopicDeletionStuck", since, text, filter_=Condition.DELETING
     )
 
 
@@ -292,11 +299,9 @@ def _late(case: _Case) -> Iterator[ClusterProblem]:
     if not ages:
         return
     stage = max(ages, key=lambda each: ages[each])
-    age_s, since = ages[stage] / _SECOND_MS, case.now - ages[stage]
     text = f"The figures are late: no sign of life of the {_STAGES[stage]}"
     for alert in ("KcmBehindForLong", "KcmBehind"):
-        late = since + int(THRESHOLDS[alert].limit * _SECOND_MS)
-        found = list(case.judged(alert, age_s, text, since=since, met_since=late))
+        found = list(case.judged_by_age(alert, case.now - ages[stage], text))
         if any(problem.state is AlertState.FIRING for problem in found):
             yield from found
             return  # of the two the worse one is enough

@@ -7,7 +7,7 @@ an option, and forgets between which others they stood; so the order is kept her
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ ALL = "all"
 _ORDER = "kcm.rehearse.order"
 _ELECTION = f"--{StepKind.PREFERRED_ELECTION}"
 _FILES = frozenset({StepKind.REASSIGN, StepKind.PREFERRED_ELECTION})
+_KINDS = {kind.value.replace("-", "_"): kind for kind in StepKind}
+"""By the names that their options have as parameters."""
 _FLAGS = frozenset({StepKind.ROLLING_RESTART, StepKind.DELETE_CONTROLLER})
 
 
@@ -60,7 +62,7 @@ def steps_in_order(context: typer.Context, values: Mapping[StepKind, Any]) -> li
     left = {kind: iter(given or ()) for kind, given in values.items() if kind not in _FLAGS}
     found = []
     for name in context.meta.get(_ORDER, ()):
-        kind = _kind_of(name)
+        kind = _KINDS.get(name or "")
         if kind is None:
             continue
         about = str(values[kind] or "") if kind in _FLAGS else str(next(left[kind]))
@@ -69,16 +71,6 @@ def steps_in_order(context: typer.Context, values: Mapping[StepKind, Any]) -> li
         steps = ", ".join(f"--{kind}" for kind in values)
         raise UsageError(f"say what is rehearsed, one after the other: {steps}")
     return found
-
-
-def _kind_of(name: str | None) -> StepKind | None:
-    """Return the kind of step that an option is; None for any other option."""
-    text = (name or "").replace("_", "-")
-    return StepKind(text) if text in _kinds() else None
-
-
-def _kinds() -> Iterable[str]:
-    return [kind.value for kind in StepKind]
 
 
 def _text(kind: StepKind, about: str) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from controller_model.history.log_facts import facts_of, partitions_of
 from controller_model.history.log_replay import AssumedOf, Point
-from controller_model.records.events import AnyEvent, FailoverWork
+from controller_model.records.events import AnyEvent
 from kcm.cli.text import printable
 from kcm.history.options import place_text
 from kcm.history.replay_input import Line
@@ -35,8 +35,7 @@ class _LastFailover:
     def __call__(self, _cluster: str, events: Sequence[AnyEvent]) -> None:
         """Take in what happened."""
         for event in events:
-            if isinstance(event, FailoverWork) and event.partitions:
-                self.found = LastFailover(event.partitions, event.took_ms)
+            self.found = LastFailover.of(event) or self.found
 
 
 def rehearse_on_log(

@@ -42,15 +42,14 @@ def _steps(steps: list[Json]) -> PlainTable:
         "leaders moved", "ZooKeeper writes", left=("operation", "controller", "elections"),
     )  # fmt: skip
     for step in steps:
-        under, unknown = step["went_under_min_isr"]["count"], step["min_isr_unknown"]["count"]
         shown.add(
             str(step["number"]),
             printable(step["operation"]),
             _controller(step),
             ", ".join(f"{kind} {count}" for kind, count in step["elections"].items()) or "-",
             str(step["went_offline"]["count"]),
-            f"{under} ({unknown} not known)" if unknown else str(under),
-            _with_unknown(step),
+            _with_unknown(step["went_under_min_isr"], step["min_isr_unknown"]),
+            _with_unknown(step["unclean"], step["unclean_unknown"]),
             str(sum(move["partition_count"] for move in step["leaders_moved"])),
             str(step["zookeeper_writes"]),
             style="bold red" if step["went_offline"]["count"] or step["unclean"]["count"] else "",
@@ -58,9 +57,9 @@ def _steps(steps: list[Json]) -> PlainTable:
     return shown
 
 
-def _with_unknown(step: Json) -> str:
-    sure, unknown = step["unclean"]["count"], step["unclean_unknown"]["count"]
-    return f"{sure} ({unknown} not known)" if unknown else str(sure)
+def _with_unknown(sure: Json, unknown: Json) -> str:
+    count, doubtful = sure["count"], unknown["count"]
+    return f"{count} ({doubtful} not known)" if doubtful else str(count)
 
 
 def _controller(step: Json) -> str:

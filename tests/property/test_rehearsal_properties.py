@@ -12,7 +12,7 @@ from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.insights.loss import lose
 from controller_model.kafka.ids import NO_LEADER
 from rehearsal.rehearse import rehearse
-from rehearsal.report import StepOutcome
+from rehearsal.report import RehearsedStep
 from rehearsal.steps import read_step
 from tests.property.test_insights_foretell import lived
 from tests.support.rehearsing import moved, names
@@ -75,7 +75,7 @@ def _at_rest(
 def _agree(facts: ClusterFacts, partitions: list[PartitionFacts], broker: int, how: str) -> None:
     loss = lose(partitions, facts, {broker})
     said = rehearse(facts, partitions, [read_step(f"{how}:{broker}")])
-    step: StepOutcome = said.steps[0]
+    step: RehearsedStep = said.steps[0]
     assert said.owed == 0
     assert set(names(step.went_offline)) == set(loss.offline)
     assert set(names(step.unclean)) == set(loss.unclean)

@@ -9,7 +9,7 @@ from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import FailLogDir
 from rehearsal.rehearse import rehearse
-from rehearsal.report import StepOutcome
+from rehearsal.report import RehearsedStep
 from rehearsal.steps import Act
 from tests.support.histories import Fold
 from tests.support.recordings import Recording
@@ -77,7 +77,7 @@ def _compare(
         found.differences.append(f"{text}; rehearsed {may_be} epoch {step.controller_epoch}")
 
 
-def _said(partitions: list[PartitionFacts], step: StepOutcome) -> dict[TopicPartition, Shape]:
+def _said(partitions: list[PartitionFacts], step: RehearsedStep) -> dict[TopicPartition, Shape]:
     """Return each partition as it is after a step."""
     shapes = {partition.id: _shape(partition) for partition in partitions}
     for change in step.changes.partitions:

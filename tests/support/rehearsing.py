@@ -9,7 +9,7 @@ from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import rehearse
-from rehearsal.report import PartitionNames, Rehearsal, StepOutcome
+from rehearsal.report import PartitionNames, Rehearsal, RehearsedStep
 from rehearsal.steps import read_step
 from tests.support.partition_facts import up
 
@@ -29,7 +29,7 @@ def rehearsed(
     )
 
 
-def one(*steps: str, **given: Any) -> StepOutcome:
+def one(*steps: str, **given: Any) -> RehearsedStep:
     """Return what the last of these steps does."""
     return rehearsed(*steps, **given).steps[-1]
 
@@ -40,6 +40,6 @@ def names(some: PartitionNames) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(each.topic, each.partition) for each in some.partitions)
 
 
-def moved(step: StepOutcome) -> dict[int, int]:
+def moved(step: RehearsedStep) -> dict[int, int]:
     """Return how many leaders each broker gets."""
     return {each.broker: each.partition_count for each in step.leaders_moved}

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from docs.house import BEGIN, END, ROOT, house, with_house
 
-PACKAGES = (
-    "controller_model",
-    "controller_simulator",
-    "dashboards",
-    "exporter",
-    "kcm",
-    "pipeline",
-    "streaming",
-    "zk_source",
+PACKAGES: tuple[str, ...] = tuple(
+    tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "root_packages"
+    ]
 )
 
 
@@ -29,14 +25,7 @@ def modules_of_all() -> list[Path]:
 def test_every_folder_stands_in_the_picture() -> None:
     """A reader finds each package's folders by their names, each with what lives there."""
     lines = house().splitlines()
-    for package in (
-        "controller_model",
-        "controller_simulator",
-        "dashboards",
-        "exporter",
-        "kcm",
-        "zk_source",
-    ):
+    for package in PACKAGES:
         for folder in ROOT.joinpath(package).iterdir():
             if (folder / "__init__.py").exists():
                 drawn = [line for line in lines if line[2:].split(" ")[0] == f"{folder.name}/"]

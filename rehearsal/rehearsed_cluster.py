@@ -36,7 +36,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     min_isr_unknown: tuple[TopicPartition, ...]
 
 
-class ClusterWatch:
+class RehearsedCluster:
     """Follows a simulated cluster that began with these facts."""
 
     def __init__(
