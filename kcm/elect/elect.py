@@ -58,7 +58,10 @@ Pause = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Between tw
 Wait = Annotated[
     float,
     typer.Option(
-        metavar="SECONDS", min=1, max=300, help="How long the effect of a chunk may take."
+        metavar="SECONDS",
+        min=1,
+        max=300,
+        help="How long the effect of a chunk may take, and figures may be behind.",
     ),
 ]
 CommandConfig = Annotated[

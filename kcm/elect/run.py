@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from controller_model.kafka.ids import TopicPartition
+from controller_model.records.completeness import Status
 from kcm.cli.text import printable
 from kcm.elect.admin import NOT_NEEDED, ElectionRefusedError
 from kcm.elect.watch import ClusterSample, ClusterWatch, names, surprise
@@ -62,7 +63,7 @@ class ElectionRun:
     def run(self) -> str | None:
         """Run all chunks; return the surprise that ended it, None when all was done."""
         try:
-            before = self._watch.sample()
+            before = self._following()
             self._check(before)
             for number, chunk in enumerate(self._chunks, 1):
                 if number > 1:
@@ -102,7 +103,7 @@ class ElectionRun:
 
     def _check(self, before: ClusterSample) -> ClusterSample:
         """Return how the cluster is now; raises SurpriseError for what elections do not do."""
-        now = self._watch.sample()
+        now = self._following()
         if (what := surprise(before, now)) is not None:
             raise SurpriseError(what)
         done = [*self.elected, *self.not_needed]
@@ -113,6 +114,15 @@ class ElectionRun:
             raise SurpriseError(
                 f"{len(lost)} lost their preferred leader again, such as {names(self.lost[:1])}"
             )
+        return now
+
+    def _following(self) -> ClusterSample:
+        """Return a sample; figures that are behind for a moment are waited for, as an effect is."""
+        deadline_s = time.monotonic() + self._wait_s
+        while (now := self._watch.sample()).status == Status.BEHIND:
+            if time.monotonic() >= deadline_s:
+                break
+            time.sleep(POLL_INTERVAL_S)
         return now
 
     def _one(self, number: int, chunk: Sequence[TopicPartition], before: ClusterSample) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
+from controller_model.records.completeness import Status
 from kcm.elect.admin import ElectionRefusedError
 from kcm.elect.run import POLL_INTERVAL_S, ElectionRun
-from kcm.elect.watch import ClusterWatch
+from kcm.elect.watch import ClusterSample, ClusterWatch
 from tests.support.api_server import Served
 from tests.support.elections import Cluster
 from tests.support.in_process_api import api_of
@@ -159,6 +160,51 @@ def test_nothing_is_asked_of_a_cluster_that_is_not_well(cluster: Cluster) -> Non
     cluster.show()
     run, _ = run_on(cluster, [0])
     assert run.run() == "the cluster has no controller"
+    assert cluster.asked == []
+
+
+class Late:
+    """Lets the figures be behind for so many looks from the second on, and notes what was asked for by then."""
+
+    def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+        self.asked_meanwhile: list[int] = []
+        self.pauses: list[float] = []
+        self._cluster = cluster
+        self._left = iter([False, *[True] * looks])
+        self._sample = ClusterWatch.sample
+
+        def sample(watch: ClusterWatch) -> ClusterSample:
+            return self.look(watch)
+
+        monkeypatch.setattr(ClusterWatch, "sample", sample)
+        monkeypatch.setattr("kcm.elect.run.time.sleep", self.pauses.append)
+
+    def look(self, watch: ClusterWatch) -> ClusterSample:
+        """Return the sample, with its status."""
+        sample = self._sample(watch)
+        if not next(self._left, False):
+            return sample
+        self.asked_meanwhile.append(len(self._cluster.asked))
+        return sample._replace(status=Status.BEHIND)
+
+
+def test_figures_that_are_behind_for_a_moment_are_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is elected meanwhile, and what is elected is all that was to be."""
+    late = Late(cluster, monkeypatch, looks=3)
+    run, _ = run_on(cluster, [0], [1], wait_s=60)
+    assert run.run() is None
+    assert late.asked_meanwhile == [0, 0, 0]
+    assert late.pauses[:3] == [POLL_INTERVAL_S] * 3
+    assert cluster.asked == [[0], [1]]
+
+
+def test_figures_that_stay_behind_end_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the time that an effect may take, it is as any other surprise."""
+    Late(cluster, monkeypatch, looks=1000)
+    run, _ = run_on(cluster, [0])
+    assert run.run() == "the monitor's figures are behind: it cannot be seen what happens"
     assert cluster.asked == []
 
 
