@@ -47,8 +47,8 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 CLUSTER = "lasting"
-ASK_EVERY_S = 0.01
-"""The shortest batch takes ten times as long."""
+ASK_EVERY_S = 0.05
+"""Half of what the shortest batch takes."""
 
 
 class Shown(NamedTuple):
