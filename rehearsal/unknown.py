@@ -20,7 +20,7 @@ def unknown_of(
 ) -> tuple[Unknown, ...]:
     """Return what is not known of a cluster that these steps are rehearsed on."""
     asked = {type(step) for step in steps}
-    found = [*_of_partitions(facts, list(partitions)), *_ALWAYS]
+    found = [*_of_partitions(facts, list(partitions)), *_of_requests(facts), *_ALWAYS]
     if asked & {StopBroker, RollingRestart}:
         found.append(_CONTROLLED_SHUTDOWN)
     if DeleteTopic in asked:
@@ -42,6 +42,15 @@ def _of_partitions(
         if count:
             text = f"{counted(count, 'partition')}: {unknown.text}"
             yield Unknown(what=unknown.what, text=text)
+
+
+def _of_requests(facts: ClusterFacts) -> Iterable[Unknown]:
+    for path in facts.requests:
+        yield Unknown(
+            what=path,
+            text="the request is under way, or waits for a controller; the rehearsal leaves it out: begin "
+            "again once the znode is gone",
+        )
 
 
 def _has_lagging(partition: PartitionFacts, facts: ClusterFacts) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
+from controller_model.insights.cluster_facts import REQUEST_PATHS, ClusterFacts, PartitionFacts
 from controller_model.state.cluster import ClusterState
 from controller_model.state.topic_state import PartitionRecord, TopicState
 
@@ -24,6 +24,7 @@ def facts_of(state: ClusterState) -> ClusterFacts:
         broker_min_isr=control.broker_min_isr,
         broker_unclean=control.broker_unclean,
         min_isr_assumed=control.assumed.min_insync_replicas,
+        requests=tuple(path for path in REQUEST_PATHS if path in control.stats),
     )
 
 

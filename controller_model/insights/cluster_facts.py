@@ -16,6 +16,10 @@ from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
 from controller_model.kafka.min_isr import effective_min_isr, min_isr_blocks, min_isr_of
 from controller_model.kafka.replica_assignment import has_preferred_leader
 from controller_model.records.views import BrokerView, ClusterView, TopicView
+from controller_model.znodes.znode_kinds import ZnodeKind
+
+REQUEST_PATHS = (ZnodeKind.PREFERRED_ELECTION.value, ZnodeKind.REASSIGN_PARTITIONS.value)
+"""Znodes in which older tools ask the controller for elections and for other replicas."""
 
 
 class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -95,6 +99,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the brokers' own files say, by a setting of ours; None: it is not known."""
     unclean_assumed: bool = False
     """What the brokers' own files say where ZooKeeper does not; Kafka's default."""
+    requests: tuple[str, ...] = ()
+    """REQUEST_PATHS that exist: what they ask for is under way, or owed by the next controller."""
 
     def min_isr_of(self, partition: PartitionFacts, leader: int | None = None) -> int | None:
         """Return the ISR size below which acks=all is refused, were `leader` to lead; None: not known.
@@ -171,6 +177,15 @@ def cluster_facts(view: ClusterView, brokers: Iterable[BrokerView]) -> ClusterFa
         broker_min_isr=view.broker_min_isr,
         broker_unclean=view.broker_unclean,
         min_isr_assumed=view.min_isr_assumed,
+        requests=tuple(
+            path
+            for path, stands in zip(
+                REQUEST_PATHS,
+                (view.pending.preferred_election, view.pending.reassign_partitions),
+                strict=True,
+            )
+            if stands
+        ),
     )
 
 

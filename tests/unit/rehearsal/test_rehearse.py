@@ -252,6 +252,14 @@ def test_what_zookeeper_does_not_hold_is_listed() -> None:
     }
 
 
+def test_requests_of_older_tools_are_listed_and_not_played() -> None:
+    """Which of them stand, by their paths: the elections and moves that they ask for are not in the answer."""
+    asked = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
+    said = rehearsed("kill-broker:3", partitions=[part()], requests=asked)
+    assert [each.what for each in said.unknown if each.what.startswith("/admin")] == list(asked)
+    assert rehearsed("kill-broker:3", partitions=[part()]).steps == said.steps
+
+
 def test_a_topic_that_goes_or_is_not_there_yet_is_taken_as_it_is() -> None:
     """A deletion that waits for a dead broker goes on with it; a partition without a state has none."""
     said = one("start-broker:9", partitions=[part(replicas=(1, 9), deleting=True)])

@@ -29,6 +29,23 @@ def test_facts_are_those_of_the_views() -> None:
     assert deleting
 
 
+def test_requests_that_stand_are_facts() -> None:
+    """While a znode of an older tool is there, and no longer."""
+    history, fold = History(), Fold()
+    history.resync()
+    seen = []
+    for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election"):
+        history.set(path, '{"version":1,"partitions":[]}')
+        fold.follow(history)
+        seen.append(facts_of(fold.state).requests)
+        assert facts(fold)[1].requests == seen[-1]
+    assert [len(requests) for requests in seen] == [1, 2]
+    history.delete("/admin/reassign_partitions")
+    fold.follow(history)
+    assert facts_of(fold.state).requests == ("/admin/preferred_replica_election",)
+    assert facts(fold)[1].requests == ("/admin/preferred_replica_election",)
+
+
 def test_what_is_no_partition_of_a_topic_is_left_out() -> None:
     """States whose assignment is not known: of a topic that is not there, of a partition that it lacks."""
     history, fold = History(), Fold()
