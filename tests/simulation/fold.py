@@ -70,6 +70,10 @@ class Value:
         """Replace the value."""
         self._slots[self._name] = value
 
+    def clear(self) -> None:
+        """Remove the value."""
+        self._slots.pop(self._name, None)
+
 
 class List:
     """A ListState on a list."""
@@ -107,6 +111,10 @@ class Map:
     def removeKey(self, key: Any) -> None:  # noqa: N802  # Spark's name
         """Remove an entry."""
         self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._entries.clear()
 
     def iterator(self) -> Iterator[Any]:
         """Return the keys with their entries."""

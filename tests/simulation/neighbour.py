@@ -11,8 +11,13 @@ import json
 import random
 from typing import TYPE_CHECKING
 
-from controller_model.kafka.ids import partition_of
+from controller_model.kafka.ids import Position, partition_of
 from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, encode_change, join_changes
+from controller_model.records.views import (
+    ClusterView,
+    cluster_key,
+    decode_view,
+)
 from controller_model.znodes.znode_kinds import published_data
 from tests.simulation.topic import Topic
 from tests.support.histories import Held, History
@@ -28,6 +33,12 @@ PARTITIONS = 2
 EVERY = 7
 """One seed of so many has neighbours."""
 
+FORGOTTEN = 0.02
+"""How often a neighbour is taken out of the monitor, of its turns."""
+
+ANSWERED_EVERY_MS = 3_000
+"""How often it is heard of at rest: an answer, too, may be lost with the log's tail."""
+
 HARM_BYTES = 10_000
 _PAUSES_MS = (50, 200, 700, 2_000)
 _TOPICS = ("a", "b", "c")
@@ -42,9 +53,13 @@ class Neighbour:
         self.cluster = cluster
         self.partition = partition_of(cluster, PARTITIONS)
         self.is_quiet = False
+        self._taken_out: list[tuple[int, int]] = []
+        """Offset in the log and time of each time that it was forgotten."""
         self._rng = random.Random(f"{world.seed} {cluster}")  # noqa: S311  # a play, not a secret
+        self._forgets = random.Random(f"{world.seed} {cluster} is forgotten")  # noqa: S311  # a play, not a secret
         self._history = History(cluster=cluster, now=world.clock.now)
         self._sent = 0
+        self._answered_at = 0
         for broker in range(_BROKERS):
             self._history.broker(broker, seen=False)
         self._history.elect(0, seen=False)
@@ -77,6 +92,34 @@ class Neighbour:
         self._history.resync()
         self._send()
 
+    @property
+    def forgotten_at(self) -> int:
+        """When it was forgotten the last time, by a null that the log still has: its counters begin no earlier."""
+        nulls = {each.offset for each in self._log.records if each.value is None}
+        return max((at for offset, at in self._taken_out if offset in nulls), default=0)
+
+    @property
+    def position(self) -> Position:
+        """How far its log has come, all that was lost included."""
+        return Position(self._history.generation, self._history.seq)
+
+    def answer(self) -> None:
+        """Be heard of at rest, which shows what was lost, and read everything again if the fold asks for it."""
+        if self.world.clock.now - self._answered_at < ANSWERED_EVERY_MS:
+            return
+        self._answered_at = self.world.clock.now
+        records = self.world.at((self.world.views.name, self.partition)).records
+        key = cluster_key(self.cluster).encode()
+        value = next((record.value for record in reversed(records) if record.key == key), None)
+        view = None if value is None else decode_view(value)
+        wanted = view.resync_wanted if isinstance(view, ClusterView) else None
+        if wanted is not None:
+            self.rest()
+        else:
+            self._history.now = max(self._history.now, self.world.clock.now)
+            self._history.heartbeat(after_ms=0)
+            self._send()
+
     def go_on(self) -> None:
         """Go on after a rest."""
         self.is_quiet = False
@@ -98,6 +141,8 @@ class Neighbour:
         self._send()
         if rng.random() < 0.1:
             self._spoil()
+        if self._forgets.random() < FORGOTTEN:
+            self._be_forgotten()
         self.world.clock.after(rng.choice(_PAUSES_MS), self._act)
 
     def _change_topic(self) -> None:
@@ -169,5 +214,21 @@ class Neighbour:
             harms = [h for h in spoiled(own[-1].value or b"{}").values() if len(h) < HARM_BYTES]
             self._append(rng.choice(harms))
 
-    def _append(self, message: bytes) -> None:
+    def _be_forgotten(self) -> None:
+        """Be taken out as `kcm forget` does it, and be watched again from then on."""
+        views = self.world.at((self.world.views.name, self.partition))
+        values = {record.key: record.value for record in views.records}
+        own = cluster_key(self.cluster).encode()
+        begins = f"{self.cluster}/".encode()
+        self._taken_out.append((self._log.end, self._history.now))
+        self._append(None)
+        for key in sorted(values, key=lambda key: (key != own, key)):
+            if key.startswith(begins) and values[key] is not None:
+                views.append(self.world.clock.now, key, None)
+        self.world.hit("a cluster is forgotten")
+        self._history.new_generation(f"w{self._history.generation}")
+        self._history.resync()
+        self._send()
+
+    def _append(self, message: bytes | None) -> None:
         self._log.append(self.world.clock.now, self.cluster.encode(), message)

@@ -496,6 +496,11 @@ def newest_entry_lost() -> AbstractContextManager[None]:
     return _patched(PackedTopics, "_compact", compact)
 
 
+def null_passed_over() -> AbstractContextManager[None]:
+    """The fold keeps what it holds of a cluster that is forgotten."""
+    return _patched(processor_module.FoldProcessor, "_forget", lambda *_: iter(()))
+
+
 PLANTED: Mapping[str, Plant] = {
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
@@ -534,14 +539,15 @@ PLANTED: Mapping[str, Plant] = {
     "memory kept over a repeated batch": memory_kept_over_a_repeated_batch,
     "journal not read": journal_not_read,
     "newest entry lost": newest_entry_lost,
+    "null passed over": null_passed_over,
 }
 """By name: how to plant it."""
 
 CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "no dedupe": (0, 2),
-    "stale applied": (28, 69),
+    "stale applied": (28, 116),
     "hole ignored": (12, 15),
-    "delete on a broken resync": (3, 6),
+    "delete on a broken resync": (3, 17),
     "reply before event": (0, 23),
     "generation reused": (4, 7),
     "digest of the scan": (0, 1),
@@ -555,7 +561,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "silence not measured": (7, 24),
     "log taken for complete": (24, 142),
     "lost question awaited": (7, 13),
-    "denied list cut": (4, 62),
+    "denied list cut": (4, 77),
     "refused read ignored": (8, 317),
     "unreadable controller live": (60, 22),
     "nesting ends the fold": (125, 146),
@@ -569,12 +575,13 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "lost views not asked for": (40,),
     "foreign records folded": (13, 6),
     "stray messages folded": (27, 6),
-    "views of others completed": (41, 6),
+    "views of others completed": (27, 6),
     "touched brokers forgotten": (3, 4),
     "memberships not read": (7, 4),
     "memory kept over a repeated batch": (4, 6),
     "journal not read": (1, 3),
     "newest entry lost": (7, 11),
+    "null passed over": (13, 20),
 }
 """By name: seeds that catch it, so that none is a lone stroke of luck; of 800 seeds only one finds
 `lost views not asked for`. A change of what a seed plays may call for others."""

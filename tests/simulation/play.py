@@ -116,6 +116,8 @@ def _come_to_rest(world: World) -> None:
             raise BrokenError("it comes to rest", unrest)
         world.clock.run_for(_STEP_MS)
         world.supervise()
+        for neighbour in world.neighbours:
+            neighbour.answer()
         unrest = quiet.unrest(world, since, reported)
     world.trace("QUIET")
     quiet.check(world)

@@ -83,7 +83,8 @@ def unrest(world: World, since_ms: int, reported: Position) -> str | None:
         return "what is held is not proved by this watcher, whose clock may be another"
     clock = control.log.clock
     ahead = 0 if clock is None else clock.correction
-    return _not_shown_as_live(world, since_ms - edge.clock_ahead_ms, world.clock.now + ahead)
+    why = _not_shown_as_live(world, since_ms - edge.clock_ahead_ms, world.clock.now + ahead)
+    return why or next(filter(None, (_unrest_of(world, each) for each in world.neighbours)), None)
 
 
 def _reported(world: World, since_ms: int) -> Iterable[ZnodeChange]:
@@ -125,15 +126,32 @@ def check(world: World) -> None:
         _check_neighbour(world, neighbour)
 
 
+def _unrest_of(world: World, neighbour: Neighbour) -> str | None:
+    """Return why a neighbour's figures are not complete yet; None when they are, or it is not shown."""
+    shown = world.exporter.collector.snapshots().get(neighbour.cluster)
+    if shown is None:
+        return None
+    log, as_of = shown.view.log, shown.view.as_of
+    if (as_of.generation, as_of.seq) < neighbour.position:
+        return f"{neighbour.cluster}: {neighbour.position} is not shown yet"
+    is_whole = (log.incomplete_since, log.divergent_since) == (None, None)
+    return (
+        None
+        if is_whole and log.verified_at is not None
+        else f"{neighbour.cluster}: {log.incomplete_reason}"
+    )
+
+
 def _check_neighbour(world: World, neighbour: Neighbour) -> None:
     """A neighbour's figures are true as well, and say so."""
     name = neighbour.cluster
     shown = world.exporter.collector.snapshots().get(name)
     if shown is None:
         raise BrokenError("the exporter shows the truth", f"nothing of {name}")
-    log = shown.view.log
-    if (log.incomplete_since, log.divergent_since) != (None, None) or log.verified_at is None:
-        raise BrokenError("a whole resync is believed", f"{name}: {log.incomplete_reason}")
+    if (why := _unrest_of(world, neighbour)) is not None:
+        raise BrokenError("a whole resync is believed", why)
+    if shown.view.counters_since < neighbour.forgotten_at:
+        raise BrokenError("a forgotten cluster begins again", f"{name}: it counts from before")
     _compare_views(shown, fresh_views(world, name, neighbour.nodes, neighbour.zxid))
 
 

@@ -279,8 +279,6 @@ class World:
         self.exporter.clock_ahead_ms = 0
         self.exporter.plan()
         self.zk.end_refusals()
-        for neighbour in self.neighbours:
-            neighbour.rest()
         self.kafka.repair()
         for server in self.zk.servers:
             server.up = True
@@ -294,3 +292,6 @@ class World:
             if edge.alive and edge.paused:
                 edge.go_on()
             edge.send_what_waits()
+        # Last: what a repair cuts off is lost to them as well.
+        for neighbour in self.neighbours:
+            neighbour.rest()
