@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from operator import eq
 from pathlib import Path
@@ -253,20 +254,29 @@ def test_a_worker_that_starts_too_slowly_costs_no_lineage(
     before = outcome.folded(lasting)
     assert stream.process is not None
     stream.process.kill()
-    stream.start()
-    slow: set[int] = set()
-    for times in (1, 2, 3):
-        (pid,) = wait_until(lambda: first_workers(stream) - slow, deadline_s=FOLD_DEADLINE_S)
-        os.kill(pid, signal.SIGSTOP)
-        slow.add(pid)
-        wait_until(lambda: late_workers(stream), partial(eq, times), deadline_s=FOLD_DEADLINE_S)
-        os.kill(pid, signal.SIGKILL)
+    with ThreadPoolExecutor(
+        1
+    ) as beside:  # the first one may be done by the time that the fold says it is up
+        slowed = beside.submit(slow_down, stream, 3)
+        stream.start()
+        slowed.result()
     lasting.state("t", 1, leader=1, isr=[1, 2])
     stream.append_new(lasting)
     after = outcome.folded(lasting)
     assert after.as_of.lineage == before.as_of.lineage
     assert after.counters_since == before.counters_since
     assert after.isr_expands == before.isr_expands + 1
+
+
+def slow_down(stream: Stream, most: int) -> None:
+    """Stop each Python that Spark starts with a query until Spark gives it up, so many times."""
+    stopped: set[int] = set()
+    for times in range(1, most + 1):
+        (pid,) = wait_until(lambda: first_workers(stream) - stopped, deadline_s=FOLD_DEADLINE_S)
+        os.kill(pid, signal.SIGSTOP)
+        stopped.add(pid)
+        wait_until(lambda: late_workers(stream), partial(eq, times), deadline_s=FOLD_DEADLINE_S)
+        os.kill(pid, signal.SIGKILL)
 
 
 def late_workers(stream: Stream) -> float | None:
