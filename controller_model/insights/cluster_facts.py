@@ -16,9 +16,8 @@ from controller_model.kafka.ids import NO_CONTROLLER, NO_LEADER, TopicPartition
 from controller_model.kafka.min_isr import effective_min_isr, min_isr_blocks, min_isr_of
 from controller_model.kafka.replica_assignment import has_preferred_leader
 from controller_model.records.views import BrokerView, ClusterView, TopicView
-from controller_model.znodes.znode_kinds import ZnodeKind
 
-REQUEST_PATHS = (ZnodeKind.PREFERRED_ELECTION.value, ZnodeKind.REASSIGN_PARTITIONS.value)
+REQUEST_PATHS = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
 """Znodes in which older tools ask the controller for elections and for other replicas."""
 
 
