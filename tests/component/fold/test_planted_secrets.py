@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from kcm.stack.kafka import KraftBroker
 from tests.component.exporter.test_exporter import make_settings, running
 from tests.component.fold.folding import Outcome, Stream
 from tests.support.histories import small_cluster
+from tests.support.processes import command_lines
 from tests.support.waiting import wait_until
 
 SECRET = "hunter2-planted"  # noqa: S105  # the password that must show nowhere
@@ -46,16 +46,6 @@ class PlantedStream(Stream):
             "KCM_SPARK_CONF": json.dumps(SPARK),
             "KCM_LOG_LEVEL": "debug",
         }
-
-
-def arguments_of_all() -> Iterator[bytes]:
-    """Yield the arguments of each process, as every user of the machine may read them."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                yield (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
 
 
 def records(stream: Stream) -> list[bytes]:
@@ -101,7 +91,7 @@ def test_no_secret_is_in_anything_that_the_parts_say_keep_or_start(  # noqa: PLR
         outcome = Outcome(stream.bootstrap_servers, stream.names)
         outcome.folded(history)
         outcome.close()
-        said["arguments"] = b"\n".join(arguments_of_all())
+        said["arguments"] = b"\n".join(command_lines().values())
         said["metrics"] = http(f"http://127.0.0.1:{stream.metrics_port}/metrics")
         settings = make_settings(
             stream.bootstrap_servers,

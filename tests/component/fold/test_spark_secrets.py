@@ -15,20 +15,11 @@ from pipeline.settings import load
 from streaming.config import StreamSettings
 from streaming.session import Session, check_wire
 from streaming.workspace import Workspace
+from tests.support.processes import command_lines
 
 SECRET = "hunter2 =:#!\\\"'{}äß\N{GRINNING FACE}$(id)`x"  # noqa: S105  # the password that must show nowhere
 PLAIN_PART = "hunter2"
 ACCOUNT_KEY = "spark.hadoop.fs.azure.account.key.acct.blob.core.windows.net"
-
-
-def arguments_of_all() -> Iterator[str]:
-    """Yield the command line of each process, as every user of the machine may read it."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                yield (entry / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
 
 
 @pytest.fixture
@@ -51,7 +42,7 @@ def test_a_secret_of_spark_is_in_no_argument_and_no_file(workspace: Workspace) -
     session = Session(settings, workspace, find_java(os.environ, None).path)
     try:
         jvm: Any = session.spark.sparkContext._jvm  # the only way to ask the JVM
-        seen = list(arguments_of_all())
+        seen = [called.decode(errors="replace") for called in command_lines().values()]
         held = {path: path.read_bytes() for path in workspace.root.rglob("*") if path.is_file()}
         conf: Any = session.spark.sparkContext._jsc.sc().conf()  # the same
         assert conf.get(ACCOUNT_KEY) == SECRET
@@ -83,7 +74,7 @@ def test_executors_authenticate_and_encrypt(workspace: Workspace, tmp_path: Path
     session = Session(settings, workspace, find_java(os.environ, None).path)
     try:
         assert session.spark.range(1000, numPartitions=2).selectExpr("sum(id)").first()[0] == 499500  # type: ignore[index]  # an aggregate has a row
-        seen = list(arguments_of_all())
+        seen = [called.decode(errors="replace") for called in command_lines().values()]
         conf = session.spark.sparkContext.getConf()
         assert conf.get("spark.authenticate") == "true"
         assert conf.get("spark.network.crypto.enabled") == "true"

@@ -40,6 +40,7 @@ from streaming.topic_journal import JournalPlace
 from streaming.workspace import Workspace
 from tests.component.fold.folding import FOLD_DEADLINE_S, Outcome, Stream
 from tests.support.histories import History, encode_changes, small_cluster
+from tests.support.processes import command_lines
 from tests.support.waiting import wait_until
 
 
@@ -287,18 +288,9 @@ def late_workers(stream: Stream) -> float | None:
 def first_workers(stream: Stream) -> set[int]:
     """Return the processes that Spark starts with each query, before any worker."""
     assert stream.process is not None
-    table = process_table()
-    jvms = {pid for pid, parent, _, _ in table if parent == stream.process.pid}
-    below = {pid for pid, parent, _, _ in table if parent in jvms}
-    return {pid for pid in below if b"transform_with_state_driver_worker" in command_line(pid)}
-
-
-def command_line(pid: int) -> bytes:
-    """Return how a process was called; empty when it has gone."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    below = generation(stream.process.pid, 2)
+    called = command_lines()
+    return {p for p in below if b"transform_with_state_driver_worker" in called.get(p, b"")}
 
 
 @pytest.mark.full
@@ -332,11 +324,17 @@ def test_what_hangs_is_killed_and_the_fold_goes_on(
 
 def family(pid: int | None, below: int) -> set[int]:
     """Return the processes so many generations below one: its JVM, its daemon, its workers."""
-    pids = {pid}
+    pids = generation(pid, below)
+    assert pids
+    return pids
+
+
+def generation(pid: int | None, below: int) -> set[int]:
+    """Return the processes so many generations below one; empty where there are none yet."""
+    pids = set() if pid is None else {pid}
     for _ in range(below):
         pids = {child for child, parent, _, _ in process_table() if parent in pids}
-    assert pids
-    return {each for each in pids if each is not None}
+    return pids
 
 
 def test_topics_made_anew_begin_a_new_lineage(
