@@ -19,6 +19,7 @@ from kcm.jars.jars import Jars, ensure_jars
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
 from kcm.stack.zookeeper import ZooKeeper
+from tests.support.worlds import WORLD_ENDS
 
 hypothesis.settings.register_profile(
     "kcm",
@@ -66,6 +67,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         group = _group(item)
         if group and not item.nodeid.endswith(f"@{group}"):
             raise pytest.UsageError(f"pytest-xdist does not put {item.nodeid} into group {group}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End the world's servers with its last test: while they run, they take what the others need."""
+    yield
+    if _group(item) == "world" and (nextitem is None or _group(nextitem) != "world"):
+        item.config.stash.get(WORLD_ENDS, lambda: None)()
 
 
 def _group(item: pytest.Item) -> str:

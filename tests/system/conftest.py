@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -11,6 +12,7 @@ from kcm.demo.scene import Scene
 from kcm.demo.storyteller import FAST, Storyteller
 from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
+from tests.support.worlds import WORLD_ENDS
 from tests.system.noted_story import NotedStory
 
 
@@ -21,10 +23,14 @@ def board() -> NotedStory:
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+def world(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Supervisor]:
     """The owner of the world's servers; apart from others, so that it ends before them."""
-    with Supervisor(tmp_path_factory.mktemp("world"), kill_on_exit=True) as owner:
-        yield owner
+    with ExitStack() as servers:
+        owner = Supervisor(tmp_path_factory.mktemp("world"), kill_on_exit=True)
+        pytestconfig.stash[WORLD_ENDS] = servers.close
+        yield servers.enter_context(owner)
 
 
 @pytest.fixture(scope="session")

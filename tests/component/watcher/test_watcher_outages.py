@@ -27,6 +27,9 @@ from tests.support.waiting import wait_until
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 
+MANY = 600
+"""Changes that are more than 32 messages of half the buffer, and the buffer besides."""
+
 
 def test_a_reconnect_resyncs_and_a_replaced_history_rebases(
     own_zookeeper: ZooKeeper, pipeline_broker: KraftBroker
@@ -66,7 +69,7 @@ def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it
 ) -> None:
     """A paused Kafka costs a counted hole at most; afterwards the log equals the tree again."""
     with kazoo_client(zookeeper) as client:
-        fill(client, zk_chroot)
+        fill(client, zk_chroot, topics=MANY)
         settings = settings_for(
             zookeeper.connect_string + zk_chroot, pipeline_broker, buffer_changes=20
         )
@@ -75,8 +78,10 @@ def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it
                 log.wait_for(ChangeKind.RESYNC_FINISHED)
                 pipeline_broker.pause()
                 try:
-                    for number in range(600):  # more than 32 messages of half the buffer
-                        client.set(zk_chroot + STATE, state(number % 7))
+                    for number in range(MANY):  # each its own znode: a slow watcher merges none
+                        client.set(
+                            f"{zk_chroot}/brokers/topics/t{number}/partitions/0/state", state(1)
+                        )
                 finally:
                     pipeline_broker.resume()
                 started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
