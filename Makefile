@@ -7,8 +7,9 @@ BENCH ?= all --json bench.json
 SEEDS ?= 0+300
 FAULTS ?=
 MINUTES ?= 60
-# Two processes. Tests that share servers keep to one of them, by groups and in the order that tests/conftest.py gives.
-PYTEST := $(BIN)/pytest -n 2 --dist loadgroup --no-loadscope-reorder
+# Three processes for two cores, since tests on servers wait for much of their time. Tests that share servers keep to one of
+# them, by groups and in the order that tests/conftest.py gives.
+PYTEST := $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder
 # What starts a JVM in each of its uses: servers, TLS, the fold, Kafka's own classes, the whole line with the story.
 ON_NEWEST_JAVA := tests/component/servers/test_stack.py tests/component/watcher/test_watcher_tls.py \
 	tests/component/fold/test_stream.py tests/component/comparison/test_kafka_codecs.py tests/system/test_story.py

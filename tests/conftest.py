@@ -33,16 +33,20 @@ hypothesis.settings.load_profile("kcm")
 _GROUPS = {
     "pipeline": {"supervisor", "jars"},
     "world": {"world"},
+    "watcher": set(),
     "faults": {"faults"},
     "comparison": {"record"},
     "browser": {"browser"},
 }
 """The groups of tests that keep to one process each, and the fixtures that put a test into them.
 
-The last one that fits counts. Their order is that in which they are begun: `make test` has two
-processes, so the two longest go side by side, and whoever is done first takes the next. Tests of
-no group only compute; they fill what time is left on either process.
+The last one that fits counts. Their order is that in which they are begun: the longest go side by
+side, and whichever process is done first takes the next. Tests of no group only compute; they fill
+what time is left.
 """
+
+_WITHOUT_SPARK = {"servers", "watcher"}
+"""Folders whose tests need ZooKeeper and Kafka only: the group `watcher` has a pair of its own for them."""
 
 _LAST = {"drill"}
 """Fixtures that leave shared servers other than they were: tests with them end their group."""
@@ -80,7 +84,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def _group(item: pytest.Item) -> str:
     """Return the group of a test; empty for one that starts no shared server."""
     asked = _asked(item)
-    return next((name for name in reversed(_GROUPS) if asked & _GROUPS[name]), "")
+    group = next((name for name in reversed(_GROUPS) if asked & _GROUPS[name]), "")
+    return "watcher" if group == "pipeline" and item.path.parent.name in _WITHOUT_SPARK else group
 
 
 def _asked(item: pytest.Item) -> set[str]:

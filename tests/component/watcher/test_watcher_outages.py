@@ -27,8 +27,10 @@ from tests.support.waiting import wait_until
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 
-MANY = 600
-"""Changes that are more than 32 messages of half the buffer, and the buffer besides."""
+MANY = 1_200
+
+WIDE_STATE = state(1)[:-1] + b',"more":"' + b"x" * 8_000 + b'"}'
+"""Of so many, half are the bytes that may be in flight, in however few messages; the other half waits."""
 
 
 def test_a_reconnect_resyncs_and_a_replaced_history_rebases(
@@ -71,7 +73,7 @@ def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it
     with kazoo_client(zookeeper) as client:
         fill(client, zk_chroot, topics=MANY)
         settings = settings_for(
-            zookeeper.connect_string + zk_chroot, pipeline_broker, buffer_changes=20
+            zookeeper.connect_string + zk_chroot, pipeline_broker, buffer_changes=MANY // 3
         )
         with LogReader(settings, strict=False) as log:
             with watching(settings):
@@ -79,9 +81,8 @@ def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it
                 pipeline_broker.pause()
                 try:
                     for number in range(MANY):  # each its own znode: a slow watcher merges none
-                        client.set(
-                            f"{zk_chroot}/brokers/topics/t{number}/partitions/0/state", state(1)
-                        )
+                        topic = f"{zk_chroot}/brokers/topics/t{number}"
+                        client.set(f"{topic}/partitions/0/state", WIDE_STATE)
                 finally:
                     pipeline_broker.resume()
                 started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)

@@ -62,8 +62,8 @@ def test_health_is_answered_while_much_is_put_together(
             assert (await long).status_code == 200
             return answered
 
-    # Done in the server's own thread it is two at most; beside it some ten, and fewer on a busy machine.
-    assert asyncio.run(story()) >= 3
+    # Done in the server's own thread it is two at most, always; beside it some ten, but on a machine that has other work.
+    assert any(asyncio.run(story()) >= 3 for _ in range(20))
 
 
 def test_both_formats_of_every_partition_are_whole() -> None:
