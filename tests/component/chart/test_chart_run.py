@@ -97,6 +97,7 @@ def ca_certificate(folder: Path) -> str:
     return exported.stdout
 
 
+@pytest.mark.full
 def test_kcm_takes_all_that_the_chart_can_give_it(tmp_path: Path, jars: Jars) -> None:
     """With everything turned on, each part starts, and its one complaint is that no Kafka answers."""
     nobody = f"127.0.0.1:{free_port()}"
@@ -306,6 +307,7 @@ def watched(zookeeper: ZooKeeper, zk_chroot: str) -> str:
     return connect
 
 
+@pytest.mark.full
 def test_the_rendered_chart_watches_a_cluster(
     tmp_path: Path, jars: Jars, watched: str, pipeline_broker: KraftBroker
 ) -> None:

@@ -150,6 +150,7 @@ def _show(exporter: Exporter) -> None:
     wait_until(lambda: exporter.get(path).status, lambda status: status == 200)
 
 
+@pytest.mark.full
 def test_a_path_that_may_not_be_read_is_named(
     client: KazooClient,
     zookeeper: ZooKeeper,
@@ -180,6 +181,7 @@ def test_what_is_not_there_is_one_line_each(
     assert found.of("apart")["level"] == "-"
 
 
+@pytest.mark.full
 def test_a_chroot_without_kafka_and_one_in_migration_are_reported(
     client: KazooClient,
     zookeeper: ZooKeeper,

@@ -70,6 +70,7 @@ def http(url: str) -> bytes:
     return body
 
 
+@pytest.mark.full
 def test_no_secret_is_in_anything_that_the_parts_say_keep_or_start(  # noqa: PLR0917  # fixtures
     supervisor: Supervisor,
     pipeline_broker: KraftBroker,

@@ -29,6 +29,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
         yield held
 
 
+@pytest.mark.full
 def test_a_secret_of_spark_is_in_no_argument_and_no_file(workspace: Workspace) -> None:
     """The JVM has each property to the letter; `ps` and the checkpoint folder have none of it."""
     settings = load(

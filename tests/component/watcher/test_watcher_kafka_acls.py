@@ -106,6 +106,7 @@ def wait_for_the_end(settings: WatchSettings) -> RunningWatcher:
     return watcher
 
 
+@pytest.mark.full
 def test_a_watcher_that_may_not_write_the_log_ends_before_it_leads(
     watched: str, strict_broker: KraftBroker
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_reconnect_resyncs_and_a_replaced_history_rebases(
         assert log.reader.mzxids == after
 
 
+@pytest.mark.full
 def test_while_kafka_is_away_changes_wait_then_are_dropped_and_a_resync_mends_it(
     zookeeper: ZooKeeper, zk_chroot: str, pipeline_broker: KraftBroker
 ) -> None:
