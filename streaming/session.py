@@ -115,6 +115,7 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
         f"-Dlog4j2.configurationFile=file:{workspace.log4j_config}",
         f"-Djava.io.tmpdir={workspace.scratch}",
         *_JVM_OPTIONS,
+        *_class_archive(settings),
     )
     properties = _PROPERTIES | {
         "spark.master": settings.spark_master,
@@ -133,6 +134,14 @@ def spark_properties(settings: StreamSettings, workspace: Workspace) -> dict[str
     else:
         properties |= {"spark.jars": ",".join(jars), **_WIRE}
     return properties | settings.spark_conf
+
+
+def _class_archive(settings: StreamSettings) -> tuple[str, ...]:
+    """Return the option for an archive that is there; Java starts without one that does not fit."""
+    path = settings.class_archive
+    # What does not fit is no news: a line about it would pass for the reason of what goes wrong later.
+    quiet = "-Xlog:cds*=off"
+    return (f"-XX:SharedArchiveFile={path}", quiet) if path and path.is_file() else ()
 
 
 def check_wire(settings: StreamSettings) -> None:
@@ -248,7 +257,7 @@ class Session:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def close(self) -> None:
+    def close(self, *, jvm_deadline_s: float = JVM_END_DEADLINE_S) -> None:
         """End the session and the JVM, by force if it takes too long."""
         process = self._gateway.proc
         if self.alive:
@@ -261,7 +270,7 @@ class Session:
         with suppress(OSError):
             process.stdin.close()
         try:
-            process.wait(JVM_END_DEADLINE_S)
+            process.wait(jvm_deadline_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

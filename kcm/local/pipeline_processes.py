@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kcm.jars.class_archive import find_class_archive
 from kcm.jars.jars import Jars
 from kcm.local.exporter_client import ClusterSeen, read_cluster
 from kcm.processes.ports import HOST, free_port, require_free
@@ -20,6 +21,7 @@ from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from kcm.queries.http_config import OPTION
 from kcm.stack.kafka import KraftBroker
+from pipeline.java import find_java
 from pipeline.runtime import UsageError
 from pipeline.settings import ENV_PREFIX
 from pipeline.web_config import WebSecurity
@@ -84,6 +86,7 @@ class Pipeline:
         self._options = {
             "checkpoint_dir": str(data_dir / "checkpoint"),
             "connector_jars": ",".join(str(jar) for jar in jars.connector),
+            **_class_archive(jars),
             "log_format": "json",
             **(options or {}),
             "cluster": cluster,
@@ -181,3 +184,8 @@ def _environment(options: Mapping[str, str]) -> dict[str, str]:
     inherited = [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
     given = {f"{ENV_PREFIX}{name.upper()}": value for name, value in options.items()}
     return dict.fromkeys(inherited, "") | given
+
+
+def _class_archive(jars: Jars) -> dict[str, str]:
+    archive = find_class_archive(jars.connector, find_java(os.environ))
+    return {"class_archive": str(archive)} if archive else {}

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from kcm.cli.exits import traced
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import ALL_SETTINGS, AllSettings, load_all, missing_package, suspicious_variables
+from kcm.jars.class_archive import ensure_class_archive
 from kcm.jars.jars import ensure_jars
 from kcm.local.data_folder import default_folder, locked
 from kcm.local.exporter_client import ClusterSeen
@@ -83,9 +84,10 @@ def up(
         _say(f"warning: {line}")
     with traced(wanted=settings.watch.log_level == "debug"):
         check_packages()
-        find_java(os.environ)
+        java = find_java(os.environ)
         with locked(data or default_folder(settings.watch.cluster)) as folder:
             jars = ensure_jars()
+            ensure_class_archive(jars.connector, java)
             with Supervisor(folder) as supervisor:
                 pipeline = Pipeline(
                     supervisor=supervisor,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from kcm.cli.options import Options, with_options
 from kcm.cli.parts import EXPORT, STREAM, WATCH, run_part
+from kcm.jars.class_archive import find_class_archive
 from kcm.jars.jars import ensure_jars
+from pipeline.java import find_java
 from streaming.config import StreamSettings
 
 
@@ -47,8 +50,8 @@ def export(config: Path | None, options: Options) -> int:
 
 
 def with_connector_jars(settings: StreamSettings) -> StreamSettings:
-    """Return the settings with the connector's jars, downloading them if nobody gave any."""
-    if settings.connector_jars:
-        return settings
-    jars = tuple(ensure_jars().connector)
-    return settings.model_copy(update={"connector_jars": jars})
+    """Return the settings with the connector's jars, downloading them if nobody gave any, and their class archive."""
+    jars = settings.connector_jars or tuple(ensure_jars().connector)
+    java = find_java(os.environ, settings.java_home)
+    archive = settings.class_archive or find_class_archive(jars, java)
+    return settings.model_copy(update={"connector_jars": jars, "class_archive": archive})

@@ -17,11 +17,13 @@ from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import MAX_CHANGES_PER_MESSAGE, ZnodeChange
 from controller_model.records.event_records import EventRecord, decode_event
 from controller_model.records.views import ClusterView, Deleted, FoldView, WatcherBeat, decode_view
+from kcm.jars.class_archive import find_class_archive
 from kcm.jars.jars import Jars
 from kcm.processes.ports import free_port
 from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.kafka import KraftBroker
+from pipeline.java import find_java
 from pipeline.topics import TopicNames, topic_names
 from tests.support.histories import History, encode_changes
 from tests.support.waiting import wait_until
@@ -135,6 +137,9 @@ class Stream:
             "KCM_TOPIC_PREFIX": self.prefix,
             "KCM_CHECKPOINT_DIR": os.fspath(self.checkpoint_dir),
             "KCM_CONNECTOR_JARS": ",".join(os.fspath(jar) for jar in self._jars.connector),
+            "KCM_CLASS_ARCHIVE": os.fspath(
+                find_class_archive(self._jars.connector, find_java(os.environ)) or ""
+            ),
             "KCM_STREAM_METRICS_PORT": str(self.metrics_port),
             "KCM_TOPIC_CHECK_INTERVAL_S": "0.5",
             "KCM_DRIVER_MEMORY": "512m",

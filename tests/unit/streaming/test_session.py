@@ -45,6 +45,20 @@ def test_jars_reach_a_cluster_too(tmp_path: Path) -> None:
     assert "spark.driver.host" not in remote
 
 
+def test_an_archive_of_classes_is_given_where_it_is_there(tmp_path: Path) -> None:
+    """One that is not there, or not given, is no option of Java: it would only warn of it."""
+    workspace = Workspace(tmp_path, stop=threading.Event())
+    archive = tmp_path / "classes.jsa"
+
+    def options(given: Path | None) -> list[str]:
+        properties = spark_properties(load(StreamSettings, class_archive=given), workspace)
+        return properties["spark.driver.defaultJavaOptions"].split()
+
+    assert options(archive) == options(None)
+    archive.write_bytes(b"classes")
+    assert f"-XX:SharedArchiveFile={archive}" in options(archive)
+
+
 def test_a_cluster_has_a_guarded_wire(tmp_path: Path) -> None:
     """With executors elsewhere both sides authenticate and encrypt; locally there is no wire."""
     workspace = Workspace(tmp_path, stop=threading.Event())

@@ -1,0 +1,70 @@
+"""Where an archive of Spark's classes lies, for what it was made, and what happens where none can be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kcm.jars.class_archive import KEPT, archive_path, ensure_class_archive, find_class_archive
+from pipeline.java import Java
+
+JARS = (Path("/a.jar"), Path("/b.jar"))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def no_java(tmp_path: Path) -> Java:
+    """A program that makes no archive."""
+    path = tmp_path / "jre" / "bin" / "java"
+    path.parent.mkdir(parents=True)
+    path.write_text("#!/bin/sh\nexit 1\n")
+    path.chmod(0o755)
+    return Java(path, "17.0.1")
+
+
+def test_an_archive_is_of_one_java_and_one_set_of_jars(no_java: Java) -> None:
+    """Another release of either never takes an old one."""
+    ways = [
+        archive_path(JARS, no_java),
+        archive_path(JARS[:1], no_java),
+        archive_path(JARS, Java(no_java.path, "17.0.2")),
+        archive_path(JARS, Java(Path("/other/bin/java"), "17.0.1")),
+    ]
+    assert len(set(ways)) == len(ways)
+
+
+def test_a_java_that_makes_none_is_asked_once(no_java: Java) -> None:
+    """An empty file remembers it: the next start loses no time, and Spark starts without."""
+    assert ensure_class_archive(JARS, no_java) is None
+    remembered = archive_path(JARS, no_java)
+    assert remembered.stat().st_size == 0
+    made_at = remembered.stat().st_mtime_ns
+    assert ensure_class_archive(JARS, no_java) is None
+    assert remembered.stat().st_mtime_ns == made_at
+
+
+def test_the_newest_stay(no_java: Java) -> None:
+    """Each has 150 MB, so older ones go when one is made."""
+    folder = archive_path(JARS, no_java).parent
+    folder.mkdir(parents=True)
+    older = [folder / f"{age}.jsa" for age in range(KEPT + 1)]
+    for age, path in enumerate(older, start=1):
+        path.write_bytes(b"classes")
+        os.utime(path, ns=(1_000 - age, 1_000 - age))
+    ensure_class_archive(JARS, no_java)
+    assert sorted(folder.glob("*.jsa")) == sorted([archive_path(JARS, no_java), *older[: KEPT - 1]])
+
+
+def test_a_cache_that_may_not_be_written_costs_nothing_but_time(cache: Path, no_java: Java) -> None:
+    """Spark starts without an archive, as it does with an empty one."""
+    (cache / "kcm").write_text("no folder")
+    assert ensure_class_archive(JARS, no_java) is None
+    assert find_class_archive(JARS, no_java) is None
