@@ -42,7 +42,7 @@ GIVEN_BY_THE_CHART = {
     *("cluster", "zookeeper", "zk_auth", "election_path", "election_zookeeper"),
     *("zk_tls", "zk_tls_ca", "zk_tls_cert", "zk_tls_key", "zk_tls_key_password"),
     *("election_auth", "election_tls", "watcher_metrics_port"),
-    *("checkpoint_dir", "connector_jars", "java_home", "stream_metrics_port"),
+    *("checkpoint_dir", "class_archive", "connector_jars", "java_home", "stream_metrics_port"),
     *("host", "port", "secrets_dir"),
 }
 """Settings that have values of their own, or follow from the pod."""
