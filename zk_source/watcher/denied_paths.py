@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 
 MOST_NAMED = 100
 """Paths in the list: it goes with every heartbeat."""
@@ -48,6 +49,10 @@ class DeniedPaths:
         if self._below[path]:
             for each in [each for each in self._paths if each.startswith(f"{path}/")]:
                 self.discard(each)
+
+    def missing_from(self, seen: AbstractSet[str]) -> tuple[str, ...]:
+        """Return the paths that a walk of the tree has not met."""
+        return tuple(path for path in self._paths if path not in seen)
 
     def clear(self) -> None:
         """Forget all: a resync reads them again."""

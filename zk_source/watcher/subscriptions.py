@@ -227,12 +227,17 @@ def _container() -> re.Pattern[str]:
 _CONTAINER = _container()
 
 
+def read_of(path: str) -> Read:
+    """Return the read that shows whether a path is there and may be read."""
+    return (Op.GET_DATA if is_published(path) else Op.GET_CHILDREN, path)
+
+
 def _first_read(path: str) -> Read:
     """Return what a walk reads of a path when it has found it: one read."""
     if is_partition_directory(path):
         # Its only child is `state`: asking for that directly halves a walk's reads.
         return (Op.GET_DATA, f"{path}/state")
-    return (Op.GET_DATA if is_published(path) else Op.GET_CHILDREN, path)
+    return read_of(path)
 
 
 def _first_reads(path: str) -> Sequence[Read]:

@@ -15,6 +15,7 @@ from zk_source.watcher.arming import Arming
 from zk_source.watcher.commands import Outbox, Sent
 from zk_source.watcher.dirty_paths import DirtyPaths
 from zk_source.watcher.recorder import Recorder
+from zk_source.watcher.subscriptions import read_of
 from zk_source.watcher.tree_walk import Purpose, TreeWalk
 from zk_source.wire.operations import (
     AddWatch,
@@ -93,12 +94,15 @@ class TreeReader:
         return walk.purpose
 
     def _read_unmet(self, walk: TreeWalk) -> None:
-        """Read once more what the log holds and the walk did not meet."""
-        missing = self._recorder.published.missing_from(walk.met)
-        walk.unmet = {path for path in missing if (Op.GET_DATA, path) not in self.dirty}
+        """Read once more what the log holds or names as denied, and the walk did not meet."""
+        published, denied = self._recorder.published, self._recorder.denied
+        missing = [(Op.GET_DATA, path) for path in published.missing_from(walk.met)]
+        # Servers withhold the event of a denied znode that goes: nothing else shows that.
+        missing += [read_of(path) for path in denied.missing_from(walk.met)]
+        walk.unmet = {read for read in missing if read not in self.dirty}
         walk.met.clear()
-        for path in walk.unmet:
-            self.dirty.mark((Op.GET_DATA, path))
+        for read in walk.unmet:
+            self.dirty.mark(read)
 
     def on_values(
         self, sent: Sent, reads: Sequence[Read], results: Sequence[Result], zxid: int, now_ms: int
@@ -123,8 +127,8 @@ class TreeReader:
             walk.met.add(read[1])
 
     def _after_live_value(self, read: Read, result: Result, round_: int | None) -> str | None:
-        if self.walk is not None and self.walk.unmet and read[0] is Op.GET_DATA:
-            self.walk.unmet.discard(read[1])
+        if self.walk is not None and self.walk.unmet:
+            self.walk.unmet.discard(read)
         for more in self._arming.subscription.live_on(read, result):
             if self.dirty.full:
                 return "more changed paths than the memory allows"
@@ -163,7 +167,7 @@ class TreeReader:
         if walk is None or walk.purpose is not Purpose.RECONCILIATION:
             return False
         if live:
-            return walk.unmet is not None and path in walk.unmet
+            return walk.unmet is not None and (Op.GET_DATA, path) in walk.unmet
         return not self.dirty.leads_to(path)
 
 

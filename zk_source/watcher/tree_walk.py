@@ -40,8 +40,8 @@ class TreeWalk:
         self.pace = ReadPace(reads_per_s=reads_per_s, burst=burst)
         self.met: set[str] = set()
         """Paths that a reconciliation has met."""
-        self.unmet: set[str] | None = None
-        """Paths in the log that a reconciliation did not meet, while they are read once more; None
+        self.unmet: set[Read] | None = None
+        """Reads of what the log holds and a reconciliation did not meet, until they are answered; None
         until its walk is over."""
         self._frontier = list(reversed(first))
         self._unanswered = 0

@@ -12,6 +12,7 @@ from tests.support.ensemble_in_memory import STATE, Play, fill
 from tests.support.histories import Fold, small_cluster
 from zk_source.watcher.commands import Warn
 from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths, covering
+from zk_source.watcher.subscriptions import Watches
 from zk_source.watcher.watcher import Intervals
 
 NAMES = st.sampled_from([f"n{number}" for number in range(20)])
@@ -138,6 +139,26 @@ def test_a_path_that_may_be_read_again_is_denied_no_more(path: str) -> None:
     play.pass_time(10_000)  # by the next heartbeat readers know it, too
     fold.feed(play.reader.changes)
     assert fold.state.control.log.why_incomplete() is None
+
+
+@pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
+@pytest.mark.parametrize("path", ["/brokers/topics/t", "/brokers/topics/t/partitions"])
+def test_what_goes_while_it_is_denied_without_an_event_is_denied_no_more(
+    path: str, watches: Watches
+) -> None:
+    """Servers withhold such events, and a refused read sets no watch: a reconciliation asks again."""
+    play = Play(RECONCILED, watches=watches)
+    fill(play.zk)
+    play.zk.closed.update(p for p in play.zk.nodes if f"{p}/".startswith(f"{path}/"))
+    play.connect()
+    play.settle()
+    assert path in play.reader.last[ChangeKind.RESYNC_FINISHED].denied
+    play.zk.delete(path)
+    play.zk.to_client.clear()
+    play.zk.closed.clear()
+    play.pass_time(1_000)
+    play.settle()
+    assert play.reader.last[ChangeKind.RECONCILED].denied == ()
 
 
 def test_a_denied_topic_is_shown_on() -> None:
