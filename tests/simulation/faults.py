@@ -24,6 +24,9 @@ REFUSED = (
 )
 """Subtrees that a server may refuse to show."""
 
+EXPORTER_STARTS = 0.5
+"""How often an exporter starts after the views have lost their head: one that runs holds what they were."""
+
 BEATS_TAKEN_MS = 20_000
 """An absence of this length is of the log alone."""
 
@@ -518,6 +521,16 @@ def views_lose_their_end(world: World) -> bool:
     rng, views = world.rng, world.views
     world.cut_views(max(views.start, views.end - rng.randint(1, 60)))
     if rng.random() < 0.7:
+        exporter_restart(world)
+    return True
+
+
+def views_lose_their_head(world: World) -> bool:
+    """Somebody deletes the oldest views (retention, `kafka-delete-records`), and an exporter may start after it."""
+    rng, views = world.heads, world.views
+    views.lose(0, rng.randint(views.low, views.end))
+    world.exporter.plan()
+    if rng.random() < EXPORTER_STARTS:
         exporter_restart(world)
     return True
 

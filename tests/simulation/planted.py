@@ -318,6 +318,11 @@ def lost_views_not_asked_for() -> AbstractContextManager[None]:
     return _patched(Watcher, "on_views_cut", lambda *_: None)
 
 
+def lost_head_unnoticed() -> AbstractContextManager[None]:
+    """A watcher follows the end of the views, and never looks at their beginning."""
+    return _patched(Readback, "_look_at_beginning", lambda *_: None)
+
+
 def denied_list_cut() -> AbstractContextManager[None]:
     """The list of denied paths is cut where it would be too long, and taken for all of them."""
 
@@ -531,6 +536,7 @@ PLANTED: Mapping[str, Plant] = {
     "chunks replace one another": chunks_replace_one_another,
     "lost views unnoticed": lost_views_unnoticed,
     "lost views not asked for": lost_views_not_asked_for,
+    "lost head unnoticed": lost_head_unnoticed,
     "foreign records folded": foreign_records_folded,
     "stray messages folded": stray_messages_folded,
     "views of others completed": views_of_others_completed,
@@ -573,6 +579,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "chunks replace one another": (1, 2),
     "lost views unnoticed": (15, 19),
     "lost views not asked for": (40,),
+    "lost head unnoticed": (299, 509),
     "foreign records folded": (13, 6),
     "stray messages folded": (27, 6),
     "views of others completed": (27, 6),

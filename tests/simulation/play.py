@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tests.simulation import quiet
-from tests.simulation.faults import FAULTS
+from tests.simulation.faults import FAULTS, views_lose_their_head
 from tests.simulation.oracle import BrokenError
 from tests.simulation.stage import Stage, played
 from tests.simulation.world import World
@@ -24,6 +24,9 @@ _PATIENCE_MS = 150_000
 _STEP_MS = 500
 _LATE_OUTPUT = 0.5
 """How likely an old batch's output comes once more when all else is healed: no resync hides it."""
+
+_HEAD_LOST = 0.02
+"""How often the views lose their beginning, of the acts of a play in which they do."""
 
 _PAUSES_MS = (0, 0, 1, 1, 5, 10, 100, 600, 1_500)
 """Between two acts of the cluster: bursts, and moments of calm."""
@@ -83,6 +86,9 @@ def _chaos(world: World, until_changes: int) -> int:
             faults += _break_something(world)
         if rng.random() < 0.02:
             world.back_up()
+        if world.loses_heads and world.heads.random() < _HEAD_LOST:
+            views_lose_their_head(world)
+            world.hit("head of the views lost")
         world.act()
         world.clock.run_for(rng.choice(_PAUSES_MS))
         world.supervise()

@@ -157,6 +157,7 @@ def played(seed: int) -> Iterator[Stage]:
         (beats, "clock_ms", lambda: stage.wall),
         (readback, "SupervisedThread", Thread),
         (readback, "get_logger", logger),
+        (readback, "time", SimpleNamespace(monotonic=lambda: stage.now / 1000)),
         (candidacy, "now_s", lambda: (stage.now - stage.behind_ms) / 1000),
         (candidacy, "get_logger", logger),
         (service, "WatchedEnsemble", sockets),

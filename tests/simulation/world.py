@@ -33,6 +33,9 @@ ELECTED = 0.4
 OLD = 0.3
 """Of the ensembles, those before ZooKeeper 3.6."""
 
+HEADS_LOST_EVERY, HEADS_LOST_AT = 15, 14
+"""One seed of so many loses the beginning of its views again and again."""
+
 
 class World:
     """One run."""
@@ -43,6 +46,8 @@ class World:
         processor_module._remembered.clear()
         self.seed = seed
         self.rng = random.Random(seed)  # noqa: S311  # a play, not a secret
+        self.heads = random.Random(f"{seed} loses its head")  # noqa: S311  # a play, not a secret
+        self.loses_heads = seed % HEADS_LOST_EVERY == HEADS_LOST_AT
         self.clock = Clock()
         self.hits: Counter[str] = Counter()
         self._trace = trace

@@ -3,12 +3,14 @@
 The rule: one thread follows the cluster's partition of the views and of the log. It starts near
 their ends, and goes further back only until it has met our cluster; what comes after the ends that
 they had at its start is live. Only our cluster's records are decoded. Garbage is passed over: the
-fold counts it.
+fold counts it. Who stands at the end of the views sees no record go from their beginning, which compaction
+never moves: it is asked for.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -41,6 +43,9 @@ FIRST_LOOK_BACK = 200
 MOST_LOOK_BACK = 20_000
 """An older generation would be found out when the fold does not follow ours (`generation_fencing`)."""
 
+_BEGINNING_EVERY_S = 10.0
+"""How often the beginning of the views is asked for: an exporter that starts after a loss lacks views that long."""
+
 _TIMEOUT_S = 5.0
 _POLL_S = 0.2
 _MOST_PAUSE_S = 5.0
@@ -69,6 +74,9 @@ class Readback:
         self._views: Place = (topics.names.views, partition)
         self._log: Place = (topics.names.changes, partition)
         self._next_offset: dict[Place, int] = {}
+        self._views_begin: int | None = None
+        """The first offset of the views, as it was last."""
+        self._beginning_due_s = 0.0
         self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
         self._reader = RecordReader(settings, f"kcm-watcher-{cluster}")
         self._thread: SupervisedThread | None = None
@@ -135,6 +143,23 @@ class Readback:
                 if notice.place == self._views:
                     inbox.put(ViewsCut())
                 self._reader.reopen(from_beginning=[notice.place])
+        self._look_at_beginning(inbox)
+
+    def _look_at_beginning(self, inbox: Inbox) -> None:
+        """Report views that were deleted at the beginning of their topic: who reads it from now on lacks them."""
+        now_s = time.monotonic()
+        if now_s < self._beginning_due_s:
+            return
+        self._beginning_due_s = now_s + _BEGINNING_EVERY_S
+        try:
+            (extent,) = self._reader.extents([self._views], timeout_s=_TIMEOUT_S)
+        except TopicReadError as error:
+            if error.trouble not in _MAY_PASS:
+                raise
+            return
+        if self._views_begin is not None and extent.low > self._views_begin:
+            inbox.put(ViewsCut())
+        self._views_begin = extent.low
 
     def _warn(self, trouble: ReadTrouble, reason: str) -> None:
         self._logger.warning(

@@ -250,6 +250,56 @@ def test_a_log_that_is_cut_costs_no_views(monkeypatch: pytest.MonkeyPatch) -> No
     following.close()
 
 
+def test_views_that_go_at_their_beginning_are_reported_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody at the end sees it; a Kafka that is away for a moment and an empty topic are no loss."""
+    monkeypatch.setattr(readback_module, "_BEGINNING_EVERY_S", 0.0)
+    begins = (7, 8, 8, 0, AWAY_CODE, 3, 3)
+    end = Message(VIEWS, 9, EOF_CODE)
+    client = Client(
+        [end], ends=((5, 9), (0, 0), *(b if b == AWAY_CODE else (b, 9) for b in begins))
+    )
+    following = readback(monkeypatch, client)
+    following.history(threading.Event(), while_=lambda: True)
+    inbox = Inbox()
+    following.follow(inbox)
+    wait_until(lambda: len(client.ends) == 1, deadline_s=DEADLINE_S)
+    client.polls += [[change(0, 1, "she")]]
+    assert take(inbox) == ViewsCut()
+    assert take(inbox) == ViewsCut()
+    assert isinstance(take(inbox), OtherWatcher)
+    following.check()
+    following.close()
+
+
+def test_the_beginning_of_the_views_is_asked_for_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many times less often than the topics are polled."""
+    end = Message(VIEWS, 9, EOF_CODE)
+    client = Client([end], ends=((5, 9), (0, 0), (5, 9), (7, 9)))
+    following = readback(monkeypatch, client)
+    following.history(threading.Event(), while_=lambda: True)
+    inbox = Inbox()
+    following.follow(inbox)
+    client.polls += [[change(offset, 1, "she")] for offset in range(100)]
+    wait_until(lambda: client.polls, lambda left: not left, deadline_s=DEADLINE_S)
+    following.close()
+    assert client.ends == [(7, 9)]
+
+
+def test_a_right_that_is_missed_at_the_beginning_of_the_views_ends_the_following(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one that is missed at their end does."""
+    client = Client(ends=((0, 0), (0, 0), KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    following = readback(monkeypatch, client)
+    following.history(threading.Event(), while_=lambda: True)
+    following.follow(Inbox())
+    line = wait_until(lambda: _line(following), deadline_s=DEADLINE_S)
+    assert line.endswith("allow READ and DESCRIBE")
+    following.close()
+
+
 def test_what_ends_the_following_is_raised_where_it_is_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
