@@ -26,6 +26,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from controller_model.records.decoding import DECODING_ERRORS
 from pipeline.harmless import is_harmless
 from pipeline.runtime import LogFormat, UsageError
 
@@ -214,6 +215,8 @@ def load(
         return settings_class(**layers.options)
     except SettingsError as error:
         raise UsageError(_not_json(settings_class, error)) from None
+    except RecursionError:
+        raise UsageError("a setting is nested too deeply to be read") from None
     except ValidationError as error:
         raise UsageError(
             "\n".join(_one_line(problem, layers, fields) for problem in error.errors())
@@ -289,7 +292,7 @@ def read_file(path: Path, known: Collection[str] | None = None) -> dict[str, Any
             content = tomllib.load(file)
     except OSError as error:
         raise UsageError(f"configuration file {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except DECODING_ERRORS as error:
         raise UsageError(f"configuration file {path} is not TOML: {error}") from None
     unknown = sorted(set(content) - set(known)) if known is not None else []
     if unknown:
@@ -361,7 +364,7 @@ def _from_json(text: str) -> Any:
     """Return a mapping that is written as JSON; any other text as it is, for the setting to judge."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except DECODING_ERRORS:
         return text
     return value if isinstance(value, dict) else text
 

@@ -23,6 +23,9 @@ from zk_source.config import WatchSettings
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
+DEEP = 20_000
+"""Levels of nesting: more than any stack has."""
+
 
 @pytest.fixture
 def toml(tmp_path: Path) -> Callable[[str], Path]:
@@ -115,7 +118,12 @@ def test_every_bad_value_has_its_line(
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("port = ", "is not TOML"), ("x = 1\n", "no setting is called x")],
+    [
+        ("port = ", "is not TOML"),
+        ("x = 1\n", "no setting is called x"),
+        ("port = " + "[" * DEEP + "]" * DEEP, "is not TOML"),
+    ],
+    ids=["no value", "no setting", "nested"],
 )
 def test_a_bad_file_is_named(toml: Callable[[str], Path], text: str, words: str) -> None:
     """A file that cannot be read, or names no setting of ours, is one line with its path."""
@@ -124,6 +132,24 @@ def test_a_bad_file_is_named(toml: Callable[[str], Path], text: str, words: str)
     assert str(path) in line
     assert words in line
     assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":' * DEEP, "[" * DEEP + "]" * DEEP], ids=["objects", "arrays"]
+)
+def test_a_variable_that_is_nested_thousands_of_levels_deep_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """It is a mistake of whoever wrote it, not one of ours."""
+    monkeypatch.setenv("KCM_KAFKA_PROPERTIES", text)
+    assert complaint() == "a setting is nested too deeply to be read"
+
+
+def test_a_secret_that_is_nested_thousands_of_levels_deep_is_no_mapping(secrets_dir: Path) -> None:
+    """It is judged as any text that is none."""
+    (secrets_dir / "kafka_properties").write_text('{"a":' * DEEP)
+    line = complaint(secrets_dir=str(secrets_dir))
+    assert line.startswith(f"secret kafka_properties in {secrets_dir}: ")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
