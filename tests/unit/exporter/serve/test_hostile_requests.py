@@ -6,8 +6,10 @@ import urllib.parse
 
 import pytest
 
-from exporter.api.operations import OPERATIONS, Operation
+from exporter.api.operations import LONGEST_STEP, OPERATIONS, Operation
+from rehearsal.steps import StepKind
 from tests.support.api_server import Served
+from tests.support.hostile import spoiled
 
 ODD = (
     *(
@@ -46,6 +48,32 @@ def test_odd_values_are_refused_by_every_operation(operation: Operation, served:
         _ask(served, path, f"{name}=1&{name}=2")
         _ask(served, path, f"{name}&=&&{name}")
     _ask(served, path, "&".join(f"p{number}=1" for number in range(2_000)))
+
+
+FILES = (
+    b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}',
+    b'{"partitions":[{"topic":"t","partition":0}]}',
+)
+"""What a step of a rehearsal may hold."""
+NUMBERS = ("-1", "2147483648", "9" * 5_000, "1e999999", "NaN", '"1"', "[]", "null", "true")
+
+
+@pytest.mark.parametrize("kind", StepKind)
+def test_odd_steps_of_a_rehearsal_are_refused(kind: StepKind, served: Served) -> None:
+    """Damaged, nested and huge, wherever a number or a file's JSON stands in a step."""
+    harms = [harm for file in FILES for harm in spoiled(file).values() if len(harm) < LONGEST_STEP]
+    numbers = [
+        file.replace(b":0", b":" + n.encode()).replace(b"[1,2]", b"[" + n.encode() + b"]")
+        for file in FILES
+        for n in NUMBERS
+    ]
+    twice = [file.replace(b"[{", file[file.index(b"[{") : -2] + b",{", 1) for file in FILES]
+    for about in (*harms, *numbers, *twice, *(odd.encode() for odd in ODD), b"[" * 5_000):
+        text = urllib.parse.quote(b"%s:%s" % (kind.encode(), about))
+        if len(text) < LONGEST_STEP:
+            _ask(served, "/api/v1/clusters/prod/rehearsal", f"step={text}")
+    many = "&".join(f"step={kind}:{number}" for number in range(200))
+    _ask(served, "/api/v1/clusters/prod/rehearsal", many)
 
 
 def test_odd_names_are_of_no_cluster(served: Served) -> None:
