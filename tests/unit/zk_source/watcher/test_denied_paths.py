@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller_model.records.changes import ChangeKind
 from controller_model.records.events import TopicDeleted
-from tests.support.ensemble_in_memory import STATE, Play, fill
+from tests.support.ensemble_in_memory import STATE, Play, fill, view
 from tests.support.histories import Fold, small_cluster
 from zk_source.watcher.commands import Warn
 from zk_source.watcher.denied_paths import MOST_NAMED, DeniedPaths, covering
@@ -105,6 +105,50 @@ def test_too_many_denied_topics_after_a_reconnect_are_not_deleted() -> None:
 
 
 RECONCILED = Intervals(reconciliation_ms=1_000)
+
+
+@pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
+@pytest.mark.parametrize("denied", [MOST_NAMED - 1, MOST_NAMED, MOST_NAMED + 1, MOST_NAMED + 50])
+def test_only_topics_that_went_while_all_were_denied_are_deleted(
+    denied: int, watches: Watches
+) -> None:
+    """However many the list can name: nothing that lives, and all that went at the latest once they may be read."""
+    play, fold = Play(RECONCILED, watches=watches), Fold()
+    fill(play.zk)
+    topics = [f"/brokers/topics/t{number}" for number in range(denied)]
+    for topic in topics:
+        play.zk.put(topic, b'{"version":2,"partitions":{"0":[0]}}')
+    play.connect()
+    play.settle()
+    play.zk.closed.update(topics)
+    for again in range(2):
+        play.disconnect()
+        if not again:
+            play.zk.delete(topics[0])
+            play.zk.delete(topics[-1])
+        play.connect()
+        play.settle()
+    went = {"t0", f"t{denied - 1}"}
+    gone = _deleted(fold, play)
+    assert gone <= went
+    play.zk.closed.clear()
+    for _ in range(3):
+        play.pass_time(10_000)
+        play.settle()
+        gone |= _deleted(fold, play)
+        if (wanted := fold.state.control.log.wanted) is not None:
+            play.watcher.on_view(view(wanted=wanted), play.now_ms)
+            play.settle()
+            gone |= _deleted(fold, play)
+    assert gone == went
+    assert fold.state.control.log.why_incomplete() is None
+
+
+def _deleted(fold: Fold, play: Play) -> set[str]:
+    """Let the fold take in what is new; return the topics that it reports as deleted."""
+    reported = fold.feed(play.reader.changes)
+    play.reader.changes.clear()
+    return {each.topic for each in reported if isinstance(each, TopicDeleted)}
 
 
 def denied_since(*paths: str) -> tuple[Play, Fold]:
