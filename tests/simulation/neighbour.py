@@ -33,6 +33,12 @@ PARTITIONS = 2
 EVERY = 7
 """One seed of so many has neighbours."""
 
+LOST = 0.04
+"""How often the partition that it has for itself loses something, of its turns."""
+
+MOST_LOST = 8
+"""Records of a stretch, or of an end, that are lost at once."""
+
 FORGOTTEN = 0.02
 """How often a neighbour is taken out of the monitor, of its turns."""
 
@@ -56,6 +62,7 @@ class Neighbour:
         self._taken_out: list[tuple[int, int]] = []
         """Offset in the log and time of each time that it was forgotten."""
         self._rng = random.Random(f"{world.seed} {cluster}")  # noqa: S311  # a play, not a secret
+        self._loses = random.Random(f"{world.seed} {cluster} loses")  # noqa: S311  # a play, not a secret
         self._forgets = random.Random(f"{world.seed} {cluster} is forgotten")  # noqa: S311  # a play, not a secret
         self._history = History(cluster=cluster, now=world.clock.now)
         self._sent = 0
@@ -141,6 +148,8 @@ class Neighbour:
         self._send()
         if rng.random() < 0.1:
             self._spoil()
+        if self._loses.random() < LOST and self.partition != self.world.partition:
+            self._lose()
         if self._forgets.random() < FORGOTTEN:
             self._be_forgotten()
         self.world.clock.after(rng.choice(_PAUSES_MS), self._act)
@@ -213,6 +222,30 @@ class Neighbour:
         elif own:
             harms = [h for h in spoiled(own[-1].value or b"{}").values() if len(h) < HARM_BYTES]
             self._append(rng.choice(harms))
+
+    def _lose(self) -> None:
+        """Lose records of the other partition, which is this neighbour's alone, folded or not."""
+        rng, log, fold = self._loses, self._log, self.world.fold
+        views = self.world.at((self.world.views.name, self.partition))
+        most = rng.randint(1, MOST_LOST)
+        kind = rng.choice(
+            ("head lost", "stretch lost", "tail lost", "views compacted", "head of the views lost")
+        )
+        match kind:
+            case "head lost":
+                log.lose(0, rng.randint(log.low, log.end))
+            case "stretch lost":
+                log.lose(fold.committed.beside, fold.committed.beside + most)
+            case "tail lost":
+                log.cut(max(log.low, log.end - most))
+                if fold.committed.beside > log.end:
+                    fold.begin_lineage()
+            case "views compacted":
+                views.compact(rng.randint(views.start, views.end))
+            case _:
+                views.lose(0, rng.randint(views.low, views.end))
+                self.world.exporter.plan()
+        self.world.hit(f"other partition: {kind}")
 
     def _be_forgotten(self) -> None:
         """Be taken out as `kcm forget` does it, and be watched again from then on."""
