@@ -19,12 +19,20 @@ def clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-_STEADY_FROM_MS = clock_ms() - time.monotonic_ns() // 1_000_000
+def steady_ns() -> int:
+    """Return nanoseconds by a clock that nobody sets and that goes on while the process, or the machine, sleeps.
+
+    Python's own monotonic clock stands still while the machine does: what had grown old would be young after it.
+    """
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+_STEADY_FROM_MS = clock_ms() - steady_ns() // 1_000_000
 
 
 def steady_ms() -> int:
-    """Return a time that began as the machine's and that nobody sets: deadlines stand on it."""
-    return _STEADY_FROM_MS + time.monotonic_ns() // 1_000_000
+    """Return a time that began as the machine's and that nobody sets: ages and deadlines stand on it."""
+    return _STEADY_FROM_MS + steady_ns() // 1_000_000
 
 
 def parse_time(text: str) -> int:

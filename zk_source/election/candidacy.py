@@ -26,6 +26,7 @@ from kazoo.recipe.lock import Lock
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
 
+from pipeline.clock import steady_ns
 from pipeline.runtime import get_logger
 from zk_source.config import WatchSettings
 from zk_source.wire.kazoo_client import Authenticating, make_client, stop_client
@@ -41,11 +42,12 @@ STANDSTILL_S = 60.0
 
 _POLL_S = 0.5
 _MS = 1000
+_NS = 1_000_000_000
 
 
 def now_s() -> float:
     """Return a clock that goes on while the process, or the whole machine, is asleep."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return steady_ns() / _NS
 
 
 class Proof(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pipeline.clock import clock_ms, parse_time, steady_ms
@@ -45,3 +47,12 @@ def test_the_steady_clock_begins_as_the_machines() -> None:
     assert abs(steady_ms() - clock_ms()) < 60_000
     first = steady_ms()
     assert steady_ms() >= first
+
+
+def test_time_in_which_the_machine_sleeps_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an exporter or a watcher heard before a suspension is old after it: only one clock goes on meanwhile."""
+    before = steady_ms()
+    real = time.clock_gettime_ns
+    asleep = {time.CLOCK_BOOTTIME: 3_600_000_000_000}
+    monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: real(clock) + asleep.get(clock, 0))
+    assert 3_600_000 <= steady_ms() - before < 3_700_000
