@@ -14,6 +14,7 @@ export class Stream {
     this.on = on;
     this.source = null;
     this.heardAt = 0; // by a clock that nobody sets
+    this.heardOn = 0; // by one that goes on while the computer sleeps
     this.since = null; // the same for people
     this.tries = 0;
     this.retry = 0;
@@ -31,7 +32,7 @@ export class Stream {
   open() {
     this.close();
     clearTimeout(this.retry);
-    this.heardAt = performance.now();
+    this.hear();
     this.source = new EventSource(this.url);
     for (const kind of ["beat", "fleet", "brokers", "cluster"]) {
       this.source.addEventListener(kind, (event) => this.take(kind, event.data));
@@ -40,7 +41,7 @@ export class Stream {
   }
 
   take(kind, text) {
-    this.heardAt = performance.now();
+    this.hear();
     this.since = now();
     this.tries = 0;
     if (!this.isLive) {
@@ -59,9 +60,14 @@ export class Stream {
       this.on.lost({ since: this.since, retryAt: this.retryAt, reason });
   }
 
+  hear() {
+    this.heardAt = performance.now();
+    this.heardOn = Date.now();
+  }
+
   watch() {
-    if (this.source && performance.now() - this.heardAt > SILENT_MS)
-      this.lose("the exporter is silent");
+    const silent = Math.max(performance.now() - this.heardAt, Date.now() - this.heardOn);
+    if (this.source && silent > SILENT_MS) this.lose("the exporter is silent");
   }
 
   pause() {

@@ -155,6 +155,24 @@ def test_what_is_news_is_read_aloud_and_ages_are_not(desk: Desk) -> None:
     assert live.locator("time").count() == 0
 
 
+def test_a_page_whose_computer_slept_is_not_live_at_once(desk: Desk, bad: Served) -> None:
+    """The steady clock of a browser stands still meanwhile, and what it shows is of before."""
+    one = desk.page(desk.serve(bad).url)
+    one.page.add_init_script(
+        "const set = setInterval; window.due = [];"
+        "setInterval = (act, ms) => { window.due.push(act); return set(act, ms); };"
+    )
+    page = one.open()
+    expect(page.locator("#link")).to_contain_text("live")
+    text = page.evaluate(
+        "() => { const real = Date.now; Date.now = () => real() + 3_600_000;"
+        " for (const act of window.due) act();"
+        " return document.getElementById('not-live-text').textContent; }"
+    )
+    assert text.endswith("the exporter is silent.")
+    expect(page.locator("#not-live")).to_be_hidden()
+
+
 def test_a_hidden_page_holds_no_stream_and_a_shown_one_has_it_again(
     desk: Desk, bad: Served
 ) -> None:
