@@ -526,7 +526,7 @@ def views_lose_their_end(world: World) -> bool:
 
 
 def views_lose_their_head(world: World) -> bool:
-    """Somebody deletes the oldest views (retention, `kafka-delete-records`), and an exporter may start after it."""
+    """Retention eats the oldest views, by a policy that somebody has set; an exporter may start after it."""
     rng, views = world.heads, world.views
     views.lose(0, rng.randint(views.low, views.end))
     world.exporter.plan()

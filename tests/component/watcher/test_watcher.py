@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
@@ -44,6 +45,7 @@ from tests.component.watcher.watching import (
     watching,
 )
 from tests.support.waiting import wait_until
+from zk_source.log import readback
 
 STATE = "/brokers/topics/t0/partitions/0/state"
 
@@ -230,6 +232,28 @@ def test_the_folds_request_is_answered(watched: str, pipeline_broker: KraftBroke
         started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
         assert (started.answers, started.reason) == (7, "asked for: a hole")
         log.wait_for(ChangeKind.RESYNC_FINISHED, 2)
+
+
+def test_views_that_are_deleted_at_their_beginning_are_asked_for(
+    watched: str, pipeline_broker: KraftBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a cleanup policy that somebody has set: compaction alone never moves the beginning."""
+    monkeypatch.setattr(readback, "_BEGINNING_EVERY_S", 0.5)
+    settings = settings_for(watched, pipeline_broker)
+    views = f"{settings.topic_prefix}.views"
+    admin = AdminClient({"bootstrap.servers": pipeline_broker.bootstrap_servers})
+    policy = ConfigEntry(
+        "cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET
+    )
+    topic = ConfigResource(ConfigResource.Type.TOPIC, views, incremental_configs=[policy])
+    with watching(settings), LogReader(settings) as log:
+        log.wait_for(ChangeKind.RESYNC_FINISHED)
+        time.sleep(2.0)  # beats stand in the views, and their beginning was asked for
+        admin.incremental_alter_configs([topic])[topic].result(10)
+        place = TopicPartition(views, 0, 1)
+        admin.delete_records([place])[place].result(10)
+        started = log.wait_for(ChangeKind.RESYNC_STARTED, 2)
+    assert started.reason == "the pipeline's Kafka has lost views"
 
 
 def test_of_two_watchers_one_goes_on(watched: str, pipeline_broker: KraftBroker) -> None:
