@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -168,6 +169,25 @@ def test_signs_that_are_read_again_from_the_beginning_prove_nothing() -> None:
         reading.take(record(beat(number)))
         reading.thread._note_end(reading.now)
     assert reading.status() == "live"
+
+
+def test_signs_of_a_topic_that_was_created_again_count_no_more() -> None:
+    """What the fold publishes again into the new one proves no watcher, and no beat of before does."""
+    reading = Reading()
+    reading.thread._ids = {VIEWS: "a", EVENTS: "e"}
+    reading.thread._note_end(reading.now)
+    reading.thread._places = [(VIEWS, 0)]
+    reading.take(record(cluster_view()), record(beat(1)))
+    reading.now += 1000
+    reading.take(record(beat(2)))
+    assert reading.status() == "live"
+    answer = TopicsAnswer(reading.now, {VIEWS: "b", EVENTS: "e"}, {(VIEWS, 0): 9}, {})
+    probe = SimpleNamespace(answer=answer, failure=None)
+    reading.thread._consider(probe, Consumer({}), VIEWS)  # type: ignore[arg-type]  # both without Kafka
+    reading.thread._note_end(reading.now)
+    assert reading.status() == "behind"
+    reading.take(record(cluster_view(at=as_of(2))))
+    assert reading.status() == "behind"
 
 
 def test_a_cluster_that_goes_takes_its_events_with_it() -> None:

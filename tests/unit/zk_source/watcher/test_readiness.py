@@ -80,6 +80,28 @@ def test_a_history_that_went_back_for_good_is_a_rebase(play: Play) -> None:
     assert play.reader.mzxids == play.expected(("/brokers/ids/1",))
 
 
+def test_after_a_rebase_the_zxids_of_the_old_history_are_not_waited_for(play: Play) -> None:
+    """The next resync of the restored ensemble begins at once, and is no rebase."""
+    for _ in range(20):
+        play.zk.put("/controller", b"2")
+    play.settle()
+    play.disconnect()
+    play.zk = Ensemble()
+    play.zk.put("/brokers/ids/1")
+    play.connect()
+    for _ in range(15):
+        play.pass_time(1_000)
+        while play.deliver_one() or play.zk.answer_one():
+            pass
+    play.settle()
+    assert play.reader.last[STARTED].rebase
+    play.disconnect()
+    play.connect()
+    play.settle()
+    assert play.reader.last[STARTED].resync == 3
+    assert not play.reader.last[STARTED].rebase
+
+
 def test_another_cluster_id_is_a_rebase_at_once(play: Play) -> None:
     """An ensemble built again is known by its /cluster/id."""
     play.disconnect()

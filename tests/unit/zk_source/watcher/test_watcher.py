@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller_model.records.changes import ChangeKind, SessionState
 from tests.support.ensemble_in_memory import PUBLISHED, STATE, Play, fill
 from zk_source.watcher.commands import GiveWay, ReplaceClient
@@ -90,6 +92,25 @@ def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
     play.settle()
     assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.CONNECTED
     assert play.reader.last[STARTED].resync == 2
+    assert play.reader.mzxids == play.expected(PUBLISHED)
+
+
+@pytest.mark.parametrize("watches", [Watches.RECURSIVE, Watches.ONE_SHOT])
+def test_what_is_missed_in_the_middle_of_a_resync_begins_a_new_one(watches: Watches) -> None:
+    """The resync under way proves nothing any more: it is never finished, and publishes no value."""
+    play = Play(watches=watches)
+    fill(play.zk)
+    play.connect()
+    while STARTED not in play.kinds():
+        assert play.deliver_one() or play.zk.answer_one()
+    play.watcher.on_overflow(1, play.now_ms)
+    published = len(play.kinds())
+    while play.kinds().count(STARTED) == 1:
+        assert len(play.kinds()) == published
+        assert play.deliver_one() or play.zk.answer_one()
+    play.settle()
+    assert play.kinds().count(FINISHED) == 1
+    assert play.reader.last[FINISHED].resync == 2
     assert play.reader.mzxids == play.expected(PUBLISHED)
 
 
