@@ -17,6 +17,7 @@ from tests.support.samples import (
     deleted,
     incident,
     incidents_view,
+    log_view,
     record,
     topic_entry,
     topic_view,
@@ -100,6 +101,21 @@ def test_topics_that_a_whole_resync_did_not_contain_go() -> None:
     before = merged(None, cluster_view(), topic_old_0=old)
     resynced = cluster_view(at=as_of(7), views_from=Position(1, 5))
     assert set(merged(before, resynced, topic_new_0=new).topics) == {"prod/topic/new/0"}
+
+
+def test_what_a_whole_resync_was_denied_stays() -> None:
+    """Whether it is there is not known: it must not be missing from lists, figures and advice."""
+    store = ViewStore()
+    for name in ("denied", "gone"):
+        store.apply(record(topic_view(name)))
+    store.apply(record(cluster_view()))
+    log = log_view(denied=("/brokers/topics/denied",))
+    store.apply(record(cluster_view(at=as_of(7), views_from=Position(1, 5), log=log)))
+    assert topics(store) == {"denied"}
+    log = log_view(denied=("/brokers/topics",))
+    store.apply(record(topic_view("other", as_of(8))))
+    store.apply(record(cluster_view(at=as_of(9), views_from=Position(1, 9), log=log)))
+    assert topics(store) == {"denied", "other"}
 
 
 def test_incidents_stand_until_they_are_written_again_or_the_lineage_is_another() -> None:

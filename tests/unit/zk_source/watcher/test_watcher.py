@@ -87,6 +87,7 @@ def test_an_overflow_of_notifications_is_mended_by_a_resync(play: Play) -> None:
     play.zk.to_client.clear()
     play.watcher.on_overflow(1, play.now_ms)
     play.carry_out()
+    assert play.watcher.overflows == 1
     # Before the resync begins: what is held may be of before, and readers know it.
     assert play.reader.last[ChangeKind.HEARTBEAT].session is SessionState.SUSPENDED
     play.settle()
