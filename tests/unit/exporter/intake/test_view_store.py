@@ -320,6 +320,16 @@ def test_a_log_made_anew_has_come_as_far_by_its_clock() -> None:
     assert shown(store) == ("L2", (1, 4))
 
 
+def test_a_view_that_was_missing_is_taken_in_when_its_batch_is_read_again() -> None:
+    """A batch that runs again, or a topic that is read again, brings it under the place that is shown already."""
+    store = ViewStore()
+    store.apply(record(cluster_view(at=as_of(2))))
+    assert not store.clusters["prod"].topics
+    store.apply(record(topic_view("t", as_of(2))))
+    store.apply(record(cluster_view(at=as_of(2))))
+    assert {entry.name for entry in store.clusters["prod"].topics.values()} == {"t"}
+
+
 def test_proven_figures_are_not_replaced_by_unproven_ones_at_once() -> None:
     """A log that lost its beginning has no whole resync: the answer to the one asked for is waited for."""
     store = shown_store()
