@@ -19,7 +19,7 @@ import msgspec
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import partition_of
 from controller_model.records.decoding import DECODING_ERRORS
-from controller_model.records.views import ClusterView, decode_view
+from controller_model.records.views import AnyView, ClusterView, WatcherBeat, decode_view
 from pipeline.kafka_errors import ReadTrouble, TopicReadError
 from pipeline.runtime import Backoff, get_logger
 from pipeline.supervised_thread import SupervisedThread
@@ -55,7 +55,7 @@ class History(NamedTuple):
     """What was there before our start."""
 
     generation: int
-    """The highest of our cluster; 0 when it is new."""
+    """The highest of our cluster, as the log, the views or a beat say; 0 when it is new."""
     view: ClusterView | None
 
 
@@ -69,6 +69,9 @@ class Readback:
         self._cluster = cluster = settings.cluster
         self._key = cluster.encode()
         self._view_key = f"{cluster}/cluster".encode()
+        self._beat_key = f"{cluster}/watcher".encode()
+        self._beat_generation = 0
+        """The highest of beats that were read: a log that was created again, unfolded, leaves nothing else of it."""
         self._watcher = watcher
         partition = partition_of(cluster, topics.partitions)
         self._views: Place = (topics.names.views, partition)
@@ -101,7 +104,8 @@ class Readback:
                 self._warn(error.trouble, error.reason)
                 stop.wait(pause.next_s())
                 continue
-            return History(max(generation or 0, view.as_of.generation if view else 0), view)
+            of_view = view.as_of.generation if view else 0
+            return History(max(generation or 0, of_view, self._beat_generation), view)
         return None
 
     def follow(self, inbox: Inbox) -> None:
@@ -176,12 +180,16 @@ class Readback:
         while True:
             tail = extent.tail(look_back)
             records = self._reader.read([tail], silent_s=_TIMEOUT_S)
-            found = pick([each for each in records if each.key in {self._key, self._view_key}])
+            ours = {self._key, self._view_key, self._beat_key}
+            found = pick([each for each in records if each.key in ours])
             if found is not None or tail == extent or look_back >= MOST_LOOK_BACK:
                 return found
             look_back *= 10
 
     def _last_view(self, records: Sequence[Record]) -> ClusterView | None:
+        beats = [self._decoded(record) for record in records if record.key == self._beat_key]
+        generations = [beat.generation for beat in beats if isinstance(beat, WatcherBeat)]
+        self._beat_generation = max(generations, default=self._beat_generation)
         views = map(self._view, reversed(records))
         return next((view for view in views if view is not None), None)
 
@@ -190,15 +198,16 @@ class Readback:
         return max((origin.generation for origin in origins), default=None)
 
     def _view(self, record: Record) -> ClusterView | None:
-        if record.key != self._view_key or record.value is None:
-            return None
+        view = self._decoded(record) if record.key == self._view_key else None
+        return view if isinstance(view, ClusterView) else None
+
+    def _decoded(self, record: Record) -> AnyView | None:
+        """Return a view of our cluster; None for what is none."""
         try:
-            view = decode_view(record.value)
+            view = decode_view(record.value or b"")
         except UnreadableRecordError:
             return None
-        if not isinstance(view, ClusterView) or view.cluster != self._cluster:
-            return None
-        return view
+        return view if view.cluster == self._cluster else None
 
     def _origin(self, record: Record) -> OtherWatcher | None:
         if record.key != self._key or record.value is None:

@@ -16,7 +16,7 @@ from pipeline.topic_records import Place
 from pipeline.topics import EnsuredTopics, topic_names
 from tests.support.hostile import spoiled
 from tests.support.kafka_client import AWAY_CODE, CUT_CODE, EOF_CODE, Client, Message, use_client
-from tests.support.samples import cluster_view
+from tests.support.samples import beat, cluster_view
 from tests.support.waiting import wait_until
 from zk_source.config import WatchSettings
 from zk_source.log import readback as readback_module
@@ -81,6 +81,30 @@ def test_the_history_is_the_last_view_and_the_highest_generation(
     assert history.view is not None
     assert history.generation == highest
     assert (history.view.as_of.generation, history.view.as_of.seq) == (5, 4)
+
+
+def test_a_generation_that_only_beats_show_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log was created again before the fold had shown it: a lower one's beats would count for nothing."""
+
+    def beat_of(offset: int, generation: int, cluster: str = "prod") -> Message:
+        value = encode_view(beat(1, generation=generation, cluster=cluster))
+        return Message(VIEWS, offset, key=b"prod/watcher", value=value)
+
+    client = Client(
+        [
+            beat_of(0, 6),
+            view(1, 3),
+            beat_of(2, 7),
+            beat_of(3, 99, "other"),
+            Message(VIEWS, 4, key=b"prod/watcher", value=b"garbage"),
+            Message(VIEWS, 5, key=b"prod/watcher", value=None),
+        ],
+        ends=((0, 6), (0, 0)),
+    )
+    history = readback(monkeypatch, client).history(threading.Event(), while_=lambda: True)
+    assert history is not None
+    assert history.view is not None
+    assert (history.generation, history.view.as_of.generation) == (7, 3)
 
 
 def test_it_looks_back_step_by_step_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
