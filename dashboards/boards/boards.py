@@ -21,6 +21,7 @@ from dashboards.signals.brokers import BROKER_SINCE
 from dashboards.signals.controller import CONTROLLER_ELECTED_AT
 from dashboards.signals.incidents import INCIDENT_ABNORMAL, INCIDENT_LAST
 from dashboards.signals.partitions import UNCLEAN_MINUTE
+from dashboards.signals.pipeline import FOLLOWED_NOT
 
 TAG = "kafka-controller-monitor"
 """By it the boards find each other."""
@@ -191,6 +192,7 @@ _ANNOTATIONS = (
     ("Unclean election", UNCLEAN_MINUTE, "red", False),
     ("Incident", INCIDENT_ABNORMAL, "dark-red", False),
     ("Incident over", INCIDENT_LAST, "dark-red", True),
+    ("Figures do not follow ZooKeeper", FOLLOWED_NOT, "dark-orange", False),
 )
 """Name, signal, colour, and whether its value is the annotation's time (in ms)."""
 

@@ -35,7 +35,7 @@ from dashboards.boards.rows import TRUST, Row
 from dashboards.signals import controller as signals
 from dashboards.signals import first_screen as now
 from dashboards.signals import zookeeper
-from dashboards.signals.brokers import BROKER_GONE, BROKER_IMBALANCE, BROKER_LEADERS
+from dashboards.signals.brokers import BROKER_IMBALANCE, BROKER_LEADERS
 from dashboards.signals.incidents import INCIDENT, INCIDENT_AGE, INCIDENTS_DAY
 from dashboards.signals.partitions import IMBALANCE, OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
 from dashboards.signals.pipeline import STATUS
@@ -65,7 +65,7 @@ def _now(
 ROWS: tuple[Row, ...] = (
     Row(
         "What is wrong now?",
-        word("Can I trust this?", STATUS, span=4, no_value="not served"),
+        word("Can I trust this?", STATUS, span=4, no_value="not served", always=True),
         _now("Controller", now.CONTROLLER_NOW, texts={**STALE_TEXT, **NOBODY}),
         figure("In office", now.IN_OFFICE, span=4, steps=NOT_CALM, no_value="nobody, or stale"),
         _now(
@@ -85,7 +85,7 @@ ROWS: tuple[Row, ...] = (
         _now("Under-replicated", now.UNDER_REPLICATED_NOW, span=6, steps=NOT_CALM_WARNING),
         table_of(
             "Which brokers are gone?",
-            Column("Replicas", BROKER_GONE, NOT_CALM),
+            Column("Replicas", now.BROKERS_GONE_NOW, NOT_CALM, STALE_TEXT),
             key="broker",
             span=8,
             worst_by="Replicas",
@@ -195,9 +195,9 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "ZooKeeper",
-        word("The server that we are on", zookeeper.SERVER, no_value="none"),
+        word("The server that we are on", zookeeper.SERVER, no_value="none", always=True),
         figure("Session as it is since", zookeeper.SESSION_AGE),
-        word("Its role and release", zookeeper.ROLE, no_value="unknown"),
+        word("Its role and release", zookeeper.ROLE, no_value="unknown", always=True),
         figure("Sessions", zookeeper.SESSIONS, span=3, no_value="unknown"),
         figure("Connections", zookeeper.CONNECTIONS, span=3, no_value="unknown"),
         lines("How fast it answers", zookeeper.ANSWER, zookeeper.LATENCY, zookeeper.LATENCY_MOST),

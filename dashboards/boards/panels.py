@@ -29,7 +29,7 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
-from dashboards.signals.first_screen import STALE, unless_stale
+from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
 from dashboards.signals.signal import DemoStep, DrillStep, Signal
 
 Steps: TypeAlias = tuple[tuple[float | None, str], ...]
@@ -101,9 +101,8 @@ def figure(
     follow, or counts clusters.
     """
     several = len(signals) > 1 or "{{" in signals[0].legend
-    if not always and _is_calm(steps, texts):
-        signals = tuple(map(unless_stale, signals))
-        steps, texts = _not_calm(steps), {**STALE_TEXT, **(texts or {})}
+    if not always:
+        signals, steps, texts = _unless_stale(signals, steps, texts)
     return (
         _common(stat.Panel(), title, signals, span=span, height=STAT_HEIGHT, instant=True)
         .no_value(no_value)
@@ -118,9 +117,16 @@ def figure(
     )
 
 
-def word(title: str, signal: Signal, *, span: int = 6, no_value: str = "-") -> stat.Panel:
-    """Return a panel that shows the name of the one series that there is now."""
-    return figure(title, signal, span=span, no_value=no_value).text_mode(
+def word(
+    title: str, signal: Signal, *, span: int = 6, no_value: str = "-", always: bool = False
+) -> stat.Panel:
+    """Return a panel that shows the name of the one series that there is now, or that it is stale.
+
+    `always`: it is no figure of the cluster, or says itself whether figures follow.
+    """
+    signals = (signal,) if always else (while_followed(signal), FIGURES_STALE)
+    steps = PLAIN if always else _not_calm(PLAIN)
+    return figure(title, *signals, span=span, steps=steps, no_value=no_value).text_mode(
         options.BigValueTextMode.NAME
     )
 
@@ -148,14 +154,24 @@ def counts(title: str, *signals: Signal, span: int = 12, steps: Steps = ()) -> s
 
 
 def timeline(
-    title: str, signal: Signal, *, span: int = 12, texts: Texts | None = None
+    title: str,
+    signal: Signal,
+    *,
+    span: int = 12,
+    texts: Texts | None = None,
+    always: bool = False,
 ) -> statetimeline.Panel:
-    """Return bars over time, one colour per value, joined while the value stays the same."""
+    """Return bars over time, one colour per value, joined while the value stays the same.
+
+    Each is stale while it does not follow; `always`: it says itself whether figures do.
+    """
     colours = board.FieldColor().mode(model.FieldColorModeId.CONTINUOUS_BL_PU)
+    shown = signal if always else unless_stale(signal)
     return (
-        _common(statetimeline.Panel(), title, (signal,), span=span, instant=False)
+        _common(statetimeline.Panel(), title, (shown,), span=span, instant=False)
         .color_scheme(colours)
-        .mappings(_mappings(texts))
+        .min(0)
+        .mappings(_mappings({**({} if always else STALE_TEXT), **(texts or {})}))
         .merge_values(True)
         .show_value(options.VisibilityMode.AUTO)
         .legend(_legend(shown=False))
@@ -179,11 +195,9 @@ def bars(
     title: str, signal: Signal, *, span: int = 12, steps: Steps = PLAIN, most: float | None = None
 ) -> bargauge.Panel:
     """Return a bar of now for each series; most is the length of a full bar, None the longest."""
-    texts: Texts = {}
-    if _is_calm(steps, None):
-        signal, steps, texts = unless_stale(signal), _not_calm(steps), STALE_TEXT
+    signals, steps, texts = _unless_stale((signal,), steps, None)
     panel = (
-        _common(bargauge.Panel(), title, (signal,), span=span, instant=True)
+        _common(bargauge.Panel(), title, signals, span=span, instant=True)
         .min(0)
         .thresholds(_thresholds(steps))
         .mappings(_mappings(texts))
@@ -196,12 +210,14 @@ def bars(
 
 def heat(title: str, signal: Signal, *, span: int = 12, steps: Steps) -> statushistory.Panel:
     """Return a row of coloured cells over time for each series."""
+    signals, steps, texts = _unless_stale((signal,), steps, None)
     return (
-        _common(statushistory.Panel(), title, (signal,), span=span, instant=False)
+        _common(statushistory.Panel(), title, signals, span=span, instant=False)
         .min(0)
         .max_data_points(_CELLS)
         .color_scheme(board.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
         .thresholds(_thresholds(steps))
+        .mappings(_mappings(texts))
         .show_value(options.VisibilityMode.NEVER)
         .legend(_legend(shown=False))
     )
@@ -222,8 +238,8 @@ class Column:
         """Return the column as it is shown: stale where it would be calm and does not follow."""
         if self.always or not _is_calm(self.steps, self.texts):
             return self
-        texts = {**STALE_TEXT, **(self.texts or {})}
-        return Column(self.title, unless_stale(self.signal), _not_calm(self.steps), texts)
+        (signal,), steps, texts = _unless_stale((self.signal,), self.steps, self.texts)
+        return Column(self.title, signal, steps, texts)
 
 
 def table_of(
@@ -274,6 +290,15 @@ def _is_calm(steps: Steps, texts: Texts | None) -> bool:
     """Return whether something of a figure is green."""
     colours = [*(colour for _, colour in steps), *(colour for _, colour in (texts or {}).values())]
     return "green" in colours and steps[0][1] in {"green", PLAIN[0][1]}
+
+
+def _unless_stale(
+    signals: tuple[Signal, ...], steps: Steps, texts: Texts | None
+) -> tuple[tuple[Signal, ...], Steps, Texts | None]:
+    """Return how signals are shown: stale where they would be calm and do not follow."""
+    if not _is_calm(steps, texts):
+        return signals, steps, texts
+    return tuple(map(unless_stale, signals)), _not_calm(steps), {**STALE_TEXT, **(texts or {})}
 
 
 def _not_calm(steps: Steps) -> Steps:

@@ -24,7 +24,7 @@ ROWS: tuple[Row, ...] = (
         figure("Blind", signals.BLIND, texts={"1": ("yes", "red")}, no_value="no"),
         figure("Last change", signals.LAST_CHANGE_AGE),
         figure("Znodes", signals.ZNODES),
-        timeline("Status over time", signals.STATUS, span=24, texts=ONLY_COLOUR),
+        timeline("Status over time", signals.STATUS, span=24, texts=ONLY_COLOUR, always=True),
     ),
     Row(
         "How late is it, and where?",

@@ -18,7 +18,7 @@ class Row:
 TRUST = Row(
     "Can I trust this?",
     figure("Follows ZooKeeper", FOLLOWED, texts=YES_IS_GOOD, no_value="not served", always=True),
-    word("Status", STATUS, no_value="not served"),
+    word("Status", STATUS, no_value="not served", always=True),
     figure(
         "Incomplete or divergent",
         DOUBTFUL,

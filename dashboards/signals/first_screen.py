@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from dashboards.signals import controller, partitions
+from dashboards.signals import brokers, controller, partitions
 from dashboards.signals.pipeline import FOLLOWED
 from dashboards.signals.signal import DrillStep, Signal, age, selected
 
@@ -33,6 +33,27 @@ def unless_stale(signal: Signal) -> Signal:
         description=f"{signal.description} Stale ({STALE}): the figures do not follow ZooKeeper now.",
     )
 
+
+def while_followed(signal: Signal) -> Signal:
+    """Return the signal without what is stale: where its names are shown, FIGURES_STALE stands beside it."""
+    return dataclasses.replace(signal, expr=f"({signal.expr}) and {_FOLLOWS}")
+
+
+FIGURES_STALE = Signal(
+    expr=f"0 * absent(({FOLLOWED.expr}) == 1) - {-STALE}",
+    description=f"Stale ({STALE}): the figures do not follow ZooKeeper now, or nobody serves them. Nothing in "
+    "good order.",
+    legend="stale",
+    moved_by=DrillStep.BLIND,
+)
+_ANY_OTHER = f'label_replace({FIGURES_STALE.expr}, "broker", "any other", "", "")'
+BROKERS_GONE_NOW = dataclasses.replace(
+    brokers.BROKER_GONE,
+    expr=f"{_or_stale(brokers.BROKER_GONE.expr)} or {_ANY_OTHER}",
+    description=f"{brokers.BROKER_GONE.description} Stale ({STALE}), with a row for any other broker: the "
+    "figures do not follow ZooKeeper now, or nobody serves them.",
+)
+"""An empty table says that no broker is gone: while nobody knows, there is a row that says so."""
 
 CONTROLLER_NOW = unless_stale(controller.CONTROLLER_ID)
 ELECTIONS_RECENT_NOW = unless_stale(controller.ELECTIONS_RECENT)

@@ -48,6 +48,12 @@ FOLLOWED = Signal(
     legend="followed",
     moved_by=DrillStep.BLIND,
 )
+FOLLOWED_NOT = Signal(
+    expr=f"1 - {FOLLOWED.expr}",
+    description="1 while the figures do not follow ZooKeeper: what graphs draw meanwhile is what was true before.",
+    legend="what is drawn is of before",
+    moved_by=DrillStep.BLIND,
+)
 DOUBTFUL = Signal(
     expr=f"{highest('kcm_cluster_incomplete')} + {highest('kcm_cluster_divergent')}",
     description="Whether changes may lack (incomplete) or a reconciliation proved a difference to "

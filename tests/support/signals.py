@@ -55,6 +55,8 @@ APPEARING = {
         brokers.BROKER_GONE,
         brokers.BROKER_GONE_AT_MIN_ISR,
         brokers.BROKER_MENDABLE,
+        first_screen.BROKERS_GONE_NOW,
+        first_screen.FIGURES_STALE,
         first_screen.FIRING,
         pipeline.NO_WATCHER_LEADS,
         pipeline.NOT_SERVED,

@@ -48,6 +48,8 @@ INTERVAL_S = 15
 WELL_S = 1800
 ILL_S = 4500
 """Longer than an hour, in which a reassignment must not proceed to be called stalled."""
+FOLLOWED_S = 300
+"""Of the ill time: so long the figures still follow, so that the trouble is seen before all is stale."""
 
 _WELL_COUNTS = Counts(topics=2, partitions=40)
 _ILL_COUNTS = Counts(
@@ -134,10 +136,10 @@ def well() -> dict[str, ClusterSnapshot]:
     return {"prod": _snapshot(view, *brokers)}
 
 
-def ill() -> dict[str, ClusterSnapshot]:
+def ill(session: SessionState = SessionState.SUSPENDED) -> dict[str, ClusterSnapshot]:
     """Return the same cluster in every trouble that there is, and a second one."""
     log = log_view(
-        session=SessionState.SUSPENDED,
+        session=session,
         session_since=T0 + 2000,
         verified_at=T0 + 1000,
         last_change_at=T0 + 3000,
@@ -318,6 +320,7 @@ HISTOGRAMS = {
 
 HISTORY = (
     (well(), 0, WELL_S),
-    (ill(), WELL_S, WELL_S + ILL_S),
+    (ill(SessionState.CONNECTED), WELL_S, WELL_S + FOLLOWED_S),
+    (ill(), WELL_S + FOLLOWED_S, WELL_S + ILL_S),
 )
 """How it was, and from when to when."""

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from dashboards.boards.boards import BOARDS, Board, render
+from dashboards.signals.first_screen import STALE
 from kcm.processes.prometheus import find_prometheus
 from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import Prometheus
@@ -206,3 +207,38 @@ def test_all_that_is_asked_for_is_served() -> None:
         name for s in SIGNALS.values() for name in re.findall(r"\b(?:kafka|kcm)_\w+", s.expr)
     }
     assert asked_for <= served
+
+
+def test_gone_brokers_are_stale_while_the_figures_are(asked: Asked) -> None:
+    """Followed, the table has the broker that is gone; then what was known is stale, and so is any other.
+
+    Once nobody serves the cluster, the table is not empty: that would mean that none is gone.
+    """
+    expr = _chosen(SIGNALS["brokers_gone_now"].on_board())
+    well, followed, stale, _ = asked.moments
+    shown = [
+        {json.loads(labels)["broker"]: value for labels, value in asked.at(expr, moment).items()}
+        for moment in (well, followed, stale, time.time() + 3600)
+    ]
+    assert shown == [
+        {},
+        {"1": 40},
+        {"1": STALE, "any other": STALE},
+        {"any other": STALE},
+    ]
+
+
+def test_what_is_stale_is_stale_over_time(asked: Asked) -> None:
+    """Bars and cells over time keep what was true while the figures followed, and only that."""
+    for made in BOARDS:
+        for panel in json.loads(render(made))["panels"]:
+            if panel["type"] not in {"status-history", "state-timeline"} or made.by_target:
+                continue
+            (target,) = panel["targets"]
+            well, _, _, last = (
+                asked.at(_chosen(target["expr"]), moment) for moment in asked.moments
+            )
+            assert well, panel["title"]
+            assert STALE not in well.values()
+            assert last, panel["title"]
+            assert set(last.values()) == {STALE}, panel["title"]

@@ -14,13 +14,14 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from controller_model.insights import thresholds
 from dashboards.boards.boards import BOARDS, TAG, Board, render
-from dashboards.signals.first_screen import STALE, unless_stale
+from dashboards.signals.first_screen import FIGURES_STALE, STALE, unless_stale, while_followed
 from dashboards.signals.signal import (
     BROKER_PLACEHOLDER,
     CLUSTER_PLACEHOLDER,
     RUNBOOKS,
     DemoStep,
     DrillStep,
+    Signal,
 )
 from kcm.demo.steps import STORY
 from tests.support.signals import SIGNALS
@@ -128,10 +129,15 @@ def test_a_signal_that_no_step_moves_says_why() -> None:
     assert all(bool(signal.unmoved) == (signal.moved_by is None) for signal in SIGNALS.values())
 
 
+def _as_shown(signal: Signal) -> tuple[Signal, ...]:
+    """Return a signal in each way in which panels ask for it."""
+    return (signal, unless_stale(signal), while_followed(signal))
+
+
 def test_the_signals_of_a_graph_share_a_unit(made: Board) -> None:
     """A graph has one unit, so all of its signals are counted in it; columns have their own."""
     shown = [s for each in SIGNALS.values() for s in (each, each.for_fleet())]
-    units = {s.on_board(): s.unit for each in shown for s in (each, unless_stale(each))}
+    units = {s.on_board(): s.unit for each in shown for s in _as_shown(each)}
     for row in made.rows:
         for panel in row.panels:
             built = panel.build()
@@ -286,12 +292,14 @@ SAYS_WHETHER_FIGURES_FOLLOW = {
 """Figures that are as they were, or count clusters, while the figures do not follow."""
 
 
+SHOWS_NOW = {"stat", "bargauge", "status-history"}
+"""Panels whose colours say how good a figure is."""
+
+
 def test_what_is_stale_has_no_calm_colour(panels: list[dict[str, Any]]) -> None:
-    """A figure or a bar that may be green is asked for as stale, and is orange below 0 and without a value."""
+    """A figure, a bar or a cell that may be green is asked for as stale, and is orange below 0."""
     for panel in panels:
-        if panel["type"] not in {"stat", "bargauge"}:
-            continue
-        if panel["title"] in SAYS_WHETHER_FIGURES_FOLLOW:
+        if panel["type"] not in SHOWS_NOW or panel["title"] in SAYS_WHETHER_FIGURES_FOLLOW:
             continue
         defaults = panel["fieldConfig"]["defaults"]
         steps = defaults.get("thresholds", {}).get("steps", [])
@@ -301,9 +309,49 @@ def test_what_is_stale_has_no_calm_colour(panels: list[dict[str, Any]]) -> None:
         assert steps[1]["value"] == 0
         if panel["title"] == "In office":
             continue  # empty while the figures do not follow
-        assert all(target["expr"].endswith(f" - {-STALE}") for target in panel["targets"])
-        named = [each["options"].get(str(STALE), {}) for each in defaults["mappings"]]
-        assert {"text": "stale", "color": "orange"}.items() <= named[0].items()
+        _assert_stale_is_named(panel)
+
+
+NAMES_OF_THEIR_OWN = {
+    *("Can I trust this?", "Status", "Status over time"),
+    *("The server that we are on", "Its role and release"),
+}
+"""Names that say whether figures follow, and those of ZooKeeper's server, which are the watcher's own."""
+
+
+def test_a_name_that_is_stale_is_not_shown_as_it_was(panels: list[dict[str, Any]]) -> None:
+    """A word says that it is stale, in orange; of bars over time those are stale in which it was so."""
+    for panel in panels:
+        if panel["title"] in NAMES_OF_THEIR_OWN:
+            continue
+        if panel["type"] == "state-timeline":
+            _assert_stale_is_named(panel)
+        if panel.get("options", {}).get("textMode") == "name":
+            steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+            assert [step["color"] for step in steps] == ["orange", "text"], panel["title"]
+            _, stale = panel["targets"]
+            assert stale["expr"] == FIGURES_STALE.on_board()
+
+
+def test_the_table_of_gone_brokers_has_a_row_while_nobody_knows() -> None:
+    """Without one it would be as empty as if no broker were gone; the row's figure says so in orange."""
+    board = json.loads(render(next(made for made in BOARDS if made.name == "controller")))
+    (table,) = [panel for panel in board["panels"] if "brokers are gone" in panel["title"]]
+    assert FIGURES_STALE.on_board() in table["targets"][0]["expr"]
+    (look,) = [
+        o for o in table["fieldConfig"]["overrides"] if o["matcher"]["options"] == "Replicas"
+    ]
+    looks = {each["id"]: each["value"] for each in look["properties"]}
+    assert looks["thresholds"]["steps"][0]["color"] == "orange"
+    assert looks["mappings"][0]["options"][str(STALE)]["text"] == "stale"
+
+
+def _assert_stale_is_named(panel: dict[str, Any]) -> None:
+    assert all(target["expr"].endswith(f" - {-STALE}") for target in panel["targets"])
+    named = [
+        each["options"].get(str(STALE), {}) for each in panel["fieldConfig"]["defaults"]["mappings"]
+    ]
+    assert {"text": "stale", "color": "orange"}.items() <= named[0].items(), panel["title"]
 
 
 def test_boards_lead_to_each_other(board: dict[str, Any]) -> None:
