@@ -125,8 +125,22 @@ prometheusRule:
     KafkaControllerFlapping: {severity: warning, labels: {team: kafka}}
 ```
 
-Without it, in your copy of the file: the number at the end of `expr`, `for`, `labels.severity`. One cluster of several is tuned by a second rule: take the cluster out of the first (`cluster!="stage"` in `expr`) and copy it with
-`cluster="stage"` and other limits. Then `promtool check rules`, and compare with the new file at each upgrade.
+The live page judges by the same values: the chart hands them to the exporter. There a disabled alert is no problem, and a severity that is neither `critical` nor `warning` changes who is notified, not how bad it is.
+Boards go on to draw the shipped limits.
+
+Without the chart, in your copy of the file: the number at the end of `expr`, `for`, `labels.severity`. One cluster of several is tuned by a second rule: take the cluster out of the first (`cluster!="stage"` in `expr`) and copy it with
+`cluster="stage"` and other limits. Say the same to the exporter, so that its page judges alike (`kcm.toml`; the setting [`alerts`](configuration.md)):
+
+```toml
+[alerts.KafkaPartitionsUnderReplicated]
+threshold = 100
+for = "30m"
+
+[alerts.KafkaLeadersSkewed]
+enabled = false
+```
+
+Then `promtool check rules`, and compare with the new file at each upgrade.
 
 ## All alerts
 

@@ -16,7 +16,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -391,6 +391,8 @@ def _as_text(value: Any) -> str:
         return value.get_secret_value()
     if isinstance(value, Mapping):
         return json.dumps({key: _as_text(item) for key, item in value.items()})
+    if isinstance(value, BaseModel):
+        return value.model_dump_json(by_alias=True, exclude_unset=True)
     if isinstance(value, tuple):
         return ",".join(_as_text(item) for item in value)
     return "" if value is None else str(value)

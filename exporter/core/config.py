@@ -6,8 +6,9 @@ all settings is generated from these descriptions.
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from exporter.core.alert_settings import AlertChanges, check_alerts
 from pipeline.runtime import EXPORTER_PORT
 from pipeline.settings import PipelineSettings
 
@@ -49,3 +50,14 @@ class ExportSettings(PipelineSettings):
         description="Seconds after which a cluster is dropped that is missing from a views topic "
         "that was recreated.",
     )
+    alerts: AlertChanges = Field(
+        default_factory=dict,
+        description="What your rules change of alerts, by name, so that the page judges alike: enabled, "
+        'threshold, for, severity, as JSON: {"KafkaLeadersSkewed": {"enabled": false}}. The chart gives '
+        "those of prometheusRule.alerts.",
+    )
+
+    @field_validator("alerts")
+    @classmethod
+    def _check_alerts(cls, value: AlertChanges) -> AlertChanges:
+        return check_alerts(value)

@@ -1,22 +1,25 @@
 """What all viewers of the live page are sent, made once for all of them.
 
-The rule: one computation per commit, however many viewers there are; none without a viewer. The number of
-viewers is bounded, and no viewer is waited for.
+The rule: one computation per commit, however many viewers there are; none without a viewer. In an update each
+cluster is judged once, for its own viewers and the fleet's. The number of viewers is bounded, and no viewer is
+waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 from starlette.exceptions import HTTPException
 
+from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from exporter.api.answers import Json
+from exporter.core.records import ClusterSnapshot
 from exporter.intake.event_store import EventStore
 from exporter.live.messages import ClusterMessages, Message
 from exporter.live.picture import fleet_rows, trust
-from exporter.live.problems import problems_of
+from exporter.live.problems import JudgedCluster, judge
 from exporter.live.viewer import Viewer
 from exporter.scrape.collector import Collector, RenderedCluster
 from pipeline.runtime import get_logger
@@ -45,6 +48,7 @@ class LiveFeed:
         clock: Callable[[], int],
         reasons: Callable[[], list[str]],
         page: str,
+        thresholds: Mapping[str, Threshold] = THRESHOLDS,
         update_every_s: float = UPDATE_EVERY_S,
     ) -> None:
         self._update_every_s = update_every_s
@@ -53,6 +57,7 @@ class LiveFeed:
         self._clock = clock
         self._reasons = reasons
         self._page = page
+        self._thresholds = thresholds
         self._viewers: set[Viewer] = set()
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -122,36 +127,42 @@ class LiveFeed:
         now = self._clock()
         # A viewer that joins from here on waits for the next update, which begins with a beat.
         cluster_of = {viewer: viewer.cluster or _only(clusters) for viewer in self._viewers}
-        await self._update_clusters({name for name in cluster_of.values() if name}, clusters, now)
         is_beat = self._updates % UPDATES_PER_BEAT == 0 or any(v.is_new for v in cluster_of)
-        if is_beat or clusters is not self._fleet_of:
-            self._update_fleet(clusters, now)
+        is_fleet = is_beat or clusters is not self._fleet_of
+        watched = {name for name in cluster_of.values() if name}
+        judged = {
+            name: self._judge(held.snapshot, now)
+            for name, held in clusters.items()
+            if is_fleet or name in watched
+        }
+        await self._update_clusters(watched, judged, now)
+        if is_fleet:
+            self._fleet_of = clusters
+            self._update_fleet(judged.values())
         asked = set(cluster_of.values()) if is_beat else ()
-        beats = {name: Message("beat", self._beat(name, now)) for name in asked}
+        beats = {name: Message("beat", self._beat(judged.get(name or ""), now)) for name in asked}
         for viewer, cluster in cluster_of.items():
             for message in self._messages_of(cluster, beats):
                 viewer.offer(message.kind, message.packed if viewer.is_packed else message.sent)
 
+    def _judge(self, snapshot: ClusterSnapshot, now: int) -> JudgedCluster:
+        moment = self._collector.moment(snapshot, now)
+        return judge(snapshot, moment, now, self._thresholds)
+
     async def _update_clusters(
-        self, watched: Collection[str], clusters: Mapping[str, RenderedCluster], now: int
+        self, watched: Collection[str], judged: Mapping[str, JudgedCluster], now: int
     ) -> None:
         """Bring the messages of the clusters that somebody watches up to date, and drop the others."""
         self._clusters = {name: kept for name, kept in self._clusters.items() if name in watched}
         for name in watched:
             messages = self._clusters.setdefault(name, ClusterMessages(self._events, name))
-            if name in clusters:
-                snapshot = clusters[name].snapshot
-                problems = problems_of(snapshot, self._collector.moment(snapshot, now), now)
-                await messages.update(snapshot, problems, now)
+            if name in judged:
+                await messages.update(judged[name].snapshot, judged[name].problems, now)
             else:
                 messages.lose()
 
-    def _update_fleet(self, clusters: Mapping[str, RenderedCluster], now: int) -> None:
-        self._fleet_of = clusters
-        moment = self._collector.moment
-        held = [each.snapshot for each in clusters.values()]
-        rows = fleet_rows(((each, moment(each, now)) for each in held), now)
-        body = msgspec.json.encode({"clusters": rows})
+    def _update_fleet(self, clusters: Iterable[JudgedCluster]) -> None:
+        body = msgspec.json.encode({"clusters": fleet_rows(clusters)})
         if self._fleet is None or self._fleet.body != body:
             self._fleet = Message("fleet", body)
 
@@ -166,9 +177,7 @@ class LiveFeed:
         of_cluster = (messages.brokers, messages.cluster) if messages else ()
         return [m for m in (beats.get(cluster), self._fleet, *of_cluster) if m is not None]
 
-    def _beat(self, name: str | None, now: int) -> bytes:
-        collector = self._collector
-        held = collector.clusters.get(name or "")
+    def _beat(self, cluster: JudgedCluster | None, now: int) -> bytes:
         body: Json = {
             "now": now,
             "page": self._page,
@@ -176,9 +185,9 @@ class LiveFeed:
             "reasons": self._reasons(),
             "trust": None,
         }
-        if held is not None:
-            completeness = collector.completeness(held.snapshot, now)
-            body["trust"] = trust(completeness, collector.reading(held.snapshot), now)
+        if cluster is not None:
+            reading = self._collector.reading(cluster.snapshot)
+            body["trust"] = trust(cluster.completeness, reading, now)
         return msgspec.json.encode(body)
 
 

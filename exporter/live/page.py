@@ -8,12 +8,13 @@ are not ours, styles in the markup, and any making of markup from text.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from exporter.api.endpoints import Handler
 from exporter.api.responses import kept_response
 from exporter.core.parameters import Parameter, Query
@@ -56,10 +57,13 @@ class LivePage:
         clock: Callable[[], int],
         reasons: Callable[[], list[str]],
         partition_metrics: bool,
+        thresholds: Mapping[str, Threshold] = THRESHOLDS,
     ) -> None:
         self._files = read_files(partition_metrics=partition_metrics)
         page = hashlib.blake2b(b"".join(self._files.values()), digest_size=8).hexdigest()
-        self.feed = LiveFeed(collector, events, clock=clock, reasons=reasons, page=page)
+        self.feed = LiveFeed(
+            collector, events, clock=clock, reasons=reasons, page=page, thresholds=thresholds
+        )
 
     def routes(self) -> dict[str, Handler]:
         """Return the handlers by path."""

@@ -13,14 +13,18 @@ from typing import Any
 
 import msgspec
 
-from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import Completeness, ReaderProgress, Stage, behind_ms
 from controller_model.records.views import Counts
 from exporter.api import cluster_answers
 from exporter.api.answers import Json
 from exporter.api.insight_answers import safe_to_stop
 from exporter.core.records import ClusterSnapshot
-from exporter.live.problems import ClusterProblem, ProblemSeverity, problems_of, severity_of
+from exporter.live.problems import (
+    ClusterProblem,
+    JudgedCluster,
+    ProblemSeverity,
+    severity_of,
+)
 
 _PARTITIONS_NAMED = 3
 """Partitions that an event on the page names; the API lists more."""
@@ -34,15 +38,14 @@ _OF_BROKERS = (
 _NOT_OF_EVENTS = frozenset({"position", "zxid"})
 
 
-def fleet_rows(clusters: Iterable[tuple[ClusterSnapshot, Moment]], now: int) -> list[Json]:
+def fleet_rows(clusters: Iterable[JudgedCluster]) -> list[Json]:
     """Return a row for each cluster, the worst first."""
-    rows = [_row(snapshot, moment, now) for snapshot, moment in clusters]
-    return sorted(rows, key=_badness)
+    return sorted(map(_row, clusters), key=_badness)
 
 
-def _row(snapshot: ClusterSnapshot, moment: Moment, now: int) -> Json:
-    view, completeness = snapshot.view, moment.completeness
-    problems = problems_of(snapshot, moment, now)
+def _row(judged: JudgedCluster) -> Json:
+    snapshot, completeness, problems = judged
+    view = snapshot.view
     return {
         "name": snapshot.name,
         "severity": severity_of(problems, completeness),

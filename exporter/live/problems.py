@@ -2,14 +2,16 @@
 
 The rule: a problem is a figure of the view put into a sentence, with the time since when where the
 view knows it. Whether it is one, and whether it is critical or a warning, is decided as the alert on the same
-figure decides it, by the one table of thresholds (`controller_model.insights.thresholds`). What
-is not a problem is not mentioned, so a page without problems is quiet.
+figure decides it, by the one table of thresholds (`controller_model.insights.thresholds`), and what the
+installation changes of it: a disabled alert has no problem. What is not a problem is not mentioned, so a
+page without problems is quiet.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -66,7 +68,14 @@ _ARE, _HAVE = ("is", "are"), ("has", "have")
 class _Case:
     """A cluster at one moment, and what its alerts make of it."""
 
-    def __init__(self, snapshot: ClusterSnapshot, moment: Moment, now: int) -> None:
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        moment: Moment,
+        now: int,
+        thresholds: Mapping[str, Threshold],
+    ) -> None:
+        self._thresholds = thresholds
         self.snapshot = snapshot
         self.view = snapshot.view
         self.moment = moment
@@ -83,8 +92,8 @@ class _Case:
         filter_: Condition | None = None,
     ) -> Iterator[ClusterProblem]:
         """Yield the problem if the alert's threshold is met; `met_since`: if that is later than `since`."""
-        threshold = THRESHOLDS[alert]
-        if threshold.is_met(value):
+        threshold = self._thresholds.get(alert)
+        if threshold is not None and threshold.is_met(value):
             state = self._state(threshold, since if met_since is None else met_since)
             severity = ProblemSeverity(threshold.severity)
             yield ClusterProblem(severity, text, since, filter_, alert, state)
@@ -93,11 +102,24 @@ class _Case:
         self, alert: str, since: int, text: str, *, filter_: Condition | None = None
     ) -> Iterator[ClusterProblem]:
         """Yield the problem if it is older than the alert's threshold, which is met from then on."""
-        met_since = since + int(THRESHOLDS[alert].limit * _SECOND_MS)
+        threshold = self._thresholds.get(alert)
+        if threshold is None:
+            return
+        met_since = since + int(threshold.limit * _SECOND_MS)
         age_s = (self.now - since) / _SECOND_MS
         yield from self.judged(
             alert, age_s, text, since=since, met_since=met_since, filter_=filter_
         )
+
+    def pending(self, alert: str, text: str, since: int | None) -> Iterator[ClusterProblem]:
+        """Yield what is no trouble yet, but will be if it lasts; nothing for a disabled alert."""
+        if alert in self._thresholds:
+            yield ClusterProblem(_WARNING, text, since, alert=alert, state=AlertState.PENDING)
+
+    def is_met(self, alert: str, value: float) -> bool:
+        """Return whether a figure is trouble by an alert; never by a disabled one."""
+        threshold = self._thresholds.get(alert)
+        return threshold is not None and threshold.is_met(value)
 
     def _state(self, threshold: Threshold, since: int | None) -> AlertState | None:
         if threshold.hold_s == 0:
@@ -108,9 +130,33 @@ class _Case:
         return AlertState.FIRING if is_held else AlertState.PENDING
 
 
-def problems_of(snapshot: ClusterSnapshot, moment: Moment, now: int) -> list[ClusterProblem]:
+class JudgedCluster(NamedTuple):
+    """A cluster, and what is wrong with it at one moment."""
+
+    snapshot: ClusterSnapshot
+    completeness: Completeness
+    problems: list[ClusterProblem]
+
+
+def judge(
+    snapshot: ClusterSnapshot,
+    moment: Moment,
+    now: int,
+    thresholds: Mapping[str, Threshold] = THRESHOLDS,
+) -> JudgedCluster:
+    """Return a cluster with what is wrong with it at a time."""
+    problems = problems_of(snapshot, moment, now, thresholds)
+    return JudgedCluster(snapshot, moment.completeness, problems)
+
+
+def problems_of(
+    snapshot: ClusterSnapshot,
+    moment: Moment,
+    now: int,
+    thresholds: Mapping[str, Threshold] = THRESHOLDS,
+) -> list[ClusterProblem]:
     """Return what is wrong with a cluster at a time, critical first; empty when nothing is."""
-    case = _Case(snapshot, moment, now)
+    case = _Case(snapshot, moment, now, thresholds)
     parts = (_controller, _flapping, _partitions, _brokers, _balance, _monitor)
     found = [problem for part in parts for problem in part(case)]
     return sorted(found, key=lambda problem: problem.severity is not _CRITICAL)
@@ -154,9 +200,7 @@ def _failover(case: _Case) -> Iterator[ClusterProblem]:
     text = f"The failover work of controller {who} is under way"
     took_s = None if since is None else (case.now - since) / _SECOND_MS
     found = list(case.judged(alert, took_s, text, since=since))
-    yield from found or [
-        ClusterProblem(_WARNING, text, since, alert=alert, state=AlertState.PENDING)
-    ]
+    yield from found or case.pending(alert, text, since)
 
 
 def _flapping(case: _Case) -> Iterator[ClusterProblem]:
@@ -169,7 +213,7 @@ def _flapping(case: _Case) -> Iterator[ClusterProblem]:
         text = f"The controller flaps: elected {times} times within {words}"
         yield from case.judged(alert, times, text)
     minutes, alert = case.moment.isr_leave_minutes, "KafkaIsrFlapping"
-    restless = [id_ for id_, count in minutes.items() if THRESHOLDS[alert].is_met(count)]
+    restless = [id_ for id_, count in minutes.items() if case.is_met(alert, count)]
     if restless:
         most = max(minutes[id_] for id_ in restless)
         whose = f"{'broker' if len(restless) == 1 else 'brokers'} {_ids(restless)}"

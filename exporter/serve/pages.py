@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from exporter.api.endpoints import ApiPages, Handler
 from exporter.api.responses import json_response
 from exporter.api.worker import Worker
@@ -41,6 +42,7 @@ class Pages:
         clock: Callable[[], int],
         kafka_gone_s: float,
         partition_metrics: bool,
+        thresholds: Mapping[str, Threshold] = THRESHOLDS,
     ) -> None:
         self._collector = collector
         self._state = state
@@ -60,6 +62,7 @@ class Pages:
             clock=clock,
             reasons=self._reasons,
             partition_metrics=partition_metrics,
+            thresholds=thresholds,
         )
 
     def routes(self) -> dict[str, Handler]:

@@ -10,6 +10,7 @@ import threading
 
 from prometheus_client import CollectorRegistry
 
+from exporter.core.alert_settings import changed_thresholds
 from exporter.core.config import ExportSettings
 from exporter.core.metrics import ExporterMetrics
 from exporter.core.status import ReadingState, ReadingStatus
@@ -46,6 +47,7 @@ def run(settings: ExportSettings, stop: threading.Event) -> None:
         clock=clock_ms,
         kafka_gone_s=settings.kafka_gone_s,
         partition_metrics=settings.partition_metrics,
+        thresholds=changed_thresholds(settings.alerts),
     )
     worst = WorstTopicsThread(collector.worst_topics, collector.snapshots, clock_ms)
     app, web = make_app(pages, metrics), WebOptions.of(settings)

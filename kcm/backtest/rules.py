@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from kcm.processes.prometheus import program_of_prometheus
+from pipeline.durations import DURATION, duration_ms
 from pipeline.runtime import UsageError
 from pipeline.yaml_file import read_yaml
 
@@ -92,30 +93,7 @@ def read_rules(path: Path) -> RuleFile:
     return rules
 
 
-_UNITS_MS = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-    "y": 31_536_000_000,
-}
-_ONE_DURATION = r"(?:[0-9]+(?:ms|[smhdwy]))+"
-_PART = re.compile(r"([0-9]+)(ms|[smhdwy])")
-_WHOLE = re.compile(_ONE_DURATION)
-_DURATION_IN = re.compile(rf"(?<![\w.]){_ONE_DURATION}(?!\w)")
-
-
-def duration_ms(text: str) -> int:
-    """Return a duration as Prometheus writes it (model.Duration) in milliseconds; 0 for anything else.
-
-    >>> duration_ms("1h30m"), duration_ms("0"), duration_ms("")
-    (5400000, 0, 0)
-    """
-    if not _WHOLE.fullmatch(text):
-        return 0
-    return sum(int(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text))
+_DURATION_IN = re.compile(rf"(?<![\w.]){DURATION}(?!\w)")
 
 
 _OPERATORS = ("and", "or", "unless", "bool", "offset", "atan2", "inf", "nan")

@@ -17,7 +17,7 @@ SOON_S = 5.0
 """Long against an update; only a failing test waits so long."""
 
 
-def feed_of(served: Served) -> LiveFeed:
+def feed_of(served: Served, update_every_s: float = 0.005) -> LiveFeed:
     """Return a feed of what is served."""
     return LiveFeed(
         served.collector,
@@ -25,7 +25,7 @@ def feed_of(served: Served) -> LiveFeed:
         clock=lambda: served.now,
         reasons=lambda: ["a reason"],
         page="7f3a",
-        update_every_s=0.005,
+        update_every_s=update_every_s,
     )
 
 

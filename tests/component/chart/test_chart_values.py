@@ -43,7 +43,7 @@ GIVEN_BY_THE_CHART = {
     *("zk_tls", "zk_tls_ca", "zk_tls_cert", "zk_tls_key", "zk_tls_key_password"),
     *("election_auth", "election_tls", "watcher_metrics_port"),
     *("checkpoint_dir", "class_archive", "connector_jars", "java_home", "stream_metrics_port"),
-    *("host", "port", "secrets_dir"),
+    *("host", "port", "secrets_dir", "alerts"),
 }
 """Settings that have values of their own, or follow from the pod."""
 

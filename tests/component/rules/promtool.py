@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,11 +43,13 @@ def play(
     folder: Path,
     series: Mapping[str, str],
     alerts: Collection[str],
+    groups: Iterable[Mapping[str, Any]] | None = None,
     **checks: list[dict[str, object]],
 ) -> subprocess.CompletedProcess[str]:
-    """Play the series, and let promtool check what the alerts do."""
+    """Play the series, and let promtool check what the alerts of the groups do, None: of the shipped ones."""
     rules = folder / "rules.yaml"
-    rules.write_text(json.dumps({"groups": list(_groups_for(alerts))}))
+    loaded = _groups_for(alerts, _shipped() if groups is None else groups)
+    rules.write_text(json.dumps({"groups": list(loaded)}))
     interval = f"{INTERVAL_S}s"
     inputs = [{"series": name, "values": values} for name, values in series.items()]
     path = folder / "story.yaml"
@@ -63,9 +65,11 @@ def play(
     return promtool("test", "rules", str(path))
 
 
-def _groups_for(alerts: Collection[str]) -> Iterator[dict[str, object]]:
-    """Yield the shipped groups of alerts, with those alone."""
-    for group in _shipped():
+def _groups_for(
+    alerts: Collection[str], groups: Iterable[Mapping[str, Any]]
+) -> Iterator[dict[str, object]]:
+    """Yield the groups of alerts, with those alone."""
+    for group in groups:
         rules = [rule for rule in group["rules"] if rule["alert"] in alerts]
         if rules:
             yield {**group, "rules": rules}

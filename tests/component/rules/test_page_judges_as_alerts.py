@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 
+from controller_model.insights.thresholds import THRESHOLDS, Threshold
 from controller_model.records.changes import SessionState
 from controller_model.records.completeness import ReaderProgress, Stage
 from controller_model.records.predictions import ControllerHealth, WritesDue
 from controller_model.records.recommendations import RebalanceSummary
 from controller_model.records.views import BrokerView, ControllerView, Counts, Failover
 from dashboards.alerts.rules import ALERTS
+from exporter.core.alert_settings import changed_thresholds
+from exporter.core.config import ExportSettings
 from exporter.core.records import ClusterSnapshot
 from exporter.core.render import Format
 from exporter.live.problems import AlertState, problems_of
 from exporter.scrape.collector import Collector
+from pipeline.settings import load
+from tests.component.chart.chart import (
+    CHART,
+    NEEDS_HELM,
+    container_of,
+    render,
+    variables,
+    workloads,
+)
 from tests.component.rules.promtool import NEEDS_PROMTOOL, play
 from tests.component.rules.rule_stories import INTERVAL_S
 from tests.support.samples import broker_view, cluster_view, log_view
@@ -46,6 +61,7 @@ NOT_JUDGED = {
     "KcmCheckpointFull": "of the kubelet's metrics",
 }
 """Alerts that the page does not judge, and why."""
+JUDGED = [alert.name for alert in ALERTS if alert.name not in NOT_JUDGED]
 
 
 class Case(NamedTuple):
@@ -126,6 +142,7 @@ CASES = {
         fields={"rebalance": RebalanceSummary(threshold_percentage=20, recommendation=1)}
     ),
     "waits-for-deletion": deleting(899),
+    "waits-longer": deleting(1_000),
     "deletion-stuck": deleting(1300),
     "blind": log(session=SessionState.LOST, session_since=0),
     "behind": Case(reading={"watcher_ms": 300_000}),
@@ -161,47 +178,97 @@ def _reading(snapshot: ClusterSnapshot) -> ReaderProgress:
     return ReaderProgress(**in_time | dict(CASES[snapshot.name].reading))
 
 
-def _by_page(collector: Collector) -> set[tuple[str, str]]:
-    """Return the clusters and alerts that the page calls trouble, pending ones apart."""
+Judged = set[tuple[str, str, str]]
+"""Clusters, their alerts, and how bad each is."""
+
+
+def _by_page(thresholds: Mapping[str, Threshold]) -> Judged:
+    """Return what the page calls trouble, pending alerts apart."""
+    collector = _collector()
     found = {
         (name, problem.alert)
         for name, snapshot in collector.snapshots().items()
-        for problem in problems_of(snapshot, collector.moment(snapshot, NOW), NOW)
+        for problem in problems_of(snapshot, collector.moment(snapshot, NOW), NOW, thresholds)
         if problem.alert is not None and problem.state is not AlertState.PENDING
+        if problem.severity == thresholds[problem.alert].severity
     }
     # Of two alerts on one figure the page names the worse one.
     also = {(name, "KcmBehind") for name, alert in found if alert == "KcmBehindForLong"}
-    return found | also | {(name, alert) for name in OF_LATE for alert in OF_LATE[name]}
+    found |= also | {(name, alert) for name in OF_LATE for alert in OF_LATE[name]}
+    return {(name, alert, str(thresholds[alert].severity)) for name, alert in found}
+
+
+def _collector() -> Collector:
+    collector = Collector(_reading)
+    collector.update(CASES, {name: _snapshot(name, case) for name, case in CASES.items()})
+    return collector
+
+
+def _fire_by(
+    folder: Path, by_page: Judged, groups: list[dict[str, Any]] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Let promtool say whether the groups fire what the page calls trouble, and nothing else."""
+    times = math.ceil(NOW_S / INTERVAL_S)
+    scraped = _collector().scrape(Format.TEXT, NOW).decode().splitlines()
+    samples = [line.rpartition(" ") for line in scraped if not line.startswith("#")]
+    series = {name: f"{float(value):f}+0x{times}" for name, _, value in samples}
+    firing = 'count by (cluster, alertname, severity) (ALERTS{alertstate="firing"}) > bool 0'
+    expected = [
+        {
+            "labels": f'{{cluster="{name}", alertname="{alert}", severity="{severity}"}}',
+            "value": 1,
+        }
+        for name, alert, severity in by_page
+    ]
+    test = {"expr": firing, "eval_time": f"{NOW_S}s", "exp_samples": expected}
+    return play(folder, series, JUDGED, groups, promql_expr_test=[test])
 
 
 def test_the_page_and_the_alerts_judge_alike(tmp_path: Path) -> None:
     """At, above and below each threshold Prometheus fires exactly the alerts that the page names."""
-    collector = Collector(_reading)
-    collector.update(CASES, {name: _snapshot(name, case) for name, case in CASES.items()})
-    by_page = _by_page(collector)
-    times = math.ceil(NOW_S / INTERVAL_S)
-    scraped = collector.scrape(Format.TEXT, NOW).decode().splitlines()
-    samples = [line.rpartition(" ") for line in scraped if not line.startswith("#")]
-    series = {name: f"{float(value):f}+0x{times}" for name, _, value in samples}
-    judged = [alert.name for alert in ALERTS if alert.name not in NOT_JUDGED]
-    done = play(
-        tmp_path,
-        series,
-        judged,
-        promql_expr_test=[
-            {
-                "expr": 'count by (cluster, alertname) (ALERTS{alertstate="firing"}) > bool 0',
-                "eval_time": f"{NOW_S}s",
-                "exp_samples": [
-                    {"labels": f'{{cluster="{name}", alertname="{alert}"}}', "value": 1}
-                    for name, alert in by_page
-                ],
-            }
-        ],
-    )
+    by_page = _by_page(THRESHOLDS)
+    done = _fire_by(tmp_path, by_page)
     assert done.returncode == 0, done.stdout + done.stderr
     # Each alert that is judged at all was seen.
-    assert {alert for _, alert in by_page} == set(judged)
+    assert {alert for _, alert, _ in by_page} == set(JUDGED)
+
+
+CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "KafkaControllerFlapping": {"threshold": 2},
+    "KafkaControllerFlappingSlowly": {"threshold": 7},
+    "KafkaControllerFailoverSlow": {"threshold": 59.5, "severity": "critical"},
+    "KafkaControllerGhost": {"enabled": False},
+    "KafkaPartitionsOffline": {"threshold": 1},
+    "KafkaPartitionsUnderMinIsr": {"severity": "warning"},
+    "KafkaPartitionsUnderReplicated": {"threshold": 1, "for": "30m"},
+    "KafkaTopicDeletionStuck": {"threshold": 600, "for": "4m10s"},
+    "KafkaBrokerGone": {"for": "40m1s"},
+    "KafkaBrokerGoneAtMinIsr": {"enabled": False},
+    "KafkaIsrFlapping": {"threshold": 4},
+    "KafkaLeadersImbalanced": {"enabled": False, "for": "1m"},
+    "KcmBehind": {"threshold": 400},
+    "KcmPathsDenied": {"threshold": 4},
+    "KcmClocksDisagree": {"threshold": 4.5},
+}
+"""What the values of a chart change: limits up and down, times, severities, and alerts that are disabled."""
+
+
+@NEEDS_HELM
+def test_what_a_chart_changes_of_alerts_changes_the_page_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chart makes rules and the exporter's settings from the same values, and both judge alike."""
+    values = tmp_path / "values.json"
+    values.write_text(json.dumps({"prometheusRule": {"enabled": True, "alerts": CHANGES}}))
+    manifests = render(CHART / "ci" / "least-values.yaml", "--values", str(values))
+    (groups,) = [each["spec"]["groups"] for each in manifests if each["kind"] == "PrometheusRule"]
+    (exporter,) = [w for w in workloads(manifests) if w["metadata"]["name"].endswith("-exporter")]
+    monkeypatch.setenv("KCM_ALERTS", variables(container_of(exporter))["KCM_ALERTS"])
+    by_page = _by_page(changed_thresholds(load(ExportSettings).alerts))
+    done = _fire_by(tmp_path, by_page, groups)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Each change was seen on the page, and nothing else changed.
+    assert {alert for _, alert, _ in by_page ^ _by_page(THRESHOLDS)} == set(CHANGES)
 
 
 def test_what_the_page_does_not_judge_is_known() -> None:

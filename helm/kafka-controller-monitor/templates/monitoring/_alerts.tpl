@@ -41,6 +41,39 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Fails for what prometheusRule.alerts asks in vain: a name that no alert has, a threshold of one that compares with no number. */}}
+{{- define "kcm.checkAlerts" -}}
+{{- $wanted := .Values.prometheusRule.alerts -}}
+{{- $names := list -}}
+{{- range $path, $_ := .Files.Glob "files/rules/*.yaml" -}}
+{{- range (fromYaml ($.Files.Get $path)).groups -}}
+{{- range .rules -}}
+  {{- $names = append $names .alert -}}
+  {{- if and (hasKey (dig .alert dict $wanted) "threshold") (not (regexMatch "[<>=]=? -?[0-9.e-]+$" .expr)) -}}
+  {{- fail (printf "prometheusRule.alerts.%s.threshold: this alert compares with no number" .alert) -}}
+  {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $_ := $wanted -}}
+{{- if not (has $name $names) -}}
+{{- fail (printf "prometheusRule.alerts: there is no alert %s; there are %s" $name (join ", " $names)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the values change of alerts, as the exporter's setting `alerts`, by which the live page judges; empty: nothing. */}}
+{{- define "kcm.changedAlerts" -}}
+{{- include "kcm.checkAlerts" . -}}
+{{- $changed := dict -}}
+{{- range $name, $wanted := .Values.prometheusRule.alerts -}}
+{{- $_ := set $changed $name (pick $wanted "enabled" "threshold" "for" "severity") -}}
+{{- end -}}
+{{- if $changed -}}
+{{- toJson $changed -}}
+{{- end -}}
+{{- end -}}
+
 {{/* One alert as the values want it; empty: it is disabled, or there is nothing that it could be about. */}}
 {{- define "kcm.alert" -}}
 {{- $rule := deepCopy .rule -}}
@@ -48,9 +81,6 @@
 {{- $expr := include "kcm.alertExpr" . -}}
 {{- if and $expr (dig "enabled" true $wanted) -}}
 {{- if hasKey $wanted "threshold" -}}
-  {{- if not (regexMatch "[<>=]=? -?[0-9.e-]+$" $expr) -}}
-  {{- fail (printf "prometheusRule.alerts.%s.threshold: this alert compares with no number" $rule.alert) -}}
-  {{- end -}}
   {{- $expr = regexReplaceAll "([<>=]=?) -?[0-9.e-]+$" $expr (printf "${1} %s" (toString $wanted.threshold)) -}}
 {{- end -}}
 {{- $_ := set $rule "expr" $expr -}}

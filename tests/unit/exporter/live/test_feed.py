@@ -9,8 +9,10 @@ import pytest
 import structlog
 from starlette.exceptions import HTTPException
 
+from controller_model.metrics.metric import Moment
 from controller_model.records.completeness import LATE_MS
 from controller_model.records.views import ControllerView
+from exporter.core.records import ClusterSnapshot
 from exporter.live.feed import (
     MOST_VIEWERS,
     MOST_VIEWERS_OF_ONE_CLIENT,
@@ -284,3 +286,28 @@ def test_an_end_ends_every_stream() -> None:
             return viewer.ended
 
     assert asyncio.run(look())
+
+
+def test_an_update_judges_each_cluster_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Viewers of a cluster, those of another, and the fleet with its beat share one judgement of it."""
+    asked: list[str] = []
+
+    async def look() -> None:
+        served = shown()
+        served.write(cluster_view("other"))
+        moment = served.collector.moment
+
+        def noted(snapshot: ClusterSnapshot, now: int) -> Moment:
+            asked.append(snapshot.name)
+            return moment(snapshot, now)
+
+        monkeypatch.setattr(served.collector, "moment", noted)
+        feed = feed_of(served)
+        async with watching(feed) as viewer, watching(feed), watching(feed, "other"):
+            await viewer.news.wait()
+            asked.clear()
+            await feed._update()  # as the first one of a viewer: with a beat
+            feed._updates = UPDATES_PER_BEAT
+
+    asyncio.run(look())
+    assert sorted(asked) == ["other", "prod"]

@@ -9,6 +9,7 @@ from controller_model.records.completeness import Completeness, ReaderProgress, 
 from controller_model.records.views import ControllerView, Counts
 from exporter.core.records import ClusterSnapshot
 from exporter.live.picture import cluster_picture, fleet_rows, trust
+from exporter.live.problems import judge
 from tests.support.samples import T0, cluster_view
 
 LIVE = Completeness(status=Status.LIVE, since=None, stage=None, verified_at=T0)
@@ -32,11 +33,10 @@ def test_the_fleet_is_sorted_by_what_is_worst() -> None:
         (snapshot(name="e-nobody", controller=ControllerView(id=-1)), LIVE),
         (snapshot(name="f-behind"), behind),
     ]
-    moments = [
-        (each, Moment(completeness=completeness, behind_ms={}, vacant_ms=None))
+    rows = fleet_rows(
+        judge(each, Moment(completeness=completeness, behind_ms={}, vacant_ms=None), T0)
         for each, completeness in clusters
-    ]
-    rows = fleet_rows(moments, T0)
+    )
     assert [row["name"] for row in rows] == [
         "e-nobody", "d-more-offline", "c-offline", "b-warned", "f-behind", "a-well",
     ]  # fmt: skip

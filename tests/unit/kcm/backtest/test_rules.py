@@ -11,7 +11,6 @@ from kcm.backtest.rules import (
     Group,
     Rule,
     RuleFile,
-    duration_ms,
     expanded,
     metric_names,
     read_rules,
@@ -42,14 +41,6 @@ def test_every_shipped_alert_names_metrics_only() -> None:
     """What is found of our own rules are metrics of the monitor and of kubelet."""
     found = {name for alert in ALERTS for name in metric_names(alert.expr)}
     assert {name.split("_")[0] for name in found} == {"kafka", "kcm", "kubelet"}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("1m30s", 90_000), ("2d", 172_800_000), ("5x", 0), ("1.5m", 0)]
-)
-def test_durations_are_prometheus_own(text: str, expected: int) -> None:
-    """Anything else is none."""
-    assert duration_ms(text) == expected
 
 
 def test_a_file_reaches_back_as_far_as_its_rules_together() -> None:

@@ -1,0 +1,71 @@
+"""What an installation changes of alerts: read from wherever settings are, and nothing in vain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from controller_model.insights.thresholds import THRESHOLDS, Severity
+from exporter.core.alert_settings import changed_thresholds
+from exporter.core.config import ExportSettings
+from pipeline.runtime import UsageError
+from pipeline.settings import describe, given_values, load
+
+CHANGES = {"KafkaPartitionsOffline": {"threshold": 100, "for": "1h30m", "severity": "warning"}}
+
+
+def test_what_is_not_changed_stays() -> None:
+    """Without changes it is the shipped table; with one, each other alert is as shipped."""
+    assert changed_thresholds(load(ExportSettings).alerts) == THRESHOLDS
+    changed = changed_thresholds(load(ExportSettings, None, alerts=CHANGES).alerts)
+    offline = changed["KafkaPartitionsOffline"]
+    assert (offline.limit, offline.hold_s, offline.severity) == (100, 5400, Severity.WARNING)
+    assert {**changed, "KafkaPartitionsOffline": THRESHOLDS["KafkaPartitionsOffline"]} == THRESHOLDS
+
+
+def test_a_disabled_alert_is_none() -> None:
+    """It is missing, so that nothing is judged by it."""
+    settings = load(ExportSettings, None, alerts={"KcmBlind": {"enabled": False}})
+    assert THRESHOLDS.keys() - changed_thresholds(settings.alerts).keys() == {"KcmBlind"}
+
+
+def test_a_severity_of_other_words_says_who_is_notified() -> None:
+    """How bad it is on the page stays as it is shipped."""
+    settings = load(ExportSettings, None, alerts={"KcmBlind": {"severity": "page"}})
+    assert changed_thresholds(settings.alerts)["KcmBlind"].severity is Severity.CRITICAL
+
+
+def test_the_same_is_read_from_an_option_a_variable_and_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As JSON, or as a table; and what a child process is handed says the same again."""
+    as_option = {name: json.dumps(change) for name, change in CHANGES.items()}
+    expected = load(ExportSettings, None, alerts=CHANGES)
+    assert load(ExportSettings, None, alerts=as_option).alerts == expected.alerts
+    file = tmp_path / "kcm.toml"
+    file.write_text(
+        '[alerts.KafkaPartitionsOffline]\nthreshold = 100\nfor = "1h30m"\nseverity = "warning"\n'
+    )
+    assert load(ExportSettings, file).alerts == expected.alerts
+    for text in (json.dumps(CHANGES), given_values(expected)["alerts"]):
+        monkeypatch.setenv("KCM_ALERTS", text)
+        assert load(ExportSettings).alerts == expected.alerts
+    assert '"for":"1h30m"' in describe(expected)["alerts"], "no secret: it is shown"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "why"),
+    [
+        ("KafkaNothing", {}, "there is no alert KafkaNothing"),
+        ("KcmBlind", {"threshold": 2}, "compares with no number"),
+        ("KcmBlind", {"for": "soon"}, "should match pattern"),
+        ("KcmBlind", {"treshold": 2}, "not permitted"),
+        ("KcmBlind", "{", "Expecting property name"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(name: str, change: object, why: str) -> None:
+    """A mistyped name is not an alert that the page judges otherwise than Prometheus."""
+    with pytest.raises(UsageError, match=why):
+        load(ExportSettings, None, alerts={name: change})
