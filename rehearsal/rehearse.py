@@ -32,6 +32,9 @@ from rehearsal.report import Changes, LeadersMoved, OutageList, Rehearsal, Rehea
 from rehearsal.steps import Act, Step, operations_of, step_text
 from rehearsal.unknown import unknown_of
 
+_NEVER = 1_000_000
+"""Collections of the middle generation before one of the oldest: more than a rehearsal makes."""
+
 
 class NoControllerError(Exception):
     """There is no controller to rehearse: none is elected, or its broker is not registered."""
@@ -54,24 +57,25 @@ def rehearse(
             "no live broker is the controller now, so there is nothing to rehearse: "
             "begin again once one is elected"
         )
-    with _no_collections():
+    with _no_full_collections():
         return _Stage(facts, list(partitions), last_failover).play(steps)
 
 
 @contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """Make no garbage collections by themselves meanwhile: they take a quarter of a large rehearsal.
+def _no_full_collections() -> Iterator[None]:
+    """Let the process collect no garbage of its oldest generation by itself meanwhile.
 
-    Of millions of objects only a controller that has resigned is in a cycle, with its memory: it is
+    Such collections go through all that there is: a quarter of a large rehearsal, and a pause of everything else in
+    the process. Younger generations, with the cycles that others make, are collected as ever. Of the
+    rehearsal's own objects only a controller that has resigned is in a cycle, with its memory: it is
     collected before the next operation.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(young, middle, max(old, _NEVER))
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        gc.set_threshold(young, middle, old)
 
 
 class _Stage:
