@@ -9,7 +9,15 @@ import functools
 
 from controller_model.insights.recent_leaves import WINDOW
 from dashboards.signals.partitions import UNDER_REPLICATED_AT_MIN_ISR
-from dashboards.signals.signal import DemoStep, DrillStep, Signal, grown, highest, newest
+from dashboards.signals.signal import (
+    DemoStep,
+    DrillStep,
+    Signal,
+    grown,
+    grown_or_unseen,
+    highest,
+    newest,
+)
 
 BOUNCE_WINDOW = "1h"
 """A broker that comes and goes needs minutes to start."""
@@ -164,9 +172,9 @@ BROKER_ENDS_HOUR = Signal(
     moved_by=DemoStep.KILL_FOLLOWER,
 )
 BROKER_LOG_DIRS = of_brokers(
-    expr=grown("kafka_broker_log_dir_failures_total", "1h", "broker"),
-    description="Failed log directories that each broker reported within an hour; 0 in a healthy "
-    "cluster.",
+    expr=grown_or_unseen("kafka_broker_log_dir_failures_total", "1h", "broker"),
+    description="Failed log directories that each broker reported within an hour, or while nothing was "
+    "scraped before; 0 in a healthy cluster.",
     moved_by=DrillStep.DISK,
 )
 BROKER_OFFLINE_IF_LOST = of_brokers(

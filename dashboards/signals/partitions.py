@@ -6,7 +6,16 @@ together.
 
 from __future__ import annotations
 
-from dashboards.signals.signal import DemoStep, DrillStep, Signal, age, grown, highest, selected
+from dashboards.signals.signal import (
+    DemoStep,
+    DrillStep,
+    Signal,
+    age,
+    grown,
+    grown_or_unseen,
+    highest,
+    selected,
+)
 
 UNCLEAN_WINDOW = "1h"
 """For so long an unclean election is alerted on: an operator must find out what was lost."""
@@ -121,9 +130,9 @@ ISR_EXPANDS_HOUR = Signal(
     moved_by=DemoStep.BRING_BACK,
 )
 UNCLEAN_HOUR = Signal(
-    expr=grown("kafka_controller_unclean_leader_elections_total", UNCLEAN_WINDOW),
-    description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}; 0 in a healthy "
-    "cluster: each one may have lost records.",
+    expr=grown_or_unseen("kafka_controller_unclean_leader_elections_total", UNCLEAN_WINDOW),
+    description=f"Leaders elected from outside the ISR within {UNCLEAN_WINDOW}, or while nothing was "
+    "scraped before; 0 in a healthy cluster: each one may have lost records.",
     legend="unclean",
     moved_by=DrillStep.UNCLEAN,
 )

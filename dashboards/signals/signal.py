@@ -27,6 +27,9 @@ BROKER_PLACEHOLDER = "<broker>"
 COUNTERS_SINCE = "kcm_cluster_counters_since_timestamp_seconds"
 """Differs between exporters while they change from one lineage to the next, one after the other."""
 
+UNSEEN_WINDOW = "1d"
+"""For so long an exporter may have been dead: what happened meanwhile is still reported when it is back."""
+
 FOLDED = "kcm_cluster_folded_timestamp_seconds"
 """The time of what an exporter shows, by the fold's clock: the same one for all exporters."""
 
@@ -155,12 +158,30 @@ def grown(metric: str, window: str, *labels: str) -> str:
     >>> grown("epoch", "1h")
     'max by (cluster) (epoch{<cluster>}) - min by (cluster) (min_over_time(epoch{<cluster>}[1h]))'
     """
-    lowest = f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
-    growth = f"{highest(metric, *labels)} - {lowest}"
-    if not metric.endswith("_total"):
-        return growth
-    since = selected(COUNTERS_SINCE)
-    return f"{growth} unless on (cluster) ({highest(COUNTERS_SINCE)} > min by (cluster) ({since}))"
+    growth = f"{highest(metric, *labels)} - {_lowest(metric, window, *labels)}"
+    return f"{growth}{_OF_ONE_START}" if metric.endswith("_total") else growth
+
+
+def grown_or_unseen(metric: str, window: str, *labels: str) -> str:
+    """Return by how much a counter has grown within a window, or while nobody scraped it before that.
+
+    For what must not be missed: an exporter that comes back after hours has nothing within the window to
+    be compared with. The last figure of the day before is the one of the exporter that had come furthest.
+    """
+    lowest = _lowest(metric, window, *labels)
+    last = f"last_over_time({selected(metric, *labels)}[{UNSEEN_WINDOW}] offset {window})"
+    before = f"max {by(*labels)} ({last})"
+    # Of a counter that started again what was before is above, and says nothing.
+    least = f"({before} < {lowest} or {lowest})"
+    return f"{highest(metric, *labels)} - {least}{_OF_ONE_START}"
+
+
+_OF_ONE_START = f" unless on (cluster) ({highest(COUNTERS_SINCE)} > min by (cluster) ({selected(COUNTERS_SINCE)}))"
+"""Not while exporters count from different starts."""
+
+
+def _lowest(metric: str, window: str, *labels: str) -> str:
+    return f"min {by(*labels)} (min_over_time({selected(metric, *labels)}[{window}]))"
 
 
 def of_all_clusters(expr: str) -> str:

@@ -54,6 +54,9 @@ def times(*runs: tuple[float | str, int]) -> str:
 GAP: tuple[tuple[float | str, int], ...] = (("stale", 1), ("_", 3))
 """A minute in which the exporter is not scraped."""
 
+DEAD_7_H: tuple[tuple[float | str, int], ...] = (("stale", 1), ("_", 1679))
+"""Seven hours in which it is not."""
+
 
 def one(metric: str, *runs: tuple[float | str, int], **labels: str) -> dict[str, str]:
     """Return one series of one exporter."""

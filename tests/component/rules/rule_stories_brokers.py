@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.component.rules.rule_stories import (
+    DEAD_7_H,
     EXPORTER,
     GAP,
     OTHER_EXPORTER,
@@ -259,6 +260,14 @@ LOG_DIRS = (
         proves=Proves.GAP,
         series=one("kafka_broker_log_dir_failures_total", (0, 4), *GAP, (1, 10), broker="2"),
         moments={45: None, 120: 1, 240: 1},
+        labels=_BROKER_2,
+    ),
+    Story(
+        alert="KafkaLogDirFailed",
+        claim="fires for an hour about one of seven hours in which the exporter was dead",
+        proves=Proves.FIRES,
+        series=one("kafka_broker_log_dir_failures_total", (0, 4), *DEAD_7_H, (1, 300), broker="2"),
+        moments={45: None, 25245: None, 25260: 1, 28800: 1, 29010: None},
         labels=_BROKER_2,
     ),
     Story(

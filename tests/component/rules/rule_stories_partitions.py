@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tests.component.rules.rule_stories import (
+    DEAD_7_H,
     EXPORTER,
     GAP,
+    OTHER_EXPORTER,
     SWAP_MOMENTS,
     Proves,
     Story,
@@ -82,6 +84,25 @@ UNCLEAN = (
         proves=Proves.GAP,
         series=one("kafka_controller_unclean_leader_elections_total", (5, 4), *GAP, (6, 10)),
         moments={45: None, 120: 1, 240: 1},
+    ),
+    Story(
+        alert="KafkaUncleanLeaderElection",
+        claim="fires for an hour about those of seven hours in which the exporter was dead",
+        proves=Proves.FIRES,
+        series=one("kafka_controller_unclean_leader_elections_total", (5, 4), *DEAD_7_H, (7, 300)),
+        moments={45: None, 25245: None, 25260: 2, 28800: 2, 29010: None},
+    ),
+    Story(
+        alert="KafkaUncleanLeaderElection",
+        claim="is silent about what another exporter, which is gone for hours, had not seen",
+        proves=Proves.MOVE,
+        series={
+            f"kafka_controller_unclean_leader_elections_total{{{EXPORTER}}}": times((5, 400)),
+            f"kafka_controller_unclean_leader_elections_total{{{OTHER_EXPORTER}}}": times(
+                ("_", 300), (5, 150), (7, 1000)
+            ),
+        },
+        moments={6735: None, 6750: 2, 10365: 2, 10500: None, 14400: None, 20000: None},
     ),
     Story(
         alert="KafkaUncleanLeaderElection",
