@@ -104,11 +104,12 @@ def test_alerts_about_what_is_not_installed_are_left_out() -> None:
     assert NAMES - set(left) == {"KcmStandbyMissing", "KcmCheckpointFull"}
 
 
-@NEEDS_PROMTOOL
-def test_a_cluster_that_the_chart_knows_is_missed_as_long_as_nobody_serves_it(
-    tmp_path: Path,
-) -> None:
-    """One was served 7 hours ago, one never, one is; watchers are counted against their replicas."""
+ENDS = times((1, 30), ("stale", 1))
+"""What dies after seven and a half minutes."""
+
+
+def _play(folder: Path, series: dict[str, str], fire: list[tuple[str, str, list[str]]]) -> None:
+    """Let promtool say that the chart's alerts fire so: when, which, and of which clusters."""
     groups = _groups("watcher.replicas=2")
     alerts = {each["alert"]: each for each in groups[0]["rules"]}
     expected = [
@@ -131,23 +132,9 @@ def test_a_cluster_that_the_chart_knows_is_missed_as_long_as_nobody_serves_it(
                 for cluster in missed
             ],
         }
-        for at, name, missed in (
-            ("4m", "KcmNotServed", []),
-            ("6m", "KcmNotServed", ["Staging_EU.1"]),
-            ("7h10m", "KcmNotServed", ["Staging_EU.1", "prod"]),
-            ("7h10m", "KcmStandbyMissing", ["prod"]),
-        )
+        for at, name, missed in fire
     ]
-    ends = times((1, 30), ("stale", 1))
-    series = {
-        'kcm_cluster_up{cluster="prod", instance="a"}': ends,
-        'kcm_cluster_up{cluster="staging-eu-1", instance="a"}': "1x1800",
-        'kcm_watcher_leader{cluster="prod", instance="w0"}': "1x1800",
-        'kcm_watcher_leader{cluster="prod", instance="w1"}': ends,
-        'kcm_watcher_leader{cluster="staging-eu-1", instance="w2"}': "1x1800",
-        'kcm_watcher_leader{cluster="staging-eu-1", instance="w3"}': "0x1800",
-    }
-    rules, story = tmp_path / "rules.yaml", tmp_path / "story.yaml"
+    rules, story = folder / "rules.yaml", folder / "story.yaml"
     rules.write_text(json.dumps({"groups": groups}))
     inputs = [{"series": name, "values": values} for name, values in series.items()]
     test = {"interval": "15s", "input_series": inputs, "alert_rule_test": expected}
@@ -156,3 +143,62 @@ def test_a_cluster_that_the_chart_knows_is_missed_as_long_as_nobody_serves_it(
     )
     done = promtool("test", "rules", str(story))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@NEEDS_PROMTOOL
+def test_a_cluster_that_the_chart_knows_is_missed_as_long_as_nobody_serves_it(
+    tmp_path: Path,
+) -> None:
+    """One was served 7 hours ago, one never, one is; watchers are counted against their replicas."""
+    series = {
+        'kcm_cluster_up{cluster="prod", instance="a"}': ENDS,
+        'kcm_cluster_up{cluster="staging-eu-1", instance="a"}': "1x1800",
+        'kcm_watcher_leader{cluster="prod", instance="w0"}': "1x1800",
+        'kcm_watcher_leader{cluster="prod", instance="w1"}': ENDS,
+        'kcm_watcher_leader{cluster="staging-eu-1", instance="w2"}': "1x1800",
+        'kcm_watcher_leader{cluster="staging-eu-1", instance="w3"}': "0x1800",
+    }
+    fire = [
+        ("4m", "KcmNotServed", []),
+        ("6m", "KcmNotServed", ["Staging_EU.1"]),
+        ("7h10m", "KcmNotServed", ["Staging_EU.1", "prod"]),
+        ("7h10m", "KcmStandbyMissing", ["prod"]),
+    ]
+    _play(tmp_path, series, fire)
+
+
+@NEEDS_PROMTOOL
+def test_watchers_of_a_cluster_that_the_chart_knows_are_missed_as_long_as_none_leads(
+    tmp_path: Path,
+) -> None:
+    """Both died 7 hours ago, or were never scraped; a lead that is handed over within minutes is none."""
+    series = {
+        'kcm_watcher_leader{cluster="prod", instance="w0"}': ENDS,
+        'kcm_watcher_leader{cluster="prod", instance="w1"}': times((0, 30), ("stale", 1)),
+        'kcm_watcher_leader{cluster="staging-eu-1", instance="w2"}': "1x1800",
+    }
+    fire = [
+        ("4m", "KcmNoWatcherLeads", []),
+        ("6m", "KcmNoWatcherLeads", ["Staging_EU.1"]),
+        ("12m", "KcmNoWatcherLeads", ["Staging_EU.1"]),
+        ("14m", "KcmNoWatcherLeads", ["Staging_EU.1", "prod"]),
+        ("7h10m", "KcmNoWatcherLeads", ["Staging_EU.1", "prod"]),
+    ]
+    _play(tmp_path, series, fire)
+    handed_over = {
+        'kcm_watcher_leader{cluster="prod", instance="w0"}': times((1, 30), ("stale", 1)),
+        'kcm_watcher_leader{cluster="prod", instance="w1"}': times((0, 40), (1, 60)),
+        'kcm_watcher_leader{cluster="staging-eu-1", instance="w2"}': "1x100",
+        'kcm_watcher_leader{cluster="Staging_EU.1", instance="w3"}': "1x100",
+    }
+    _play(
+        tmp_path, handed_over, [("14m", "KcmNoWatcherLeads", []), ("20m", "KcmNoWatcherLeads", [])]
+    )
+
+
+def test_watchers_that_nobody_is_asked_to_scrape_are_missed_only_once_they_were_seen() -> None:
+    """Without a ServiceMonitor, or with watchers elsewhere, the rule is as it is shipped."""
+    at = "KcmNoWatcherLeads"
+    for values in ("serviceMonitor.enabled=false", "watcher.enabled=false"):
+        assert "present_over_time" in _alerts(values)[at]["expr"]
+    assert "present_over_time" not in _alerts()[at]["expr"]

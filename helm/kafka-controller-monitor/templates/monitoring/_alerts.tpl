@@ -22,6 +22,14 @@
   {{- end -}}
   {{- end -}}
   {{- join " or " $absent -}}
+{{- else if and (eq .rule.alert "KcmNoWatcherLeads") $values.watcher.enabled $values.serviceMonitor.enabled -}}
+  {{/* The chart's watchers are scraped: none leads while there is none, whatever was scraped before. */}}
+  {{- $absent := list -}}
+  {{- range $cluster, $_ := $values.clusters -}}
+  {{- $leads := printf "absent(sum(kcm_watcher_leader{cluster=%q}) > 0)" $cluster -}}
+  {{- $absent = append $absent (printf "label_replace(%s, \"cluster\", %q, \"\", \"\")" $leads $cluster) -}}
+  {{- end -}}
+  {{- printf "(%s) > 0" (join " or " $absent) -}}
 {{- else if eq .rule.alert "KcmStandbyMissing" -}}
   {{- if gt (int $values.watcher.replicas) 1 -}}
   {{- $names := list -}}
