@@ -52,6 +52,7 @@ from exporter.api.operations import OPERATIONS, ROOT, Operation
 from exporter.api.rehearsal_answers import check_work, last_failover, read_steps, rehearsal_of
 from exporter.api.responses import etag_response, json_response, wants_fresh
 from exporter.api.worker import Insight, Worker
+from exporter.core.memory import memory_left
 from exporter.core.parameters import Query, refuse, whole_number
 from exporter.core.records import ClusterSnapshot, TopicEntry
 from exporter.intake.event_store import EventStore
@@ -297,7 +298,7 @@ class ApiPages:
         snapshot, query, fresh = asked
         texts, most = query.all("step"), query.one("limit")
         steps = read_steps(texts)
-        check_work(steps, snapshot)
+        check_work(steps, snapshot, memory_left())
         last = last_failover(self._events, snapshot)
         return await self._rehearsals.insight(
             ("rehearsal", texts, most, last),

@@ -1,7 +1,7 @@
 """Rehearsals in the API's words: what is asked for, how much of it is too much, and the answer.
 
 The rule: a rehearsal takes memory and time with the cluster's size, so both are bounded before it
-begins; whoever asks for more is told how to go on without the exporter.
+begins, memory by what is left; whoever asks for more is told how to go on without the exporter.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from rehearsal.rehearse import NoControllerError, rehearse
 from rehearsal.report import shortened
 from rehearsal.steps import RollingRestart, Step, StepError, read_step
 
-MOST_PARTITIONS = 100_000
-"""Of a cluster: each takes up to 5 kB while the rehearsal is under way, and a pod has a limit."""
+PARTITION_BYTES = 6_000
+"""Of each partition, while the rehearsal is under way: up to 5 kB where all of them change."""
 MOST_WORK = 2_000_000
 """Partitions times operations: some minutes, for which other rehearsals wait."""
 _LOOKED_AT = 10
 """Failovers that are looked at, the newest: some have no leader to write."""
+
+_MIB = 1024 * 1024
 
 _ELSEWHERE = "kcm rehearse --from-topic rehearses on the recorded log, outside of the exporter"
 
@@ -45,11 +47,15 @@ def read_steps(texts: Sequence[str]) -> list[Step]:
         raise refuse("step", str(error)) from None
 
 
-def check_work(steps: Sequence[Step], snapshot: ClusterSnapshot) -> None:
-    """Raise HTTPException 400 for more than the exporter takes upon itself."""
+def check_work(steps: Sequence[Step], snapshot: ClusterSnapshot, memory_left: int | None) -> None:
+    """Raise HTTPException 400 for more than the exporter takes upon itself; bytes, None: not known."""
     partitions = snapshot.view.counts.partitions
-    if partitions > MOST_PARTITIONS:
-        why = f"the cluster has {partitions} partitions, and at most {MOST_PARTITIONS} are rehearsed here"
+    needed = partitions * PARTITION_BYTES
+    if memory_left is not None and needed > memory_left:
+        why = (
+            f"a rehearsal of {partitions} partitions may take {needed // _MIB} MiB of memory, and the exporter "
+            f"has {memory_left // _MIB} left"
+        )
         raise refuse("step", f"{why}; {_ELSEWHERE}")
     brokers = len(snapshot.view.brokers_live)
     operations = sum(

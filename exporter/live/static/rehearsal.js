@@ -16,17 +16,19 @@ const COLUMNS = [
   { head: "ISR", cell: (row) => moved(row.isr_before.join(", "), row.isr.join(", ")) },
 ];
 
-const asking = new Asking(
-  async () => {
-    const asked = broker;
-    if (asked === null) return null;
+// Whoever wants it again after a failure asks again: it is too much work to be tried over and over.
+const asking = new Asking(async () => {
+  const asked = broker;
+  if (asked === null) return null;
+  try {
     const step = `stop-broker:${asked}`;
     const answer = await ask(clusterPath(name, "/rehearsal"), { step, limit: SHOWN });
     if (asked === broker) put(answer);
-    return null;
-  },
-  (message) => setText($("rehearsal-lead"), `Not known: ${message}.`),
-);
+  } catch (error) {
+    if (asked === broker) setText($("rehearsal-lead"), `Not known: ${error.message}.`);
+  }
+  return null;
+});
 
 export function rehearseButton(id) {
   const label = `Rehearse a stop of broker ${id}`;

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
+from exporter.api import endpoints
 from tests.component.page.live_desk import Desk, texts
 from tests.support.api_server import Served
 from tests.support.samples import broker_view, cluster_view, topic_view
+
+REST_MS = 3_000
+"""Longer than the page rests before it asks again what it wants to know by itself."""
 
 
 def test_a_stop_is_rehearsed_beside_each_broker(desk: Desk) -> None:
@@ -47,3 +52,24 @@ def test_a_stop_is_rehearsed_beside_each_broker(desk: Desk) -> None:
     expect(rows).to_have_count(1)
     panel.get_by_role("button", name="Close").click()
     expect(panel).to_be_hidden()
+
+
+def test_what_is_refused_is_asked_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page says why, and how to go on; to ask again is a person's affair, and answered then."""
+    served = Served()
+    served.write(broker_view(0), broker_view(1), cluster_view())
+    monkeypatch.setattr(endpoints, "memory_left", lambda: 0)
+    one = desk.page(desk.serve(served).url)
+    page = one.open()
+    button = page.get_by_role("button", name="Rehearse a stop of broker 0")
+    button.click()
+    lead = page.locator("#rehearsal-lead")
+    expect(lead).to_contain_text("the exporter has 0 left; kcm rehearse --from-topic")
+    page.wait_for_timeout(REST_MS)
+    assert len([url for url in one.requests if "/rehearsal?" in url]) == 1
+    (complaint,) = one.complaints
+    assert "400" in complaint
+    one.complaints.clear()
+    monkeypatch.undo()
+    button.click()
+    expect(lead).to_contain_text("0 partitions would go offline")

@@ -9,7 +9,7 @@ from controller_model.kafka.ids import Position
 from controller_model.records.event_records import EventId, EventRecord
 from controller_model.records.events import FailoverWork
 from controller_model.records.views import Counts
-from exporter.api import rehearsal_answers
+from exporter.api import endpoints, rehearsal_answers
 from tests.support.api_server import Served
 from tests.support.samples import T0, as_of, cluster_view
 
@@ -87,13 +87,15 @@ def test_without_a_controller_there_is_nothing_to_rehearse(served: Served) -> No
 def test_too_much_is_refused_before_it_begins(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster that is too large, and work that would take too long: each says how to go on."""
+    """A cluster for which memory is short, and work that would take too long: each says how to go on."""
     served.write(cluster_view(at=as_of(2), counts=Counts(partitions=10)))
     monkeypatch.setattr(rehearsal_answers, "MOST_WORK", 20)
     answer = served.get(PATH, {"step": ["rolling-restart", "stop-broker:0"]})
     assert answer.status_code == 400
     assert "kcm rehearse --from-topic" in answer.json()["detail"]
-    monkeypatch.setattr(rehearsal_answers, "MOST_PARTITIONS", 1)
-    answer = served.get(PATH, {"step": "stop-broker:0"})
-    assert answer.status_code == 400
-    assert "at most 1 are rehearsed here" in answer.json()["detail"]
+    least = 10 * rehearsal_answers.PARTITION_BYTES
+    for left, status in ((least - 1, 400), (least, 200), (None, 200)):
+        monkeypatch.setattr(endpoints, "memory_left", lambda left=left: left)
+        answer = served.get(PATH, {"step": "stop-broker:0"})
+        assert answer.status_code == status
+        assert ("MiB of memory" in answer.text) == (status == 400)
