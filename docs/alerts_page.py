@@ -87,6 +87,13 @@ Prometheus 2.42 or newer: the rules use `keep_firing_for` ({
     )
 }
 
+Name your clusters: as it is shipped `KcmNotServed` fires while none at all is served, and `KcmBlind` misses one of several for 6 hours only. In your copy of the file:
+
+```yaml
+- alert: KcmNotServed
+  expr: absent(kcm_cluster_up{{cluster="prod"}}) or absent(kcm_cluster_up{{cluster="stage"}})
+```
+
 Every alert has the labels `cluster` and `severity`, those about one broker `broker` as well. In Alertmanager, somebody is woken by `critical` and nobody by `warning`; while the monitor itself does not see a cluster, what it says
 about Kafka is old:
 

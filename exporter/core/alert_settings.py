@@ -64,10 +64,13 @@ def check_alerts(changes: AlertChanges) -> AlertChanges:
 
 def changed_thresholds(changes: AlertChanges) -> Mapping[str, Threshold]:
     """Return when each alert fires, by its name; what is disabled is not in it."""
-    unchanged = AlertChange()
-    by_name = {name: changes.get(name, unchanged) for name in THRESHOLDS}
-    return {
+    changed = {
         name: change.applied_to(THRESHOLDS[name])
-        for name, change in by_name.items()
+        for name, change in changes.items()
         if change.enabled
+    }
+    return {
+        name: changed.get(name, threshold)
+        for name, threshold in THRESHOLDS.items()
+        if name in changed or name not in changes
     }

@@ -186,16 +186,15 @@ def _by_page(thresholds: Mapping[str, Threshold]) -> Judged:
     """Return what the page calls trouble, pending alerts apart."""
     collector = _collector()
     found = {
-        (name, problem.alert)
+        (name, problem.alert, str(problem.severity))
         for name, snapshot in collector.snapshots().items()
         for problem in problems_of(snapshot, collector.moment(snapshot, NOW), NOW, thresholds)
         if problem.alert is not None and problem.state is not AlertState.PENDING
-        if problem.severity == thresholds[problem.alert].severity
     }
     # Of two alerts on one figure the page names the worse one.
-    also = {(name, "KcmBehind") for name, alert in found if alert == "KcmBehindForLong"}
-    found |= also | {(name, alert) for name in OF_LATE for alert in OF_LATE[name]}
-    return {(name, alert, str(thresholds[alert].severity)) for name, alert in found}
+    also = {(name, "KcmBehind") for name, alert, _ in found if alert == "KcmBehindForLong"}
+    also |= {(name, alert) for name in OF_LATE for alert in OF_LATE[name]}
+    return found | {(name, alert, str(thresholds[alert].severity)) for name, alert in also}
 
 
 def _collector() -> Collector:
@@ -220,7 +219,11 @@ def _fire_by(
         }
         for name, alert, severity in by_page
     ]
-    test = {"expr": firing, "eval_time": f"{NOW_S}s", "exp_samples": expected}
+    test: dict[str, object] = {
+        "expr": firing,
+        "eval_time": f"{NOW_S}s",
+        "exp_samples": expected,
+    }
     return play(folder, series, JUDGED, groups, promql_expr_test=[test])
 
 
