@@ -29,7 +29,7 @@ ALERTS: tuple[Alert, ...] = (
         summary=f"Broker {BROKER} is gone, and partitions of that cluster can lose no further replica.",
         meaning="The broker does not come back by itself, and partitions are at min.insync.replicas: if "
         "another broker with their replicas is lost, producers with acks=all are refused.",
-        cause="The same as of KafkaBrokerGone, for 15 minutes.",
+        cause="The same as of KafkaBrokerGone, for longer.",
         action="Stop and restart no other broker. Start this one; if that cannot be soon, reassign the "
         "replicas of the partitions at min ISR first.",
         command="kafka-topics --bootstrap-server BROKER:9092 --describe --at-min-isr-partitions",
@@ -63,7 +63,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaLogDirFailed",
         signal=signals.BROKER_LOG_DIRS,
-        summary=f"Broker {BROKER} lost {VALUE} log directories within an hour.",
+        summary=f"Broker {BROKER} lost {VALUE} log directories.",
         meaning="The broker is live, but the replicas in that directory are gone from it until the "
         "disk is mended and the broker restarted.",
         cause="A disk failed, filled up or went read-only.",

@@ -39,7 +39,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KcmBehindForLong",
         signal=signals.BEHIND,
-        summary=f"The figures of {CLUSTER} have been late for 10 minutes: no sign of life of the "
+        summary=f"The figures of {CLUSTER} have been late for long: no sign of life of the "
         f"stage {{{{ $labels.stage }}}} for {DURATION}.",
         meaning="The figures stand still for longer than an upgrade or a restart takes. The other alerts "
         "of this cluster are silent about what happened since.",

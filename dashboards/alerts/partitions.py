@@ -49,7 +49,7 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaPartitionsUnderReplicated",
         signal=signals.UNDER_REPLICATED_UNEXPLAINED,
-        summary=f"{CLUSTER} has had under-replicated partitions for 10 minutes, now {VALUE}.",
+        summary=f"{CLUSTER} has under-replicated partitions, now {VALUE}.",
         meaning="Replicas are not in sync, and no reassignment is the reason: what they lack is kept "
         "on fewer brokers than was asked for.",
         cause="A broker is down (KafkaBrokerGone), a disk or the network of one is slow, replication "
@@ -61,15 +61,14 @@ ALERTS: tuple[Alert, ...] = (
     Alert(
         name="KafkaUncleanLeaderElection",
         signal=signals.UNCLEAN_HOUR,
-        summary=f"{CLUSTER} elected {VALUE} leaders from outside the ISR within "
-        f"{signals.UNCLEAN_WINDOW}.",
+        summary=f"{CLUSTER} elected {VALUE} leaders from outside the ISR.",
         meaning="The new leaders may lack records that were acknowledged to producers: those are "
         "lost, and consumers may see offsets go back.",
         cause="unclean.leader.election.enable is on and no in-sync replica was live, or somebody "
         "ran kafka-leader-election with --election-type unclean.",
         action="List the partitions, notify their owners, and stop whatever would overwrite the data "
         "on the brokers that led before: it may be needed.",
-        command="kcm events --cluster {{ $labels.cluster }} --since 1h --kind LeadersElected",
+        command="kcm events --cluster {{ $labels.cluster }} --since 1d --kind LeadersElected",
     ),
     Alert(
         name="KafkaReassignmentStuck",
