@@ -8,20 +8,18 @@ from exporters at once, whether a fold runs or not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
-
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from typing import NamedTuple
 
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import partition_of
 from controller_model.records.completeness import sign_of_life
 from controller_model.records.views import ClusterView, cluster_key, decode_view
-from pipeline.kafka_errors import reason_of
 from pipeline.runtime import UnreachableError
 from pipeline.settings import PipelineSettings
 from pipeline.topic_reader import RecordReader
 from pipeline.topic_records import Place
-from pipeline.topics import REQUEST_TIMEOUT_S, TopicNames, client_properties
+from pipeline.topic_writer import NewRecord, RecordWriter
+from pipeline.topics import REQUEST_TIMEOUT_S, TopicNames
 
 _SILENT_FOR_AT_MOST_S = 60.0
 """A broker that gives nothing for so long, while there is more, is as good as gone."""
@@ -109,46 +107,9 @@ def take_back(
     # The cluster's own first: an exporter that reads it drops the others with it.
     own = cluster_key(cluster)
     views = [own, *(key for key in keys if key != own)]
-    nulls = _Nulls(settings)
-    nulls.write(names.changes, partition, [cluster])
-    nulls.write(names.views, partition, views)
-
-
-class _Nulls:
-    """Writes nulls, and waits until Kafka has them."""
-
-    def __init__(self, settings: PipelineSettings) -> None:
-        self._where = f"the pipeline's Kafka at {settings.bootstrap_servers}"
-        self._errors: list[KafkaError] = []
-        properties: dict[str, Any] = {
-            **client_properties(settings),
-            "acks": "all",
-            "enable.idempotence": True,
-            "message.timeout.ms": int(_WRITTEN_WITHIN_S * 1000),
-            "error_cb": self._errors.append,
-        }
-        self._producer = Producer(properties)
-
-    def write(self, topic: str, partition: int, keys: Iterable[str]) -> None:
-        """Write a null under each key, in this order."""
-        refused: list[KafkaError] = []
-
-        def report(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                refused.append(error)
-
-        for key in keys:
-            while True:
-                try:
-                    self._producer.produce(topic, key=key, partition=partition, on_delivery=report)
-                    break
-                except BufferError:  # librdkafka's queue is full: 100,000 records
-                    self._producer.poll(1)
-        left = self._producer.flush(_WRITTEN_WITHIN_S + 1)
-        if refused or left:
-            error = refused[0] if refused else KafkaError(KafkaError._MSG_TIMED_OUT)  # noqa: SLF001  # confluent-kafka names its local error codes with an underscore
-            reason = reason_of(KafkaException(error), self._errors)
-            raise UnreachableError(
-                f"{self._where} did not take all of what forgets the cluster in {topic}: {reason}; "
-                "run the same command again"
-            )
+    writer = RecordWriter(settings, within_s=_WRITTEN_WITHIN_S)
+    try:
+        writer.write(names.changes, partition, [NewRecord(cluster, None)])
+        writer.write(names.views, partition, [NewRecord(key, None) for key in views])
+    except UnreachableError as error:
+        raise UnreachableError(f"{error}; run the same command again") from None

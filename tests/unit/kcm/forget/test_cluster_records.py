@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from confluent_kafka import KafkaError
 
-from kcm.forget import cluster_records
 from kcm.forget.cluster_records import StandingViews, WatcherSigns, read_published, take_back
 from pipeline.runtime import UnreachableError
 from pipeline.settings import PipelineSettings, load
 from pipeline.topic_reader import RecordReader
 from pipeline.topics import topic_names
 from tests.support.kafka_client import EOF_CODE, Client, Message, use_client
+from tests.support.kafka_producer import FakeProducer, use_producer
 from tests.support.samples import T0, cluster_view, record
 
 NAMES = topic_names("kcm")
@@ -88,44 +84,6 @@ def test_a_watcher_is_heard_by_its_log_and_its_beats(
         assert not signs.heard(), "the same record counts once"
 
 
-class FakeProducer:
-    """Stands for confluent-kafka's Producer; refuses the records of one topic."""
-
-    def __init__(self, refused: str | None = None) -> None:
-        self.refused = refused
-        self.full = 1
-        """How often its queue is full."""
-        self.written: list[tuple[str, str, int]] = []
-
-    def produce(
-        self,
-        topic: str,
-        *,
-        key: str,
-        partition: int,
-        on_delivery: Callable[[KafkaError | None, Any], None],
-    ) -> None:
-        """Take a null, or refuse it."""
-        if self.full:
-            self.full -= 1
-            raise BufferError
-        self.written.append((topic, key, partition))
-        refused = topic == self.refused
-        on_delivery(KafkaError(KafkaError.INVALID_RECORD) if refused else None, None)
-
-    def poll(self, _timeout: float) -> None:
-        """Make room."""
-
-    def flush(self, _timeout: float) -> int:
-        """Have nothing left."""
-        return 0
-
-
-def use_producer(monkeypatch: pytest.MonkeyPatch, producer: FakeProducer) -> None:
-    """Let nulls be written to this one."""
-    monkeypatch.setattr(cluster_records, "Producer", lambda _: producer)
-
-
 def test_the_log_comes_first_and_then_the_clusters_own_view(
     monkeypatch: pytest.MonkeyPatch, settings: PipelineSettings
 ) -> None:
@@ -148,6 +106,6 @@ def test_nothing_is_written_to_the_views_that_the_log_did_not_take(
     """One line says so; the command can be run again."""
     producer = FakeProducer(refused=NAMES.changes)
     use_producer(monkeypatch, producer)
-    with pytest.raises(UnreachableError, match=r"in kcm\.changes: .*; run the same command again"):
+    with pytest.raises(UnreachableError, match=r"of kcm\.changes: .*; run the same command again"):
         take_back(settings, NAMES, "prod", partitions=1, keys=["prod/cluster"])
     assert [topic for topic, *_ in producer.written] == [NAMES.changes]

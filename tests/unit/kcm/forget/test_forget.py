@@ -11,8 +11,8 @@ from kcm.forget import forget as forget_module
 from kcm.forget.forget import check_unwatched
 from pipeline.runtime import ConflictError
 from tests.support.kafka_client import Client, Message, use_client
+from tests.support.kafka_producer import FakeProducer, use_producer
 from tests.support.samples import cluster_view, record
-from tests.unit.kcm.forget.test_cluster_records import FakeProducer, use_producer
 
 VIEWS = ("kcm.views", 0)
 
