@@ -15,7 +15,10 @@ ABOUT = """What happened, as [`kcm events`](commands.md#kcm-events) shows it and
 each cause, with the partitions that it moved. The topic `<prefix>.events` keeps them for 30 days, the exporter the newest (`events_kept`).
 
 Every event has `kind`, `id` (rises within a cluster), `at` (milliseconds since 1970), `position` (its place in the log) and, where one transaction was its
-cause, `zxid`. Of many partitions the API lists the first 20 and gives `partition_count`. What ZooKeeper does not hold is left out."""
+cause, `zxid`. Of many partitions the API lists the first 20 and gives `partition_count`. What ZooKeeper does not hold is left out.
+
+Of preferred elections `by` says who asked: `kcm` ([`kcm elect`](commands.md#kcm-elect), which says so in the log), `znode` (a request under /admin), `other` (found by reading all again). Without it nobody was seen to ask: it was the
+controller's own rebalance, or somebody's tool. A `grade` says in `elected_by` how many were whose, and infers which were the controller's (`rebalance`); the rest is `other`."""
 _EVERYWHERE = {"kind", "id", "at", "position", "zxid"}
 
 

@@ -100,6 +100,12 @@ class StreamSettings(PipelineSettings):
         description="leader.imbalance.per.broker.percentage in the own files of each watched "
         "cluster's brokers, by cluster: above it elections are recommended.",
     )
+    auto_leader_rebalance: Annotated[dict[str, bool], NoDecode] = Field(
+        default_factory=dict,
+        description="auto.leader.rebalance.enable in the own files of each watched cluster's brokers, by "
+        "cluster: prod=false. Kafka's own default, true, is taken of a cluster that is missing here: "
+        "elections may be the controller's own.",
+    )
     assumed_min_insync_replicas: MinIsr | None = Field(
         None, description="The same as min_insync_replicas for all clusters that it does not name."
     )
@@ -114,7 +120,12 @@ class StreamSettings(PipelineSettings):
     def _expand_home(cls, value: Path | None) -> Path | None:
         return value.expanduser() if value else value
 
-    @field_validator("min_insync_replicas", "leader_imbalance_percentage", mode="before")
+    @field_validator(
+        "min_insync_replicas",
+        "leader_imbalance_percentage",
+        "auto_leader_rebalance",
+        mode="before",
+    )
     @classmethod
     def _split_clusters(cls, value: Any) -> Any:
         return by_cluster(value)
@@ -132,12 +143,19 @@ class StreamSettings(PipelineSettings):
         return Assumed(
             self.min_insync_replicas.get(cluster, self.assumed_min_insync_replicas),
             self.leader_imbalance_percentage.get(cluster, self.assumed_leader_imbalance_percentage),
+            self.auto_leader_rebalance.get(cluster, True),
         )
 
     def assumed_by_cluster(self) -> dict[str, Assumed]:
         """Return the same of every cluster that the settings name."""
-        names = self.min_insync_replicas.keys() | self.leader_imbalance_percentage.keys()
-        return {name: self.assumed(name) for name in sorted(names)}
+        named = (
+            self.min_insync_replicas,
+            self.leader_imbalance_percentage,
+            self.auto_leader_rebalance,
+        )
+        return {
+            name: self.assumed(name) for name in sorted({key for each in named for key in each})
+        }
 
 
 def by_cluster(value: Any) -> Any:

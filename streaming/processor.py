@@ -28,6 +28,7 @@ from controller_model.fold.projection import SentViews, project, published_keys
 from controller_model.kafka.errors import ModelError, UnreadableRecordError
 from controller_model.kafka.ids import AsOf, check_cluster_name, partition_of
 from controller_model.records.changes import MAX_CHANGE_BYTES, ZnodeChange, decode_message
+from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import coalesce, encode_event, number
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import cluster_key
@@ -60,6 +61,10 @@ class Unreadable(NamedTuple):
     at: int
     """When the log took them, by the broker's clock."""
     reason: str
+
+
+LogItem = ZnodeChange | ElectionRequest | Unreadable
+"""What a place of the log holds."""
 
 
 @dataclass
@@ -178,7 +183,7 @@ class FoldProcessor(StatefulProcessor):
         packed = PackedTopics(self._topics, known.held.place, known.topics, limits)
         return published_keys(ClusterState(known.held.control, StateTopics(packed)))
 
-    def _known(self, cluster: str, items: Iterable[ZnodeChange | Unreadable]) -> Remembered | None:
+    def _known(self, cluster: str, items: Iterable[LogItem]) -> Remembered | None:
         """Return what is known of a cluster, new or not: None if there is nothing, and nothing can be read."""
         parameters = self._parameters
         assumed = parameters.assumed_by_cluster.get(cluster, parameters.assumed)
@@ -202,7 +207,7 @@ class FoldProcessor(StatefulProcessor):
         self,
         cluster: str,
         known: Remembered,
-        items: Iterable[ZnodeChange | Unreadable],
+        items: Iterable[LogItem],
         counts: BatchCounts,
     ) -> Iterator[Row]:
         parameters = self._parameters
@@ -261,7 +266,7 @@ def _up_to_each_null(
     yield rows[start:], False
 
 
-def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[ZnodeChange | Unreadable]:
+def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[LogItem]:
     """Yield what the rows hold, in order."""
     own = partition_of(cluster, partitions)
     for row in rows:
@@ -278,20 +283,23 @@ def _read(cluster: str, rows: Iterable[Any], partitions: int) -> Iterator[ZnodeC
         if batch.unreadable:
             reason = "damaged records, or of another version"
             yield Unreadable(batch.unreadable, row.timestamp_ms, reason)
-        foreign = sum(change.cluster != cluster for change in batch.changes)
+        records: tuple[ElectionRequest | ZnodeChange, ...] = (*batch.requests, *batch.changes)
+        foreign = sum(record.cluster != cluster for record in records)
         if foreign:
             yield Unreadable(foreign, row.timestamp_ms, "records that name another cluster")
-        yield from (change for change in batch.changes if change.cluster == cluster)
+        yield from (record for record in records if record.cluster == cluster)
 
 
 def _replay_all(
-    state: ClusterState, items: Iterable[ZnodeChange | Unreadable], counts: BatchCounts
+    state: ClusterState, items: Iterable[LogItem], counts: BatchCounts
 ) -> list[AnyEvent]:
     batch = EventBatch(state, fatal=_FATAL)
     for item in items:
         if isinstance(item, Unreadable):
             counts.unreadable += item.records
             batch.count_unreadable(item.records, at=item.at, reason=item.reason)
+        elif isinstance(item, ElectionRequest):
+            batch.take_request(item)
         else:
             counts.changes += 1
             batch.apply(item)

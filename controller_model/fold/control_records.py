@@ -33,7 +33,7 @@ from controller_model.state.bookkeeping import forget
 from controller_model.state.cluster import ClusterState
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.log_state import LogState, ResyncState
-from controller_model.tracking import incident_tracker, prediction_tracker
+from controller_model.tracking import asked_elections, incident_tracker, prediction_tracker
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
 
 _CUT_AT = 100
@@ -203,6 +203,7 @@ def _heartbeat(state: ClusterState, change: ZnodeChange) -> Reported:
         log.session_since = change.session_since
     if change.dropped is not None:
         log.dropped = change.dropped
+    asked_elections.let_go(state.control)
     connected = change.session is SessionState.CONNECTED
     events = controller.catch_up(state, change) if connected else []
     events += prediction_tracker.heartbeat(state, change)

@@ -13,10 +13,11 @@ from controller_model.fold.control_records import Reported, anomaly
 from controller_model.fold.replay import count_error, replay
 from controller_model.handlers import controller
 from controller_model.records.changes import ZnodeChange
+from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.events import Anomaly, AnyEvent
 from controller_model.state.cluster import ClusterState
 from controller_model.state.incident_state import HealthSample
-from controller_model.tracking import incident_tracker, recommendation_tracker
+from controller_model.tracking import asked_elections, incident_tracker, recommendation_tracker
 
 
 class EventBatch:
@@ -49,6 +50,10 @@ class EventBatch:
         except Exception as error:  # noqa: BLE001  # a bug of ours must not stop the fold: it is reported
             self.errors += 1
             return count_error(self.state, change, _in_words(error)), None
+
+    def take_request(self, request: ElectionRequest) -> None:
+        """Take what `kcm elect` is about to ask for: it reports nothing, and moves neither place nor time."""
+        asked_elections.take_request(self.state.control, request)
 
     def count_unreadable(self, records: int, *, at: int, reason: str) -> None:
         """Count records of the log that could not be read, and report them."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from controller_model.insights.recent_leaves import noted
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.changes import ZnodeChange
+from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import (
     AnyEvent,
     IsrExpanded,
@@ -27,6 +28,7 @@ from controller_model.state.bookkeeping import steps_merged
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.topic_state import PartitionRecord, TopicState
+from controller_model.tracking import asked_elections
 from controller_model.znodes.payloads import PartitionStateZnode
 from controller_model.znodes.znode_kinds import ZnodeKind
 
@@ -123,6 +125,7 @@ class PartitionStep(msgspec.Struct, gc=False):
                 to_broker=new,
                 controller_epoch=self.new.controller_epoch,
                 partitions=self.partitions,
+                by=self._origin() if kind is _PREFERRED else None,
                 at=self.at,
                 position=self.position,
                 zxid=self.zxid,
@@ -169,6 +172,14 @@ class PartitionStep(msgspec.Struct, gc=False):
         if _REASSIGN_PARTITIONS in self.control.stats:
             return _REASSIGNMENT
         return _UNKNOWN
+
+    def _origin(self) -> ElectionOrigin | None:
+        control = self.control
+        asked = asked_elections.origin_of(control, self.topic.name, self.partition, at=self.at)
+        if asked is None and control.log.resync is not None:
+            # Nobody knows when it was elected, and with what.
+            return ElectionOrigin.OTHER
+        return asked
 
     def _steps_are_missing(self) -> bool:
         """Return whether ZooKeeper merged updates of this state before they could be read."""

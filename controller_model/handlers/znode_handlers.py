@@ -25,6 +25,7 @@ from controller_model.records.events import (
 from controller_model.state.cluster import ClusterState
 from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
+from controller_model.tracking import asked_elections
 from controller_model.znodes.payloads import (
     decode_cluster_id,
     decode_migration,
@@ -160,7 +161,15 @@ def _set_preferred_election(
     partitions = decode_partitions(payload)
     if not state.control.log.baseline:
         return []
+    asked_elections.take_znode(state.control, partitions)
     return [PreferredElectionRequested(**where(change), partitions=partitions)]
+
+
+def _end_preferred_election(
+    state: ClusterState, _znode: Znode, _change: ZnodeChange
+) -> list[AnyEvent]:
+    asked_elections.end_znode(state.control)
+    return []
 
 
 def _set_reassign_partitions(
@@ -228,6 +237,7 @@ _DELETE: dict[ZnodeKind, DeleteHandler] = {
     ZnodeKind.BROKER: brokers.end_broker,
     ZnodeKind.TOPIC: topics.end_topic,
     ZnodeKind.PARTITION_STATE: topics.end_partition_state,
+    ZnodeKind.PREFERRED_ELECTION: _end_preferred_election,
     ZnodeKind.DELETE_TOPIC: _end_delete_topic,
     ZnodeKind.TOPIC_CONFIG: configs.end_topic_config,
     ZnodeKind.BROKER_CONFIG: configs.end_broker_config,

@@ -23,6 +23,7 @@ from controller_model.handlers import controller
 from controller_model.history.snapshot import Snapshot, snapshot
 from controller_model.kafka.ids import NO_CONTROLLER, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import coalesce
 from controller_model.records.events import (
     AnyEvent,
@@ -134,6 +135,12 @@ class LogReplay:
             self._unfinished = 0
             self._batch.finish_failover()
         return self._take_events()
+
+    def take_requests(self, requests: Iterable[ElectionRequest]) -> None:
+        """Take what was asked for at this place; no cluster is known by it."""
+        for request in requests:
+            if request.cluster == self.cluster and self.first is not None and self._ahead:
+                self._batch.take_request(request)
 
     def count_unreadable(self, records: int, reason: str) -> list[AnyEvent]:
         """Count records that could not be read."""

@@ -18,6 +18,7 @@ import msgspec
 from controller_model.kafka.errors import UnreadableRecordError
 from controller_model.kafka.ids import Position, new_tuple
 from controller_model.records.decoding import DECODING_ERRORS
+from controller_model.records.election_requests import ElectionRequest
 
 VERSION = 1
 """The version that we write; a reader counts and skips any other."""
@@ -141,12 +142,15 @@ class Batch(msgspec.Struct, frozen=True):
     changes: tuple[ZnodeChange, ...]
     unreadable: int = 0
     """Records that are damaged or of another version; they leave a hole in the seqs."""
+    requests: tuple[ElectionRequest, ...] = ()
+    """Records that no watcher wrote: they have no seq, and come in messages of their own."""
 
 
 _encoder = msgspec.json.Encoder()
 _changes_decoder = msgspec.json.Decoder(tuple[ZnodeChange, ...])
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _change_decoder = msgspec.json.Decoder(ZnodeChange)
+_request_decoder = msgspec.json.Decoder(ElectionRequest)
 
 
 def differ(known: int | str | None, reported: int | str | None) -> bool:
@@ -199,14 +203,27 @@ def _decode_one_by_one(message: bytes) -> Batch:
     except DECODING_ERRORS as error:
         raise UnreadableRecordError(f"not an array of changes: {error}") from None
     changes = []
+    requests = []
     for record in records:
         try:
             change = _change_decoder.decode(record)
         except DECODING_ERRORS:
+            if (request := decode_request(record)) is not None:
+                requests.append(request)
             continue
         if change.v == VERSION:
             changes.append(change)
-    return Batch(tuple(changes), len(records) - len(changes))
+    unreadable = len(records) - len(changes) - len(requests)
+    return Batch(tuple(changes), unreadable, tuple(requests))
+
+
+def decode_request(record: bytes | msgspec.Raw) -> ElectionRequest | None:
+    """Return a record that asks for elections; None: it is none of this version."""
+    try:
+        request = _request_decoder.decode(record)
+    except DECODING_ERRORS:
+        return None
+    return request if request.v == VERSION else None
 
 
 _BLAKE2B_64 = hashlib.blake2b(digest_size=8)

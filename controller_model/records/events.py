@@ -14,6 +14,7 @@ import msgspec
 from controller_model.kafka.coordinators import Coordinator
 from controller_model.kafka.ids import Position, TopicPartition
 from controller_model.records.changes import ZnodeChange
+from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.incidents import Incident
 from controller_model.records.recommendations import Grade
 
@@ -168,6 +169,9 @@ class LeadersElected(Event, frozen=True, kw_only=True):
     to_broker: int
     controller_epoch: int
     partitions: tuple[TopicPartition, ...]
+    by: ElectionOrigin | None = None
+    """Of preferred elections, who asked for them. None: nobody was seen to, so it was the controller's own rebalance or
+    somebody's tool; the grade of a recommendation infers which."""
 
 
 class PartitionsOffline(Event, frozen=True, kw_only=True):

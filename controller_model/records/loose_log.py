@@ -11,8 +11,15 @@ from __future__ import annotations
 import msgspec
 
 from controller_model.kafka.ids import Position
-from controller_model.records.changes import VERSION, ChangeKind, Int64, ZnodeChange
+from controller_model.records.changes import (
+    VERSION,
+    ChangeKind,
+    Int64,
+    ZnodeChange,
+    decode_request,
+)
 from controller_model.records.decoding import DECODING_ERRORS
+from controller_model.records.election_requests import ElectionRequest
 
 ABSENT = -(2**63)
 """A number that no log holds: the record lacks the field."""
@@ -50,6 +57,8 @@ class LooseLine(msgspec.Struct, frozen=True):
     """What is wrong with the first of those."""
     ends_unreadable: bool = False
     """Whether the last record is one of those: no change of the line stands after it."""
+    requests: tuple[ElectionRequest, ...] = ()
+    """Records that ask for elections: no watcher's, and no changes."""
 
 
 _line_decoder = msgspec.json.Decoder(LooseChange | tuple[LooseChange, ...])
@@ -119,18 +128,23 @@ def _decode_one_by_one(line: bytes) -> LooseLine:
     except DECODING_ERRORS as damage:
         return LooseLine((), 1, f"not an array of changes: {damage}", ends_unreadable=True)
     changes = []
+    requests = []
     reason = wrong = ""
     for record in records:
         try:
             change = _decode_record(record)
         except DECODING_ERRORS as damage:
+            if (request := decode_request(record)) is not None:
+                requests.append(request)
+                continue
             wrong = f"not a change: {damage}"
         else:
             wrong = _complaint(change)
             if not wrong:
                 changes.append(change)
         reason = reason or wrong
-    return LooseLine(tuple(changes), len(records) - len(changes), reason, bool(wrong))
+    unreadable = len(records) - len(changes) - len(requests)
+    return LooseLine(tuple(changes), unreadable, reason, bool(wrong), tuple(requests))
 
 
 def _decode_record(record: bytes | msgspec.Raw) -> LooseChange:

@@ -104,6 +104,8 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """Listed partitions that were deleted, or have another preferred replica now."""
     regained_after_ms: int | None = None
     """From the first election to the last leadership regained."""
+    elected_by: dict[str, int] = {}
+    """How many of `elections` by whom (ElectionOrigin); empty in grades of earlier releases, which did not tell."""
     lost_again_within_ms: int = WATCH_MS
     """How long that was watched for, from the first election on."""
     examples_lost_again: tuple[TopicPartition, ...] = ()
@@ -115,6 +117,8 @@ class RebalanceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What the cluster's view says of balance, out of the totals."""
 
     threshold_percentage: int = 10
+    auto_leader_rebalance: bool = True
+    """auto.leader.rebalance.enable, as assumed."""
     exceeding: tuple[int, ...] = ()
     """Brokers whose imbalance ratio is above it, strictly; worst first."""
     mendable: tuple[int, ...] = ()

@@ -15,6 +15,7 @@ from controller_model.kafka.min_isr import min_isr_of
 from controller_model.state.broker_record import BrokerRecord
 from controller_model.state.contribution import Contribution, CountedState
 from controller_model.state.controller_state import ControllerState
+from controller_model.state.election_state import ElectionState
 from controller_model.state.incident_state import IncidentState
 from controller_model.state.log_state import LogState
 from controller_model.state.prediction_state import PredictionState
@@ -28,6 +29,8 @@ class Assumed(msgspec.Struct, frozen=True, array_like=True):
     min_insync_replicas: int | None = None
     """None: no setting says it, and what depends on it is not known."""
     leader_imbalance_per_broker_percentage: int = 10
+    auto_leader_rebalance: bool = True
+    """auto.leader.rebalance.enable."""
 
 
 class PublishedViews(msgspec.Struct, array_like=True):
@@ -84,6 +87,7 @@ class ControlPlane(msgspec.Struct, array_like=True, dict=True):
     incidents: IncidentState = msgspec.field(default_factory=IncidentState)
     recommendations: RecommendationState = msgspec.field(default_factory=RecommendationState)
     published: PublishedViews = msgspec.field(default_factory=PublishedViews)
+    elections: ElectionState = msgspec.field(default_factory=ElectionState)
 
     @cached_property
     def touched(self) -> set[int]:

@@ -25,6 +25,16 @@ class BrokerMemory(msgspec.Struct, array_like=True):
     """When it was recommended last, or elected and graded; None once that is settled."""
 
 
+class ElectionRound(msgspec.Struct, array_like=True):
+    """Preferred elections towards a broker that nobody was seen to ask for, while more may follow."""
+
+    count: int
+    began_at: int
+    last_at: int
+    could_be_check: bool
+    """The broker was above the threshold before them, and they follow each other without a pause."""
+
+
 class RecommendationState(msgspec.Struct, array_like=True):
     """The account of recommendations, in the fold's state."""
 
@@ -43,3 +53,9 @@ class RecommendationState(msgspec.Struct, array_like=True):
     graded: dict[str, int] = {}
     revision: int = 0
     """Grows with each change of what the view shows."""
+    elected_by: dict[str, int] = {}
+    """Of `elections`, how many by whom (ElectionOrigin): those in `rounds` are judged later, the rest are others'."""
+    rounds: dict[int, ElectionRound] = {}
+    """By broker."""
+    others_at: int | None = None
+    """When an election was seen last that the controller's own check does not hold."""

@@ -45,6 +45,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.recommendation_state import BrokerMemory, RecommendationState, Watched
+from controller_model.tracking import election_rounds
 
 EXAMPLES = 20
 """Partitions that a grade names; the number of all stands beside."""
@@ -79,6 +80,7 @@ def summary(control: ControlPlane) -> RebalanceSummary:
     electable = figures.electable(control, exceeding)
     return RebalanceSummary(
         threshold_percentage=control.assumed.leader_imbalance_per_broker_percentage,
+        auto_leader_rebalance=control.assumed.auto_leader_rebalance,
         exceeding=exceeding,
         mendable=tuple(electable),
         electable=sum(electable.values()),
@@ -106,10 +108,13 @@ def newest_grades(recommendations: RecommendationState) -> tuple[Grade, ...]:
 def _take_election(
     recommendations: RecommendationState, brokers: Collection[int], event: LeadersElected
 ) -> None:
-    if event.election is LeaderElectionKind.PREFERRED and event.to_broker in brokers:
-        recommendations.elections += len(event.partitions)
-        recommendations.elected_at = recommendations.elected_at or event.at
-        recommendations.revision += 1
+    if event.election is LeaderElectionKind.PREFERRED:
+        is_watched = event.to_broker in brokers
+        election_rounds.take(recommendations, event, is_watched=is_watched)
+        if is_watched:
+            recommendations.elections += len(event.partitions)
+            recommendations.elected_at = recommendations.elected_at or event.at
+            recommendations.revision += 1
     _take_move(recommendations, event.partitions, event.to_broker, event.at)
 
 
@@ -133,6 +138,7 @@ def _take_in(state: ClusterState, seen: HealthSample) -> list[AnyEvent]:
     mendable = figures.electable(control, figures.exceeding(control))
     if not mendable and not recommendations.brokers and recommendations.standing is None:
         return []  # the usual case costs nothing
+    election_rounds.settle(control, now)
     _remember(recommendations, mendable, now)
     events: list[AnyEvent] = []
     due = _due(recommendations, mendable, now)
@@ -192,6 +198,8 @@ def _make(state: ClusterState, mendable: Mapping[int, int], now: int) -> Recomme
         recommendations.brokers[broker].recommended_at = now
     found = list(itertools.islice(_electable(state, frozenset(brokers)), MOST_PARTITIONS))
     recommendations.elections = 0
+    recommendations.elected_by = {}
+    recommendations.rounds = {}
     recommendations.elected_at = None
     recommendations.watched = {}
     recommendations.gone = 0
@@ -253,6 +261,7 @@ def _grade(state: ClusterState, standing: Recommended, now: int) -> Recommendati
     """End a recommendation, and report what became of it."""
     recommendations = state.control.recommendations
     _drop_others(state)
+    election_rounds.settle(state.control, now, all_of_them=True)
     grade = _graded(state.control, standing, now)
     for broker in standing.brokers:
         if broker in recommendations.brokers:
@@ -292,6 +301,7 @@ def _graded(control: ControlPlane, standing: Recommended, now: int) -> Grade:
         lost_again=len(lost),
         not_regained=len(never),
         gone=recommendations.gone,
+        elected_by=election_rounds.elected_by(recommendations),
         regained_after_ms=(
             None if elected_at is None or not regained else max(0, max(regained) - elected_at)
         ),

@@ -92,8 +92,10 @@ def read_chunk_cursor(text: str) -> tuple[int, str | None]:
 
 def rebalance_of(snapshot: ClusterSnapshot, facts: ClusterFacts) -> NextRebalance:
     """Return what the controller's own next check would do."""
+    said = snapshot.view.rebalance
     assumed = AutoRebalance(
-        leader_imbalance_per_broker_percentage=snapshot.view.rebalance.threshold_percentage
+        auto_leader_rebalance_enable=said.auto_leader_rebalance,
+        leader_imbalance_per_broker_percentage=said.threshold_percentage,
     )
     return next_rebalance(all_partitions(snapshot.topics.values()), facts, assumed)
 

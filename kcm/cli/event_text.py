@@ -68,11 +68,25 @@ def _grade(event: Mapping[str, Any]) -> str:
     after_ms = grade["regained_after_ms"]
     within = "" if after_ms is None else f" within {after_ms / 1000:.1f} s"
     gone = f", {grade['gone']} gone since" if grade.get("gone") else ""
+    elected_by = ", ".join(
+        f"{count} {_ELECTED_BY.get(origin, origin)}"
+        for origin, count in sorted(grade.get("elected_by", {}).items())
+    )
+    elected = f"; elected: {elected_by}" if elected_by else ""
     return (
         f"RecommendationGraded {grade['number']}: {grade['outcome']}; of {grade['watched']} "
         f"watched {grade['regained']} regained their leader{within}, {grade['lost_again']} lost it "
-        f"again, {grade['not_regained']} did not{gone}"
+        f"again, {grade['not_regained']} did not{gone}{elected}"
     )
+
+
+_ELECTED_BY = {
+    "kcm": "by kcm elect",
+    "rebalance": "by the controller's own rebalance (inferred)",
+    "znode": "by request under /admin",
+    "other": "by others",
+}
+"""Who elected (ElectionOrigin), in words."""
 
 
 _SUMMED_UP: dict[str, Callable[[Mapping[str, Any]], str]] = {

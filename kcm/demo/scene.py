@@ -42,8 +42,11 @@ class Scene:
             data_dir=data_dir / "pipeline",
             cluster=CLUSTER_NAME,
             zookeeper=self.cluster.zookeeper.connect_string,
-            # Kafka's default, which our brokers' files leave as it is.
-            options={"min_insync_replicas": f"{CLUSTER_NAME}=1"},
+            # What our brokers' files say, or leave as Kafka's default.
+            options={
+                "min_insync_replicas": f"{CLUSTER_NAME}=1",
+                "auto_leader_rebalance": f"{CLUSTER_NAME}=false",
+            },
         )
         self.monitor = Monitor(self.pipeline.exporter_url, CLUSTER_NAME)
         self.prometheus: Prometheus | None = None

@@ -24,10 +24,10 @@ ANSWER_S = 3.0
 SETTING_OF = {
     "min.insync.replicas": "min_insync_replicas",
     "leader.imbalance.per.broker.percentage": "leader_imbalance_percentage",
+    "auto.leader.rebalance.enable": "auto_leader_rebalance",
 }
 """What the fold must be given of each cluster, by Kafka's name."""
 TAKEN_AS = {
-    "auto.leader.rebalance.enable": "true",
     "leader.imbalance.check.interval.seconds": "300",
 }
 """What the next rebalance is foretold by: Kafka's defaults."""
@@ -89,8 +89,8 @@ def findings_of(
         listed, value = _values(name, files)
         if value is None:
             yield _unclear(cluster, name, listed)
-        elif setting in is_set and str(is_set[setting]) != value:
-            now = "is not set" if is_set[setting] is None else f"is {is_set[setting]} for the fold"
+        elif setting in is_set and (said := str(is_set[setting]).lower()) != value:
+            now = "is not set" if is_set[setting] is None else f"is {said} for the fold"
             todo = f"--{setting.replace('_', '-')} {cluster}={value}, or {setting} in the file"
             yield warn(about(cluster), f"{listed}; {setting} {now}", printable(f"set {todo}"))
         else:

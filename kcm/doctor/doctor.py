@@ -183,6 +183,9 @@ def _of_watched(
     return [*rest, unknown("topics", printable(why))]
 
 
+_SINCE_ELECTED_BY = ("auto_leader_rebalance",)
+
+
 def clusters_of(
     api: ExporterApi, settings: AllSettings, watched: str | None, own: str | None
 ) -> dict[str, dict[str, int | None]]:
@@ -198,9 +201,12 @@ def clusters_of(
         for name in api.cluster_names():
             answer = api.get(cluster_path(name))
             if answer["cluster_id"] == own:
+                rebalance = answer["rebalance"]
                 found[name] = {
                     "min_insync_replicas": answer["min_isr_assumed"],
-                    "leader_imbalance_percentage": answer["rebalance"]["threshold_percentage"],
+                    "leader_imbalance_percentage": rebalance["threshold_percentage"],
+                    # A fold of an earlier release has no such setting.
+                    **{each: rebalance[each] for each in _SINCE_ELECTED_BY if each in rebalance},
                 }
     except KcmError:
         pass  # its own line says why

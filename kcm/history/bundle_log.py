@@ -16,6 +16,7 @@ from controller_model.history.log_replay import LogReplay
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_model.records.decoding import DECODING_ERRORS
+from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.loose_log import LooseChange, decode_line
 
 _raw_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
@@ -89,10 +90,17 @@ class IncidentLog:
 
     def _take_record(self, record: bytes) -> None:
         loose = decode_line(record)
+        for request in loose.requests:
+            self._take_request(record, request)
         for change in loose.changes:
             self._take_change(record, change)
         if loose.unreadable:
             self._take_damage(record, loose.reason)
+
+    def _take_request(self, record: bytes, request: ElectionRequest) -> None:
+        if self._parts and not self.is_over and request.cluster == self.replay.cluster:
+            self.replay.take_requests((request,))
+            self._write(record)
 
     def _take_damage(self, record: bytes, reason: str) -> None:
         if self.is_over:

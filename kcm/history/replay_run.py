@@ -78,6 +78,7 @@ class ReplayRun:
         is_damaged = loose.unreadable > 0 and self._is_ours(loose)
         if is_damaged and not loose.ends_unreadable:
             self._note_damage(line, loose)
+        self.replay.take_requests(loose.requests)
         events = self.replay.take(loose.changes)
         if events:
             self._pass_on(events)

@@ -220,6 +220,10 @@ def _brokers(brokers: list[dict[str, Any]]) -> RenderableType:
 def _next(planned: dict[str, Any]) -> str:
     assumed = planned["assumed"]
     percentage = assumed["leader_imbalance_per_broker_percentage"]
+    if not assumed["auto_leader_rebalance_enable"]:
+        return (
+            "rebalance   the controller elects nothing by itself (auto_leader_rebalance, assumed)"
+        )
     if planned["at_earliest"] is None:
         return "rebalance   when the controller checks next is not known"
     what = f"elects {planned['elects']}" if planned["elects"] else "elects nothing"

@@ -5,13 +5,16 @@ The clusters are those of the miniature controller: the writes are Kafka's, comp
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller_model.records.changes import ZnodeChange
+from controller_model.records.election_requests import MOST_PARTITIONS, ElectionRequest
 from controller_model.records.events import (
     IncidentClosed,
     IncidentOpened,
@@ -22,10 +25,12 @@ from controller_model.records.events import (
 )
 from controller_model.records.incidents import STANDING_MS
 from controller_model.records.recommendations import Outcome
-from tests.support.histories import Fold
-from tests.support.watched import Watched, cluster, operation
+from controller_model.state.election_state import ElectionState
+from tests.support.histories import Fold, election_request
+from tests.support.watched import TOPICS, Watched, cluster, operation
 
 BEAT_MS = 10_000
+LogRecord = ZnodeChange | ElectionRequest
 SEEDS = st.integers(0, 2**32)
 
 
@@ -42,7 +47,7 @@ def play(seed: int, *, beats: int = 12) -> Watched:
     return watched
 
 
-def cut(changes: Sequence[ZnodeChange], draws: random.Random) -> Iterator[Sequence[ZnodeChange]]:
+def cut(changes: Sequence[LogRecord], draws: random.Random) -> Iterator[Sequence[LogRecord]]:
     """Yield the changes in batches of any size."""
     start = 0
     while start < len(changes):
@@ -142,4 +147,72 @@ def test_a_recommendation_is_graded_before_the_next_is_made(seed: int) -> None:
         assert len(made.partitions) == made.partition_count == grade.watched + grade.gone
         assert grade.regained + grade.not_regained == grade.watched
         assert grade.lost_again <= grade.regained
+        assert sum(grade.elected_by.values()) == grade.elections
+        assert all(count > 0 for count in grade.elected_by.values())
         assert (grade.outcome is Outcome.WITHDRAWN) == (grade.elected_at is None)
+
+
+def with_requests(changes: Sequence[ZnodeChange], draws: random.Random) -> list[LogRecord]:
+    """Return a log with requests anywhere in it: early, late, repeated, of what is not there, or wide."""
+    records: list[LogRecord] = []
+    last = election_request("none", 0)
+    for change in changes:
+        if draws.random() < 0.1:
+            topic = draws.choice((*TOPICS, "none"))
+            wide = range(draws.choice((1, 3, MOST_PARTITIONS)))
+            holds_ms = draws.choice((0, 60_000, 2**62))
+            again = draws.random() < 0.2
+            last = last if again else election_request(topic, *wide, holds_ms=holds_ms)
+            records.append(last)
+        records.append(change)
+    return records
+
+
+def but_for_origins(fold: Fold) -> object:
+    """Return all that a fold holds and has reported, but for who asked for elections."""
+    control = copy.deepcopy(fold.state.control)
+    control.elections = ElectionState()
+    control.published.recommendation = 0
+    held = control.recommendations
+    held.elected_by, held.rounds, held.others_at, held.grades = {}, {}, None, []
+    events = [
+        msgspec.structs.replace(event, by=None) if isinstance(event, LeadersElected) else event
+        for event in fold.events
+    ]
+    accounts = [
+        msgspec.structs.replace(event, grade=msgspec.structs.replace(event.grade, elected_by={}))
+        if isinstance(event, RecommendationGraded)
+        else event
+        for event in fold.accounts
+    ]
+    return control, events, accounts, fold.facts()
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_requests_change_nothing_but_the_origin_of_elections(seed: int) -> None:
+    """Whatever is asked for, wherever it stands in the log, however often: all else is as without it."""
+    watched = play(seed, beats=40)
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    other = Fold()
+    other.feed(with_requests(watched.history.changes, draws))
+    assert but_for_origins(other) == but_for_origins(watched.fold)
+
+
+@given(SEEDS)
+@settings(max_examples=40)
+def test_origins_do_not_depend_on_batches_and_restarts(seed: int) -> None:
+    """However the log is cut, and wherever a fold goes on from bytes; requests are of the log as changes are."""
+    watched = play(seed, beats=40)
+    draws = random.Random(seed)  # noqa: S311  # a play, not a secret
+    records = with_requests(watched.history.changes, draws)
+    whole, other = Fold(), Fold(packed=True)
+    whole.feed(records)
+    for batch in cut(records, draws):
+        other.feed(batch)
+        if draws.random() < 0.1:
+            other.restart()
+    assert other.events == whole.events
+    assert other.accounts == whole.accounts
+    assert other.state.control.elections == whole.state.control.elections
+    assert other.state.control.recommendations == whole.state.control.recommendations

@@ -29,6 +29,7 @@ from controller_model.records.changes import (
     join_changes,
     znode_digest,
 )
+from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.events import (
     AnyEvent,
     IncidentClosed,
@@ -329,6 +330,21 @@ def small_cluster(**partitions: Mapping[int, Sequence[int]]) -> History:
     return history
 
 
+def election_request(
+    topic: str, *partitions: int, cluster: str = "prod", holds_ms: int = 60_000
+) -> ElectionRequest:
+    """Return what `kcm elect` says before it asks for these."""
+    asked = tuple((topic, partition) for partition in partitions)
+    return ElectionRequest(
+        v=1,
+        cluster=cluster,
+        kind="election_requested",
+        partitions=asked,
+        requested_at=1,
+        holds_ms=holds_ms,
+    )
+
+
 OF_ACCOUNTS = (IncidentOpened, IncidentClosed, RecommendationMade, RecommendationGraded)
 """Events that sum up others."""
 
@@ -351,12 +367,15 @@ class Fold:
         """The keys that the last projection wrote tombstones for."""
         self._read = 0
 
-    def feed(self, changes: Iterable[ZnodeChange]) -> list[AnyEvent]:
-        """Apply changes as one batch; return what happened, the accounts' own events apart."""
+    def feed(self, records: Iterable[ZnodeChange | ElectionRequest]) -> list[AnyEvent]:
+        """Apply records as one batch; return what happened, the accounts' own events apart."""
         self._pack_topics()
         batch = EventBatch(self.state)
-        for change in changes:
-            batch.apply(change)
+        for record in records:
+            if isinstance(record, ElectionRequest):
+                batch.take_request(record)
+            else:
+                batch.apply(record)
         assert batch.errors == 0, batch.finish()
         both = batch.finish()
         self.accounts += [event for event in both if isinstance(event, OF_ACCOUNTS)]

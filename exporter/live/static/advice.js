@@ -2,6 +2,7 @@
 
 import { $, el, setChildren, setText, show, Table } from "./dom.js";
 import { ask, Asking, clusterPath, stateOf } from "./ask.js";
+import { electedBy } from "./events.js";
 import { clock, count, duration, list, number, percent } from "./format.js";
 
 let cluster = null;
@@ -148,7 +149,7 @@ function grade(last) {
     last.outcome === "withdrawn"
       ? ""
       : `, ${number(last.regained)} of ${count(last.watched, "leader")} regained${took}${lost}`;
-  return `The one before, graded at ${clock(last.graded_at)}: ${last.outcome}${result}.`;
+  return `The one before, graded at ${clock(last.graded_at)}: ${last.outcome}${result}${electedBy(last)}.`;
 }
 
 function json() {

@@ -2,7 +2,7 @@
 
 import { $, at, el, setChildren } from "./dom.js";
 import { clusterPath } from "./ask.js";
-import { count, kindWords, words } from "./format.js";
+import { count, kindWords, number, words } from "./format.js";
 
 const NOT_SHOWN = new Set([
   "kind",
@@ -20,6 +20,13 @@ const NOT_SHOWN = new Set([
   "threshold_percentage",
   "port",
 ]);
+
+const ELECTED_BY = {
+  kcm: "by kcm elect",
+  rebalance: "by the controller itself (inferred)",
+  znode: "by request under /admin",
+  other: "by others",
+};
 
 export function showEvents(picture) {
   setChildren(
@@ -47,12 +54,20 @@ function eventWords(event) {
   return parts.join(", ");
 }
 
+// Who elected, in words; nothing of grades of earlier releases, which did not tell.
+export function electedBy(grade) {
+  const who = Object.entries(grade.elected_by ?? {}).map(
+    ([origin, times]) => `${number(times)} ${ELECTED_BY[origin] ?? origin}`,
+  );
+  return who.length > 0 ? `; elected ${who.join(", ")}` : "";
+}
+
 function graded(grade) {
   const back =
     grade.outcome === "withdrawn"
       ? ""
       : `: ${count(grade.regained, "leader")} regained of ${grade.watched}`;
-  return `Recommendation ${grade.number} ${grade.outcome}${back}`;
+  return `Recommendation ${grade.number} ${grade.outcome}${back}${electedBy(grade)}`;
 }
 
 function field(name, value) {

@@ -16,6 +16,7 @@ from controller_model.fold import event_batch
 from controller_model.fold import replay as replay_module
 from controller_model.fold.projection import FORGET_AFTER_MS
 from controller_model.records.changes import ZnodeChange
+from controller_model.records.election_requests import ElectionOrigin, encode_request
 from controller_model.records.event_records import EventRecord, decode_event
 from controller_model.records.events import (
     AnyEvent,
@@ -23,6 +24,7 @@ from controller_model.records.events import (
     IncidentClosed,
     IncidentOpened,
     IsrShrunk,
+    LeadersElected,
     RecommendationGraded,
     RecommendationMade,
 )
@@ -43,7 +45,7 @@ from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor, Remembered
 from streaming.state_codec import StateTopics, StoredCluster, read_control
 from streaming.topic_journal import PackedTopics, RememberedTopics
-from tests.support.histories import History, encode_changes, small_cluster
+from tests.support.histories import History, election_request, encode_changes, small_cluster
 from tests.support.hostile import spoiled
 
 LINEAGE = "0000000000001-abc"
@@ -614,6 +616,32 @@ def test_a_recommendation_is_made_and_graded_over_the_state_store(bench: Bench) 
     shown = bench.views["prod/recommendation"]
     assert isinstance(shown, RecommendationView)
     assert shown.graded == (graded.grade,)
+
+
+def test_an_election_that_kcm_asked_for_is_named(bench: Bench) -> None:
+    """Its request is neither a change nor garbage, and is known to the next worker; a stranger's is garbage."""
+    history = small_cluster(t=dict.fromkeys(range(10), (0, 1, 2)))
+    history.state("t", 3, leader=1, isr=(0, 1, 2), leader_epoch=1)
+    bench.follow(history)
+    bench.send(encode_request(election_request("t", 3)))
+    assert bench.events == []
+    assert (bench.tally.changes, bench.tally.unreadable) == (0, 0)
+    bench.send(encode_request(election_request("t", 3, cluster="other")))
+    assert bench.tally.unreadable == 1
+    bench.again()
+    processor_module._remembered.clear()
+    history.state("t", 3, leader=0, isr=(0, 1, 2), leader_epoch=2)
+    bench.follow(history)
+    (elected,) = (r.event for r in bench.events if isinstance(r.event, LeadersElected))
+    assert elected.by is ElectionOrigin.KCM
+
+
+def test_a_request_alone_makes_no_cluster(bench: Bench) -> None:
+    """Only a watcher does: nothing is stored, and nothing is shown."""
+    bench.send(encode_request(election_request("t", 3)))
+    assert [row.topic for row in bench.out] == [None]
+    assert bench.tally.unattributed == 1
+    assert bench.tester.peekValueState("control", "prod") is None
 
 
 @pytest.mark.parametrize("harm", spoiled(b"{}"))

@@ -17,6 +17,7 @@ from controller_model.history.log_replay import CUT, END, UNPROVED, UNREADABLE, 
 from controller_model.history.snapshot import Snapshot, encode_snapshot, snapshot
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, ZnodeChange
+from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import (
     AnyEvent,
     Baseline,
@@ -31,6 +32,7 @@ from tests.support.histories import (
     Fold,
     History,
     controller_payload,
+    election_request,
     encode_changes,
     kinds,
     only,
@@ -486,3 +488,23 @@ def test_a_failover_ends_by_itself_after_so_many_changes(monkeypatch: pytest.Mon
     assert ended_at == [history.seq - 4, history.seq - 1]
     recording.finish()
     assert ended_at == [history.seq - 4, history.seq - 1, history.seq]
+
+
+def test_a_request_names_elections_as_in_the_fold_and_makes_no_cluster() -> None:
+    """One before the first change, or of another cluster, is passed over."""
+    history = small_cluster()
+    history.state("t", 0, leader=1, isr=(0, 1, 2), leader_epoch=1)
+    recording = LogReplay()
+    recording.take_requests([election_request("t", 0, cluster="elsewhere")])
+    assert (recording.cluster, recording.clusters) == (None, set())
+    recording.take(loose(history.changes))
+    recording.take_requests([election_request("t", 0, cluster="elsewhere")])
+    assert recording.state.control.elections.asked == {}
+    recording.take_requests([election_request("t", 0)])
+    history.state("t", 0, leader=0, isr=(0, 1, 2), leader_epoch=2)
+    events = recording.take(loose(history.changes[-1:]))
+    assert only(events, LeadersElected).by is ElectionOrigin.KCM
+    recording.finish()
+    assert recording.is_done
+    recording.take_requests([election_request("t", 0)])
+    assert recording.state.control.elections.asked == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,10 +14,17 @@ from controller_model.records.changes import (
     ChangeKind,
     ZnodeChange,
     decode_message,
+    decode_request,
     encode_change,
     join_changes,
 )
-from tests.support.histories import encode_changes, replaced, small_cluster
+from controller_model.records.election_requests import encode_request
+from tests.support.histories import (
+    election_request,
+    encode_changes,
+    replaced,
+    small_cluster,
+)
 
 
 def test_records_of_another_version_or_too_wide_are_counted() -> None:
@@ -70,3 +78,38 @@ def test_a_fold_reads_an_older_and_a_newer_watchers_log() -> None:
     assert batch.unreadable == 2
     with pytest.raises(UnreadableRecordError):
         decode_message(b'{"of_a_newer_release": []}')
+
+
+def test_a_request_stands_among_changes_and_is_none() -> None:
+    """It has no seq, so it leaves no hole; one of another version, or too wide, is damage."""
+    history = small_cluster()
+    request = election_request("t", 0, 1)
+    message = b"[" + encode_request(request)[1:-1] + b"," + encode_changes(history.changes)[1:]
+    assert decode_message(message) == Batch(tuple(history.changes), requests=(request,))
+    assert decode_message(encode_request(request)) == Batch((), requests=(request,))
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        {"v": 2},
+        {"kind": "election_held"},
+        {"partitions": [["t", p] for p in range(501)]},
+        {"partitions": [["t" * 250, 0]]},
+        {"partitions": [["t", -1]]},
+        {"partitions": [["t", 2**31]]},
+        {"partitions": [["", 0]]},
+        {"partitions": [["t"]]},
+        {"holds_ms": -1},
+        {"holds_ms": 2**63},
+        {"requested_at": None},
+        {"cluster": 7},
+    ],
+)
+def test_a_hostile_request_is_damage(harm: dict[str, Any]) -> None:
+    """It is counted, and its neighbours in the message are taken."""
+    good = election_request("t", 0)
+    (body,) = json.loads(encode_request(good))
+    batch = decode_message(json.dumps([body | harm, body]).encode())
+    assert batch == Batch((), 1, (good,))
+    assert decode_request(json.dumps(body | harm).encode()) is None

@@ -10,8 +10,9 @@ import pytest
 
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ChangeKind, encode_change
+from controller_model.records.election_requests import encode_request
 from controller_model.records.loose_log import ABSENT, LooseChange, complete, decode_line
-from tests.support.histories import encode_changes, small_cluster
+from tests.support.histories import election_request, encode_changes, small_cluster
 
 
 def line(*records: Any) -> bytes:
@@ -225,3 +226,15 @@ def test_what_a_newer_release_adds_is_no_damage() -> None:
 def test_absent_is_no_number_of_a_log() -> None:
     """The value of an absent number is below all that a log holds."""
     assert ABSENT < -(2**62)
+
+
+def test_a_request_is_no_change_and_no_damage() -> None:
+    """Alone or among changes; the changes after it show that nothing is missing."""
+    changes, request = small_cluster().changes, election_request("t", 0)
+    record = encode_request(request)[1:-1]
+    alone = decode_line(record)
+    assert (alone.changes, alone.unreadable, alone.requests) == ((), 0, (request,))
+    assert not alone.ends_unreadable
+    among = decode_line(b"[" + encode_change(changes[0]) + b"," + record + b"]")
+    assert (len(among.changes), among.unreadable, among.requests) == (1, 0, (request,))
+    assert decode_line(record.replace(b'"holds_ms":', b'"holds_ms":-')).unreadable == 1

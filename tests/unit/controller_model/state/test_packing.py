@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import (
     UnreadableStateError,
     pack_control,
@@ -23,3 +25,18 @@ def test_a_state_of_another_format_is_refused() -> None:
     topic = fold.state.topic("t")
     assert topic is not None
     assert pack_topic(topic)[:1] == data[:1]
+
+
+def test_a_state_of_before_elections_had_origins_is_read() -> None:
+    """What was appended since has its defaults; the layout's version stays, so the fold goes on from its checkpoint."""
+    _, fold = begun()
+    data = pack_control(fold.state.control)
+    fields = ControlPlane.__struct_fields__
+    held = msgspec.msgpack.decode(data[1:], strict=False)
+    assert fields[-1] == "elections"
+    before = held[:-1]
+    before[fields.index("assumed")] = before[fields.index("assumed")][:2]
+    before[fields.index("recommendations")] = before[fields.index("recommendations")][:10]
+    older = unpack_control(data[:1] + msgspec.msgpack.encode(before))
+    assert older == unpack_control(data)
+    assert older.assumed.auto_leader_rebalance

@@ -6,7 +6,7 @@ import pytest
 
 from controller_model.fold.event_batch import EventBatch
 from controller_model.kafka.ids import TopicPartition
-from controller_model.records.events import RecommendationGraded, RecommendationMade
+from controller_model.records.events import RecommendationMade
 from controller_model.records.recommendations import (
     CLEAR_MS,
     GRADES_KEPT,
@@ -14,7 +14,6 @@ from controller_model.records.recommendations import (
     SETTLE_MS,
     WATCH_MS,
     BrokerRatio,
-    Grade,
     Outcome,
     RebalanceSummary,
 )
@@ -24,52 +23,17 @@ from controller_model.state.control_plane import Assumed
 from controller_model.state.incident_state import HealthSample
 from controller_model.state.topic_state import TopicState
 from controller_model.tracking import incident_tracker, recommendation_tracker
-from tests.support.histories import Fold, History, only, replaced, small_cluster
-
-BEAT_MS = 10_000
-PARTITIONS = 10
-
-
-def begun() -> tuple[History, Fold]:
-    """Return three brokers; broker 0 is preferred, and leads, everywhere."""
-    history = small_cluster(t=dict.fromkeys(range(PARTITIONS), (0, 1, 2)))
-    fold = Fold()
-    history.heartbeat()
-    fold.follow(history)
-    return history, fold
-
-
-def lead(history: History, leader: int, *partitions: int, isr: tuple[int, ...] = (0, 1, 2)) -> None:
-    """Write another leader."""
-    for partition in partitions:
-        epoch = history.zxid  # any number that grows
-        history.state("t", partition, leader=leader, isr=isr, leader_epoch=epoch)
-
-
-def beat(history: History, fold: Fold, times: int) -> None:
-    """Let heartbeats pass."""
-    for _ in range(times):
-        history.heartbeat()
-    fold.follow(history)
-
-
-def made(fold: Fold) -> list[RecommendationMade]:
-    """Return what was recommended."""
-    return [event for event in fold.accounts if isinstance(event, RecommendationMade)]
-
-
-def graded(fold: Fold) -> list[Grade]:
-    """Return the grades."""
-    return [event.grade for event in fold.accounts if isinstance(event, RecommendationGraded)]
-
-
-def recommended(*partitions: int) -> tuple[History, Fold]:
-    """Return a cluster in which broker 1 leads these, and whose recommendation is made."""
-    history, fold = begun()
-    lead(history, 1, *partitions)
-    beat(history, fold, SETTLE_MS // BEAT_MS + 1)
-    assert len(made(fold)) == 1
-    return history, fold
+from tests.support.histories import Fold, only, replaced, small_cluster
+from tests.support.recommended_cluster import (
+    BEAT_MS,
+    PARTITIONS,
+    beat,
+    begun,
+    graded,
+    lead,
+    made,
+    recommended,
+)
 
 
 def test_a_broker_above_the_threshold_is_reported_once_it_has_stayed_there() -> None:

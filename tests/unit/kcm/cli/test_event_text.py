@@ -9,3 +9,24 @@ def test_a_reason_is_reported_whole() -> None:
     """A path or a reason that is cut says something else."""
     reason = "the payload of /brokers/topics/orders/partitions/17/state is no JSON: " + "x" * 200
     assert reason in event_text({"kind": "Anomaly", "reason": reason})
+
+
+def test_a_grade_says_who_elected() -> None:
+    """Grades of earlier releases did not tell, and say nothing of it."""
+    grade = {
+        "number": 3,
+        "outcome": "mended",
+        "watched": 7,
+        "regained": 7,
+        "regained_after_ms": None,
+        "lost_again": 0,
+        "not_regained": 0,
+    }
+    text = event_text({"kind": "RecommendationGraded", "grade": grade})
+    assert text.endswith("0 lost it again, 0 did not")
+    elected_by = {"kcm": 4, "rebalance": 2, "other": 1, "of_a_newer_release": 1}
+    text = event_text({"kind": "RecommendationGraded", "grade": grade | {"elected_by": elected_by}})
+    assert text.endswith(
+        "; elected: 4 by kcm elect, 1 of_a_newer_release, 1 by others, "
+        "2 by the controller's own rebalance (inferred)"
+    )

@@ -10,7 +10,7 @@ from kcm.doctor.findings import Level
 
 def file(**said: str | None) -> dict[str, str | None]:
     """Return a broker's file: Kafka's defaults, but for these, with `_` for `.`."""
-    names = dict(zip(SETTING_OF, ("1", "10"), strict=True)) | TAKEN_AS
+    names = dict(zip(SETTING_OF, ("1", "10", "true"), strict=True)) | TAKEN_AS
     return names | {name.replace("_", "."): value for name, value in said.items()}
 
 
@@ -40,11 +40,23 @@ def test_brokers_that_differ_are_named(name: str) -> None:
     assert "prod=" not in line.text + line.todo
 
 
-def test_a_rebalance_that_is_off_is_reported() -> None:
-    """What the next check would elect is foretold by Kafka's defaults."""
+@pytest.mark.parametrize(("said", "level"), [(True, Level.WARN), (False, Level.OK)])
+def test_a_rebalance_that_is_off_is_to_be_set(
+    said: bool, level: Level
+) -> None:  # pytest gives it by name
+    """Without it elections that nobody was seen to ask for are taken for the controller's own."""
     files = {1: file(auto_leader_rebalance_enable="false")}
+    findings = findings_of("prod", files, {"auto_leader_rebalance": said})
+    (line,) = [each for each in findings if "auto.leader.rebalance" in each.text]
+    assert line.level is level
+    assert "--auto-leader-rebalance prod=false" in line.text + line.todo
+
+
+def test_another_interval_is_reported() -> None:
+    """What the next check would elect, and when, is foretold by Kafka's default."""
+    files = {1: file(leader_imbalance_check_interval_seconds="60")}
     (line,) = [each for each in findings_of("prod", files, {}) if each.level is not Level.OK]
-    assert "auto.leader.rebalance.enable=false" in line.text
+    assert "leader.imbalance.check.interval.seconds=60" in line.text
 
 
 def test_a_broker_that_does_not_say_is_not_counted() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from controller_model.kafka.ids import Position
 from controller_model.records.changes import ZnodeChange, encode_change
+from controller_model.records.election_requests import encode_request
 from kcm.history.bundle_log import IncidentLog
 from tests.support.bundles import two_resyncs
-from tests.support.histories import History, encode_changes
+from tests.support.histories import History, election_request, encode_changes
 
 
 @pytest.fixture(autouse=True)
@@ -207,3 +208,23 @@ def test_nothing_is_nothing() -> None:
     log = IncidentLog(None, from_ms=1, to_ms=2)
     assert (log.first, log.last, log.changes, list(log.lines())) == (None, None, 0, [])
     log.close()
+
+
+def test_a_request_is_kept_with_the_changes_around_it(disk: Path) -> None:
+    """So that the replay of the bundle names the same elections; no change is counted by it."""
+    history, _, finished = two_resyncs()
+    log = IncidentLog("prod", from_ms=finished.observed_at, to_ms=10**15)
+    request = encode_request(election_request("t", 0))
+    log.take(request)
+    log.take(encode_changes(history.changes))
+    count = log.changes
+    log.take(request)
+    log.take(encode_request(election_request("t", 0, cluster="other")))
+    history.heartbeat()
+    log.take(encode_changes(history.changes[-1:]))
+    assert (log.changes, log.unreadable) == (count + 1, 0)
+    *_, before, last = (json.loads(line) for line in log.lines())
+    assert (before["kind"], last["kind"]) == ("election_requested", "heartbeat")
+    assert sum(b"election_requested" in line for line in log.lines()) == 1
+    log.close()
+    assert not any(disk.iterdir())

@@ -1,0 +1,169 @@
+"""Who asked for a preferred election: what the log and /admin said before it."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from controller_model.records.election_requests import MOST_PARTITIONS, ElectionOrigin
+from controller_model.records.events import AnyEvent, LeadersElected, PreferredElectionRequested
+from controller_model.tracking import asked_elections
+from controller_model.tracking.asked_elections import MOST_ASKED, MOST_HELD_MS
+from tests.support.histories import (
+    Fold,
+    begun,
+    election_request,
+    kinds,
+    only,
+    payload,
+    small_cluster,
+)
+from tests.support.recommended_cluster import BEAT_MS, beat, lead
+
+ADMIN = "/admin/preferred_replica_election"
+
+
+def origins(events: list[AnyEvent]) -> list[tuple[tuple[int, ...], ElectionOrigin | None]]:
+    """Return which partitions were elected, and by whom."""
+    return [
+        (tuple(p.partition for p in event.partitions), event.by)
+        for event in events
+        if isinstance(event, LeadersElected)
+    ]
+
+
+def test_the_first_preferred_election_after_a_request_is_its() -> None:
+    """One partition after the other; the next election of the same one is another's."""
+    history, fold = begun(t={0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2)})
+    lead(history, 1, 0, 1, 2)
+    fold.follow(history)
+    fold.feed([election_request("t", 0, 1)])
+    lead(history, 0, 0, 2)
+    lead(history, 0, 1)
+    assert origins(fold.follow(history)) == [
+        ((0,), ElectionOrigin.KCM),
+        ((2,), None),
+        ((1,), ElectionOrigin.KCM),
+    ]
+    lead(history, 1, 0)
+    lead(history, 0, 0)
+    assert origins(fold.follow(history))[-1] == ((0,), None)
+    assert fold.state.control.elections.asked == {}
+
+
+def test_a_request_names_preferred_elections_alone() -> None:
+    """What a broker's death elects is not what was asked for."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    fold.feed([election_request("t", 0)])
+    history.broker_gone(0)
+    lead(history, 1, 0, isr=(1, 2))
+    assert origins(fold.follow(history)) == [((0,), None)]
+
+
+@pytest.mark.parametrize(("beats", "by"), [(8, ElectionOrigin.KCM), (9, None)])
+def test_a_request_is_held_as_long_as_it_says(beats: int, by: ElectionOrigin | None) -> None:
+    """By the log's clock, which may be late by a heartbeat where the request stands."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    lead(history, 1, 0)
+    fold.follow(history)
+    fold.feed([election_request("t", 0, holds_ms=6 * BEAT_MS)])
+    beat(history, fold, beats)
+    lead(history, 0, 0)
+    assert origins(fold.follow(history)) == [((0,), by)]
+
+
+def test_what_is_held_is_bounded_in_time_and_number() -> None:
+    """Whoever writes requests without an end neither fills the state nor keeps the newest out."""
+    history, fold = begun()
+    for number in range(MOST_ASKED // MOST_PARTITIONS):
+        fold.feed([election_request(f"t{number}", *range(MOST_PARTITIONS), holds_ms=2**62)])
+    assert sum(map(len, fold.state.control.elections.asked.values())) == MOST_ASKED
+    fold.feed([election_request("t", 0)])
+    held = fold.state.control.elections.asked
+    assert {topic: set(partitions) for topic, partitions in held.items()} == {"t": {0}}
+    fold.feed([election_request("u", 0, holds_ms=2**62)])
+    beat(history, fold, MOST_HELD_MS // BEAT_MS + 3)
+    assert fold.state.control.elections.asked == {}
+
+
+def test_a_request_changes_nothing_else() -> None:
+    """Place, clock, digest, counters and views stay as they are; before the baseline it is passed over."""
+    fold = Fold()
+    fold.feed([election_request("t", 0)])
+    assert fold.state.control.elections.asked == {}
+    history, fold = begun()
+    fold.views()
+    before, views = copy.deepcopy(fold.state.control), fold.views()
+    assert fold.feed([election_request("t", 0), election_request("none", 7)] * 2) == []
+    after = copy.deepcopy(fold.state.control)
+    assert set(after.elections.asked) == {"t", "none"}
+    after.elections = before.elections
+    assert after == before
+    assert fold.views() == views
+    history.heartbeat()
+    assert fold.follow(history) == []
+    assert fold.state.control.log.holes == 0
+
+
+def test_what_stands_under_admin_is_requested_by_znode() -> None:
+    """Until the controller takes it away, and a little longer, since its writes may be read after that."""
+    history, fold = begun(t={0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2)})
+    lead(history, 1, 0, 1, 2)
+    asked = {"version": 1, "partitions": [{"topic": "t", "partition": p} for p in (0, 1, 2)]}
+    history.set(ADMIN, payload(asked))
+    lead(history, 0, 0)
+    history.delete(ADMIN)
+    lead(history, 0, 1)
+    events = fold.follow(history)
+    assert len(only(events, PreferredElectionRequested).partitions) == 3
+    assert origins(events)[-2:] == [((0,), ElectionOrigin.ZNODE), ((1,), ElectionOrigin.ZNODE)]
+    beat(history, fold, 4)
+    lead(history, 0, 2)
+    assert origins(fold.follow(history)) == [((2,), None)]
+
+
+def test_the_end_of_a_request_under_admin_leaves_others_alone() -> None:
+    """What `kcm elect` asked for is held as long as it says."""
+    history, fold = begun(t={0: (0, 1, 2)})
+    lead(history, 1, 0)
+    history.set(ADMIN, payload({"version": 1, "partitions": []}))
+    fold.follow(history)
+    fold.feed([election_request("t", 0, holds_ms=6 * BEAT_MS)])
+    history.delete(ADMIN)
+    beat(history, fold, 5)
+    lead(history, 0, 0)
+    assert origins(fold.follow(history)) == [((0,), ElectionOrigin.KCM)]
+
+
+def test_an_election_that_a_resync_finds_is_anybodys() -> None:
+    """When it was held, and with which others, was not seen; what was asked for is known all the same."""
+    history = small_cluster(t={0: (0, 1, 2), 1: (0, 1, 2)})
+    fold = Fold()
+    lead(history, 1, 0, 1)
+    fold.follow(history)
+    fold.feed([election_request("t", 1)])
+    for partition in (0, 1):
+        history.state("t", partition, leader=0, isr=(0, 1, 2), leader_epoch=1000, seen=False)
+    history.resync()
+    events = fold.follow(history)
+    assert "LeadersElected" in kinds(events)
+    assert origins(events) == [((0,), ElectionOrigin.OTHER), ((1,), ElectionOrigin.KCM)]
+
+
+def test_what_is_asked_for_goes_through_a_checkpoint() -> None:
+    """A fold that goes on from bytes names the same elections."""
+    history, fold = small_cluster(t={0: (0, 1, 2)}), Fold(packed=True)
+    lead(history, 1, 0)
+    fold.follow(history)
+    fold.feed([election_request("t", 0)])
+    fold.restart()
+    lead(history, 0, 0)
+    assert origins(fold.follow(history)) == [((0,), ElectionOrigin.KCM)]
+
+
+def test_an_end_without_a_request_is_nothing() -> None:
+    """The znode may have come and gone before anybody could read it."""
+    _, fold = begun()
+    asked_elections.end_znode(fold.state.control)
+    assert fold.state.control.elections.asked == {}

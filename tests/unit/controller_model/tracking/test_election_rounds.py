@@ -1,0 +1,162 @@
+"""What a grade says of who elected: us, a request by znode, the controller's own check, or another."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from controller_model.kafka.ids import Position, TopicPartition
+from controller_model.records.election_requests import ElectionOrigin
+from controller_model.records.events import LeaderElectionKind, LeadersElected
+from controller_model.records.recommendations import WATCH_MS, Grade
+from controller_model.state.control_plane import Assumed
+from controller_model.state.recommendation_state import RecommendationState
+from controller_model.tracking import election_rounds
+from controller_model.tracking.election_rounds import PAUSE_MS
+from tests.support.histories import Fold, History, election_request, payload, small_cluster
+from tests.support.recommended_cluster import BEAT_MS, beat, graded, lead, recommended
+
+TO_THE_GRADE = WATCH_MS // BEAT_MS + 2
+
+
+def elected_by(history: History, fold: Fold) -> dict[str, int]:
+    """Let the grade come; return what it says, which adds up."""
+    beat(history, fold, TO_THE_GRADE)
+    (grade,) = graded(fold)
+    assert sum(grade.elected_by.values()) == grade.elections
+    return grade.elected_by
+
+
+def test_all_at_once_is_the_controllers_own_check() -> None:
+    """Of a broker above the threshold, with nothing left that it could get back."""
+    history, fold = recommended(3, 5, 7)
+    lead(history, 0, 3, 5, 7)
+    assert elected_by(history, fold) == {"rebalance": 3}
+
+
+def test_where_the_check_is_off_nothing_is_inferred() -> None:
+    """auto.leader.rebalance.enable is false in the brokers' files, our setting says."""
+    history, fold = recommended(3, 5, 7)
+    fold.state.control.assumed = Assumed(auto_leader_rebalance=False)
+    lead(history, 0, 3, 5, 7)
+    assert elected_by(history, fold) == {"other": 3}
+
+
+def test_a_part_of_it_is_anothers() -> None:
+    """The check would have elected the rest as well."""
+    history, fold = recommended(3, 5, 7)
+    lead(history, 0, 3, 5)
+    assert elected_by(history, fold) == {"other": 2}
+
+
+@pytest.mark.parametrize(
+    ("pause_ms", "origin"), [(PAUSE_MS - 100, "rebalance"), (PAUSE_MS + 100, "other")]
+)
+def test_two_runs_with_a_pause_are_anothers(pause_ms: int, origin: str) -> None:
+    """Between two heartbeats: the first of them was a part only."""
+    history, fold = recommended(3, 5, 7)
+    lead(history, 0, 3, 5)
+    history.now += pause_ms
+    lead(history, 0, 7)
+    assert elected_by(history, fold) == {origin: 3}
+
+
+def test_two_runs_with_a_heartbeat_between_them_are_judged_apart() -> None:
+    """The second is all that is left, of a broker above the threshold still: it may be the check's."""
+    history, fold = recommended(3, 5, 7)
+    lead(history, 0, 3)
+    beat(history, fold, 1)
+    lead(history, 0, 5, 7)
+    assert elected_by(history, fold) == {"other": 1, "rebalance": 2}
+
+
+def test_what_brings_the_last_back_of_a_broker_below_the_threshold_is_anothers() -> None:
+    """The check leaves such a broker alone."""
+    history, fold = recommended(3, 5)
+    lead(history, 0, 3)
+    beat(history, fold, 1)
+    lead(history, 0, 5)
+    assert elected_by(history, fold) == {"other": 2}
+
+
+def test_beside_an_election_for_a_balanced_broker_it_is_anothers() -> None:
+    """A tool that elects everywhere elects for brokers that the check leaves alone."""
+    history = small_cluster(
+        t=dict.fromkeys(range(5), (0, 1, 2)), u=dict.fromkeys(range(20), (2, 1, 0))
+    )
+    fold = Fold()
+    lead(history, 1, 1, 3)
+    history.state("u", 1, leader=1, isr=(2, 1, 0), leader_epoch=1)
+    beat(history, fold, 5)
+    lead(history, 0, 1, 3)
+    history.state("u", 1, leader=2, isr=(2, 1, 0), leader_epoch=2)
+    assert elected_by(history, fold) == {"other": 2}
+
+
+def test_ours_are_ours_and_what_comes_beside_them_is_anothers() -> None:
+    """A chunk whose request the log did not take is not the controller's."""
+    history, fold = recommended(3, 5, 7)
+    fold.feed([election_request("t", 3, 5)])
+    lead(history, 0, 3, 5, 7)
+    assert elected_by(history, fold) == {"kcm": 2, "other": 1}
+
+
+def test_what_the_check_elects_after_ours_is_the_checks() -> None:
+    """Ours were a part, and the rest came with the next check, the broker being above the threshold still."""
+    history, fold = recommended(3, 5, 7)
+    fold.feed([election_request("t", 3)])
+    lead(history, 0, 3)
+    beat(history, fold, 2)
+    lead(history, 0, 5, 7)
+    assert elected_by(history, fold) == {"kcm": 1, "rebalance": 2}
+
+
+def test_a_request_under_admin_is_named() -> None:
+    """Legacy tools ask through ZooKeeper."""
+    history, fold = recommended(3, 5)
+    asked = {"version": 1, "partitions": [{"topic": "t", "partition": p} for p in (3, 5)]}
+    history.set("/admin/preferred_replica_election", payload(asked))
+    lead(history, 0, 3, 5)
+    history.delete("/admin/preferred_replica_election")
+    assert elected_by(history, fold) == {"znode": 2}
+
+
+def test_the_counts_add_up_where_an_earlier_release_began_to_count() -> None:
+    """What it did not note is others'; its grades say nothing."""
+    held = RecommendationState(elections=5, elected_by={"kcm": 2})
+    assert election_rounds.elected_by(held) == {"kcm": 2, "other": 3}
+    assert election_rounds.elected_by(RecommendationState()) == {}
+    history, fold = recommended(3, 5)
+    lead(history, 0, 3, 5)
+    beat(history, fold, TO_THE_GRADE)
+    body = msgspec.to_builtins(graded(fold)[0])
+    del body["elected_by"]
+    assert msgspec.convert(body, Grade).elected_by == {}
+
+
+def test_a_round_that_is_under_way_at_the_grade_is_judged_by_then() -> None:
+    """No election is left out of the counts, however late it comes."""
+    history, fold = recommended(3, 5, 7)
+    lead(history, 0, 3)
+    beat(history, fold, WATCH_MS // BEAT_MS - 1)
+    history.now += BEAT_MS - 1_000
+    lead(history, 0, 5, 7)
+    history.heartbeat(after_ms=1_000)
+    assert elected_by(history, fold) == {"other": 1, "rebalance": 2}
+
+
+def test_elections_towards_a_broker_that_nobody_recommended_are_not_counted() -> None:
+    """They are of no recommendation, whoever asked for them."""
+    held = RecommendationState()
+    event = LeadersElected(
+        election=LeaderElectionKind.PREFERRED,
+        from_broker=1,
+        to_broker=0,
+        controller_epoch=1,
+        partitions=(TopicPartition("t", 0),),
+        by=ElectionOrigin.KCM,
+        at=7,
+        position=Position(1, 1),
+    )
+    election_rounds.take(held, event, is_watched=False)
+    assert held == RecommendationState(others_at=7)
