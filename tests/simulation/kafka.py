@@ -318,6 +318,16 @@ class KafkaCluster:
         epoch = held["leader_epoch"] + 1
         self._write_state(topic, partition, leader=leader, isr=held["isr"], leader_epoch=epoch)
 
+    def elect_preferred(self, topic: str, partition: int) -> None:
+        """Let the preferred replica lead, if it may."""
+        held = self._load(state_path(topic, partition))
+        preferred = self._load(f"/brokers/topics/{topic}")["partitions"][str(partition)][0]
+        if held["leader"] != preferred and preferred in held["isr"] and preferred in self.live():
+            epoch = held["leader_epoch"] + 1
+            self._write_state(
+                topic, partition, leader=preferred, isr=held["isr"], leader_epoch=epoch
+            )
+
     def reassign(self) -> None:
         """Begin or end a reassignment, as the admin API does since 2.4."""
         topics = self._topics()

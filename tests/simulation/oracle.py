@@ -7,7 +7,7 @@ written, lost and repeated), and judges the fold by its state alone. A broken in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller_model.fold.log_clock import STEP_MS
@@ -21,6 +21,7 @@ from controller_model.records.changes import (
     znode_digest,
 )
 from controller_model.records.completeness import LATE_MS, Completeness, Status
+from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.event_records import EventId, EventRecord, decode_event
 from controller_model.records.events import ControllerElected, TopicDeleted
 from controller_model.state.log_state import LogState
@@ -28,6 +29,7 @@ from controller_model.znodes.znode_kinds import WATCHED_SUBTREES, is_published
 from exporter.core.records import ClusterSnapshot
 from tests.simulation.edge import Edge, Proof
 from tests.simulation.fold import InputRow, State
+from tests.simulation.stage import CLUSTER
 
 if TYPE_CHECKING:
     from exporter.core.records import ClusterSnapshot
@@ -86,6 +88,14 @@ class Batch(NamedTuple):
     """The index of the last hole; -1: none."""
     late: bool
     """Some of it is of a resync that came from a server that was behind (`Note.late`)."""
+    asked: list[tuple[int, ElectionRequest]]
+    """What `kcm elect` asked for, each with the index in `news` before which it stands."""
+
+    def records(self) -> Iterator[ZnodeChange | ElectionRequest]:
+        """Yield news and requests in their order."""
+        for index in range(len(self.news) + 1):
+            yield from (request for at, request in self.asked if at == index)
+            yield from self.news[index : index + 1]
 
 
 class Oracle:
@@ -342,6 +352,9 @@ class Oracle:
         for value in values:
             event = decode_event(bytes(value))
             self._check_deleted(event)
+            asking = self.world.asking
+            if asking is not None and (wrong := asking.complaint(event.event)) is not None:
+                raise BrokenError("only what was asked for is called ours", wrong)
             id_ = event.id
             place = (id_.generation, id_.seq, id_.index)
             if place <= last:
@@ -369,7 +382,11 @@ def read_batch(note: Note, rows: list[InputRow]) -> Batch:
     whole: int | None = None
     holed_at = -1
     late = note.late
-    for change in decoded(rows):
+    asked: list[tuple[int, ElectionRequest]] = []
+    for change in records_in(rows):
+        if isinstance(change, ElectionRequest):
+            asked.append((len(news), change))
+            continue
         same = change.generation == note.position.generation
         if change.position <= note.position or (
             same and note.watcher and change.watcher != note.watcher
@@ -404,16 +421,23 @@ def read_batch(note: Note, rows: list[InputRow]) -> Batch:
             )
         late = late or note.late
         news.append(change)
-    return Batch(note, news, whole, holed_at, late)
+    return Batch(note, news, whole, holed_at, late, asked)
 
 
 def decoded(rows: Iterable[InputRow | Stored]) -> Iterable[ZnodeChange]:
     """Yield the changes in rows that can be read."""
+    return (record for record in records_in(rows) if isinstance(record, ZnodeChange))
+
+
+def records_in(rows: Iterable[InputRow | Stored]) -> Iterable[ZnodeChange | ElectionRequest]:
+    """Yield the changes in rows that can be read, and what was asked for in the cluster."""
     for row in rows:
         try:
-            yield from decode_message(row.value or b"").changes
+            batch = decode_message(row.value or b"")
         except UnreadableRecordError:
             continue
+        yield from (request for request in batch.requests if request.cluster == CLUSTER)
+        yield from batch.changes
 
 
 def marks_of(state: State) -> dict[str, int]:

@@ -21,6 +21,7 @@ from controller_model.fold.control_records import Reported
 from controller_model.kafka.ids import AsOf, Position, partition_of
 from controller_model.records import changes, completeness, decoding
 from controller_model.records.changes import ChangeKind, ZnodeChange, digest_text, znode_digest
+from controller_model.records.election_requests import ElectionOrigin
 from controller_model.records.events import AnyEvent
 from controller_model.records.views import ClusterView
 from controller_model.state.bookkeeping import Freshness
@@ -28,6 +29,7 @@ from controller_model.state.cluster import ClusterState
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.log_state import LogState
 from controller_model.state.znode_stat import ZnodeStat
+from controller_model.tracking import asked_elections
 from controller_model.znodes.znode_kinds import ZnodeKind, classify
 from exporter.core.records import ClusterSnapshot
 from exporter.core.status import ReadingState, ReadingStatus
@@ -506,6 +508,12 @@ def null_passed_over() -> AbstractContextManager[None]:
     return _patched(processor_module.FoldProcessor, "_forget", lambda *_: iter(()))
 
 
+def every_election_called_ours() -> AbstractContextManager[None]:
+    """What was asked for is taken to be all that is elected."""
+    ours = ElectionOrigin.KCM
+    return _patched(asked_elections, "origin_of", lambda *_, **__: ours)
+
+
 PLANTED: Mapping[str, Plant] = {
     "no dedupe": no_dedupe,
     "stale applied": stale_applied,
@@ -546,6 +554,7 @@ PLANTED: Mapping[str, Plant] = {
     "journal not read": journal_not_read,
     "newest entry lost": newest_entry_lost,
     "null passed over": null_passed_over,
+    "every election called ours": every_election_called_ours,
 }
 """By name: how to plant it."""
 
@@ -589,6 +598,7 @@ CAUGHT_BY: Mapping[str, tuple[int, ...]] = {
     "journal not read": (1, 3),
     "newest entry lost": (7, 11),
     "null passed over": (13, 20),
+    "every election called ours": (29, 104),
 }
 """By name: seeds that catch it, so that none is a lone stroke of luck; of 800 seeds only one finds
 `lost views not asked for`. A change of what a seed plays may call for others."""

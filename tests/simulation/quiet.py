@@ -18,6 +18,7 @@ from controller_model.fold.replay import replay
 from controller_model.kafka.ids import AsOf, Position
 from controller_model.records.changes import ChangeKind, ZnodeChange, data_fields, digest_text
 from controller_model.records.completeness import Status
+from controller_model.records.election_requests import ElectionRequest
 from controller_model.records.views import AnyView, BrokerView, ClusterView, TopicView
 from controller_model.state.cluster import ClusterState, MemoryTopicStore
 from controller_model.state.control_plane import Assumed, ControlPlane
@@ -266,7 +267,11 @@ def fold_again(path: Path) -> tuple[ControlPlane, tuple[int, int] | None] | None
     for rows in path.batches():
         batch = read_batch(note, rows)
         note = batch.note
-        for change in batch.news:
+        for change in batch.records():
+            if isinstance(change, ElectionRequest):
+                if state is not None:
+                    EventBatch(state).take_request(change)
+                continue
             if state is None:
                 since = change.observed_at
                 control = ControlPlane(CLUSTER, assumed=Assumed(), counters_since=since)

@@ -20,7 +20,9 @@ the model, the processor and the exporter's reading thread are the real ones; so
 clients, threads, Spark and time are played, so a seed always plays the same. One seed of seven has two
 more clusters, one in the same partition of the topics and one in another, whose logs are lost, repeated,
 damaged and forged as well, and the second of which loses beginnings, stretches and ends of its partition:
-nothing of that may show in another cluster. One seed of fifteen loses the beginning of its views again and again.
+nothing of that may show in another cluster. One seed of fifteen loses the beginning of its views again and again. In one
+of fifteen somebody writes into the log what `kcm elect` writes there, good or hostile: nothing but an election's origin
+may follow from it.
 `make simulate SEEDS=FROM+COUNT` runs seeds; a failing one is printed with the command that replays
 it with a trace.
 

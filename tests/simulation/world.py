@@ -13,6 +13,7 @@ from collections.abc import Callable
 from controller_model.kafka.ids import partition_of
 from pipeline.topic_records import Place
 from streaming import processor as processor_module
+from tests.simulation.asking import Asking, is_asked
 from tests.simulation.clock import Clock
 from tests.simulation.edge import Edge, Proof
 from tests.simulation.election import Election, PlayedCandidacy
@@ -89,6 +90,7 @@ class World:
         if stage.topics.partitions > 1:
             self.hit("neighbours in two partitions")
             self.neighbours = [Neighbour(self, name) for name in NEIGHBOURS]
+        self.asking = Asking(self) if is_asked(seed) else None
         self.start_watcher()
 
     def _make_topics(self) -> None:
@@ -125,6 +127,8 @@ class World:
 
     def act(self) -> None:
         """Let the cluster do something."""
+        if self.asking is not None:
+            self.asking.act()
         self.kafka.act()
         self._times.append((self.clock.now, self.zk.era, self.zk.zxid))
 

@@ -1,0 +1,99 @@
+"""`kcm elect` beside all else, in some seeds: its requests stand in the log, good ones, repeated ones and hostile ones.
+
+The rule: a choice of its own decides here, so that what a seed without it plays stays the same. Whatever is
+written here may change who is said to have asked for an election, and nothing else: all other invariants hold as they are.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from controller_model.kafka.ids import TopicPartition
+from controller_model.records.election_requests import (
+    ElectionOrigin,
+    ElectionRequest,
+    encode_request,
+)
+from controller_model.records.events import AnyEvent, LeadersElected
+from tests.support.hostile import spoiled
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+EVERY = 15
+"""One seed of so many; none of those that are pinned for a planted bug."""
+
+OFTEN = 0.15
+"""Of the cluster's acts, those that a request precedes."""
+
+STRANGER = "stranger"
+"""A cluster that nobody watches."""
+
+_HARM_BYTES = 100_000
+
+
+def is_asked(seed: int) -> bool:
+    """Return whether elections are asked for in a seed."""
+    return seed % EVERY == EVERY - 1
+
+
+class Asking:
+    """Whoever writes requests into the log."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._rng = random.Random(f"asking {world.seed}")  # noqa: S311  # a play, not a secret
+        self._asked: set[TopicPartition] = set()
+
+    def act(self) -> None:
+        """Write something, or nothing; then elections follow, or others as well, or none.
+
+        Partitions of odd numbers are never asked for, so whoever elects them is another.
+        """
+        rng, world = self._rng, self._world
+        if rng.random() >= OFTEN:
+            return
+        states = world.kafka._states()
+        mine = [each for each in states if each[1] % 2 == 0]
+        partitions = rng.sample(mine, min(len(mine), rng.randint(0, 4)))
+        message = encode_request(self._request("prod", partitions))
+        harm = rng.choice(("none", "none", "none", "again", "elsewhere", "stranger", "hostile"))
+        if harm == "elsewhere":
+            message = encode_request(self._request("other", partitions))
+        elif harm == "stranger":
+            self._append(STRANGER, encode_request(self._request(STRANGER, partitions)))
+            return
+        elif harm == "hostile":
+            bad = [each for each in spoiled(message[1:-1]).values() if len(each) < _HARM_BYTES]
+            message = b"[" + rng.choice(bad) + b"]"
+        self._asked.update(TopicPartition(*each) for each in partitions)
+        self._append("prod", message)
+        if harm == "again":
+            wait = rng.choice((0, 20, 500, 40_000))
+            world.clock.after(wait, lambda: self._append("prod", message))
+        for topic, partition in rng.choice((partitions, states, ())):
+            world.kafka.elect_preferred(topic, partition)
+
+    def _request(self, cluster: str, partitions: list[tuple[str, int]]) -> ElectionRequest:
+        rng = self._rng
+        return ElectionRequest(
+            v=1,
+            cluster=cluster,
+            kind="election_requested",
+            partitions=(*partitions, ("nowhere", rng.randint(0, 2**31 - 1))),
+            requested_at=rng.choice((0, self._world.clock.now, 2**62)),
+            holds_ms=rng.choice((0, 2_000, 60_000, 2**62)),
+        )
+
+    def _append(self, cluster: str, message: bytes) -> None:
+        self._world.hit(f"elections were asked for ({cluster})")
+        self._world.log.append(self._world.clock.now, cluster.encode(), message)
+
+    def complaint(self, event: AnyEvent) -> str | None:
+        """Return what is wrong with an event; None: nothing."""
+        if not isinstance(event, LeadersElected) or event.by is not ElectionOrigin.KCM:
+            return None
+        self._world.hit("an election was called ours")
+        wrong = [each for each in event.partitions if each not in self._asked]
+        return f"nobody asked for {wrong[0]}" if wrong else None
