@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -18,18 +18,23 @@ import typer
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.decoding import DECODING_ERRORS
 from kcm.cli.exits import NOT_CONFIRMED, STOPPED
+from kcm.cli.options import Options, with_options
+from kcm.cli.parts import all_names
 from kcm.cli.text import counted
 from kcm.elect.admin import Elections
+from kcm.elect.request_writer import RequestWriter
 from kcm.elect.run import ElectionRun
 from kcm.elect.watch import ClusterWatch, names
 from kcm.queries.api_client import DEFAULT_URL, ExporterApi, cluster_path
 from kcm.queries.options import Cluster, Exporter, HttpConfigFile, PreferredBroker, discard_output
 from kcm.queries.recommended import read_recommended
 from pipeline.runtime import UnreachableError, UsageError
+from pipeline.settings import PipelineSettings, check_hosts, load
 
 CHUNK = 100
 """Partitions elected at a time: what one request moves, and what is at stake if it surprises."""
 MOST_AT_ONCE = 500
+_NOT_NAMED = "grade       cannot name these elections: give --pipeline-servers, or --config"
 
 Brokers = Annotated[
     str,
@@ -73,6 +78,17 @@ CommandConfig = Annotated[
 ]
 
 
+PipelineServers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Brokers of the pipeline's own Kafka, for the grade to name these elections. [default: "
+        "bootstrap_servers of the file or the environment]",
+        show_default=False,
+    ),
+]
+
+
 class Plan(NamedTuple):
     """What is to be elected."""
 
@@ -87,7 +103,10 @@ class Plan(NamedTuple):
     """The same afterwards; None: not known of a part of what is recommended."""
 
 
+@with_options(PipelineSettings, only=("secrets_dir", "topic_prefix"))
 def elect(
+    config: Path | None,
+    options: Options,
     *,
     bootstrap_servers: Brokers,
     confirm: Confirm = False,
@@ -97,6 +116,7 @@ def elect(
     pause: Pause = 1.0,
     wait: Wait = 30.0,
     command_config: CommandConfig = None,
+    pipeline_servers: PipelineServers = None,
     exporter: Exporter = DEFAULT_URL,
     http_config_file: HttpConfigFile = None,
     cluster: Cluster = None,
@@ -106,11 +126,13 @@ def elect(
     Examples: kcm elect --bootstrap-servers kafka1:9092, kcm elect --bootstrap-servers kafka1:9092 --broker 3 --confirm
 
     It stops at the first surprise: an error, another controller, a broker lost or restarted, a partition offline or under min ISR, a
-    leader that is lost again, an effect that is not seen in time. It does nothing unless the monitor's figures are live. Exit codes: 0
+    leader that is lost again, an effect that is not seen in time. It does nothing unless the monitor's figures are live. Where the
+    pipeline's Kafka is given, it says in the log what it asks for, so that events and grades name these elections. Exit codes: 0
     all done or nothing to do, 7 not confirmed, 8 stopped; what was done and what was not is printed.
     """
     if file is not None and broker is not None:
         raise UsageError("give --file or --broker, not both")
+    pipeline = read_pipeline(config, {**options, "bootstrap_servers": pipeline_servers})
     kafka = Elections(bootstrap_servers, command_config, within_s=wait)
     wanted = None if file is None else read_election(file)
     api = ExporterApi(exporter, http_config_file)
@@ -118,13 +140,37 @@ def elect(
     check_cluster(api, name, kafka)
     plan = make_plan(api, name, broker, wanted)
     chunks = [plan.partitions[at : at + chunk] for at in range(0, len(plan.partitions), chunk)]
-    ended = announce(plan, len(chunks), confirm=confirm)
+    ended = announce(plan, len(chunks), confirm=confirm, is_named=pipeline is not None)
     if ended is not None:
         return ended
+    # Kafka may take `wait` to elect, and so may the effect: all that is seen within both is ours.
+    requests = (
+        None if pipeline is None else RequestWriter(pipeline, name, holds_s=2 * wait, warn=_warn)
+    )
+
+    def ask(partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str | None]:
+        if requests is not None:
+            requests.write(partitions)
+        return kafka.elect(partitions)
+
     watch = ClusterWatch(api, name)
     return run_and_report(
-        ElectionRun(chunks, elect=kafka.elect, watch=watch, pause_s=pause, wait_s=wait, say=_say)
+        ElectionRun(chunks, elect=ask, watch=watch, pause_s=pause, wait_s=wait, say=_say)
     )
+
+
+def read_pipeline(config: Path | None, options: Options) -> PipelineSettings | None:
+    """Return the settings of the pipeline's Kafka; None: nobody says where it is. Raises UsageError.
+
+    The exporter knows, and is not asked: credentials go to an address of the user's own alone.
+    """
+    servers = options["bootstrap_servers"]
+    try:
+        check_hosts(servers or "unset:1")
+    except ValueError as error:
+        raise UsageError(f"option --pipeline-servers: {error}") from None
+    settings: PipelineSettings = load(PipelineSettings, config, known=all_names(), **options)
+    return settings if "bootstrap_servers" in settings.model_fields_set else None
 
 
 def check_cluster(api: ExporterApi, name: str, kafka: Elections) -> None:
@@ -149,11 +195,13 @@ def check_cluster(api: ExporterApi, name: str, kafka: Elections) -> None:
         )
 
 
-def announce(plan: Plan, chunks: int, *, confirm: bool) -> int | None:
+def announce(plan: Plan, chunks: int, *, confirm: bool, is_named: bool) -> int | None:
     """Print what is to be done; return the exit code if nothing is done after that, else None."""
     try:
         for line in plan_lines(plan, chunks):
             _say(line)
+        if chunks and not is_named:
+            _say(_NOT_NAMED)
         if chunks and not confirm:
             _say("nothing was done: say --confirm to do it")
     except BrokenPipeError:
@@ -245,6 +293,10 @@ def _sum_up(run: ElectionRun) -> None:
     except BrokenPipeError:
         discard_output()
         sys.stderr.write("".join(f"kcm: {line}\n" for line in run.summary()))
+
+
+def _warn(line: str) -> None:
+    sys.stderr.write(f"kcm: {line}\n")
 
 
 def _say(line: str) -> None:

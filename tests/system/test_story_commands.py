@@ -56,6 +56,17 @@ class Moved:
         count: int = self.api.get(path, broker=self.broker)["partition_count"]
         return count
 
+    def elected(self, by: str | None) -> set[tuple[str, int]]:
+        """Return the partitions that were given back to the broker, by who is said to have asked for it."""
+        events = self.api.get(f"{CLUSTER}/events", kind="LeadersElected", limit=100)["events"]
+        return {
+            (each["topic"], each["partition"])
+            for event in events
+            if event["election"] == "preferred" and event["to_broker"] == self.broker
+            if event.get("by") == by
+            for each in event["partitions"]
+        }
+
     def run(
         self, capsys: pytest.CaptureFixture[str], *arguments: str, code: int
     ) -> tuple[str, str]:
@@ -151,10 +162,17 @@ def test_elections_move_the_leaders_back_and_the_monitor_sees_it(
     common = ("--bootstrap-servers", servers, "--confirm", "--pause", "0")
     out, err = moved.run(capsys, *common, "--file", str(path), code=0)
     assert err == ""
+    assert "grade       cannot name these elections" in out
     assert "done        2 of 2 elected, 0 did not need it" in out
-    out, err = moved.run(capsys, *common, "--broker", broker, "--chunk", "3", code=0)
+    named = (*common, "--pipeline-servers", moved.scene.pipeline.bootstrap_servers)
+    out, err = moved.run(capsys, *named, "--broker", broker, "--chunk", "3", code=0)
     assert err == ""
+    assert "cannot name" not in out
     assert "chunk 2 of " in out
+    nobody, ours = moved.elected(None), moved.elected("kcm")
+    assert {(each["topic"], each["partition"]) for each in two} <= nobody
+    assert len(ours) >= PARTITIONS // 3 - len(two)
+    assert nobody.isdisjoint(ours)
     assert moved.electable() == 0
     brokers = moved.api.get(f"{CLUSTER}/brokers")["brokers"]
     (shown,) = [each for each in brokers if each["id"] == moved.broker]

@@ -1,0 +1,77 @@
+"""Says in the pipeline's log which elections are about to be asked for, so that grades can tell them from others'.
+
+The rule: this is a help to whoever reads the grade and never a reason not to elect. It is written before Kafka is
+asked; what the log did not take is said once, and the run goes on without it. The log is where the user's own settings
+say: an exporter could name any address.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+
+from controller_model.kafka.ids import TopicPartition, partition_of
+from controller_model.records.changes import VERSION
+from controller_model.records.election_requests import ElectionRequest, encode_request
+from pipeline.clock import clock_ms
+from pipeline.runtime import KcmError
+from pipeline.settings import PipelineSettings
+from pipeline.topic_reader import RecordReader
+from pipeline.topic_rights import check_writable
+from pipeline.topic_writer import NewRecord, RecordWriter
+from pipeline.topics import topic_names
+
+_WITHIN_S = 5.0
+"""A log that takes longer is not waited for: the elections are what matters."""
+
+
+class RequestWriter:
+    """Writes what is to be elected in one cluster."""
+
+    def __init__(
+        self,
+        settings: PipelineSettings,
+        cluster: str,
+        *,
+        holds_s: float,
+        warn: Callable[[str], None],
+    ) -> None:
+        """Take for how long elections may come after a request, and who hears once that it cannot be written."""
+        self._settings = settings
+        self._cluster = cluster
+        self._holds_ms = int(holds_s * 1000)
+        self._warn = warn
+        self._topic = topic_names(settings.topic_prefix).changes
+        self._place: tuple[RecordWriter, int] | None = None
+        self._is_in_vain = False
+
+    def write(self, partitions: Sequence[TopicPartition]) -> None:
+        """Say that these are asked for now."""
+        if self._is_in_vain:
+            return
+        request = ElectionRequest(
+            v=VERSION,
+            cluster=self._cluster,
+            kind="election_requested",
+            partitions=tuple(partitions),
+            requested_at=clock_ms(),
+            holds_ms=self._holds_ms,
+        )
+        try:
+            self._place = self._place or self._open()
+            writer, partition = self._place
+            writer.write(
+                self._topic, partition, [NewRecord(self._cluster, encode_request(request))]
+            )
+        except KcmError as error:
+            self._is_in_vain = True
+            self._warn(f"the grade will not name these elections: {error}")
+
+    def _open(self) -> tuple[RecordWriter, int]:
+        """Return what writes, and the cluster's partition of the log."""
+        group = f"{self._settings.topic_prefix}.elect-{uuid.uuid4().hex[:12]}"
+        with RecordReader(self._settings, group) as reader:
+            partitions = reader.partitions(self._topic, timeout_s=_WITHIN_S)
+        check_writable(self._settings, self._topic)
+        writer = RecordWriter(self._settings, within_s=_WITHIN_S)
+        return writer, partition_of(self._cluster, partitions)

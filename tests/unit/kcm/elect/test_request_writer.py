@@ -1,0 +1,88 @@
+"""What `kcm elect` says in the log before it asks, and what becomes of it where the log takes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from controller_model.kafka.ids import TopicPartition, partition_of
+from controller_model.records.changes import decode_message
+from kcm.elect import request_writer
+from kcm.elect.elect import read_pipeline
+from kcm.elect.request_writer import RequestWriter
+from pipeline.runtime import UsageError
+from pipeline.settings import PipelineSettings, load
+from tests.support.kafka_client import Client, use_client
+from tests.support.kafka_producer import FakeProducer, use_producer
+
+PARTITIONS = [TopicPartition("t", 0), TopicPartition("u", 7)]
+
+
+class Desk:
+    """A writer on played clients, and what it was heard to say."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        refused: str = "",
+        metadata_error: int | None = None,
+    ) -> None:
+        self.producer = FakeProducer(refused=refused)
+        use_producer(monkeypatch, self.producer)
+        use_client(monkeypatch, Client(partitions=5, metadata_error=metadata_error))
+        monkeypatch.setattr(request_writer, "check_writable", lambda *_: None)
+        monkeypatch.setattr(request_writer, "clock_ms", lambda: 7)
+        self.warnings: list[str] = []
+        settings = load(PipelineSettings, bootstrap_servers="k:1", topic_prefix="mine")
+        self.writer = RequestWriter(settings, "prod", holds_s=60.5, warn=self.warnings.append)
+
+
+def test_a_request_stands_where_the_clusters_changes_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its key, in its partition: there its place is before the elections."""
+    desk = Desk(monkeypatch)
+    desk.writer.write(PARTITIONS)
+    desk.writer.write(PARTITIONS[:1])
+    place = ("mine.changes", "prod", partition_of("prod", 5))
+    assert desk.producer.written == [place, place]
+    (first,), (second,) = (decode_message(value or b"").requests for value in desk.producer.values)
+    assert first.partitions == (("t", 0), ("u", 7))
+    assert (first.cluster, first.requested_at, first.holds_ms) == ("prod", 7, 60_500)
+    assert second.partitions == (("t", 0),)
+    assert desk.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("refused", "metadata_error", "why"),
+    [
+        ("mine.changes", None, "did not take all records of mine.changes"),
+        ("", KafkaError.UNKNOWN_TOPIC_OR_PART, "mine.changes"),
+        ("", KafkaError._TRANSPORT, "does not answer"),
+    ],
+)
+def test_what_the_log_does_not_take_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, refused: str, metadata_error: int | None, why: str
+) -> None:
+    """The elections go on, and no chunk of them waits again."""
+    desk = Desk(monkeypatch, refused=refused, metadata_error=metadata_error)
+    for _ in range(3):
+        desk.writer.write(PARTITIONS)
+    (line,) = desk.warnings
+    assert line.startswith("the grade will not name these elections: ")
+    assert why in line
+    assert len(desk.producer.written) <= 1
+
+
+def test_the_pipeline_is_where_the_users_own_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option, or the environment and the file of all parts; without them it is not known, and not guessed."""
+    nothing: dict[str, str | None] = {"bootstrap_servers": None, "topic_prefix": None}
+    assert read_pipeline(None, nothing) is None
+    said = read_pipeline(None, nothing | {"bootstrap_servers": "k:1", "topic_prefix": "mine"})
+    assert said is not None
+    assert (said.bootstrap_servers, said.topic_prefix) == ("k:1", "mine")
+    with pytest.raises(UsageError, match="option --pipeline-servers: 'k' is not host:port"):
+        read_pipeline(None, nothing | {"bootstrap_servers": "k"})
+    monkeypatch.setenv("KCM_BOOTSTRAP_SERVERS", "k2:1")
+    said = read_pipeline(None, nothing)
+    assert said is not None
+    assert said.bootstrap_servers == "k2:1"
