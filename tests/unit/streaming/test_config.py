@@ -33,15 +33,31 @@ def test_what_brokers_files_say_is_a_setting_of_each_cluster(
 ) -> None:
     """However it is written; of a cluster that is not named nothing is assumed."""
     monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", "prod=2, stage=1")
-    settings = load(StreamSettings, leader_imbalance_percentage={"prod": "5"})
-    assert settings.assumed_by_cluster() == {"prod": Assumed(2, 5), "stage": Assumed(1, 10)}
+    settings = load(
+        StreamSettings,
+        leader_imbalance_percentage={"prod": "5"},
+        auto_leader_rebalance={"dev": "false"},
+    )
+    assert settings.assumed_by_cluster() == {
+        "dev": Assumed(None, 10, auto_leader_rebalance=False),
+        "prod": Assumed(2, 5),
+        "stage": Assumed(1, 10),
+    }
+    monkeypatch.setenv("KCM_AUTO_LEADER_REBALANCE", given_values(settings)["auto_leader_rebalance"])
+    assert not load(StreamSettings).assumed("dev").auto_leader_rebalance
     assert settings.assumed() == Assumed(None, 10)
     monkeypatch.setenv("KCM_MIN_INSYNC_REPLICAS", given_values(settings)["min_insync_replicas"])
     assert load(StreamSettings).min_insync_replicas == settings.min_insync_replicas
     monkeypatch.delenv("KCM_MIN_INSYNC_REPLICAS")
     file = tmp_path / "kcm.toml"
-    file.write_text("assumed_min_insync_replicas = 3\n[min_insync_replicas]\nprod = 2\n")
+    monkeypatch.delenv("KCM_AUTO_LEADER_REBALANCE")
+    file.write_text(
+        "assumed_min_insync_replicas = 3\n[min_insync_replicas]\nprod = 2\n"
+        "[auto_leader_rebalance]\nprod = false\nstage = true\n"
+    )
     from_file = load(StreamSettings, file)
+    assert not from_file.assumed("prod").auto_leader_rebalance
+    assert from_file.assumed("stage").auto_leader_rebalance
     assert from_file.assumed("prod").min_insync_replicas == 2
     assert from_file.assumed("other").min_insync_replicas == 3
 

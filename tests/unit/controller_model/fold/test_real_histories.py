@@ -8,9 +8,13 @@ import pytest
 from controller_model.records.events import (
     Anomaly,
     AnyEvent,
+    LeaderElectionKind,
+    LeadersElected,
     PredictionFailed,
+    RecommendationGraded,
     StaleControllerWrite,
 )
+from controller_model.records.recommendations import SETTLE_MS, WATCH_MS, Outcome
 from controller_simulator.cluster.settings import SimulatorSettings
 from tests.support.agreement import Agreement, Reason, agree, agree_from_each_point
 from tests.support.histories import Fold
@@ -142,3 +146,33 @@ def test_a_healthy_cluster_raises_no_alarm(name: str) -> None:
     """Through all failures of brokers no controller is called a ghost, nothing is an anomaly."""
     alarms = (Anomaly, PredictionFailed, StaleControllerWrite)
     assert [event for event in observed(name) if isinstance(event, alarms)] == []
+
+
+def test_the_rebalance_of_a_real_controller_is_inferred() -> None:
+    """Its own checks elected all that two brokers could get back; the log waits for them, and for the grades."""
+    name = "real_kafka_3_9_rebalance"
+    elected = {
+        event.zxid
+        for event in observed(name)
+        if isinstance(event, LeadersElected) and event.election is LeaderElectionKind.PREFERRED
+    }
+    log, fold = ZnodeLog("prod"), Fold()
+    fold.feed(log.resync())
+    waited_ms = 0
+
+    def wait(ms: int) -> None:
+        nonlocal waited_ms
+        for _ in range(ms // HEARTBEAT_MS + 2):
+            waited_ms += HEARTBEAT_MS
+            fold.feed([log.heartbeat(log.tree.time_ms + HEARTBEAT_MS)])
+
+    for commit in load_recording(name).commits:
+        if commit.zxid in elected:
+            wait(SETTLE_MS)
+        later = msgspec.structs.replace(commit, time_ms=commit.time_ms + waited_ms)
+        fold.feed(log.follow([later]))
+        if commit.zxid in elected:
+            wait(WATCH_MS)
+    grades = [each.grade for each in fold.accounts if isinstance(each, RecommendationGraded)]
+    assert [each.outcome for each in grades] == [Outcome.MENDED] * 2
+    assert [each.elected_by for each in grades] == [{"rebalance": 1}] * 2

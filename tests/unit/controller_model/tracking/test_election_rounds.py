@@ -121,6 +121,17 @@ def test_a_request_under_admin_is_named() -> None:
     assert elected_by(history, fold) == {"znode": 2}
 
 
+def test_what_a_resync_finds_is_anothers() -> None:
+    """All at once by then, but nobody knows when each was elected."""
+    history, fold = recommended(3, 5)
+    for partition in (3, 5):
+        history.state(
+            "t", partition, leader=0, isr=(0, 1, 2), leader_epoch=history.zxid, seen=False
+        )
+    history.resync()
+    assert elected_by(history, fold) == {"other": 2}
+
+
 def test_the_counts_add_up_where_an_earlier_release_began_to_count() -> None:
     """What it did not note is others'; its grades say nothing."""
     held = RecommendationState(elections=5, elected_by={"kcm": 2})

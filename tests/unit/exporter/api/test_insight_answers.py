@@ -168,3 +168,16 @@ def test_what_was_triggered_stands_beside_what_can_be_elected_now(served: Served
     (grade,) = answer["graded"]
     assert grade["outcome"] == "relapsed"
     assert grade["examples_lost_again"] == [{"topic": "t", "partition": 1}]
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_next_check_is_foretold_where_there_is_one(
+    served: Served, is_on: bool
+) -> None:  # pytest gives it by name
+    """Where auto.leader.rebalance.enable is said to be off, it elects nothing and never comes."""
+    rebalance = RebalanceSummary(auto_leader_rebalance=is_on)
+    step(served, 2, led=0, rebalance=rebalance)
+    check = served.get(f"{PROD}/recommendations").json()["next_rebalance"]
+    assert check["assumed"]["auto_leader_rebalance_enable"] is is_on
+    assert check["elects"] == (PARTITIONS if is_on else 0)
+    assert is_on or check["at_earliest"] is None
