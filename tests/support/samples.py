@@ -222,6 +222,7 @@ def recommendation_view(at: AsOf | None = None) -> RecommendationView:
                 outcome=Outcome.RELAPSED,
                 partition_count=3,
                 elections=2,
+                elected_by={"kcm": 2},
                 watched=3,
                 regained=2,
                 lost_again=1,

@@ -17,6 +17,7 @@ from controller_model.records.events import (
     RecommendationMade,
 )
 from controller_model.records.incidents import IncidentsSummary
+from controller_model.records.recommendations import RebalanceSummary
 from exporter.serve.server import HttpServer
 from kcm.__main__ import main
 from tests.component.commands.test_asking import Shown
@@ -88,7 +89,7 @@ def test_events_tell_what_sums_up_others_in_words(shown: Shown) -> None:
     )
     assert lines[3].endswith(
         "RecommendationGraded 1: relapsed; of 3 watched 2 regained their leader within 0.0 s, "
-        "1 lost it again, 1 did not"
+        "1 lost it again, 1 did not; elected: 2 by kcm elect"
     )
 
 
@@ -109,6 +110,14 @@ def test_recommend_tells_what_was_triggered_and_how_the_last_one_did(shown: Show
     assert "recommended 2026-11-" in out
     assert ", for broker 1\n" in out
     assert "last time   RecommendationGraded 1: relapsed; of 3 watched 2 regained" in out
+    assert "; elected: 2 by kcm elect\n" in out
+
+
+def test_recommend_says_where_the_controller_elects_nothing_by_itself(shown: Shown) -> None:
+    """No check is waited for that never comes."""
+    rebalance = RebalanceSummary(auto_leader_rebalance=False)
+    shown.served.write(cluster_view(at=as_of(10), rebalance=rebalance))
+    assert "rebalance   the controller elects nothing by itself" in shown.run("recommend")
 
 
 def test_a_replay_tells_incidents_out_of_any_log(
