@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 from controller_model.records.event_records import EventId
 from controller_model.state.control_plane import ControlPlane
 from controller_model.state.packing import (
+    is_topic_key,
     pack_control,
     pack_members,
     pack_topic,
@@ -99,42 +100,67 @@ class StateTopics:
     def __init__(self, packed: PackedTopics) -> None:
         self._packed = packed
         self._known: dict[str, TopicState | None] = {}
+        self._pieces: dict[str, dict[str, bytes]] = {}
+        """Of known topics that are stored in pieces: those, as they are stored."""
         self._changed: dict[str, None] = {}
         """In the order in which they changed: a batch that runs again writes the same."""
 
     def get(self, name: str) -> TopicState | None:
         """Return a topic; None when there is none of that name."""
         if name not in self._known:
-            self._known[name] = self._read(name)
+            read: dict[str, bytes] = {}
+            self._known[name] = unpack_topic(name, lambda key: self._read(key, read))
+            self._note_pieces(name, read)
         return self._known[name]
 
     def peek(self, name: str) -> TopicState | None:
         """Return a topic without keeping it: a walk over all topics holds one at a time."""
-        return self._known[name] if name in self._known else self._read(name)
-
-    def _read(self, name: str) -> TopicState | None:
-        packed = self._packed.get(name)
-        return None if packed is None else unpack_topic(packed)
+        return self._known[name] if name in self._known else unpack_topic(name, self._packed.get)
 
     def put(self, topic: TopicState) -> None:
         """Keep a topic that is new or has changed."""
+        self.get(topic.name)
         self._known[topic.name] = topic
         self._changed[topic.name] = None
 
     def remove(self, name: str) -> None:
         """Forget a topic."""
+        self.get(name)
         self._known[name] = None
         self._changed[name] = None
 
     def names(self) -> Iterable[str]:
         """Return the names of all topics."""
         gone = {name for name, topic in self._known.items() if topic is None}
-        return sorted((self._packed.names() | set(self._known)) - gone)
+        return sorted(({*filter(is_topic_key, self._packed.names())} | set(self._known)) - gone)
 
     def flush(self) -> int:
-        """Write what has changed; return how many topics that was."""
+        """Write what has changed, of a topic in pieces only those; return how many topics that was."""
         count = len(self._changed)
-        held = ((name, self._known[name]) for name in self._changed)
-        self._packed.write({n: None if t is None else pack_topic(t) for n, t in held})
+        changed: dict[str, bytes | None] = {}
+        for name in self._changed:
+            changed |= self._changed_values(name)
+        self._packed.write(changed)
         self._changed.clear()
         return count
+
+    def _changed_values(self, name: str) -> dict[str, bytes | None]:
+        """Return what is to be written of a topic by its keys; None: it is gone."""
+        topic, stored = self._known[name], self._pieces.pop(name, {})
+        packed: dict[str, bytes] = {}
+        if topic is not None:
+            packed = pack_topic(topic, self._packed.limits.piece_partitions)
+            self._note_pieces(name, packed)
+        gone = dict.fromkeys(key for key in (name, *stored) if key not in packed)
+        return gone | {key: value for key, value in packed.items() if stored.get(key) != value}
+
+    def _read(self, key: str, read: dict[str, bytes]) -> bytes | None:
+        """Return a value of the state, and note it in `read`."""
+        packed = self._packed.get(key)
+        if packed is not None:
+            read[key] = packed
+        return packed
+
+    def _note_pieces(self, name: str, values: dict[str, bytes]) -> None:
+        if len(values) > 1:
+            self._pieces[name] = {key: value for key, value in values.items() if key != name}

@@ -51,6 +51,8 @@ class JournalLimits(NamedTuple):
     """That a quiet batch writes: about 5 milliseconds."""
     overdue_batches: int = 8
     """A journal that is just overdue is written within so many batches; a longer one within fewer."""
+    piece_partitions: int = 250
+    """A topic of more partitions is held in pieces of so many, some 6 KiB: a change writes one of them."""
 
     def due_bytes(self, base_bytes: int) -> int:
         """Return from how many bytes on a journal is written into the base."""

@@ -6,7 +6,7 @@ packed; a checkpoint of another version is rebuilt from the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -15,9 +15,9 @@ from controller_model.kafka.errors import ModelError
 from controller_model.records.decoding import DECODING_ERRORS
 from controller_model.state.contribution import Membership
 from controller_model.state.control_plane import ControlPlane
-from controller_model.state.topic_state import TopicState
+from controller_model.state.topic_state import PartitionRecord, TopicState
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 """Of the packed values below; a checkpoint of another version is rebuilt from the log."""
 
 
@@ -37,7 +37,9 @@ Members = dict[int, dict[Membership, int]]
 
 _members_decoder: msgspec.msgpack.Decoder[Members] = msgspec.msgpack.Decoder(Members)
 _control_decoder = msgspec.msgpack.Decoder(ControlPlane)
-_topic_decoder = msgspec.msgpack.Decoder(TopicState)
+_Partitions = dict[int, PartitionRecord]
+_topic_decoder = msgspec.msgpack.Decoder(tuple[TopicState, tuple[int, ...]])
+_partitions_decoder = msgspec.msgpack.Decoder(_Partitions)
 _PREFIX = bytes([STATE_VERSION])
 
 
@@ -69,14 +71,48 @@ def unpack_control(data: bytes, members: Iterable[bytes] = ()) -> ControlPlane:
     return control
 
 
-def pack_topic(topic: TopicState) -> bytes:
-    """Return a topic as bytes."""
-    return _PREFIX + _encoder.encode(topic)
+def pack_topic(topic: TopicState, piece_partitions: int) -> dict[str, bytes]:
+    """Return a topic as values by their keys: one under its name, and of a wide topic its partitions in pieces.
+
+    So a change of one partition leaves the bytes of all other pieces as they are.
+    """
+    pieces: dict[int, _Partitions] = {}
+    if len(topic.partitions) > piece_partitions:
+        for partition, record in topic.partitions.items():
+            pieces.setdefault(partition // piece_partitions, {})[partition] = record
+        topic = msgspec.structs.replace(topic, partitions={})
+    packed = {topic.name: _PREFIX + _encoder.encode((topic, tuple(pieces)))}
+    for number, piece in pieces.items():
+        packed[_piece_key(topic.name, number)] = _PREFIX + _encoder.encode(piece)
+    return packed
 
 
-def unpack_topic(data: bytes) -> TopicState:
-    """Return a topic; raises UnreadableStateError."""
-    return _unpack(_topic_decoder, data)
+def unpack_topic(name: str, read: Callable[[str], bytes | None]) -> TopicState | None:
+    """Return a topic of what `read` finds under its keys; None: nothing is under its name.
+
+    Raises UnreadableStateError.
+    """
+    data = read(name)
+    if data is None:
+        return None
+    topic, pieces = _unpack(_topic_decoder, data)
+    if not pieces:
+        return topic
+    partitions: _Partitions = {}
+    for number in pieces:
+        piece = _unpack(_partitions_decoder, read(_piece_key(name, number)) or b"")
+        partitions.update(piece)
+    return msgspec.structs.replace(topic, partitions=partitions)
+
+
+def is_topic_key(key: str) -> bool:
+    """Return whether a key is a topic's name, and no piece's."""
+    return "/" not in key
+
+
+def _piece_key(name: str, number: int) -> str:
+    """Return where a piece is; no name of a znode has a slash in it."""
+    return f"{name}/{number}"
 
 
 def _unpack(decoder: msgspec.msgpack.Decoder[_StateT], data: bytes) -> _StateT:

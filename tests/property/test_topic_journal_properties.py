@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.map_state import TopicsInMemory
+from controller_model.state.topic_state import PartitionRecord, TopicState
 from streaming.topic_journal import JournalLimits
 
 LIMITS = st.builds(
@@ -21,6 +22,7 @@ LIMITS = st.builds(
     quiet_topics=st.integers(0, 5),
     chunks_at_once=st.integers(1, 5),
     overdue_batches=st.integers(1, 8),
+    piece_partitions=st.integers(1, 4),
 )
 
 BATCHES = st.lists(
@@ -95,3 +97,53 @@ def test_a_topic_stands_in_one_chunk_and_the_place_says_how_large_all_are(
         assert topics.packed.place.base_bytes == sum(
             len(row[0]) for row in topics.base.rows.values()
         )
+
+
+TOPICS = st.lists(
+    st.tuples(
+        st.sampled_from(("a", "b")),
+        st.one_of(st.none(), st.dictionaries(st.integers(0, 9), st.integers(1, 3))),
+    ),
+    max_size=4,
+)
+"""What a batch does to topics: the leaders of their partitions; None: the topic is gone."""
+
+
+@given(LIMITS, st.lists(TOPICS, max_size=12), st.data())
+def test_topics_in_pieces_are_found_as_they_were_put(
+    limits: JournalLimits,
+    batches: list[list[tuple[str, dict[int, int] | None]]],
+    data: st.DataObject,
+) -> None:
+    """However wide they are and become, and a batch that runs on a new worker writes the same."""
+    store = TopicsInMemory(limits)
+    expected: dict[str, TopicState] = {}
+    for batch in batches:
+        other = copy.deepcopy(store)
+        other.new_worker()
+        for each in (store, other):
+            topics = each.batch()
+            for name, leaders in batch:
+                if leaders is None:
+                    topics.remove(name)
+                else:
+                    topics.put(topic_of(name, leaders))
+            topics.flush()
+        assert stored(store) == stored(other)
+        for name, leaders in batch:
+            expected.pop(name, None)
+            if leaders is not None:
+                expected[name] = topic_of(name, leaders)
+        if data.draw(st.booleans()):
+            store.new_worker()
+        topics = store.batch()
+        assert {name: topics.peek(name) for name in topics.names()} == expected
+        keys = store.packed.names()
+        assert {key.partition("/")[0] for key in keys} == expected.keys()
+
+
+def topic_of(name: str, leaders: dict[int, int]) -> TopicState:
+    """Return a topic with these leaders."""
+    return TopicState(
+        name, {p: PartitionRecord((1, 2, 3), leader) for p, leader in leaders.items()}
+    )

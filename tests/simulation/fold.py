@@ -23,10 +23,11 @@ from pyspark.sql.streaming.stateful_processor import (
 from controller_model.kafka.ids import AsOf
 from controller_model.records.changes import digest_text
 from controller_model.state.control_plane import Assumed, ControlPlane
-from controller_model.state.packing import unpack_control, unpack_topic
+from controller_model.state.packing import unpack_control
 from controller_model.state.topic_state import TopicState
 from streaming import processor as processor_module
 from streaming.processor import FoldParameters, FoldProcessor
+from streaming.state_codec import StateTopics
 from streaming.topic_journal import JournalLimits, JournalPlace, PackedTopics, TopicHandles
 from tests.simulation.published import Views
 from tests.simulation.stage import CLUSTER, NAMES
@@ -199,9 +200,9 @@ class Handle(NamedTuple):
 
     def all_topics(self) -> dict[str, TopicState]:
         """Return the topics, as a new worker reads them."""
-        packed = self.packed_topics()
-        found = {name: packed.get(name) for name in sorted(packed.names())}
-        return {name: unpack_topic(value) for name, value in found.items() if value is not None}
+        topics = StateTopics(self.packed_topics())
+        found = {name: topics.peek(name) for name in topics.names()}
+        return {name: topic for name, topic in found.items() if topic is not None}
 
     def getValueState(self, name: str, _schema: Any) -> Value:  # noqa: N802  # Spark's name
         """Return a value."""
@@ -227,6 +228,7 @@ def _limits(seed: int) -> JournalLimits:
         quiet_topics=draws.choice((0, 1, 5)),
         chunks_at_once=draws.choice((1, 2, 10)),
         overdue_batches=draws.choice((1, 2, 8)),
+        piece_partitions=draws.choice((1, 2, 250)),
     )
 
 

@@ -44,9 +44,13 @@ from controller_model.state.contribution import Contribution
 from controller_model.state.control_plane import Assumed, ControlPlane
 from controller_model.state.packing import pack_control, pack_members, unpack_control
 from streaming.state_codec import StateTopics
+from streaming.topic_journal import JournalLimits
 
 TICK_MS = 10
 """Between two steps of a history, on all clocks."""
+
+LIMITS = JournalLimits(piece_partitions=2)
+"""Of the fold's journal: histories are small, and are to hold wide topics as well."""
 
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
 _EventT = TypeVar("_EventT")
@@ -353,7 +357,7 @@ class Fold:
     """A fold of one cluster, and what it has reported."""
 
     def __init__(self, *, packed: bool = False, min_isr: int = 1) -> None:
-        self._packed = TopicsInMemory()
+        self._packed = TopicsInMemory(LIMITS)
         store: TopicStore = self._packed.batch() if packed else MemoryTopicStore()
         control = ControlPlane(
             "prod", assumed=Assumed(min_insync_replicas=min_isr), counters_since=1
@@ -393,7 +397,7 @@ class Fold:
         """Publish, pack everything and go on from the bytes, as after a restart from a checkpoint."""
         self.views()
         control = repacked(self.state.control)
-        held, self._packed = self.state.topics, TopicsInMemory()
+        held, self._packed = self.state.topics, TopicsInMemory(LIMITS)
         store = self._packed.batch()
         for name in held.names():
             topic = held.get(name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bench.map_state import TopicsInMemory
-from controller_model.state.topic_state import TopicState
+from controller_model.state.topic_state import PartitionRecord, TopicState
 from controller_model.state.znode_stat import ZnodeStat
+from streaming.topic_journal import JournalLimits
 
 
 def topic(name: str) -> TopicState:
@@ -55,3 +56,35 @@ def test_a_walk_over_all_topics_keeps_none() -> None:
     again.remove("a")
     assert again.peek("a") is None
     assert again.get("b") is again.peek("b")
+
+
+def test_a_batch_writes_the_pieces_of_a_wide_topic_that_changed() -> None:
+    """And the value under its name; what it holds no more is gone."""
+    store = TopicsInMemory(JournalLimits(piece_partitions=2, least_bytes=1 << 20))
+    topics = store.batch()
+    topics.put(wide(8))
+    topics.flush()
+    changed = TopicState("wide", {**wide(8).partitions, 5: PartitionRecord((2, 1))})
+    for new, keys in (
+        (changed, {"wide/2"}),
+        (wide(3), {"wide", "wide/2", "wide/3", "wide/1"}),
+        (wide(2), {"wide", "wide/0", "wide/1"}),
+    ):
+        before = dict(store.packed._lists()[0].topics)
+        topics = store.batch()
+        topics.put(new)
+        topics.flush()
+        after = store.packed._lists()[0].topics
+        assert {key for key in after if after[key] != before.get(key, b"")} == keys
+        store.new_worker()
+        assert store.batch().get("wide") == new
+        assert list(store.batch().names()) == ["wide"]
+    topics = store.batch()
+    topics.remove("wide")
+    topics.flush()
+    assert store.packed.names() == set()
+
+
+def wide(partitions: int) -> TopicState:
+    """Return a topic of so many partitions."""
+    return TopicState("wide", {each: PartitionRecord((1, 2)) for each in range(partitions)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 import pytest
 
@@ -11,7 +13,9 @@ from controller_model.state.packing import (
     pack_control,
     pack_topic,
     unpack_control,
+    unpack_topic,
 )
+from controller_model.state.topic_state import PartitionRecord, TopicState
 from tests.support.histories import begun
 
 
@@ -24,7 +28,7 @@ def test_a_state_of_another_format_is_refused() -> None:
             unpack_control(bad)
     topic = fold.state.topic("t")
     assert topic is not None
-    assert pack_topic(topic)[:1] == data[:1]
+    assert pack_topic(topic, 250)["t"][:1] == data[:1]
 
 
 def test_a_state_of_before_elections_had_origins_is_read() -> None:
@@ -40,3 +44,29 @@ def test_a_state_of_before_elections_had_origins_is_read() -> None:
     older = unpack_control(data[:1] + msgspec.msgpack.encode(before))
     assert older == unpack_control(data)
     assert older.assumed.auto_leader_rebalance
+
+
+def test_a_change_of_one_partition_of_a_wide_topic_changes_its_piece_alone() -> None:
+    """And the value under its name, which holds no partition then."""
+    wide = _wide(range(1000))
+    moved = msgspec.structs.replace(
+        wide, partitions={**wide.partitions, 700: PartitionRecord((1, 2), leader=2)}
+    )
+    before, after = pack_topic(wide, 250), pack_topic(moved, 250)
+    assert list(before) == ["wide", "wide/0", "wide/1", "wide/2", "wide/3"]
+    assert [key for key in before if before[key] != after[key]] == ["wide/2"]
+    assert max(map(len, before.values())) < sum(map(len, before.values())) / 3
+    for topic, packed in ((wide, before), (moved, after)):
+        assert unpack_topic("wide", packed.get) == topic
+
+
+def test_a_piece_that_is_lost_is_damage() -> None:
+    """No partition is missed without a word."""
+    packed = pack_topic(_wide(range(3)), 2)
+    del packed["wide/1"]
+    with pytest.raises(UnreadableStateError):
+        unpack_topic("wide", packed.get)
+
+
+def _wide(partitions: Iterable[int]) -> TopicState:
+    return TopicState("wide", {each: PartitionRecord((1, 2), leader=1) for each in partitions})
