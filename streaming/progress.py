@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+from pyspark.sql.streaming.query import StreamingQuery
+
 from streaming.schemas import COUNTS
 
 STAGES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
@@ -35,6 +38,39 @@ class BatchReport:
     end_offset: int = 0
     """Up to where the log was folded, summed over its partitions."""
     state_commit_ms: int = 0
+
+
+class ProgressReader:
+    """Reads what a query reports of its batches, each once.
+
+    The JVM renders a report as JSON when it is asked for: only those that are new are. A turn without
+    anything to fold is reported as well, some seconds apart, under the number of the batch to come.
+    """
+
+    def __init__(self, observed: str) -> None:
+        """Read a query from its beginning; `observed` is the name of its own observations."""
+        self._observed = observed
+        self._newest: tuple[int, str] | None = None
+
+    def read(self, query: StreamingQuery) -> list[BatchReport]:
+        """Return the batches that have ended since it was asked last, in order."""
+        recent: Any = query._jsq.recentProgress()  # noqa: SLF001  # pyspark's own renders them all
+        fresh: list[str] = []
+        newest = self._newest
+        for index in reversed(range(len(recent))):
+            progress = recent[index]
+            place = progress.batchId(), progress.timestamp()
+            if place == self._newest:
+                break
+            newest = newest if fresh else place
+            fresh.append(progress.json())
+        self._newest = newest
+        found = (msgspec.json.decode(text) for text in reversed(fresh))
+        return [read_progress(each, self._observed) for each in found if _is_batch(each)]
+
+
+def _is_batch(progress: Mapping[str, Any]) -> bool:
+    return "addBatch" in (progress.get("durationMs") or {})
 
 
 def read_progress(progress: Mapping[str, Any], name: str) -> BatchReport:

@@ -12,9 +12,9 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
 from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ from streaming.config import StreamSettings
 from streaming.failures import FailureKind, QueryFailure
 from streaming.lineage import Lineage, Lineages, topics_changed
 from streaming.metrics import FoldMetrics
-from streaming.progress import read_progress
+from streaming.progress import BatchReport, ProgressReader
 from streaming.published_lineage import published_lineage
 from streaming.query import BATCH_COUNTS, failure_text, start_query
 from streaming.session import Session, check_wire
@@ -207,11 +207,12 @@ class _Fold:
     ) -> QueryFailure | None:
         """Watch a running query; return why it failed, None when it is to be ended."""
         self._batch = -1
+        progress = ProgressReader(BATCH_COUNTS)
         self._batch_clock.begin()
         while not self._stop.wait(POLL_S):
             with self._watchdog.allow(ANSWER_S):
                 active = query.isActive
-                self._count(query, lineage)
+                self._count(progress.read(query), lineage)
                 if not active:
                     return failures.describe(failure_text(query))
             self._watchdog.thread.check()
@@ -229,11 +230,8 @@ class _Fold:
                 return None
         return None
 
-    def _count(self, query: StreamingQuery, lineage: Lineage) -> None:
-        for progress in query.recentProgress:
-            report = read_progress(msgspec.json.decode(progress.json), BATCH_COUNTS)
-            if report.batch <= self._batch:
-                continue
+    def _count(self, reports: Iterable[BatchReport], lineage: Lineage) -> None:
+        for report in reports:
             if self._batch < 0:
                 self._lineages.remove_others(lineage)
             self._batch = report.batch

@@ -4,6 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+
+class Progress:
+    """A batch's progress, as Spark's JVM holds it; it counts how often it was rendered."""
+
+    def __init__(self, progress: dict[str, Any], at: str = "") -> None:
+        self.rendered = 0
+        self._progress = progress
+        self._at = at
+
+    def batchId(self) -> int:  # noqa: N802  # Spark's name
+        """Return the batch's number."""
+        return int(self._progress["batchId"])
+
+    def timestamp(self) -> str:
+        """Return when the batch began."""
+        return self._at
+
+    def json(self) -> str:
+        """Render it."""
+        self.rendered += 1
+        return msgspec.json.encode(self._progress).decode()
+
+
 PROGRESS: dict[str, Any] = {
     "batchId": 7,
     "numInputRows": 3,

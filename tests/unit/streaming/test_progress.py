@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from streaming.progress import BatchReport, read_progress
-from tests.support.progress import PROGRESS
+from types import SimpleNamespace
+from typing import Any
+
+from streaming.progress import BatchReport, ProgressReader, read_progress
+from tests.support.progress import PROGRESS, Progress
 
 
 def test_a_progress_is_read() -> None:
@@ -33,3 +36,30 @@ def test_an_empty_progress_is_read() -> None:
     nothing = {"observedMetrics": {"fold": {"changes": None, "newest_ms": None}}, "sources": [{}]}
     assert read_progress(nothing, "fold") == BatchReport(batch=0, took_ms=0)
     assert read_progress({"sink": {"numOutputRows": -1}}, "fold").records == 0
+
+
+def test_each_batch_is_rendered_and_read_once() -> None:
+    """Spark keeps the newest reports; those that were read before are not asked for again."""
+    kept = [Progress(PROGRESS | {"batchId": number}, f"00:0{number}") for number in range(6)]
+    held = kept[:3]
+    query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: held))
+    reader = ProgressReader("fold")
+    assert [report.batch for report in reader.read(query)] == [0, 1, 2]
+    assert reader.read(query) == []
+    held = kept[2:5]
+    assert [report.batch for report in reader.read(query)] == [3, 4]
+    held = kept[5:]
+    assert [report.batch for report in reader.read(query)] == [5]
+    assert [progress.rendered for progress in kept] == [1] * 6
+
+
+def test_a_turn_without_a_batch_does_not_hide_the_batch_that_comes_next() -> None:
+    """Both are reported under one number: the second is the batch."""
+    idle = PROGRESS | {"batchId": 8, "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
+    held = [Progress(PROGRESS, "00:07"), Progress(idle, "00:08")]
+    query: Any = SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: held))
+    reader = ProgressReader("fold")
+    assert [report.batch for report in reader.read(query)] == [7]
+    held.append(Progress(PROGRESS | {"batchId": 8}, "00:09"))
+    assert [report.batch for report in reader.read(query)] == [8]
+    assert reader.read(query) == []

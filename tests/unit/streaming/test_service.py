@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry
@@ -29,7 +28,7 @@ from streaming.metrics import FoldMetrics
 from streaming.service import POLL_S, _Fold, run
 from streaming.watchdog import ANSWER_S, START_S
 from streaming.workspace import Workspace
-from tests.support.progress import PROGRESS
+from tests.support.progress import PROGRESS, Progress
 
 pytestmark = pytest.mark.usefixtures("no_settings_of_the_machine")
 
@@ -152,9 +151,8 @@ class PlayedQuery:
         self.is_active = False
         self.stops = 0
         self.on_stop: Callable[[], None] = _nothing
-        self.recentProgress = [
-            SimpleNamespace(json=msgspec.json.encode(PROGRESS | {"batchId": n})) for n in batches
-        ]
+        self.progresses = [Progress(PROGRESS | {"batchId": n}) for n in batches]
+        self._jsq = SimpleNamespace(recentProgress=lambda: self.progresses)
         self._played = played
 
     @property
@@ -728,9 +726,7 @@ def test_each_batch_is_counted_once_and_an_empty_one_is_no_figure(
     seen: list[float | None] = []
 
     def run_on(query: PlayedQuery) -> None:
-        empty = msgspec.json.encode(PROGRESS | {"batchId": 90, "numInputRows": 0})
-        query.recentProgress.append(SimpleNamespace(json=empty))
-        query.recentProgress.insert(1, query.recentProgress[0])
+        query.progresses.append(Progress(PROGRESS | {"batchId": 90, "numInputRows": 0}))
         query.is_active = True
 
         def check() -> None:
