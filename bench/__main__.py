@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,8 @@ from bench import (
     sweep,
 )
 from bench.compare import comparison
-from pipeline.runtime import KcmError, UsageError
+from bench.merge import merged
+from pipeline.runtime import KcmError
 
 
 class Scenario(NamedTuple):
@@ -74,7 +75,7 @@ def main() -> int:
             print(f"{each:8} {scenario.summary}")
         return 0
     if name == "report":
-        return _report(options["result"])
+        return _report(options["results"])
     path, older = options.pop("json"), options.pop("compare")
     try:
         before = json.loads(older.read_text()) if older else None
@@ -93,33 +94,21 @@ def main() -> int:
 
 def _all() -> dict[str, Any]:
     """Run every scenario as it is by default; one that fails does not keep the others from running."""
-    results, failed = {}, {}
+    results, failed = [], {}
     for name, options in _defaults().items():
         print(f"bench: {name}: {SCENARIOS[name].summary}", file=sys.stderr)
         try:
-            results[name] = SCENARIOS[name].measure(**options)
+            results.append({"scenario": name} | SCENARIOS[name].measure(**options))
         except FAILURES as error:
             print(f"bench: {name}: {error!r}", file=sys.stderr)
             failed[name] = str(error)
-    figures: dict[str, Any] = {}
-    for result in results.values():
-        figures |= result.get("figures", {})
-    return {
-        "scenario": "all",
-        "figures": figures,
-        "failed": failed,
-        "scenarios": results,
-        "machine": machine.describe(),
-    }
+    return merged(results) | {"failed": failed, "machine": machine.describe()}
 
 
-def _report(path: Path) -> int:
-    """Write the pages from a result of `all`."""
+def _report(results: Sequence[Path]) -> int:
+    """Write the pages from the results that are committed, and from these."""
     try:
-        result = json.loads(path.read_text())
-        if result.get("scenario") != "all":
-            raise UsageError(f"{path} is not a result of `python -m bench all`")
-        for written in report.write(result, Path.cwd()):
+        for written in report.write(results, Path.cwd()):
             print(written)
     except (KcmError, OSError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
@@ -141,8 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
     names.add_parser("list", help="name the scenarios")
-    reported = names.add_parser("report", help="write the pages from a result of all")
-    reported.add_argument("result", type=Path, metavar="RESULT.json")
+    reported = names.add_parser("report", help="write the pages from results")
+    reported.add_argument("results", type=Path, nargs="*", metavar="RESULT.json")
     for name, scenario in {"all": Scenario(ALL, _all), **SCENARIOS}.items():
         chosen = names.add_parser(name, help=scenario.summary, description=scenario.summary)
         chosen.add_argument("--json", type=Path, metavar="FILE", help="write the result here, too")

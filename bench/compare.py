@@ -50,14 +50,15 @@ def leaves(result: Any, path: str = "") -> Iterator[tuple[str, float]]:
                 yield from leaves(value, f"{path}.{key}" if path else key)
     elif isinstance(result, list):
         for number, value in enumerate(result):
-            yield from leaves(value, f"{path}[{_name(value, number)}]")
+            yield from leaves(value, f"{path}[{name_of(value) or number}]")
     elif isinstance(result, int | float) and not isinstance(result, bool):
         yield path, result
 
 
-def _name(value: Any, number: int) -> str:
+def name_of(value: Any) -> str:
+    """Return what tells an entry of a list apart from the others; empty where nothing does."""
     names = [name for name in NAMES if isinstance(value, Mapping) and name in value]
-    return ",".join(f"{name}={value[name]}" for name in names) or str(number)
+    return ",".join(f"{name}={value[name]}" for name in names)
 
 
 def _line(what: str, old: float | None, new: float | None, *bounds: float) -> str:

@@ -8,8 +8,10 @@ the count is that high only when this change and all before it are folded.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+import urllib.request
 from typing import Any
 
 from bench import machine
@@ -32,6 +34,11 @@ SIZE = Size(int(WARM_UP_S * RATE_PER_S + CHANGES) // PARTITIONS, PARTITIONS)
 STRAGGLERS_S = 15.0
 NEW_LEADER = 2
 """It leads nothing at first."""
+_WHOLE, _STATE = "kcm_fold_batch_seconds_sum", "kcm_fold_state_commit_seconds_total"
+_BATCHES = re.compile(
+    r'^(kcm_fold_(?:batch_seconds_(?:sum|count)|(?:stage|state_commit)_seconds_total))(?:\{stage="(\w+)"\})? (\S+)$',
+    re.MULTILINE,
+)
 
 
 def measure() -> dict[str, Any]:
@@ -52,7 +59,9 @@ def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
     log.ready.wait()
     sent.ready.wait()
     warm_up = int(WARM_UP_S * RATE_PER_S)
-    written = _write(cluster, warm_up + CHANGES)
+    written = _write(cluster, range(warm_up))
+    before = _batches(pipeline)
+    written += _write(cluster, range(warm_up, warm_up + CHANGES))
     deadline = time.monotonic() + STRAGGLERS_S
     while time.monotonic() < deadline and scraped.reached < warm_up + CHANGES:
         time.sleep(0.05)
@@ -60,15 +69,40 @@ def _run(cluster: ZnodeCluster, pipeline: Pipeline) -> dict[str, Any]:
     for thread in threads:
         thread.join()
     result = _result(written[warm_up:], warm_up, scraped, changes, views)
-    return result | {"offsets_moved": {"kcm.changes": log.moved, "kcm.views": sent.moved}}
+    return result | {
+        "batch": _batch(before, _batches(pipeline)),
+        "offsets_moved": {"kcm.changes": log.moved, "kcm.views": sent.moved},
+    }
 
 
-def _write(cluster: ZnodeCluster, count: int) -> list[tuple[str, float]]:
+def _batches(pipeline: Pipeline) -> dict[str, float]:
+    """Return what the fold says of all its batches: their number, and their time by stage."""
+    address = "http://{}:{}/metrics".format(*pipeline.listens_at["stream"])
+    with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310  # an address of our own
+        found = _BATCHES.findall(answer.read().decode())
+    return {stage or name: float(value) for name, stage, value in found}
+
+
+def _batch(before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
+    """Return what a batch took in between, on average, by Spark's stages."""
+    took = {name: value - before.get(name, 0.0) for name, value in after.items()}
+    count = took.pop("kcm_fold_batch_seconds_count")
+    mean_ms = {name: round(1000 * seconds / count, 1) for name, seconds in took.items()}
+    whole, state = (mean_ms.pop(name) for name in (_WHOLE, _STATE))
+    return {
+        "batches": int(count),
+        "ms": whole,
+        "stages_ms": mean_ms | {"of addBatch: the state's commit": state},
+    }
+
+
+def _write(cluster: ZnodeCluster, numbers: range) -> list[tuple[str, float]]:
     """Move the leader of one partition after the other; return (path, wall time before it)."""
     written = []
     began = time.monotonic()
-    for number in range(count):
-        time.sleep(max(0.0, began + number / RATE_PER_S - time.monotonic()))
+    for number in numbers:
+        due = began + (number - numbers.start) / RATE_PER_S
+        time.sleep(max(0.0, due - time.monotonic()))
         written.append((cluster.path(number), time.time()))
         cluster.move(number)
     return written

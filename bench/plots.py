@@ -48,6 +48,13 @@ def _delay(axes: Axes, result: Result) -> None:
     axes.legend()
 
 
+def _batch(axes: Axes, result: Result) -> None:
+    stages = result["batch"]["stages_ms"]
+    axes.barh(list(stages), list(stages.values()), color=BLUE)
+    axes.invert_yaxis()
+    axes.set_xlabel("ms, mean")
+
+
 def _storm(axes: Axes, result: Result) -> None:
     storms = sorted(result["storms"], key=lambda storm: storm["leaders"])
     lines = {
@@ -111,6 +118,7 @@ def _lines(
 
 PLOTS: dict[str, tuple[str, str, Callable[[Axes, Result], None]]] = {
     "delay-stages.png": ("delay", "Delay of one change, by stage", _delay),
+    "delay-batch.png": ("delay", "A warm batch, by Spark's stages", _batch),
     "storm-tail.png": ("storm", "How far a storm leaves the monitor behind", _storm),
     "cold-partitions.png": ("cold", "Start and restart, by partitions", _cold),
     "cold-memory.png": ("cold", "Memory after a cold start, by partitions", _memory),

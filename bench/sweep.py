@@ -32,6 +32,7 @@ PARTITIONS = 100
 def measure() -> dict[str, Any]:
     """Return the peak of Python's memory above what was held before, and the time, by size."""
     return {
+        "scenario": "sweep",
         "machine": machine.describe(),
         "partitions": {str(size * PARTITIONS): _sweep(size) for size in SIZES},
     }

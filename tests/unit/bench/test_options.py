@@ -74,7 +74,7 @@ def test_one_that_fails_keeps_no_other_from_running(
     assert bench.main() == 1
     result = json.loads(capsys.readouterr().out)
     assert result["failed"] == {"bad": "no Java"}
-    assert result["scenarios"] == {"good": good}
+    assert result["scenarios"] == {"good": {"scenario": "good"} | good}
     assert result["figures"] == {"a": {}}
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import __main__ as bench
-from bench import report
+from bench import report, sizing
 from bench.figures import judged
+from bench.plots import PLOTS
 
 MACHINE = {"cpus": 2, "cpu_model": "EPYC", "memory_mib": 24_000, "python": "3.11"}
 STAGE = {"p50_ms": 10.0, "p99_ms": 20.4}
@@ -22,12 +24,15 @@ LAG = {
     "partition_max_s": 1.0,
 }
 COST = {"cpu_percent": 12.34, "rss_mib": 100.2, "pss_mib": 90.1}
-SIZE = {
-    "partitions": 10_000,
-    "live_s": 12.0,
-    "again_s": 8.0,
-    "rounds": [{"memory_mib": {"watcher": 61.0}}],
-}
+SIZES = [
+    {
+        "partitions": partitions,
+        "live_s": 12.0,
+        "again_s": 8.0,
+        "rounds": [{"memory_mib": {"watcher": 61.0, "exporter": exporter}}],
+    }
+    for partitions, exporter in ((1_000, 8.0), (2_000, 10.0))
+]
 TURN = {
     "peer": "this",
     "every_s": 1.0,
@@ -58,6 +63,7 @@ REHEARSED = {
     "cpu_seconds": 1.4,
     "mib": 40,
 }
+PATH = {"p50_ms": 7, "p99_ms": 9, "series": 5_000, "bytes": 44_000}
 BATCH = {"ms": 1.5, "state_bytes": 1_000, "view_bytes": 2_000}
 RESULT: dict[str, Any] = {
     "scenario": "all",
@@ -65,88 +71,174 @@ RESULT: dict[str, Any] = {
     "figures": judged(delay_p50=200.0, delay_p99=500.0, cold_10000=10.0),
     "failed": {"fleet": "no Java"},
     "scenarios": {
-        "delay": {"p50_ms": 200.0, "p99_ms": 500.0, "stages": {"watch": STAGE}},
+        "delay": {
+            "p50_ms": 200.0,
+            "p99_ms": 500.0,
+            "stages": {"watch": STAGE, "fold": STAGE},
+            "batch": {"batches": 9, "ms": 200.0, "stages_ms": {"walCommit": 12.5}},
+        },
         "storm": {
             "storms": [{"leaders": 10_000, "partitions": 10_000, **LAG}],
             "kills": [{"led": 3_334, "partitions": 10_000, **LAG}],
         },
-        "cold": {"sizes": [SIZE]},
+        "cold": {"sizes": SIZES},
         "rest": {
-            "at_rest": {"exporter": COST},
-            "changing": {"exporter": COST},
+            "at_rest": {"exporter": COST, "all": COST},
+            "changing": {"exporter": COST, "all": COST},
             "settings": {"rate_per_s": 10.0},
         },
         "peers": {"turns": [TURN], "settings": {"led": 3_334}},
-        "brokers": {"brokers": {"10": {"heartbeat": BATCH}}},
+        "brokers": {"brokers": {"30": {"heartbeat": BATCH, "one change": BATCH}}},
         "rehearse": {"cases": [REHEARSED]},
+        "fleet": {
+            "clusters": 50,
+            "large_partitions": 200_000,
+            "large_shown_after_s": 9.5,
+            "delay_before": {"p50_ms": 200.0, "max_ms": 400.0},
+            "delay_during": {"p50_ms": 300.0, "max_ms": 900.0},
+            "peak_memory_mib": {"watcher": 61},
+        },
+        "scaleout": {
+            "clusters": 12,
+            "partitions": 12_000,
+            "workers": 3,
+            "folded_s": 40.0,
+            "share_percent": {"worker-0": 34},
+            "before": {"p50_ms": 400, "most_ms": 900},
+            "killed": {"most_ms": 9_000},
+            "after": {"p50_ms": 500, "most_ms": 950},
+            "views_compared": 1_236,
+            "views_differing": 0,
+        },
+        "scrape": {
+            "clusters": [
+                {"partitions": 10_000, "brokers": 3, "/metrics": PATH, "/metrics/partitions": PATH}
+            ]
+        },
+        "commands": {
+            "clusters": [{"partitions": 20_000, "seconds": {"status": {"p50": 0.3, "first": 0.4}}}]
+        },
+        "resync": {"ways": {"one-shot": {"median_s": 2.1, "znodes_per_s": 9_000}}},
+        "replay": {
+            "changes_per_s": 70_000,
+            "changes_per_s_with_views": 50_000,
+            "resync_changes_per_s": 80_000,
+            "large_partitions": 1_000_000,
+            "large_changes_per_s": 58_000,
+            "large_peak_memory_mib": 452,
+            "large_packed_bytes_per_partition": 26.0,
+        },
     },
 }
 
 
+PAGE = "".join(
+    f"<!-- bench: {block} -->\n(before)\n<!-- bench end -->\n"
+    for block in ("machine", "figures", "plot delay-stages.png Delay", *report.TABLES)
+)
+
+
 def test_figures_stand_with_their_bounds_also_where_they_lose() -> None:
-    """What meets its aim, its must, or neither, says so."""
-    lines = report.figures_table(RESULT).splitlines()[2:]
+    """What meets its aim, its must, or neither, says so; a page may show some of them."""
+    lines = (sizing.figures_table(RESULT) or "").splitlines()[2:]
     assert [line.split(" | ")[1] for line in lines] == ["200.0 ms", "500.0 ms", "10.0 s"]
     assert [line.split(" | ")[-1] for line in lines] == ["must |", "**no** |", "aim |"]
+    some = report.with_blocks("<!-- bench: figures cold_10000 -->\n<!-- bench end -->", RESULT)
+    assert "10.0 s" in some
+    assert "200.0 ms" not in some
 
 
-def test_the_page_shows_every_scenario_and_what_failed() -> None:
-    """Each has its title, its table and its plots; never shown is said in words."""
-    page = report.performance_page(RESULT, {"delay-stages.png": "Delay"})
-    assert all(f"## {title}" in page for title in report.TITLES.values())
-    assert "| watch | 10 ms | 20 ms |" in page
-    assert "![Delay](performance/delay-stages.png)" in page
-    assert "| 3,334 of 10,000, of a real broker that is killed | 0.5 s | never |" in page
-    assert "| all of them | 3 of 4 |" in page
-    assert "| 10,000, 30 | kill-broker:0 | 1 | 1.5 s | 1.4 s | 40 MiB |" in page
-    assert "| /controller is deleted: elections shown | 4 of 5 |" in page
-    assert "| fleet | no Java |" in page
+def test_the_page_shows_every_scenario() -> None:
+    """Each has its table; never shown is said in words."""
+    page = report.with_blocks(PAGE, RESULT)
+    assert "(before)" not in page
+    for shown in (
+        "Measured on 2 processors (EPYC)",
+        "| watch | 10 ms | 20 ms |",
+        "| walCommit | 12.5 ms |",
+        "![Delay](performance/delay-stages.png)",
+        "| 3,334 of 10,000, of a real broker that is killed | 0.5 s | never |",
+        "| all of them | 3 of 4 |",
+        "| 10,000, 30 | kill-broker:0 | 1 | 1.5 s | 1.4 s | 40 MiB |",
+        "| /controller is deleted: elections shown | 4 of 5 |",
+        "| and meanwhile | 300 ms, 900 ms |",
+        "| views that differ from a replay of the logs | 0 of 1,236 |",
+        "| 10,000, 3 | `/metrics/partitions` | 7 ms | 9 ms | 5,000 | 44,000 |",
+        "| `kcm status` | 0.3 s; 0.4 s |",
+        "| one-shot | 2.1 s | 9,000/s |",
+        "| a resync | 80,000/s |",
+    ):
+        assert shown in page
 
 
-def test_only_marked_tables_of_a_page_are_made_anew() -> None:
-    """The rest of a page, and tables of what was not measured, stay as they are."""
-    text = (
-        "before\n<!-- bench: delay -->\nold\n<!-- bench end -->\nbetween\n"
-        "<!-- bench: gone -->\nkept\n<!-- bench end -->\n"
+def test_a_large_fleet_is_reckoned_from_what_was_measured() -> None:
+    """Memory by the line through the sizes measured; nothing while something is missing."""
+    block = "<!-- bench: paper -->\n(before)\n<!-- bench end -->"
+    page = report.with_blocks(block, RESULT)
+    assert (
+        "| a broker dies that led 23,333 partitions | at 50,000/s (`replay`) | 0.467 s of" in page
     )
-    made = report.with_tables(text, RESULT)
-    assert "old" not in made
-    assert "| all | 200 ms | 500 ms |" in made
-    assert made.startswith("before\n<!-- bench: delay -->\n| Stage |")
-    assert made.endswith("between\n<!-- bench: gone -->\nkept\n<!-- bench end -->\n")
+    assert "| memory of an exporter | by partitions (`cold`) | 14,006 MiB |" in page
+    without = {name: each for name, each in RESULT["scenarios"].items() if name != "cold"}
+    assert report.with_blocks(block, RESULT | {"scenarios": without}) == block
 
 
-def test_the_report_writes_the_pages_and_the_plots(
+def test_only_blocks_of_what_was_measured_are_made() -> None:
+    """The rest of a page, and blocks of what was not measured, stay as they are."""
+    nothing = {"scenario": "all", "scenarios": {}, "figures": {}, "machine": {}}
+    whole = PAGE + "<!-- bench: sizing -->\n(before)\n<!-- bench end -->\n"
+    assert report.with_blocks(whole, nothing) == whole
+    made = report.with_blocks(f"before\n{PAGE}between\n<!-- other -->", RESULT)
+    assert made.startswith("before\n<!-- bench: machine -->\nMeasured")
+    assert made.endswith("<!-- bench end -->\nbetween\n<!-- other -->")
+
+
+def test_the_pages_are_made_of_results_that_come_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal results make equal files."""
-    (tmp_path / "docs").mkdir()
-    pages = (tmp_path / "README.md", tmp_path / "docs" / "comparison.md")
-    for page in pages:
-        page.write_text("<!-- bench: figures -->\n<!-- bench end -->\n")
-    result = tmp_path / "bench.json"
-    result.write_text(json.dumps(RESULT))
+    """They are merged with what is there; equal results make equal files."""
+    for page in report.PAGES:
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).write_text(PAGE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["bench", "report", str(result)])
+    parts = []
+    for name, scenario in RESULT["scenarios"].items():
+        parts.append(tmp_path / f"{name}.json")
+        part = {"scenario": name, "machine": MACHINE, "figures": {}} | scenario
+        parts[-1].write_text(json.dumps(part))
+    for arguments in ([parts[0]], parts[1:], []):
+        monkeypatch.setattr("sys.argv", ["bench", "report", *map(str, arguments)])
+        assert bench.main() == 0
+    assert (tmp_path / report.PAGES[0]).read_text().count("(before)") == 1  # the figures
+    made = {path: path.read_bytes() for path in (tmp_path / report.FOLDER).glob("*.png")}
+    assert {path.name for path in made} == set(PLOTS)
+    assert all(content.startswith(b"\x89PNG") for content in made.values())
     assert bench.main() == 0
-    plots = {path: path.read_bytes() for path in (tmp_path / "docs" / "performance").iterdir()}
-    assert len(plots) == 6
-    assert all(content.startswith(b"\x89PNG") for content in plots.values())
-    made = (tmp_path / "docs" / "performance.md").read_text()
-    assert all(f"(performance/{path.name})" in made for path in plots)
-    assert all("200.0 ms" in page.read_text() for page in pages)
-    assert bench.main() == 0
-    assert {path: path.read_bytes() for path in plots} == plots
+    assert {path: path.read_bytes() for path in made} == made
 
 
-def test_what_is_no_result_of_all_makes_no_page(
+def test_every_block_of_our_pages_is_known_and_in_step_with_the_results() -> None:
+    """A page shows what is committed beside it; a plot that it names is drawn."""
+    root = Path(bench.__file__).parent.parent
+    stored = root / report.RESULTS
+    everything = json.loads(stored.read_text()) if stored.exists() else None
+    for page in report.PAGES:
+        text = (root / page).read_text()
+        report.with_blocks(text, RESULT)  # an unknown block is a KeyError
+        if everything is not None:
+            assert report.with_blocks(text, everything) == text
+    named = re.findall(r"bench: plot (\S+)", (root / "docs" / "performance.md").read_text())
+    assert sorted(named) == sorted(PLOTS)
+
+
+def test_what_is_no_result_makes_no_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A result of one scenario, or no result, is refused in a line."""
+    """It is refused in a line."""
     result = tmp_path / "delay.json"
-    result.write_text('{"scenario": "delay"}')
+    result.write_text("[1]")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["bench", "report", str(result)])
     assert bench.main() == 2
-    assert "not a result of `python -m bench all`" in capsys.readouterr().err
+    assert "no result of `python -m bench`" in capsys.readouterr().err
     assert not (tmp_path / "docs").exists()
