@@ -9,7 +9,6 @@ maybeShrinkIsr), kafka.server.KafkaServer (startup).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controller_model.kafka.elections import RECOVERED, LeaderAndIsr
@@ -21,7 +20,6 @@ from controller_simulator.cluster.events import (
 )
 from controller_simulator.cluster.leadership import EventHandlers
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.controller.controller_io import LOG_DIR_EVENTS_PATH
 from controller_simulator.controller.leader_and_isr_receiver import (
     Errors,
     HostedPartition,
@@ -37,7 +35,6 @@ from controller_simulator.controller.requests import (
 from controller_simulator.zookeeper.payload_writers import (
     encode_broker,
     encode_cluster_id,
-    encode_log_dir_event,
 )
 from controller_simulator.zookeeper.transactions import CreateZnode, Multi, SetZnode, ZooKeeperCode
 from controller_simulator.zookeeper.tree import ZnodeTree, parent_of
@@ -197,16 +194,6 @@ def register(tree: ZnodeTree, session: int, broker: int, settings: SimulatorSett
         Multi((CreateZnode(path, "", session), SetZnode(path, data.decode(), 0))), session=session
     )
     return tree.at(path).czxid
-
-
-def fail_log_dir(
-    tree: ZnodeTree, run: SimulatedBroker, partitions: Iterable[TopicPartition]
-) -> None:
-    """Let a broker lose a log directory with these replicas, and announce it to the controller."""
-    served = run.served
-    run.manager.fail_log_dir(partition for partition in partitions if partition in served)
-    path = tree.next_in_sequence(f"{LOG_DIR_EVENTS_PATH}/log_dir_event_")
-    tree.attempt(CreateZnode(path, encode_log_dir_event(run.id).decode()), session=run.session)
 
 
 def _answered(response: Response, error: Errors) -> tuple[TopicPartition, ...]:

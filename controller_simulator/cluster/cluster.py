@@ -134,34 +134,6 @@ class SimulatedCluster:
         run.manager.partitions.clear()
         self._inboxes.pop(run.id, None)
 
-    def freeze(self, run: SimulatedBroker) -> None:
-        """Stop a broker's process as long as it takes ZooKeeper to forget it."""
-        run.stalled = True
-        run.controller = None  # it could write no more
-
-    def wake(self, run: SimulatedBroker) -> None:
-        """Let a frozen process go on; what was sent to it meanwhile went to a closed connection."""
-        run.stalled = False
-        self._inboxes.pop(run.id, None)
-
-    def stall(self, run: SimulatedBroker, topics: tuple[str, ...]) -> None:
-        """Freeze a follower while its partitions are written to, then let it go on."""
-        run.stalled = True
-        for leader in self.brokers.values():
-            for partition, hosted in leader.served.items():
-                if (
-                    partition.topic in topics
-                    and leader is not run
-                    and hosted.leader == leader.id
-                    and run.id in hosted.isr
-                ):
-                    isr = tuple(member for member in hosted.isr if member != run.id)
-                    self._alter_isr(leader, partition, isr)
-        self.run()
-        run.stalled = False
-        self.deliver(self._inboxes.pop(run.id, ()))
-        self.unsettle(run.served)
-
     # --- events -----------------------------------------------------------------------------
 
     def run(self) -> None:

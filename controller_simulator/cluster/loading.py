@@ -6,14 +6,14 @@ every leader that can be elected is elected. What only the brokers' memory held 
 replicas lie in a failed log directory, or a state that Kafka's machines never left.
 Source (Kafka 3.9): kafka.controller.KafkaController.onControllerFailover.
 
->>> from controller_simulator.cluster.operations import CreateTopic, KillBroker, StartBroker
+>>> from controller_simulator.cluster.operations import KillBroker, StartBroker
 >>> cluster = Simulator()
->>> for operation in (StartBroker(0), StartBroker(1), CreateTopic("t", ((1, 0),))):
+>>> for operation in (StartBroker(0), StartBroker(1)):
 ...     cluster.perform(operation)
 >>> other = load_cluster(cluster.tree)
->>> other.perform(KillBroker(1))
->>> other.tree.data("/brokers/topics/t/partitions/0/state")
-'{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":1,"isr":[0]}'
+>>> other.perform(KillBroker(0))
+>>> other.controller.id, other.tree.data("/controller_epoch")
+(1, '2')
 """
 
 from __future__ import annotations
@@ -53,11 +53,18 @@ def load_cluster(
     settings: SimulatorSettings | None = None,
     choices: Choices | None = None,
 ) -> Simulator:
-    """Return a simulator that goes on from this tree, and changes it from now on.
+    """Return a simulator that goes on from this tree, and changes it from now on."""
+    cluster = Simulator(settings=settings, choices=choices, tree=tree)
+    restore(cluster)
+    return cluster
+
+
+def restore(cluster: Simulator) -> None:
+    """Let a simulator without brokers go on from its tree.
 
     Without a controller in the tree there is none until the next election.
     """
-    cluster = Simulator(settings=settings, choices=choices, tree=tree)
+    tree = cluster.tree
     holder = controller_id(tree)
     for broker in sorted(int(name) for name in tree.children("/brokers/ids")):
         znode = tree.at(f"/brokers/ids/{broker}")
@@ -75,7 +82,6 @@ def load_cluster(
     if holder in cluster.brokers:
         _restore_controller(cluster, cluster.brokers[holder])
     cluster.settle()
-    return cluster
 
 
 def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:

@@ -3,15 +3,17 @@
 The rule: writes come in order, with the zxids, versions and ephemeral owners that ZooKeeper gives
 them, and the cluster comes to rest between two operations. So no controller is deposed at work, and
 none keeps requests that it could not send (KAFKA-12315). What real clusters decide by a race or at
-random is asked of `Choices`. Refused requests take a zxid too, as on a server. The component test
-`test_agreement` compares it with real Kafka 3.9, write by write.
+random is asked of `Choices`. What administrators ask for is refused with Kafka's error name, or written
+in the controller's session. Refused requests take a zxid too, as on a server. The component test
+`test_agreement` compares it with real Kafka 3.9, write by write; what only such scripts do to a cluster
+stands in `tests.support.scripted_simulator`. Sources (Kafka 3.9): kafka.server.KafkaServer (startup,
+controlledShutdown), kafka.zk.KafkaZkClient.createDeleteTopicPath.
 
->>> from controller_simulator.cluster.operations import CreateTopic
 >>> cluster = Simulator()
->>> for operation in (StartBroker(0), CreateTopic("t", ((0,),))):
+>>> for operation in (StartBroker(0), StartBroker(1), KillBroker(0)):
 ...     cluster.perform(operation)
->>> cluster.tree.data("/brokers/topics/t/partitions/0/state")
-'{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":0,"isr":[0]}'
+>>> cluster.controller.id, cluster.tree.data("/controller_epoch")
+(1, '2')
 """
 
 from __future__ import annotations
@@ -19,26 +21,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from controller_simulator.cluster.admin import Administrator
 from controller_simulator.cluster.broker import (
     SimulatedBroker,
-    fail_log_dir,
+    create_recursive,
     register,
     start_znodes,
 )
 from controller_simulator.cluster.cluster import SimulatedCluster
 from controller_simulator.cluster.operations import (
-    BounceBroker,
     DeleteController,
-    ExpireSession,
-    FailLogDir,
+    DeleteTopic,
+    ElectPreferred,
+    ElectUnclean,
     KillBroker,
     Operation,
-    StallBroker,
+    Reassign,
     StartBroker,
     StopBroker,
 )
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
+from controller_simulator.controller.controller_io import topic_path
 from controller_simulator.controller.leader_and_isr_receiver import ReplicaManager
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH, Lifecycle, handle
 from controller_simulator.controller.phases import LifecycleEvent
@@ -74,21 +76,16 @@ class Simulator(SimulatedCluster):
             settings or SimulatorSettings(),
             choices or Choices(),
         )
-        self._admin = Administrator(self)
         self._sessions = max((FIRST_SESSION, *(commit.session for commit in self.commits)))
         self._plays: dict[type, Callable[[Any], str | None]] = {
             StartBroker: lambda asked: self._start(asked.broker),
             StopBroker: lambda asked: self._if_runs(asked.broker, self._stop),
             KillBroker: lambda asked: self._if_runs(asked.broker, self._kill),
-            BounceBroker: lambda asked: self._if_runs(asked.broker, self._bounce),
-            StallBroker: lambda asked: self._if_runs(
-                asked.broker, lambda run: self.stall(run, asked.topics)
-            ),
-            ExpireSession: self._expire,
-            FailLogDir: lambda asked: self._if_runs(
-                asked.broker, lambda run: fail_log_dir(self.tree, run, asked.partitions)
-            ),
             DeleteController: self._delete_controller,
+            DeleteTopic: self._of_controller(self._delete_topic),
+            Reassign: self._of_controller(self._reassign),
+            ElectPreferred: self._of_controller(self._elect),
+            ElectUnclean: self._of_controller(self._elect),
         }
 
     def perform(self, operation: Operation) -> str | None:
@@ -97,7 +94,7 @@ class Simulator(SimulatedCluster):
         None = it was not. The name is Kafka's error, or says what does not run.
         """
         self.tree.time_ms += TICK_MS
-        refused = self._plays.get(type(operation), self._admin.ask)(operation)
+        refused = self._plays[type(operation)](operation)
         self.settle()
         return refused
 
@@ -150,34 +147,33 @@ class Simulator(SimulatedCluster):
         self.run()  # leaders may miss it before ZooKeeper does
         self._end(run)
 
-    def _bounce(self, run: SimulatedBroker) -> None:
-        self._kill(run)
-        self.run()
-        self._start(run.id)
-
-    def _expire(self, asked: ExpireSession) -> str | None:
-        """Freeze a broker until its session has ended; then it resigns, and registers again."""
-        if asked.broker is not None:
-            return self._if_runs(asked.broker, self._lose_session)
-        controller = self.controller
-        if controller is None:
-            return "there is no controller"
-        self._lose_session(controller)
-        return None
-
-    def _lose_session(self, run: SimulatedBroker) -> None:
-        self.freeze(run)
-        self.run()  # leaders may miss it before ZooKeeper does
-        self.tree.close_session(run.session)
-        self.run()
-        self.wake(run)
-        self.notify(run, LifecycleEvent.EXPIRE)
-        self.run()
-        run.session = self._open_session()
-        czxid = register(self.tree, run.session, run.id, self.settings)
-        run.manager.broker_epoch = czxid
-        self.notify(run, LifecycleEvent.NEW_SESSION)
-
     def _delete_controller(self, _asked: DeleteController) -> str | None:
         self.tree.attempt(DeleteZnode(CONTROLLER_PATH))
         return None
+
+    # --- what is asked of the controller ----------------------------------------------------
+
+    def _of_controller(self, act: Callable[[Any, int], str | None]) -> Callable[[Any], str | None]:
+        """Return a request as the controller takes it, in its session; it must be there for that."""
+
+        def ask(operation: Any) -> str | None:
+            run = self.controller
+            return "NOT_CONTROLLER" if run is None else act(operation, run.session)
+
+        return ask
+
+    def _delete_topic(self, asked: DeleteTopic, session: int) -> str | None:
+        if not self.settings.delete_topic:
+            return "TOPIC_DELETION_DISABLED"
+        if self.tree.find(topic_path(asked.topic)) is None:
+            return "UNKNOWN_TOPIC_OR_PARTITION"
+        create_recursive(self.tree, f"/admin/delete_topics/{asked.topic}", session=session)
+        return None
+
+    def _reassign(self, asked: Reassign, _session: int) -> str | None:
+        results = self.control(asked)
+        errors = [e for e in results.values() if e] if isinstance(results, dict) else []
+        return str(errors[0]) if errors else None
+
+    def _elect(self, asked: ElectPreferred | ElectUnclean, _session: int) -> None:
+        self.control(asked)

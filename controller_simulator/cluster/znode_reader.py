@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import NO_CONTROLLER, TopicPartition
 from controller_model.kafka.replica_assignment import ReplicaAssignment
@@ -31,8 +29,6 @@ from controller_simulator.zookeeper.transactions import CONTROLLER_EPOCH_PATH
 from controller_simulator.zookeeper.tree import ZnodeTree
 
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
-
-_config = msgspec.json.Decoder(dict[str, dict[str, str] | int])
 
 
 class ZnodeReader:
@@ -121,11 +117,3 @@ class ZnodeReader:
             for partition, replicas in znode.partitions.items()
         }
         return assignments, znode.topic_id
-
-    def config(self, topic: str) -> dict[str, str]:
-        """Return all of a topic's settings, not only those that the model needs."""
-        found = self._tree.find(f"/config/topics/{topic}")
-        if found is None or not found.data:
-            return {}
-        config = _config.decode(found.data)["config"]
-        return config if isinstance(config, dict) else {}

@@ -18,14 +18,8 @@ from controller_model.insights.rebalance import next_rebalance, recommend
 from controller_model.insights.writes_due import due_writes
 from controller_model.kafka.ids import TopicPartition
 from controller_model.records.predictions import Due
-from controller_simulator.cluster.operations import (
-    ElectPreferred,
-    FailLogDir,
-    KillBroker,
-    Operation,
-    StallBroker,
-    StopBroker,
-)
+from controller_simulator.cluster.operations import ElectPreferred, KillBroker, StopBroker
+from tests.support.scripted_operations import FailLogDir, ScriptedOperation, StallBroker
 from tests.support.watched import BROKERS, Watched, cluster, facts, operation
 
 
@@ -37,7 +31,7 @@ def lived(draws: random.Random, *, auto_leader_rebalance: bool | None = None) ->
             watched.simulator.settings, auto_leader_rebalance=auto_leader_rebalance
         )
     for _ in range(draws.randint(0, 15)):
-        step: Operation = operation(draws)
+        step: ScriptedOperation = operation(draws)
         if not isinstance(step, FailLogDir | StallBroker):
             watched.simulator.perform(step)
     watched.report()

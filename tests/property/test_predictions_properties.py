@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from controller_model.insights.writes_due import due_writes, health_of
 from controller_model.records.completeness import Status
 from controller_model.records.predictions import ControllerHealth
-from controller_simulator.cluster.operations import KillBroker, Operation
+from controller_simulator.cluster.operations import KillBroker
+from tests.support.scripted_operations import ScriptedOperation
 from tests.support.watched import BROKERS, cluster, facts, operation
 
 QUIET_HEARTBEATS = 12
@@ -27,7 +28,7 @@ def test_no_healthy_run_holds_a_ghost(seed: int) -> None:
     """At every quiet point nothing is due for long, and no prediction fails, ever."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
-    done: list[Operation] = []
+    done: list[ScriptedOperation] = []
     for _ in range(draws.randint(1, 25)):
         done.append(operation(draws))
         watched.simulator.perform(done[-1])
@@ -44,7 +45,7 @@ def test_no_slow_run_holds_a_ghost(seed: int) -> None:
     """Ten seconds between any two transactions: slow at times, and never a ghost."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
-    done: list[Operation] = []
+    done: list[ScriptedOperation] = []
     for _ in range(draws.randint(1, 15)):
         done.append(operation(draws))
         watched.simulator.perform(done[-1])
@@ -58,7 +59,7 @@ def test_nothing_is_due_by_name_at_a_quiet_point(seed: int) -> None:
     """Partition by partition, too, a healthy controller owes nothing that is sure."""
     draws = random.Random(seed)  # noqa: S311  # a play, not a secret
     watched = cluster(draws)
-    done: list[Operation] = []
+    done: list[ScriptedOperation] = []
     for _ in range(draws.randint(1, 20)):
         done.append(operation(draws))
         watched.simulator.perform(done[-1])

@@ -12,7 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from controller_model.records.changes import ChangeKind, ZnodeChange
 from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.histories import Fold, replaced
 from tests.support.random_operations import (
@@ -20,6 +19,7 @@ from tests.support.random_operations import (
     RandomOperations,
     partitions_of,
 )
+from tests.support.scripted_simulator import ScriptedSimulator
 from tests.support.znode_log import ZnodeLog
 
 SETTINGS = st.builds(
@@ -59,7 +59,7 @@ class FollowedCluster(RuleBasedStateMachine):
     def begin(self, settings: SimulatorSettings, data: st.DataObject) -> None:
         """Begin with an empty ensemble and a baseline."""
         chance = RandomChoices(lambda options: data.draw(st.sampled_from(options)))
-        self.cluster = Simulator(settings=settings, choices=chance)
+        self.cluster = ScriptedSimulator(settings=settings, choices=chance)
         self.log = ZnodeLog("prod")
         self.exact, self.lossy = Fold(), Fold()
         baseline = self.log.resync()
@@ -178,7 +178,7 @@ class FollowedCluster(RuleBasedStateMachine):
                     assert len(state["isr"]) == 1
 
 
-def _states(cluster: Simulator) -> Iterable[dict[str, Any]]:
+def _states(cluster: ScriptedSimulator) -> Iterable[dict[str, Any]]:
     deleting = cluster.tree.children("/admin/delete_topics")
     for topic, partition in partitions_of(cluster):
         znode = cluster.tree.find(f"/brokers/topics/{topic}/partitions/{partition}/state")

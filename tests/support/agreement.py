@@ -18,15 +18,14 @@ from typing import Any
 
 from controller_model.history.snapshot import encode_snapshot, snapshot
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.loading import load_cluster
-from controller_simulator.cluster.operations import Operation
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.controller_io import state_path
 from controller_simulator.zookeeper.transactions import Changed, Commit, Committed, Created, Removed
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.histories import Fold
 from tests.support.recordings import Recording
+from tests.support.scripted_operations import ScriptedOperation
+from tests.support.scripted_simulator import ScriptedSimulator, load_scripted
 from tests.support.znode_log import ZnodeLog, take_over
 
 MASKED = {
@@ -202,7 +201,7 @@ def agree(recording: Recording, settings: SimulatorSettings | None = None) -> Ag
     """Play a recording's script on the simulator; compare every write, and every quiet point."""
     tree = ZnodeTree()
     chance = RecordedChance(recording, tree)
-    simulator = Simulator(settings=settings, choices=chance, tree=tree)
+    simulator = ScriptedSimulator(settings=settings, choices=chance, tree=tree)
     agreement = Agreement()
     real, simulated = _Observed(), _Observed()
     for operation, commits in recording.segments():
@@ -242,7 +241,7 @@ def agree_from_each_point(
             for commit in tree.commits:
                 take_over(taken_over, commit)
             chance = RecordedChance(rest, taken_over, begun=True)
-            simulator = load_cluster(taken_over, settings=settings, choices=chance)
+            simulator = load_scripted(taken_over, settings=settings, choices=chance)
             chance.until = sum(len(commit.writes) for commit in commits)
             before = len(simulator.commits)
             simulator.perform(operation)
@@ -263,7 +262,7 @@ def _compared(commit: Commit) -> Iterator[Committed]:
 
 
 def _differences(
-    operation: Operation, real: Iterable[Commit], simulated: Iterable[Commit]
+    operation: ScriptedOperation, real: Iterable[Commit], simulated: Iterable[Commit]
 ) -> list[str]:
     """Return how the writes of an operation differ; what depends on order is compared last."""
     theirs, mine = _writes(real), _writes(simulated)
@@ -282,7 +281,7 @@ def _differences(
 
 
 def _drifts(
-    operation: Operation, real: Iterable[Commit], simulated: Iterable[Commit], brokers: int
+    operation: ScriptedOperation, real: Iterable[Commit], simulated: Iterable[Commit], brokers: int
 ) -> list[str]:
     """Return where more or fewer requests were refused than simulated: each takes a zxid.
 
@@ -401,7 +400,7 @@ class _Observed:
         return seen
 
 
-def _disagreements(operation: Operation, real: Any, simulated: Any) -> list[str]:
+def _disagreements(operation: ScriptedOperation, real: Any, simulated: Any) -> list[str]:
     """Return the fields of two snapshots that are not the same."""
     theirs, mine = dict(_leaves(real)), dict(_leaves(simulated))
     return [

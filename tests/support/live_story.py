@@ -12,19 +12,13 @@ from collections.abc import Iterable, Sequence
 from controller_model.records.event_records import EventId, EventRecord, coalesce, number
 from controller_model.records.views import AnyView
 from controller_model.znodes.znode_kinds import is_published
-from controller_simulator.cluster.operations import (
-    BounceBroker,
-    CreateTopic,
-    DeleteController,
-    KillBroker,
-    Operation,
-    StartBroker,
-)
+from controller_simulator.cluster.operations import DeleteController, KillBroker, StartBroker
 from controller_simulator.cluster.settings import Choices
-from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.zookeeper.transactions import Committed, Created, Removed
 from tests.support.api_server import Served
 from tests.support.histories import Fold, History
+from tests.support.scripted_operations import BounceBroker, CreateTopic, ScriptedOperation
+from tests.support.scripted_simulator import ScriptedSimulator
 
 HEARTBEAT_MS = 10_000
 MINUTE_MS = 60_000
@@ -48,12 +42,12 @@ TOPICS_MADE = tuple(
     CreateTopic(topic, assignment(partitions, index))
     for index, (topic, partitions) in enumerate(TOPICS.items())
 )
-QUIET_HOUR: tuple[tuple[int, Operation], ...] = (
+QUIET_HOUR: tuple[tuple[int, ScriptedOperation], ...] = (
     *((60, StartBroker(broker)) for broker in BROKERS),
     *((59, made) for made in TOPICS_MADE),
 )
 """Operations, and how many minutes ago they were."""
-BAD_HOUR: tuple[tuple[int, Operation], ...] = (
+BAD_HOUR: tuple[tuple[int, ScriptedOperation], ...] = (
     *QUIET_HOUR,
     (58, CreateTopic(LONE, ((2,), (2,)))),
     (44, DeleteController()),
@@ -84,7 +78,7 @@ class LiveStory:
     def __init__(self, *, until: int) -> None:
         """Begin an hour before `until`, in milliseconds since 1970."""
         self.until = until
-        self._simulator = Simulator(choices=_TakingTurns())
+        self._simulator = ScriptedSimulator(choices=_TakingTurns())
         self._history = History(now=until - 61 * MINUTE_MS)
         self._history.resync()
         self._fold = Fold(min_isr=2)
@@ -93,7 +87,7 @@ class LiveStory:
         self._last: EventId | None = None
         self.events: list[EventRecord] = []
 
-    def play(self, script: Iterable[tuple[int, Operation]]) -> None:
+    def play(self, script: Iterable[tuple[int, ScriptedOperation]]) -> None:
         """Let operations happen, each so many minutes before the end."""
         for minutes, operation in script:
             self.beat(self.until - minutes * MINUTE_MS)
@@ -157,7 +151,7 @@ def _placed(path: str, data: str) -> str:
     return json.dumps({**content, "host": host, "rack": rack, "port": 9092, "endpoints": endpoints})
 
 
-def served(story: LiveStory, script: Iterable[tuple[int, Operation]]) -> Served:
+def served(story: LiveStory, script: Iterable[tuple[int, ScriptedOperation]]) -> Served:
     """Play a script; return an exporter that has read what was reported of it."""
     story.play(script)
     exporter = Served()

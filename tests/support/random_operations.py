@@ -12,28 +12,30 @@ from typing import Any
 
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import (
-    AlterTopicConfig,
-    BounceBroker,
-    CreatePartitions,
-    CreateTopic,
     DeleteController,
     DeleteTopic,
     ElectPreferred,
-    ElectPreferredByZnode,
     ElectUnclean,
-    ExpireSession,
-    FailLogDir,
     KillBroker,
-    Operation,
     Reassign,
-    ReassignByZnode,
     Replicas,
-    StallBroker,
     StartBroker,
     StopBroker,
 )
 from controller_simulator.cluster.settings import Choices
-from controller_simulator.cluster.simulator import Simulator
+from tests.support.scripted_operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreatePartitions,
+    CreateTopic,
+    ElectPreferredByZnode,
+    ExpireSession,
+    FailLogDir,
+    ReassignByZnode,
+    ScriptedOperation,
+    StallBroker,
+)
+from tests.support.scripted_simulator import ScriptedSimulator
 
 Dice = Callable[[Sequence[Any]], Any]
 """Returns one of what it is given, which is never nothing."""
@@ -78,7 +80,7 @@ class RandomOperations:
         self._dice = dice
         self._brokers = tuple(brokers)
         self._topics = tuple(topics)
-        self._kinds: dict[Callable[[Simulator], Operation], int] = {
+        self._kinds: dict[Callable[[ScriptedSimulator], ScriptedOperation], int] = {
             self._start: 3,
             self._end: 2,
             self._stall: 1,
@@ -94,29 +96,29 @@ class RandomOperations:
             lambda _: DeleteController(): 1,
         }
 
-    def draw(self, cluster: Simulator) -> Operation:
+    def draw(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         """Return the next operation."""
         bag = [kind for kind, often in self._kinds.items() for _ in range(often)]
-        kind: Callable[[Simulator], Operation] = self._dice(bag)
+        kind: Callable[[ScriptedSimulator], ScriptedOperation] = self._dice(bag)
         return kind(cluster)
 
-    def _start(self, cluster: Simulator) -> Operation:
+    def _start(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         down = [broker for broker in self._brokers if broker not in cluster.live]
         return StartBroker(self._dice(down or self._brokers))
 
-    def _live(self, cluster: Simulator) -> int:
+    def _live(self, cluster: ScriptedSimulator) -> int:
         broker: int = self._dice(cluster.live or self._brokers)
         return broker
 
-    def _end(self, cluster: Simulator) -> Operation:
+    def _end(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         kind = self._dice([StopBroker, KillBroker, BounceBroker])
-        operation: Operation = kind(self._live(cluster))
+        operation: ScriptedOperation = kind(self._live(cluster))
         return operation
 
-    def _stall(self, cluster: Simulator) -> Operation:
+    def _stall(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         return StallBroker(self._live(cluster), self._topics)
 
-    def _expire(self, cluster: Simulator) -> Operation:
+    def _expire(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         return ExpireSession(self._dice([None, *cluster.live]))
 
     def _replicas(self, factor: int) -> Replicas:
@@ -127,47 +129,47 @@ class RandomOperations:
             left.remove(chosen[-1])
         return tuple(chosen)
 
-    def _create(self, _cluster: Simulator) -> Operation:
+    def _create(self, _cluster: ScriptedSimulator) -> ScriptedOperation:
         factor = self._dice(FACTORS)
         assignment = tuple(self._replicas(factor) for _ in range(self._dice(FACTORS)))
         config = self._dice([{}, {"min.insync.replicas": "2"}, {UNCLEAN_LEADER_ELECTION: "true"}])
         return CreateTopic(self._dice(self._topics), assignment, config)
 
-    def _grow(self, _cluster: Simulator) -> Operation:
+    def _grow(self, _cluster: ScriptedSimulator) -> ScriptedOperation:
         return CreatePartitions(self._dice(self._topics), (self._replicas(self._dice(FACTORS)),))
 
-    def _delete(self, _cluster: Simulator) -> Operation:
+    def _delete(self, _cluster: ScriptedSimulator) -> ScriptedOperation:
         return DeleteTopic(self._dice(self._topics))
 
-    def _alter(self, _cluster: Simulator) -> Operation:
+    def _alter(self, _cluster: ScriptedSimulator) -> ScriptedOperation:
         unclean = self._dice(["true", "false"])
         return AlterTopicConfig(self._dice(self._topics), {UNCLEAN_LEADER_ELECTION: unclean})
 
-    def _partition(self, cluster: Simulator) -> TopicPartition:
+    def _partition(self, cluster: ScriptedSimulator) -> TopicPartition:
         there = partitions_of(cluster) or [TopicPartition(self._topics[0], 0)]
         partition: TopicPartition = self._dice(there)
         return partition
 
-    def _reassign(self, cluster: Simulator) -> Operation:
+    def _reassign(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         target = self._dice([None, self._replicas(self._dice(FACTORS))])
         return Reassign(((self._partition(cluster), target),))
 
-    def _elect(self, cluster: Simulator) -> Operation:
+    def _elect(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         kind = self._dice([ElectPreferred, ElectUnclean])
-        operation: Operation = kind(self._dice([(), (self._partition(cluster),)]))
+        operation: ScriptedOperation = kind(self._dice([(), (self._partition(cluster),)]))
         return operation
 
-    def _ask_by_znode(self, cluster: Simulator) -> Operation:
+    def _ask_by_znode(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         partition = self._partition(cluster)
         if self._dice([True, False]):
             return ElectPreferredByZnode((partition,))
         return ReassignByZnode(((partition, self._replicas(self._dice(FACTORS))),))
 
-    def _fail_log_dir(self, cluster: Simulator) -> Operation:
+    def _fail_log_dir(self, cluster: ScriptedSimulator) -> ScriptedOperation:
         return FailLogDir(self._live(cluster), (self._partition(cluster),))
 
 
-def partitions_of(cluster: Simulator) -> list[TopicPartition]:
+def partitions_of(cluster: ScriptedSimulator) -> list[TopicPartition]:
     """Return the partitions that have a container in ZooKeeper."""
     return [
         TopicPartition(topic, int(name))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from controller_simulator.cluster.operations import Operation
 from controller_simulator.zookeeper.transactions import Commit
+from tests.support.scripted_operations import ScriptedOperation
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -21,7 +21,7 @@ class QuietPoint(msgspec.Struct, frozen=True):
     """The cluster is at rest after an operation; everything up to this zxid belongs to it."""
 
     zxid: int
-    operation: Operation
+    operation: ScriptedOperation
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Recording(msgspec.Struct, frozen=True):
     commits: tuple[Commit, ...]
     quiet: tuple[QuietPoint, ...]
 
-    def segments(self) -> list[tuple[Operation, tuple[Commit, ...]]]:
+    def segments(self) -> list[tuple[ScriptedOperation, tuple[Commit, ...]]]:
         """Return each operation with the commits that came of it."""
         found = []
         start = 0

@@ -7,12 +7,12 @@ from typing import get_args
 
 from controller_model.insights.cluster_facts import ClusterFacts, PartitionFacts
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.operations import FailLogDir
 from rehearsal.rehearse import rehearse
 from rehearsal.report import RehearsedStep
 from rehearsal.steps import Act
 from tests.support.histories import Fold
 from tests.support.recordings import Recording
+from tests.support.scripted_operations import FailLogDir
 from tests.support.watched import facts
 from tests.support.znode_log import ZnodeLog
 

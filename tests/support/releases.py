@@ -10,12 +10,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from controller_simulator.cluster.settings import SimulatorSettings, settings_of
+from controller_simulator.cluster.settings import SimulatorSettings
 from kcm.jars.jars import OURS, JarSet
 
 IVY_FILES = Path(__file__).with_name("ivy")
 CONF = "server"
 """The one conf of each of those files."""
+
+
+def settings_of(
+    kafka: tuple[int, int], protocol: tuple[int, int] | None = None
+) -> SimulatorSettings:
+    """Return the settings of brokers of a release of Kafka, from 2.8 to 3.9.
+
+    `protocol` is inter.broker.protocol.version, None for the release's own. What depends on it is
+    in MetadataVersion (ApiVersion before 3.3), what depends on the release in ZkData.
+
+    >>> settings_of((3, 9)) == SimulatorSettings()
+    True
+    """
+    spoken = kafka if protocol is None else protocol
+    return SimulatorSettings(
+        alter_partition=spoken >= (2, 7),
+        topic_ids=spoken >= (2, 8),
+        leader_recovery_supported=spoken >= (3, 2),
+        features_version=2 if spoken >= (3, 3) else 1,
+        kraft_controller_epoch=kafka >= (3, 4),
+    )
 
 
 class Release(NamedTuple):

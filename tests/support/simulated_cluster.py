@@ -7,24 +7,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.operations import CreateTopic, Operation, StartBroker
+from controller_simulator.cluster.operations import StartBroker
 from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.zookeeper.transactions import Committed
+from tests.support.scripted_operations import CreateTopic, ScriptedOperation
+from tests.support.scripted_simulator import ScriptedSimulator
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 UNCLEAN = {"unclean.leader.election.enable": "true"}
 
 
-def cluster_of(*operations: Operation, brokers: int = 3, **settings: Any) -> Simulator:
+def cluster_of(
+    *operations: ScriptedOperation, brokers: int = 3, **settings: Any
+) -> ScriptedSimulator:
     """Return a cluster of brokers 0, 1, … that has been through some operations."""
-    cluster = Simulator(settings=SimulatorSettings(**settings))
+    cluster = ScriptedSimulator(settings=SimulatorSettings(**settings))
     for operation in (*map(StartBroker, range(brokers)), *operations):
         assert cluster.perform(operation) is None, operation
     return cluster
 
 
-def state(cluster: Simulator, partition: TopicPartition = T0) -> tuple[int, list[int], int, int]:
+def state(
+    cluster: ScriptedSimulator, partition: TopicPartition = T0
+) -> tuple[int, list[int], int, int]:
     """Return leader, ISR, leader epoch and version of a partition."""
     topic, number = partition
     znode = cluster.tree.at(f"/brokers/topics/{topic}/partitions/{number}/state")
@@ -32,7 +37,7 @@ def state(cluster: Simulator, partition: TopicPartition = T0) -> tuple[int, list
     return written["leader"], written["isr"], written["leader_epoch"], znode.version
 
 
-def written_by(cluster: Simulator, operation: Operation) -> list[Committed]:
+def written_by(cluster: ScriptedSimulator, operation: ScriptedOperation) -> list[Committed]:
     """Return the writes that come of an operation."""
     before = len(cluster.commits)
     assert cluster.perform(operation) is None

@@ -20,28 +20,30 @@ from controller_model.records.events import PredictionFailed
 from controller_model.records.views import BrokerView, TopicView
 from controller_model.znodes.znode_kinds import is_published
 from controller_simulator.cluster.operations import (
-    AlterTopicConfig,
-    BounceBroker,
-    CreatePartitions,
-    CreateTopic,
     DeleteController,
     DeleteTopic,
     ElectPreferred,
-    ElectPreferredByZnode,
     ElectUnclean,
-    FailLogDir,
     KillBroker,
-    Operation,
     Reassign,
-    ReassignByZnode,
-    StallBroker,
     StartBroker,
     StopBroker,
 )
 from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.zookeeper.transactions import Committed, Created, Removed
 from tests.support.histories import Fold, History
+from tests.support.scripted_operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreatePartitions,
+    CreateTopic,
+    ElectPreferredByZnode,
+    FailLogDir,
+    ReassignByZnode,
+    ScriptedOperation,
+    StallBroker,
+)
+from tests.support.scripted_simulator import ScriptedSimulator
 
 BROKERS = (0, 1, 2, 3)
 TOPICS = ("a", "b", "c")
@@ -50,7 +52,7 @@ TOPICS = ("a", "b", "c")
 class Watched:
     """A simulated cluster, the log that a watcher would write of it, and its fold."""
 
-    def __init__(self, simulator: Simulator) -> None:
+    def __init__(self, simulator: ScriptedSimulator) -> None:
         self.simulator = simulator
         self.history = History()
         self.history.resync()
@@ -103,14 +105,14 @@ def facts(fold: Fold) -> tuple[list[PartitionFacts], ClusterFacts]:
     return partitions, cluster_facts(view, (v for v in views if isinstance(v, BrokerView)))
 
 
-def operation(draws: random.Random) -> Operation:
+def operation(draws: random.Random) -> ScriptedOperation:
     """Return anything that operators and fate do."""
     broker, topic = draws.choice(BROKERS), draws.choice(TOPICS)
     some = TopicPartition(topic, draws.randint(0, 2))
     assignment = tuple(
         tuple(draws.sample(BROKERS, draws.randint(1, 3))) for _ in range(draws.randint(1, 3))
     )
-    operations: list[Operation] = [
+    operations: list[ScriptedOperation] = [
             StartBroker(broker), StartBroker(broker), StartBroker(broker), StopBroker(broker),
             KillBroker(broker), BounceBroker(broker), StallBroker(broker, TOPICS),
             CreateTopic(topic, assignment), CreateTopic(topic, assignment),
@@ -127,7 +129,7 @@ def operation(draws: random.Random) -> Operation:
 def cluster(draws: random.Random) -> Watched:
     """Return four running brokers with two topics."""
     watched = Watched(
-        Simulator(
+        ScriptedSimulator(
             settings=SimulatorSettings(
                 alter_partition=draws.random() < 0.7,
                 auto_leader_rebalance=draws.random() < 0.5,

@@ -29,22 +29,12 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import (
-    AlterTopicConfig,
-    BounceBroker,
-    CreatePartitions,
-    CreateTopic,
     DeleteController,
     DeleteTopic,
     ElectPreferred,
-    ElectPreferredByZnode,
     ElectUnclean,
-    ExpireSession,
-    FailLogDir,
     KillBroker,
-    Operation,
     Reassign,
-    ReassignByZnode,
-    StallBroker,
     StartBroker,
     StopBroker,
 )
@@ -63,6 +53,18 @@ from tests.component.comparison.cluster_at_rest import ClusterAtRest, state_path
 from tests.component.comparison.kafka_requests import alter_partition_reassignments
 from tests.component.comparison.txn_log import read_txn_logs
 from tests.support.recordings import QuietPoint, Recording
+from tests.support.scripted_operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreatePartitions,
+    CreateTopic,
+    ElectPreferredByZnode,
+    ExpireSession,
+    FailLogDir,
+    ReassignByZnode,
+    ScriptedOperation,
+    StallBroker,
+)
 from tests.support.waiting import wait_until
 from zk_source.zookeeper.four_letter_words import four_letter_word
 
@@ -113,7 +115,7 @@ PROPERTIES: dict[str, str | int] = {
 _Answer = TypeVar("_Answer")
 
 
-def stalls_before_it_ends(broker_id: int, script: Sequence[Operation]) -> bool:
+def stalls_before_it_ends(broker_id: int, script: Sequence[ScriptedOperation]) -> bool:
     """Return whether a broker that runs stalls before the script stops it or kills it."""
     for operation in script:
         if getattr(operation, "broker", None) == broker_id:
@@ -210,7 +212,7 @@ class ScriptedCluster(ClusterAtRest):
         for server in [*self._brokers.values(), self._zookeeper]:
             server.kill()
 
-    def play(self, script: Sequence[Operation]) -> Recording:
+    def play(self, script: Sequence[ScriptedOperation]) -> Recording:
         """Play a script to its end and return ZooKeeper's own record of it."""
         for place, operation in enumerate(script):
             if isinstance(operation, StartBroker):
@@ -222,7 +224,7 @@ class ScriptedCluster(ClusterAtRest):
             self._rest(played or operation)
         return Recording(tuple(read_txn_logs(self._log)), tuple(self._quiet))
 
-    def _set_session(self, broker_id: int, to_come: Sequence[Operation]) -> None:
+    def _set_session(self, broker_id: int, to_come: Sequence[ScriptedOperation]) -> None:
         """Give a broker that starts a session which outlives its stalls, if it has any to come."""
         stalls = stalls_before_it_ends(broker_id, to_come)
         timeout_ms = STALLED_SESSION_TIMEOUT_MS if stalls else SESSION_TIMEOUT_MS
@@ -231,7 +233,7 @@ class ScriptedCluster(ClusterAtRest):
 
     # --- coming to rest -------------------------------------------------------------------
 
-    def _rest(self, operation: Operation) -> None:
+    def _rest(self, operation: ScriptedOperation) -> None:
         started = time.monotonic()
         quiet_s = self._quiet_s if isinstance(operation, CHANGES_ISR) else QUIET_S
         while True:
@@ -411,7 +413,7 @@ class ScriptedCluster(ClusterAtRest):
         stat = self._zk.exists(path)
         return 0 if stat is None else int(stat.czxid)
 
-    _PLAYS: dict[type, Callable[[ScriptedCluster, Any], Operation | None]] = {  # noqa: RUF012  # a constant table
+    _PLAYS: dict[type, Callable[[ScriptedCluster, Any], ScriptedOperation | None]] = {  # noqa: RUF012  # a constant table
         StartBroker: _start,
         StopBroker: _stop,
         KillBroker: _kill,

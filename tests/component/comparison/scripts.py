@@ -14,22 +14,12 @@ import msgspec
 
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import (
-    AlterTopicConfig,
-    BounceBroker,
-    CreatePartitions,
-    CreateTopic,
     DeleteController,
     DeleteTopic,
     ElectPreferred,
-    ElectPreferredByZnode,
     ElectUnclean,
-    ExpireSession,
-    FailLogDir,
     KillBroker,
-    Operation,
     Reassign,
-    ReassignByZnode,
-    StallBroker,
     StartBroker,
     StopBroker,
 )
@@ -40,10 +30,22 @@ from tests.component.comparison.scripted_cluster import QUIET_S, ScriptedCluster
 from tests.support.recordings import Recording, save_recording
 from tests.support.release_jars import jars_of
 from tests.support.releases import NEWEST_KAFKA, OLD_PROTOCOL, OLDER_KAFKAS, KafkaRelease
+from tests.support.scripted_operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreatePartitions,
+    CreateTopic,
+    ElectPreferredByZnode,
+    ExpireSession,
+    FailLogDir,
+    ReassignByZnode,
+    ScriptedOperation,
+    StallBroker,
+)
 
 _P = TopicPartition
 
-STORY: tuple[Operation, ...] = (
+STORY: tuple[ScriptedOperation, ...] = (
     StartBroker(0),
     StartBroker(1),
     StartBroker(2),
@@ -100,7 +102,7 @@ STORY: tuple[Operation, ...] = (
 )
 """Everything that an operator and fate do, on three brokers that do not rebalance by themselves."""
 
-REBALANCE: tuple[Operation, ...] = (
+REBALANCE: tuple[ScriptedOperation, ...] = (
     StartBroker(0),
     StartBroker(1),
     StartBroker(2),
@@ -112,7 +114,7 @@ REBALANCE: tuple[Operation, ...] = (
 )
 """auto.leader.rebalance.enable at work."""
 
-LOG_DIRS: tuple[Operation, ...] = (
+LOG_DIRS: tuple[ScriptedOperation, ...] = (
     StartBroker(0),
     StartBroker(1),
     StartBroker(2),
@@ -127,7 +129,7 @@ LOG_DIRS: tuple[Operation, ...] = (
 )
 """A log directory fails, and is empty when its broker starts again."""
 
-OLD_PROTOCOL_STORY: tuple[Operation, ...] = (
+OLD_PROTOCOL_STORY: tuple[ScriptedOperation, ...] = (
     StartBroker(0),
     StartBroker(1),
     StartBroker(2),
@@ -142,7 +144,7 @@ OLD_PROTOCOL_STORY: tuple[Operation, ...] = (
 """inter.broker.protocol.version 2.6: leaders write their ISR themselves and notify by znode."""
 
 
-SHORT_STORY: tuple[Operation, ...] = (
+SHORT_STORY: tuple[ScriptedOperation, ...] = (
     StartBroker(0),
     StartBroker(1),
     StartBroker(2),
@@ -157,7 +159,7 @@ SHORT_STORY: tuple[Operation, ...] = (
 """One of each kind: topics, brokers, elections, a controller, a move, a deletion."""
 
 
-RELEASE_STORY: tuple[Operation, ...] = (
+RELEASE_STORY: tuple[ScriptedOperation, ...] = (
     StartBroker(0),
     StartBroker(1),
     StartBroker(2),
@@ -185,7 +187,7 @@ class Play:
     """A script, the cluster that plays it, and where its recording is kept."""
 
     name: str
-    script: tuple[Operation, ...]
+    script: tuple[ScriptedOperation, ...]
     kafka: KafkaRelease = NEWEST_KAFKA
     auto_leader_rebalance: bool = False
     quiet_s: float = QUIET_S

@@ -8,7 +8,6 @@ import pytest
 
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import (
-    CreateTopic,
     DeleteController,
     DeleteTopic,
     ElectPreferred,
@@ -21,6 +20,7 @@ from kcm.jars.jars import Jars
 from kcm.processes.supervisor import Supervisor
 from tests.component.comparison.scripts import Play
 from tests.support.rehearsed_histories import compare
+from tests.support.scripted_operations import CreateTopic
 
 SCRIPT = (
     StartBroker(0),

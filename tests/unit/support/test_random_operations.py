@@ -6,34 +6,36 @@ import random
 from typing import Any
 
 from controller_simulator.cluster.operations import (
-    AlterTopicConfig,
-    BounceBroker,
-    CreatePartitions,
-    CreateTopic,
     DeleteController,
     DeleteTopic,
     ElectPreferred,
-    ElectPreferredByZnode,
     ElectUnclean,
-    ExpireSession,
-    FailLogDir,
     KillBroker,
-    Operation,
     Reassign,
-    ReassignByZnode,
-    StallBroker,
     StartBroker,
     StopBroker,
 )
 from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
 from tests.support.random_operations import RandomChoices, RandomOperations
+from tests.support.scripted_operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreatePartitions,
+    CreateTopic,
+    ElectPreferredByZnode,
+    ExpireSession,
+    FailLogDir,
+    ReassignByZnode,
+    ScriptedOperation,
+    StallBroker,
+)
+from tests.support.scripted_simulator import ScriptedSimulator
 
 
-def life(seed: int, **settings: Any) -> tuple[Simulator, set[str]]:
+def life(seed: int, **settings: Any) -> tuple[ScriptedSimulator, set[str]]:
     """Return a cluster that has lived, and the kinds of what happened to it."""
     dice = random.Random(seed).choice  # noqa: S311  # a play, not a secret
-    cluster = Simulator(choices=RandomChoices(dice), settings=SimulatorSettings(**settings))
+    cluster = ScriptedSimulator(choices=RandomChoices(dice), settings=SimulatorSettings(**settings))
     operations = RandomOperations(dice)
     kinds = set()
     for _ in range(120):
@@ -53,7 +55,7 @@ def test_a_life_by_dice_knows_every_operation() -> None:
     assert other.commits != cluster.commits
 
 
-def kinds_of_operations() -> list[Operation]:
+def kinds_of_operations() -> list[ScriptedOperation]:
     """Return one of each."""
     return [
         StartBroker(0), StopBroker(0), KillBroker(0), BounceBroker(0), StallBroker(0, ()),

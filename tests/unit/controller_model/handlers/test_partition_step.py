@@ -26,41 +26,42 @@ from controller_model.records.events import (
     TopicExpanded,
 )
 from controller_simulator.cluster import operations as did
-from controller_simulator.cluster.operations import Operation
-from controller_simulator.cluster.simulator import Simulator
+from tests.support import scripted_operations as scripted
 from tests.support.histories import Fold
 from tests.support.recordings import RECORDED, load_recording
+from tests.support.scripted_operations import ScriptedOperation
+from tests.support.scripted_simulator import ScriptedSimulator
 from tests.support.znode_log import ZnodeLog
 
 Kind = LeaderElectionKind
 RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
 
-ELECTIONS: dict[type[Operation], set[LeaderElectionKind]] = {
+ELECTIONS: dict[type[ScriptedOperation], set[LeaderElectionKind]] = {
     did.StopBroker: {Kind.CONTROLLED_SHUTDOWN},
     did.KillBroker: {Kind.OFFLINE},
-    did.BounceBroker: {Kind.OFFLINE},
-    did.ExpireSession: {Kind.OFFLINE},
+    scripted.BounceBroker: {Kind.OFFLINE},
+    scripted.ExpireSession: {Kind.OFFLINE},
     did.ElectPreferred: {Kind.PREFERRED},
-    did.ElectPreferredByZnode: {Kind.PREFERRED},
+    scripted.ElectPreferredByZnode: {Kind.PREFERRED},
     did.ElectUnclean: {Kind.UNCLEAN},
-    did.AlterTopicConfig: {Kind.UNCLEAN},
+    scripted.AlterTopicConfig: {Kind.UNCLEAN},
     did.Reassign: {Kind.REASSIGNMENT},
-    did.ReassignByZnode: {Kind.REASSIGNMENT},
+    scripted.ReassignByZnode: {Kind.REASSIGNMENT},
     did.StartBroker: {Kind.OFFLINE, Kind.UNCLEAN, Kind.PREFERRED, Kind.REASSIGNMENT},
     did.DeleteController: {Kind.PREFERRED},
-    did.FailLogDir: {Kind.OFFLINE},
+    scripted.FailLogDir: {Kind.OFFLINE},
 }
 """How leaders can be elected after each operation. A broker that starts brings offline partitions
 back, what waited for it goes on, and the balance with it; a new controller mends the balance. All
 others elect nobody."""
 
-Story = list[tuple[Operation, list[AnyEvent]]]
-REQUESTS: dict[type[Operation], type[AnyEvent]] = {
-    did.CreateTopic: TopicCreated,
-    did.CreatePartitions: TopicExpanded,
+Story = list[tuple[ScriptedOperation, list[AnyEvent]]]
+REQUESTS: dict[type[ScriptedOperation], type[AnyEvent]] = {
+    scripted.CreateTopic: TopicCreated,
+    scripted.CreatePartitions: TopicExpanded,
     did.DeleteTopic: TopicDeletionRequested,
-    did.ElectPreferredByZnode: PreferredElectionRequested,
-    did.ReassignByZnode: ReassignmentRequested,
+    scripted.ElectPreferredByZnode: PreferredElectionRequested,
+    scripted.ReassignByZnode: ReassignmentRequested,
 }
 """What is reported of each request that stands in a znode, once each."""
 
@@ -89,8 +90,8 @@ def test_the_end_of_a_registration_is_what_it_was(
     shows = {
         did.StopBroker: BrokerEnd.CONTROLLED_SHUTDOWN,
         did.KillBroker: BrokerEnd.CRASHED,
-        did.BounceBroker: BrokerEnd.CRASHED,
-        did.ExpireSession: BrokerEnd.CRASHED,
+        scripted.BounceBroker: BrokerEnd.CRASHED,
+        scripted.ExpireSession: BrokerEnd.CRASHED,
     }
     for operation, reported in story:
         ends = [e.end for e in reported if isinstance(e, BrokerStopped)]
@@ -116,9 +117,9 @@ def test_a_broker_that_started_is_reported_and_no_other(
     for operation, reported in story:
         started = [(e.broker, e.moved_from) for e in reported if isinstance(e, BrokerStarted)]
         match operation:
-            case did.StartBroker(broker) | did.BounceBroker(broker):
+            case did.StartBroker(broker) | scripted.BounceBroker(broker):
                 assert started == [(broker, None)], operation
-            case did.ExpireSession():
+            case scripted.ExpireSession():
                 assert [moved_from for _, moved_from in started] == [None], operation
             case _:
                 assert started == [], operation
@@ -145,10 +146,10 @@ def test_controllers_were_elected_for_the_reason_that_is_reported(
                 assert causes == [ElectionCause.DELETED]
             case did.StartBroker() if index == 0:
                 assert causes == [ElectionCause.FIRST]
-            case did.StopBroker(broker) | did.KillBroker(broker) | did.BounceBroker(broker):
+            case did.StopBroker(broker) | did.KillBroker(broker) | scripted.BounceBroker(broker):
                 assert set(causes) <= {ElectionCause.SESSION_LOST}
                 assert all(event.from_broker == broker for event in elected)
-            case did.ExpireSession(broker):
+            case scripted.ExpireSession(broker):
                 assert set(causes) <= {ElectionCause.SESSION_LOST}
                 assert broker is not None or causes
             case _:
@@ -178,7 +179,7 @@ def test_a_slow_follower_is_dropped_by_its_leader(
     story: Story,
 ) -> None:
     """A stall takes the broker out of ISRs, and no controller did it."""
-    stalls = [(o, reported) for o, reported in story if isinstance(o, did.StallBroker)]
+    stalls = [(o, reported) for o, reported in story if isinstance(o, scripted.StallBroker)]
     for operation, reported in stalls:
         shrunk = [event for event in reported if isinstance(event, IsrShrunk)]
         assert shrunk, operation
@@ -191,7 +192,7 @@ def test_failed_log_directories_are_reported(story: Story) -> None:
     """By the broker that lost one, whenever it did."""
     for operation, reported in story:
         failed = {event.broker for event in reported if isinstance(event, LogDirFailed)}
-        expected = {operation.broker} if isinstance(operation, did.FailLogDir) else set()
+        expected = {operation.broker} if isinstance(operation, scripted.FailLogDir) else set()
         assert failed == expected, operation
 
 
@@ -210,15 +211,15 @@ def test_at_rest_a_broker_runs_or_does_not(name: str) -> None:
 
 def test_a_failed_log_directory_is_no_controlled_shutdown() -> None:
     """The broker that lives on lost its leaders to an offline election; so says the simulator."""
-    cluster, log, fold = Simulator(), ZnodeLog("prod"), Fold()
+    cluster, log, fold = ScriptedSimulator(), ZnodeLog("prod"), Fold()
     fold.feed(log.resync())
     partitions = (TopicPartition("t", 0), TopicPartition("t", 1))
     for broker in range(3):
         cluster.perform(did.StartBroker(broker))
-    cluster.perform(did.CreateTopic("t", ((0, 1, 2), (1, 2, 0))))
+    cluster.perform(scripted.CreateTopic("t", ((0, 1, 2), (1, 2, 0))))
     fold.feed(log.follow(cluster.commits))
     before = len(cluster.commits)
-    cluster.perform(did.FailLogDir(1, partitions))
+    cluster.perform(scripted.FailLogDir(1, partitions))
     reported = fold.feed(log.follow(cluster.commits[before:]))
     assert [event.broker for event in reported if isinstance(event, LogDirFailed)] == [1]
     assert [e.election for e in reported if isinstance(e, LeadersElected)] == [Kind.OFFLINE]

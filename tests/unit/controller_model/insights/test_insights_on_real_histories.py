@@ -11,9 +11,10 @@ from controller_model.insights.writes_due import due_writes, health_of
 from controller_model.records.completeness import Status
 from controller_model.records.events import PredictionFailed
 from controller_model.records.predictions import ControllerHealth
-from controller_simulator.cluster.operations import FailLogDir, KillBroker, StopBroker
+from controller_simulator.cluster.operations import KillBroker, StopBroker
 from tests.support.histories import Fold
 from tests.support.recordings import RECORDED, load_recording
+from tests.support.scripted_operations import FailLogDir
 from tests.support.watched import facts
 from tests.support.znode_log import ZnodeLog
 

@@ -19,15 +19,14 @@ from controller_model.records.events import (
 from controller_model.records.incidents import Incident, IncidentEnd
 from controller_model.records.recommendations import Outcome
 from controller_simulator.cluster.operations import (
-    BounceBroker,
     DeleteController,
     ElectPreferred,
     KillBroker,
-    Operation,
     StopBroker,
 )
 from tests.support.histories import Fold
 from tests.support.recordings import RECORDED, load_recording
+from tests.support.scripted_operations import BounceBroker, ScriptedOperation
 from tests.support.znode_log import ZnodeLog
 
 RECORDINGS = sorted(path.name.removesuffix(".jsonl.gz") for path in RECORDED.glob("*.jsonl.gz"))
@@ -40,7 +39,7 @@ recommendation waits."""
 class Step(NamedTuple):
     """An operation on a real cluster, and what the accounts said of it within two minutes."""
 
-    operation: Operation
+    operation: ScriptedOperation
     reported: list[AnyEvent]
     open: Incident | None
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.operations import (
-    CreateTopic,
     DeleteController,
     ElectPreferred,
-    ElectPreferredByZnode,
     KillBroker,
     Reassign,
-    ReassignByZnode,
     StartBroker,
     StopBroker,
 )
-from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.phases import FAILOVER_STEPS, ElectionStep
 from controller_simulator.zookeeper.transactions import (
     Commit,
@@ -24,6 +20,8 @@ from controller_simulator.zookeeper.transactions import (
     ZooKeeperCode,
 )
 from controller_simulator.zookeeper.tree import ZnodeTree
+from tests.support.scripted_operations import CreateTopic, ElectPreferredByZnode, ReassignByZnode
+from tests.support.scripted_simulator import ScriptedSimulator
 from tests.support.simulated_cluster import T0, T1, TOPIC, cluster_of, state, written_by
 
 
@@ -64,7 +62,7 @@ class FencingTree(ZnodeTree):
 
 def test_a_newer_epoch_stops_a_failover() -> None:
     """The next fenced write is refused; the broker still holds /controller, and is it half done."""
-    cluster = Simulator(tree=FencingTree())
+    cluster = ScriptedSimulator(tree=FencingTree())
     cluster.perform(StartBroker(0))
     life = cluster.brokers[0].life
     assert life.is_active

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from controller_simulator.cluster.events import StopReplicaResponse
-from controller_simulator.cluster.operations import CreateTopic, DeleteController
+from controller_simulator.cluster.operations import DeleteController
 from controller_simulator.controller.requests import (
     LeaderAndIsrRequest,
     StopReplicaPartition,
     StopReplicaRequest,
 )
+from tests.support.scripted_operations import CreateTopic
 from tests.support.simulated_cluster import T0, cluster_of
 
 

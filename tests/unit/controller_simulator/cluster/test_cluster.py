@@ -7,17 +7,15 @@ import json
 import pytest
 
 from controller_model.kafka.ids import TopicPartition
-from controller_simulator.cluster.operations import (
-    BounceBroker,
-    CreateTopic,
-    KillBroker,
-    Operation,
-    Reassign,
-    StallBroker,
-    StopBroker,
-)
+from controller_simulator.cluster.operations import KillBroker, Reassign, StopBroker
 from controller_simulator.cluster.settings import Choices
 from controller_simulator.zookeeper.transactions import Changed, SetZnode
+from tests.support.scripted_operations import (
+    BounceBroker,
+    CreateTopic,
+    ScriptedOperation,
+    StallBroker,
+)
 from tests.support.simulated_cluster import T0, T1, cluster_of, paths, state, written_by
 
 
@@ -51,7 +49,9 @@ def test_a_slow_follower_is_dropped_and_catches_up() -> None:
 
 
 @pytest.mark.parametrize("operation", [KillBroker(2), BounceBroker(2)])
-def test_a_leader_may_miss_a_dead_follower_before_zookeeper_does(operation: Operation) -> None:
+def test_a_leader_may_miss_a_dead_follower_before_zookeeper_does(
+    operation: ScriptedOperation,
+) -> None:
     """One that died before it fetched from a new leader is dropped while its session lives."""
     cluster = cluster_of(CreateTopic("t", ((1, 2, 0),)))
     cluster.choices = SlowFollower((T0, 2))

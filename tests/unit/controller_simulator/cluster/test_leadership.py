@@ -10,19 +10,21 @@ from controller_model.kafka.elections import LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.events import AlterPartition
 from controller_simulator.cluster.operations import (
-    AlterTopicConfig,
-    BounceBroker,
-    CreateTopic,
     DeleteTopic,
     ElectPreferred,
     ElectUnclean,
-    FailLogDir,
     KillBroker,
     StartBroker,
     StopBroker,
 )
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.zookeeper.transactions import Created
+from tests.support.scripted_operations import (
+    AlterTopicConfig,
+    BounceBroker,
+    CreateTopic,
+    FailLogDir,
+)
 from tests.support.simulated_cluster import T0, T1, UNCLEAN, cluster_of, paths, state, written_by
 
 

@@ -6,22 +6,14 @@ import random
 
 import pytest
 
-from controller_simulator.cluster.loading import load_cluster
-from controller_simulator.cluster.operations import (
-    CreateTopic,
-    DeleteTopic,
-    KillBroker,
-    Operation,
-    ReassignByZnode,
-    StartBroker,
-    StopBroker,
-)
+from controller_simulator.cluster.operations import DeleteTopic, KillBroker, StartBroker, StopBroker
 from controller_simulator.cluster.settings import SimulatorSettings
-from controller_simulator.cluster.simulator import Simulator
 from controller_simulator.controller.phases import Phase
 from controller_simulator.zookeeper.transactions import DeleteZnode
 from controller_simulator.zookeeper.tree import ZnodeTree
 from tests.support.random_operations import RandomChoices, RandomOperations
+from tests.support.scripted_operations import CreateTopic, ReassignByZnode, ScriptedOperation
+from tests.support.scripted_simulator import ScriptedSimulator, load_scripted
 from tests.support.simulated_cluster import T0, cluster_of
 from tests.support.znode_log import take_over
 
@@ -37,7 +29,7 @@ def copy_of(tree: ZnodeTree) -> ZnodeTree:
 def test_loading_writes_nothing() -> None:
     """The controller goes on, with its epoch; its brokers keep their sessions."""
     cluster = cluster_of(CreateTopic("t", ((1, 2), (2, 1))), KillBroker(2))
-    taken = load_cluster(copy_of(cluster.tree))
+    taken = load_scripted(copy_of(cluster.tree))
     assert taken.commits == cluster.commits
     assert taken.live == (0, 1)
     assert taken.controller is taken.brokers[0]
@@ -55,7 +47,7 @@ def test_without_a_controller_there_is_none() -> None:
     cluster = cluster_of(CreateTopic("t", ((1, 2),)))
     tree = copy_of(cluster.tree)
     tree.write(DeleteZnode("/controller"))
-    taken = load_cluster(tree)
+    taken = load_scripted(tree)
     assert taken.controller is None
     assert {run.life.phase for run in taken.brokers.values()} == {Phase.STANDBY}
     taken.perform(StartBroker(3))
@@ -72,10 +64,12 @@ def test_without_a_controller_there_is_none() -> None:
         ((CreateTopic("t", ((1,),)), KillBroker(1)), StartBroker(1)),
     ],
 )
-def test_what_waits_goes_on(script: tuple[Operation, ...], operation: Operation) -> None:
+def test_what_waits_goes_on(
+    script: tuple[ScriptedOperation, ...], operation: ScriptedOperation
+) -> None:
     """A halted deletion, a reassignment, a partition without a leader: each as if nothing was."""
     cluster = cluster_of(*script)
-    taken = load_cluster(copy_of(cluster.tree))
+    taken = load_scripted(copy_of(cluster.tree))
     assert taken.perform(operation) is None
     assert cluster.perform(operation) is None
     mine, theirs = taken.commits[-1], cluster.commits[-1]
@@ -88,11 +82,11 @@ def test_a_random_life_can_be_taken_over(seed: int) -> None:
     """Whatever the cluster went through, a copy of its znodes can be gone on with."""
     dice = random.Random(seed).choice  # noqa: S311  # a play, not a secret
     settings = SimulatorSettings(alter_partition=seed % 2 == 0)
-    cluster = Simulator(choices=RandomChoices(dice), settings=settings)
+    cluster = ScriptedSimulator(choices=RandomChoices(dice), settings=settings)
     life = RandomOperations(dice)
     for _ in range(40):
         cluster.perform(life.draw(cluster))
-    taken = load_cluster(copy_of(cluster.tree), settings=settings, choices=RandomChoices(dice))
+    taken = load_scripted(copy_of(cluster.tree), settings=settings, choices=RandomChoices(dice))
     for _ in range(20):
         taken.perform(life.draw(taken))
     assert taken.commits[: len(cluster.commits)] == cluster.commits

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controller_simulator.cluster.operations import CreateTopic, KillBroker, StartBroker, StopBroker
+from controller_simulator.cluster.operations import KillBroker, StartBroker, StopBroker
+from tests.support.scripted_operations import CreateTopic
 from tests.support.simulated_cluster import cluster_of, paths, state, written_by
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller_simulator.cluster.operations import DeleteController
-from controller_simulator.cluster.settings import SimulatorSettings, settings_of
+from controller_simulator.cluster.settings import SimulatorSettings
+from tests.support.releases import settings_of
 from tests.support.simulated_cluster import TOPIC, cluster_of
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from controller_simulator.cluster.operations import CreateTopic, ExpireSession, KillBroker
+from controller_simulator.cluster.operations import KillBroker
 from controller_simulator.controller.phases import Phase
+from tests.support.scripted_operations import CreateTopic, ExpireSession
 from tests.support.simulated_cluster import T0, T1, cluster_of, paths, state, written_by
 
 

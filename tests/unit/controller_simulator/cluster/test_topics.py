@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from controller_simulator.cluster.operations import (
-    CreateTopic,
     DeleteController,
     DeleteTopic,
     ElectPreferred,
     KillBroker,
-    ReassignByZnode,
     StartBroker,
 )
 from controller_simulator.zookeeper.payload_writers import encode_topic
 from controller_simulator.zookeeper.transactions import CreateZnode, DeleteZnode, SetZnode
+from tests.support.scripted_operations import CreateTopic, ReassignByZnode
 from tests.support.simulated_cluster import T0, TOPIC, cluster_of, state
 
 

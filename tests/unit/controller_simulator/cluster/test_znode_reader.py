@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controller_simulator.cluster.operations import CreateTopic, KillBroker, StartBroker
+from controller_simulator.cluster.operations import KillBroker, StartBroker
+from tests.support.scripted_operations import CreateTopic
 from tests.support.simulated_cluster import cluster_of, state
 
 

@@ -7,26 +7,28 @@ import json
 import pytest
 
 from controller_simulator.cluster.operations import (
+    DeleteTopic,
+    ElectPreferred,
+    ElectUnclean,
+    KillBroker,
+    Reassign,
+    StartBroker,
+    StopBroker,
+)
+from controller_simulator.zookeeper.transactions import CreateZnode, SetZnode
+from tests.support.scripted_operations import (
     AlterTopicConfig,
     BounceBroker,
     CreatePartitions,
     CreateTopic,
-    DeleteTopic,
-    ElectPreferred,
     ElectPreferredByZnode,
-    ElectUnclean,
     ExpireSession,
     FailLogDir,
-    KillBroker,
-    Operation,
-    Reassign,
     ReassignByZnode,
+    ScriptedOperation,
     StallBroker,
-    StartBroker,
-    StopBroker,
 )
-from controller_simulator.cluster.simulator import Simulator
-from controller_simulator.zookeeper.transactions import CreateZnode, SetZnode
+from tests.support.scripted_simulator import ScriptedSimulator
 from tests.support.simulated_cluster import (
     T0,
     T1,
@@ -38,7 +40,7 @@ from tests.support.simulated_cluster import (
     written_by,
 )
 
-REFUSED: list[tuple[Operation, str]] = [
+REFUSED: list[tuple[ScriptedOperation, str]] = [
     (StartBroker(0), "broker 0 runs"),
     (StopBroker(7), "broker 7 does not run"),
     (KillBroker(7), "broker 7 does not run"),
@@ -63,7 +65,7 @@ REFUSED: list[tuple[Operation, str]] = [
 
 
 @pytest.mark.parametrize(("operation", "error"), REFUSED)
-def test_what_cannot_be_is_refused(operation: Operation, error: str) -> None:
+def test_what_cannot_be_is_refused(operation: ScriptedOperation, error: str) -> None:
     """A request that Kafka refuses is refused with its error, and nothing is written."""
     cluster = cluster_of(TOPIC)
     before = len(cluster.commits)
@@ -83,7 +85,7 @@ def test_what_cannot_be_is_refused(operation: Operation, error: str) -> None:
         ElectUnclean(),
     ],
 )
-def test_without_a_controller_nobody_is_served(operation: Operation) -> None:
+def test_without_a_controller_nobody_is_served(operation: ScriptedOperation) -> None:
     """Every request needs the controller."""
     cluster = cluster_of(TOPIC, KillBroker(0), KillBroker(1), KillBroker(2))
     assert cluster.controller is None
@@ -103,7 +105,7 @@ def test_a_legacy_tool_waits_for_the_one_before() -> None:
     """The znode of a request is there once; the second tool is reported so."""
     cluster = cluster_of(TOPIC, KillBroker(2), ReassignByZnode(((T0, (2, 1)),)))
     assert cluster.perform(ReassignByZnode(((T1, (1, 0)),))) == "NODEEXISTS"
-    assert Simulator().perform(ElectPreferredByZnode((T0,))) == "NONODE"
+    assert ScriptedSimulator().perform(ElectPreferredByZnode((T0,))) == "NONODE"
 
 
 def test_other_settings_elect_nobody() -> None:
