@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from controller_model.kafka.elections import RECOVERED, LeaderAndIsr
 from controller_model.kafka.ids import TopicPartition
+from controller_simulator.cluster.active_controller import ActiveController
 from controller_simulator.cluster.events import (
     AlterPartition,
     LeaderAndIsrResponse,
     StopReplicaResponse,
 )
-from controller_simulator.cluster.leadership import EventHandlers
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.leader_and_isr_receiver import (
     Errors,
@@ -72,8 +72,8 @@ class SimulatedBroker:
     stalled: bool = False
     stopping: bool = False
     """It shuts down: it leads on where no other can, and follows no more."""
-    controller: EventHandlers | None = None
-    """Its event handlers while it is the controller."""
+    controller: ActiveController | None = None
+    """What it is as the controller; None while it is not."""
     isr_changes: list[TopicPartition] = field(default_factory=list)
     """ISRs that it wrote itself and has not announced to the controller (before 2.7)."""
 

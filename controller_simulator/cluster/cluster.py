@@ -23,7 +23,7 @@ from controller_simulator.cluster.events import (
     TopicUncleanEnable,
     event_of,
 )
-from controller_simulator.cluster.leadership import EventHandlers
+from controller_simulator.cluster.leadership import handle as handle_event
 from controller_simulator.cluster.settings import Choices, SimulatorSettings
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import (
@@ -99,7 +99,7 @@ class SimulatedCluster:
     def _active(self) -> ActiveController | None:
         """The controller's part of that broker; None while there is none."""
         run = self.controller
-        return None if run is None or run.controller is None else run.controller.controller
+        return None if run is None else run.controller
 
     @property
     def live(self) -> tuple[int, ...]:
@@ -220,18 +220,18 @@ class SimulatedCluster:
             is_elected = life.phase is Phase.FAILOVER
             run.controller = self.begin_term(run) if is_elected else None
 
-    def begin_term(self, run: SimulatedBroker) -> EventHandlers:
-        """Return the event handlers of a broker that has won, with nothing in its memory."""
-        active = ActiveController(self.tree, self.settings, run.life, session=run.session)
-        return EventHandlers(active)
+    def begin_term(self, run: SimulatedBroker) -> ActiveController:
+        """Return the controller that a broker is which has won, with nothing in its memory."""
+        return ActiveController(self.tree, self.settings, run.life, session=run.session)
 
-    def _fail_over(self, run: SimulatedBroker, handlers: EventHandlers, step: ElectionStep) -> None:
-        """Do a step of a failover."""
+    def _fail_over(
+        self, run: SimulatedBroker, controller: ActiveController, step: ElectionStep
+    ) -> None:
         event = LifecycleEvent.STEP_DONE
         try:
-            with handlers.controller.io.event():
-                handlers.controller.run(step)
-            done = handlers.controller.commit()
+            with controller.io.event():
+                controller.run(step)
+            done = controller.commit()
         except ControllerMovedError:
             event = LifecycleEvent.CONTROLLER_MOVED
         else:
@@ -247,10 +247,9 @@ class SimulatedCluster:
         run = self.controller
         if run is None or run.controller is None or run.stalled:
             return None
-        handlers = run.controller
         try:
-            answer = handlers.handle(event)
-            done = handlers.controller.commit()
+            answer = handle_event(run.controller, event)
+            done = run.controller.commit()
         except ControllerMovedError:
             self._lifecycle_events.append((run, LifecycleEvent.CONTROLLER_MOVED))
             return None

@@ -94,8 +94,7 @@ def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
         epoch_zk_version=epoch.version,
         steps_done=len(FAILOVER_STEPS),
     )
-    run.controller = cluster.begin_term(run)
-    active = run.controller.controller
+    run.controller = active = cluster.begin_term(run)
     for step in READING_STEPS:
         active.run(step)
     cluster.unsettle(_restore_replicas(active, cluster.brokers))

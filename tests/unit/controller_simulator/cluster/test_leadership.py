@@ -186,7 +186,7 @@ def test_the_preferred_replica_of_nothing_aborts_a_rebalance() -> None:
     run = cluster.controller
     assert run is not None
     assert run.controller is not None
-    context = run.controller.controller.context
+    context = run.controller.context
     context.assign(T0, context.assignment_of(T0).remove_replica(1))
     before = len(cluster.commits)
     cluster.settle()
