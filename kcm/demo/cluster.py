@@ -7,7 +7,7 @@ the ISR after about two seconds instead of 30, and nothing rebalances by itself.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import NewTopic
@@ -15,15 +15,11 @@ from confluent_kafka.admin import NewTopic
 from kcm.demo.load import Load
 from kcm.demo.truth_reader import KafkaTruth, ZooKeeperTruth
 from kcm.elect.admin import NOT_NEEDED, error_name
+from kcm.jars.jars import Jars
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.controller_handle import ControllerHandle
 from kcm.stack.kafka import ZooKeeperModeBroker
 from kcm.stack.zookeeper import ZooKeeper
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kcm.jars.jars import Jars
-    from kcm.processes.supervisor import Supervisor
 
 BROKER_IDS = (0, 1, 2)  # 0 too: an id that careless code takes for "none"
 SESSION_TIMEOUT_MS = 4000  # a kill shows 2.7-4 s later; shorter ones end by themselves when busy

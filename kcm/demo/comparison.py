@@ -10,12 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from kcm.demo.observations import Observation, Observations
 from kcm.demo.truth import TrueFigures, agree, differences
-
-if TYPE_CHECKING:
-    from kcm.demo.observations import Observation, Observations
 
 POLL_S = 0.05  # how often both sides are compared
 LIVE = "live"  # the monitor's own word for figures that it stands for

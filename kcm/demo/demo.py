@@ -15,7 +15,8 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from types import FrameType
+from typing import NoReturn
 
 from rich.console import Console
 
@@ -29,9 +30,6 @@ from kcm.jars.jars import ensure_jars
 from kcm.processes.prometheus import find_prometheus
 from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import KcmError
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 EXIT_FAILED = 1
 EXIT_TERMINATED = 128 + signal.SIGTERM

@@ -7,14 +7,10 @@ writes everywhere. What a dead broker does not take is lost; nobody reads it.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kcm.stack.kafka import QUIET_LIBRDKAFKA
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
 
 ROUND_S = 0.1  # each partition gets a record in each round: several within the allowed lag
 VALUE = b"x" * 100

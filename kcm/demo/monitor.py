@@ -10,14 +10,12 @@ import json
 import re
 import threading
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcm.demo.observations import Observations
 from kcm.demo.truth import Counts, TrueFigures
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 POLL_S = 0.015  # the resolution of the delays that are shown, at 5 % of one processor
 ANSWER_DEADLINE_S = 2.0  # the exporter answers from memory in a millisecond

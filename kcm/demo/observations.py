@@ -9,11 +9,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kcm.demo.truth import TrueFigures
-
+from kcm.demo.truth import TrueFigures
 
 KEPT = 2000  # changes: many more than one step of a story brings
 

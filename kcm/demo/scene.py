@@ -7,21 +7,18 @@ waits, a server or a part that dies on its own is an error at once, with the end
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from kcm.demo.cluster import WatchedCluster
 from kcm.demo.comparison import Comparison
 from kcm.demo.monitor import Monitor
+from kcm.demo.story_state import Component, StoryState
+from kcm.jars.jars import Jars
 from kcm.local.pipeline_processes import READY_DEADLINE_S, Pipeline
+from kcm.processes.process import Process
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.prometheus import Prometheus
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kcm.demo.story_state import Component, StoryState
-    from kcm.jars.jars import Jars
-    from kcm.processes.process import Process
-    from kcm.processes.supervisor import Supervisor
 
 CLUSTER_NAME = "demo"
 POLL_S = 0.1  # how often what starts is asked whether it is ready

@@ -6,18 +6,14 @@ Both read the story's state by themselves, several times a second.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.live import Live
 
+from kcm.demo.story_state import StoryState
 from kcm.demo.table import shown_value
+from kcm.demo.truth import TrueFigures
 from kcm.demo.view import picture
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from kcm.demo.story_state import StoryState
-    from kcm.demo.truth import TrueFigures
 
 LIVE_REFRESHES_PER_S = 5  # follows by eye, and leaves the processors to the servers
 PLAIN_POLL_S = 0.25  # changes closer together than this share a line

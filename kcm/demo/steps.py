@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from kcm.demo.cluster import BROKER_IDS
-
-if TYPE_CHECKING:
-    from kcm.demo.cluster import WatchedCluster
-    from kcm.demo.truth import TrueFigures
+from kcm.demo.cluster import BROKER_IDS, WatchedCluster
+from kcm.demo.truth import TrueFigures
 
 TOPICS = {"orders": (12, 3), "payments": (6, 2), "clicks": (6, 3), "audit": (3, 3)}
 """Partitions and replication factor; two replicas are not enough for two dead brokers."""

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from kcm.demo.cluster import WatchedCluster
-    from kcm.demo.comparison import StepOutcome
-    from kcm.demo.monitor import Monitor
-    from kcm.demo.truth import TrueFigures
+from kcm.demo.cluster import WatchedCluster
+from kcm.demo.comparison import StepOutcome
+from kcm.demo.monitor import Monitor
+from kcm.demo.truth import TrueFigures
 
 
 @dataclass(slots=True)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from kazoo.exceptions import KazooException
 
 from kcm.demo.comparison import StepOutcome
-from kcm.demo.steps import STORY
-
-if TYPE_CHECKING:
-    from kcm.demo.scene import Scene
-    from kcm.demo.steps import StoryStep
-    from kcm.demo.story_state import StoryState
-    from kcm.demo.truth import TrueFigures
+from kcm.demo.scene import Scene
+from kcm.demo.steps import STORY, StoryStep
+from kcm.demo.story_state import StoryState
+from kcm.demo.truth import TrueFigures
 
 BASELINE_TITLE = "the cluster as it starts, without topics"
 STALL_QUIET_S = 0.4  # whatever the pace: a broker that hangs keeps its clients waiting

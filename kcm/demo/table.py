@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from kcm.demo.truth import differences
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from kcm.demo.comparison import StepOutcome
-    from kcm.demo.truth import Counts, TrueFigures
+from kcm.demo.comparison import StepOutcome
+from kcm.demo.truth import Counts, TrueFigures, differences
 
 SAME = ""
 DIFFERENT = "bold red"

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 NO_CONTROLLER = -1
 NO_LEADER = -1

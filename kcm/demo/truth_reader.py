@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -26,9 +26,6 @@ from kcm.demo.truth import (
     state_path,
 )
 from kcm.stack.kafka import QUIET_LIBRDKAFKA
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CONNECT_DEADLINE_S = 20.0  # the server runs already when this client starts
 READ_PAUSE_S = 0.005  # between two readings, so that a storm of events does not take a processor

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.columns import Columns
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from kcm.cli.event_text import event_text, event_time
 from kcm.demo.monitor import LAST_VACANCY
+from kcm.demo.story_state import Component, StoryState
 from kcm.demo.table import shown_value
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from kcm.demo.story_state import Component, StoryState
-    from kcm.demo.truth import TrueFigures
+from kcm.demo.truth import TrueFigures
 
 ROWS = (
     ("controller", "controller"),

@@ -17,21 +17,17 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kcm.jars.progress import JarsProgress
 from kcm.processes.process import Process
 from kcm.processes.supervisor import Supervisor
-from pipeline.java import find_java
+from pipeline.java import Java, find_java
 from pipeline.runtime import EnvironmentProblemError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pipeline.java import Java
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 FILES_BY_CONF = {"connector": 4, "broker": 56}  # what ivy.xml resolves to; a test counts them

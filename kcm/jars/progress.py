@@ -6,13 +6,11 @@ each counts half. A terminal gets a bar, anything else a line every few steps, s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINE_EVERY = 20  # steps between two plain lines
 

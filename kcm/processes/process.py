@@ -17,12 +17,9 @@ import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kcm.processes.supervisor import Supervisor
 from pipeline.runtime import EnvironmentProblemError, UnreachableError
-
-if TYPE_CHECKING:
-    from kcm.processes.supervisor import Supervisor
 
 HealthCheck = Callable[[], str | None]
 

@@ -7,19 +7,16 @@ it vanishes while no broker's watch stands on it, and stays without controller.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
+from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from kcm.processes.ports import HOST
 from zk_source.zookeeper.four_letter_words import four_letter_word
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kazoo.client import KazooClient
 
 _PATH = "/controller"
 _POLL_S = 0.005  # as fast as brokers are, so that deletions come in a row

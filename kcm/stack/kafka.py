@@ -11,22 +11,19 @@ import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST, free_port
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.server import Server, jvm_command
 from pipeline.kafka_errors import reason_of
 from pipeline.runtime import EnvironmentProblemError
 from zk_source.zookeeper.four_letter_words import four_letter_word, host_and_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kcm.jars.jars import Jars
-    from kcm.processes.supervisor import Supervisor
 
 MAIN_CLASS = "kafka.Kafka"
 MIB = 1 << 20

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kcm.processes.ports import HOST
 from kcm.processes.prometheus import program_of_prometheus, why_not_ready
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.server import Server
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from kcm.processes.supervisor import Supervisor
 
 RETENTION = "2d"  # a demo left running must not fill the disk
 

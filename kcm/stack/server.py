@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kcm.processes.ports import free_port, require_free
 from kcm.processes.process import READY_DEADLINE_S, Process
+from kcm.processes.supervisor import Supervisor
 from pipeline.java import find_java
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from kcm.processes.supervisor import Supervisor
 
 JVM_ENV = {"MALLOC_ARENA_MAX": "2"}  # glibc's arenas cost a small JVM tens of megabytes
 HEAP_MIB = 256

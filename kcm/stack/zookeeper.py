@@ -6,18 +6,14 @@ disk does not stretch latencies. Data that must survive a power cut has no place
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from kcm.jars.jars import Jars
 from kcm.processes.ports import HOST
+from kcm.processes.supervisor import Supervisor
 from kcm.stack.server import Server, jvm_command
 from zk_source.zookeeper.four_letter_words import four_letter_word
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from kcm.jars.jars import Jars
-    from kcm.processes.supervisor import Supervisor
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 ANSWER_DEADLINE_S = 1.0  # it is local, and answers in a millisecond
