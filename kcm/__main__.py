@@ -17,7 +17,6 @@ from typing import Annotated
 
 import typer
 
-from kcm.cli.command_class import class_of
 from kcm.cli.exits import INTERRUPTED, print_error, traced
 
 DISTRIBUTION = "kafka-controller-monitor"
@@ -77,7 +76,9 @@ def _app(given: Sequence[str]) -> typer.Typer:
     words = given or completed_words(os.environ)
     if words and words[0] in VERBS:
         function = function_of(words[0])
-        app.command(name=words[0], cls=class_of(function))(function)
+        # A verb whose command is of a class of its own names that in its module.
+        own_class = getattr(sys.modules[VERBS[words[0]]], "COMMAND_CLASS", None)
+        app.command(name=words[0], cls=own_class)(function)
         return app
     for verb in VERBS:
         app.command(name=verb, help=summary(verb))(_listed)

@@ -4,10 +4,9 @@ The rule: whether a partition is offline or under its min.insync.replicas is jud
 own definitions, before and after alike (`ClusterFacts`). Only what was written is read again.
 """
 
-from __future__ import annotations
-
+import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -123,7 +122,8 @@ class RehearsedCluster:
         leaderless: set[TopicPartition],
         before: ClusterFacts,
     ) -> Seen:
-        now, assignments = self.facts, _Assignments(self._reader)
+        now = self.facts
+        assignments = functools.cache(lambda topic: self._reader.topic(topic)[0])
         changes: list[PartitionChange] = []
         moved: Counter[int] = Counter()
         lists: dict[str, list[TopicPartition]] = {
@@ -131,7 +131,7 @@ class RehearsedCluster:
         }
         for id_ in touched:
             old = self.partitions[id_]
-            new = self._read(old, assignments)
+            new = self._read(old, assignments(id_.topic))
             if new is None:
                 del self.partitions[id_]
                 self._numbers[id_.topic].remove(id_.partition)
@@ -151,9 +151,11 @@ class RehearsedCluster:
             **{name: tuple(found) for name, found in lists.items()},
         )
 
-    def _read(self, old: PartitionFacts, assignments: _Assignments) -> PartitionFacts | None:
-        """Return a partition as ZooKeeper holds it now; None: it is gone."""
-        assignment = assignments.of(old.id)
+    def _read(
+        self, old: PartitionFacts, assignments: Mapping[int, ReplicaAssignment]
+    ) -> PartitionFacts | None:
+        """Return a partition as ZooKeeper holds it now, its topic's assignments included; None: it is gone."""
+        assignment = assignments.get(old.partition)
         if assignment is None:
             return None
         state = self._reader.partition_state(old.id)
@@ -172,21 +174,6 @@ class RehearsedCluster:
                 "controller_epoch": state.controller_epoch,
             }
         return msgspec.structs.replace(old, **fields)
-
-
-class _Assignments:
-    """Assignments of topics, each topic read once."""
-
-    def __init__(self, reader: ZnodeReader) -> None:
-        self._reader = reader
-        self._read: dict[str, dict[int, ReplicaAssignment]] = {}
-
-    def of(self, partition: TopicPartition) -> ReplicaAssignment | None:
-        """Return a partition's assignment; None: it has none."""
-        topic = partition.topic
-        if topic not in self._read:
-            self._read[topic] = self._reader.topic(topic)[0]
-        return self._read[topic].get(partition.partition)
 
 
 def _judged(

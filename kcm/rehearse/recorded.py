@@ -26,18 +26,6 @@ from rehearsal.report import shortened
 from rehearsal.steps import read_step
 
 
-class _LastFailover:
-    """The last failover that a log shows, of those that had leaders to write."""
-
-    def __init__(self) -> None:
-        self.found: LastFailover | None = None
-
-    def __call__(self, _cluster: str, events: Sequence[AnyEvent]) -> None:
-        """Take in what happened."""
-        for event in events:
-            self.found = LastFailover.of(event) or self.found
-
-
 def rehearse_on_log(
     lines: Iterable[Line],
     steps: Sequence[str],
@@ -48,8 +36,12 @@ def rehearse_on_log(
     most: int,
 ) -> dict[str, Any]:
     """Return the answer of a rehearsal at a place of a log; raises UsageError."""
-    last = _LastFailover()
-    run = ReplayRun(cluster, (point,), assumed=assumed, on_events=last)
+    failovers: list[LastFailover] = []
+
+    def note_failovers(_cluster: str, events: Sequence[AnyEvent]) -> None:
+        failovers.extend(filter(None, map(LastFailover.of, events)))
+
+    run = ReplayRun(cluster, (point,), assumed=assumed, on_events=note_failovers)
     run.follow(lines)
     (snapshot,) = run.snapshots
     place = place_text(snapshot.position, snapshot.at)
@@ -63,7 +55,7 @@ def rehearse_on_log(
             facts_of(state),
             partitions_of(state),
             [read_step(step) for step in steps],
-            last_failover=last.found,
+            last_failover=failovers[-1] if failovers else None,
         )
     except NoControllerError as error:
         raise UsageError(f"at {place}: {error}") from None

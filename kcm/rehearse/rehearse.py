@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from controller_model.history.log_replay import END
-from kcm.cli.command_class import of_class
 from kcm.cli.options import Options, with_options
 from kcm.history.log_source import FromTopic, LogFiles, open_log
 from kcm.history.options import NAMES, ReplaySettings, load_replay, read_point
@@ -37,6 +36,9 @@ ANSWER_WITHIN_S = 300.0
 """A rolling restart of a large cluster takes minutes."""
 LONGEST_QUERY = 28_000
 """Characters of a request's steps, encoded: its head may have 32 kB."""
+
+COMMAND_CLASS = InOrder
+"""Of the verb's command: the order of its options counts."""
 
 _BROKER = {"metavar": "N", "min": 0}
 StopBrokers = Annotated[
@@ -89,7 +91,6 @@ Limit = Annotated[
 ]
 
 
-@of_class(InOrder)
 @with_options(ReplaySettings, only=NAMES)
 def rehearse(
     config: Path | None,

@@ -205,6 +205,4 @@ def test_help_loads_no_verb() -> None:
     ended = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )
-    assert ended.stdout.splitlines()[-1] == (
-        "['kcm.__main__', 'kcm.cli', 'kcm.cli.command_class', 'kcm.cli.exits']"
-    )
+    assert ended.stdout.splitlines()[-1] == ("['kcm.__main__', 'kcm.cli', 'kcm.cli.exits']")
