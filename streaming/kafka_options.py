@@ -176,7 +176,6 @@ def _needed(rest: dict[str, str], name: str, *, of: str) -> str:
 
 
 def _login(module: str, **options: str) -> str:
-    """Return a line of JAAS."""
     given = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
     return f"{module} required {given};"
 

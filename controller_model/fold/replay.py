@@ -125,7 +125,6 @@ def _jump(state: ClusterState, change: ZnodeChange) -> list[AnyEvent]:
 
 
 def _apply(state: ClusterState, change: ZnodeChange) -> Reported:
-    """Apply what happened to a znode."""
     path = change.path
     znode = classify(path)
     if znode.kind is _OTHER:

@@ -64,7 +64,6 @@ class ActiveController:
         self._steps = self._failover_steps()
 
     def _failover_steps(self) -> dict[ElectionStep, Callable[[], object]]:
-        """Return what each step of the failover does."""
         return {
             ElectionStep.SET_UP_FEATURES: self._set_up_features,
             ElectionStep.DELETE_LOG_DIR_EVENTS: lambda: self.delete_children(LOG_DIR_EVENTS_PATH),

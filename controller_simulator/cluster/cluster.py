@@ -69,7 +69,6 @@ class SimulatedCluster:
     """A ZooKeeper, brokers, and the one of them that is the controller."""
 
     def __init__(self, tree: ZnodeTree, settings: SimulatorSettings, choices: Choices) -> None:
-        """Begin with this ZooKeeper and no brokers."""
         self.tree = tree
         self.settings = settings
         self.choices = choices

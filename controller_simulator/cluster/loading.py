@@ -85,7 +85,6 @@ def restore(cluster: Simulator) -> None:
 
 
 def _restore_controller(cluster: Simulator, run: SimulatedBroker) -> None:
-    """Fill the memory of the broker that holds /controller."""
     epoch = cluster.tree.at(CONTROLLER_EPOCH_PATH)
     run.life = msgspec.structs.replace(
         run.life,

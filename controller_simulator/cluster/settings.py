@@ -43,7 +43,6 @@ class Choices:
     """
 
     def __init__(self) -> None:
-        """Count from nothing."""
         self._made = 0
 
     def first(self, candidates: tuple[int, ...]) -> int:

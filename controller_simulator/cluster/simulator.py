@@ -136,7 +136,6 @@ class Simulator(SimulatedCluster):
         self._end(run)
 
     def _end(self, run: SimulatedBroker) -> None:
-        """End a broker's process and its session."""
         run.life = handle(run.life, LifecycleEvent.SHUTDOWN, self.tree, session=run.session)
         self.forget(run)
         self.tree.close_session(run.session)

@@ -97,7 +97,6 @@ class ZooKeeperError(ModelError):
     """A transaction that ZooKeeper refuses; nothing of it happened."""
 
     def __init__(self, code: ZooKeeperCode, path: str) -> None:
-        """Name the reason and the znode."""
         super().__init__(f"{code} for {path}")
         self.code = code
         self.path = path

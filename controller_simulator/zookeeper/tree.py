@@ -100,7 +100,6 @@ class ZnodeTree:
     """One ensemble's znodes and sessions; `commits` is its transaction log since it was made."""
 
     def __init__(self, *, zxid: int = 0, time_ms: int = 0) -> None:
-        """Begin empty, after this zxid, at this time."""
         self.zxid = zxid
         self.time_ms = time_ms
         self.commits: list[Commit] = []

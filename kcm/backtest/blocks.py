@@ -33,7 +33,6 @@ class BlockWriter:
         self._window = 0
 
     def __enter__(self) -> Self:
-        """Begin without a sample."""
         return self
 
     def __exit__(

@@ -118,7 +118,6 @@ class Evaluation:
             return {}
 
     def _judge(self, placed: _Placed, recorded: set[str]) -> None:
-        """Take in when an alert fired."""
         rule = placed.rule
         unknown = sorted(n for n in placed.needs - recorded if not self._known(n))
         if unknown:

@@ -42,7 +42,6 @@ class WatchedCluster:
     """The cluster that the story happens to, and the means to let things happen to it."""
 
     def __init__(self, supervisor: Supervisor, jars: Jars, data_dir: Path) -> None:
-        """Describe the servers; nothing is started yet."""
         self.zookeeper = ZooKeeper(supervisor, jars, data_dir / "zookeeper")
         self.brokers = {
             broker_id: ZooKeeperModeBroker(

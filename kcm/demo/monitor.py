@@ -107,7 +107,6 @@ class Monitor:
     """The exporter's figures of one cluster, polled on one connection in a thread of its own."""
 
     def __init__(self, url: str, cluster: str) -> None:
-        """Describe the reader; `url` is where the exporter serves."""
         self.observations = Observations()
         self.scrape: Scrape = {}
         self.events: list[Mapping[str, Any]] = []

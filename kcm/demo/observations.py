@@ -27,7 +27,6 @@ class Observations:
     """The last changes of somebody's figures; one thread adds, any thread reads."""
 
     def __init__(self) -> None:
-        """Start without having seen anything."""
         self._lock = threading.Lock()
         self._seen: deque[Observation] = deque(maxlen=KEPT)
 

@@ -30,7 +30,6 @@ class Scene:
     def __init__(
         self, supervisor: Supervisor, jars: Jars, data_dir: Path, story: StoryState
     ) -> None:
-        """Describe everything; nothing is started yet."""
         self.supervisor = supervisor
         self.cluster = WatchedCluster(supervisor, jars, data_dir)
         self.pipeline = Pipeline(
@@ -52,7 +51,6 @@ class Scene:
         self._waiting: list[tuple[Component, Process]] = []
 
     def __enter__(self) -> Self:
-        """Return the scene itself; `start` starts it."""
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -34,7 +34,6 @@ class PlainScreen:
     """The story's lines, and one for each change of the monitor's main figures."""
 
     def __init__(self, console: Console, story: StoryState) -> None:
-        """Write to this console, as long as the context is open."""
         self._console = console
         self._story = story
         self._stop = threading.Event()
@@ -43,11 +42,9 @@ class PlainScreen:
         self._shown: TrueFigures | None = None
 
     def __enter__(self) -> None:
-        """Begin to follow the story."""
         self._thread.start()
 
     def __exit__(self, *_error: object) -> None:
-        """Print what has changed last, and end."""
         self._stop.set()
         self._thread.join(STOP_DEADLINE_S)
 
@@ -57,7 +54,6 @@ class PlainScreen:
         self._print_news()
 
     def _print_news(self) -> None:
-        """Print what is new in the story since the last time."""
         lines = self._story.lines[self._printed :]
         self._printed += len(lines)
         shown = self._story.shown

@@ -39,7 +39,6 @@ class Storyteller:
     """The story on one scene."""
 
     def __init__(self, scene: Scene, story: StoryState, pace: StoryPace) -> None:
-        """Run it at this pace."""
         self._scene = scene
         self._story = story
         self._pace = pace
@@ -75,7 +74,6 @@ class Storyteller:
         return replace(outcome, delay_ms=None)
 
     def _run_step(self, step: StoryStep, before: TrueFigures) -> StepOutcome:
-        """Do what the step does and wait for what comes of it."""
         try:
             done = step.act(self._scene.cluster, before)
         except (KafkaException, KazooException, TimeoutError) as error:

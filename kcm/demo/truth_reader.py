@@ -48,7 +48,6 @@ class ZooKeeperTruth:
     """ZooKeeper's truth, kept up by watches in a thread of its own."""
 
     def __init__(self, hosts: str) -> None:
-        """Describe the reader; `start` connects it."""
         self.observations = Observations()
         self.client = KazooClient(hosts=hosts, logger=quiet_logger())
         self._base_epoch: int | None = None
@@ -142,7 +141,6 @@ class KafkaTruth:
     """What Kafka's brokers know of their cluster, read when it is wanted."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        """Connect in the background."""
         self.admin = AdminClient(
             {
                 "bootstrap.servers": bootstrap_servers,

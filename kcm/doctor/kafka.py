@@ -79,7 +79,6 @@ def check_topics(admin: AdminClient, settings: PipelineSettings) -> Iterator[Fin
 def _topic(
     name: str, found: Any, actual: dict[str, str | None] | None, wanted: dict[str, str]
 ) -> Finding:
-    """Return how one topic is."""
     leaderless = sum(partition.leader is None for partition in found.partitions)
     lagging = sum(len(each.isr) < len(each.replicas) for each in found.partitions)
     factor = min(len(partition.replicas) for partition in found.partitions)

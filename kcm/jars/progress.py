@@ -38,14 +38,12 @@ class JarsProgress:
         self._task = self._bar.add_task("Downloading jars", total=self._total)
 
     def __enter__(self) -> Self:
-        """Begin to show."""
         self._bar.start()
         if self._plain:
             self._line(self._first_line)
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Leave the terminal as it was."""
         self._bar.stop()
 
     def read(self, line: str) -> None:

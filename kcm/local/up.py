@@ -107,7 +107,6 @@ class LocalRun:
     """One run of a pipeline, from its start until a stop signal or an error that is final."""
 
     def __init__(self, pipeline: Pipeline, settings: AllSettings) -> None:
-        """Take a pipeline that was not started yet."""
         self._pipeline = pipeline
         self._settings = settings
         self._restarter = ProcessRestarter(pipeline, fail_fast=settings.watch.fail_fast)

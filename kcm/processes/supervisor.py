@@ -31,7 +31,6 @@ class Supervisor:
         self._processes: dict[str, Process] = {}
 
     def __enter__(self) -> Self:
-        """Return the supervisor itself; each process is started by its own `start`."""
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -199,7 +199,6 @@ class KraftBroker(Broker):
         name: str = "pipeline-kafka",
         properties: Properties | None = None,
     ) -> None:
-        """Describe the broker."""
         super().__init__(1, supervisor, jars, data_dir, name=name, properties=properties)
         self.controller_port = free_port()
         self.ports.append(self.controller_port)

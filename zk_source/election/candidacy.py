@@ -233,7 +233,6 @@ class Candidacy:
         return True
 
     def _stand(self) -> None:
-        """Wait until we lead, and then do."""
         self._lock = _Contender(self._client, self.path, self._identifier, self._ended)
         if self._ended.is_set() or not self._lock.acquire():
             return

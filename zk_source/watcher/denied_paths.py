@@ -81,7 +81,6 @@ def covering(paths: Collection[str], most: int = MOST_NAMED) -> tuple[str, ...]:
 
 
 def _is_covered(path: str, named: set[str]) -> bool:
-    """Return whether a path above is named."""
     return any(above in named for above in _all_above(path))
 
 

@@ -309,7 +309,6 @@ class Watcher:
             self._on_watches_lost(problem, now_ms, pause_ms=self._next_retry_ms(now_ms))
 
     def _next_retry_ms(self, now_ms: int) -> int:
-        """Return how long to wait after a refusal."""
         if now_ms - self._retried_at > MOST_RETRY_MS:
             self._retry_ms = RETRY_MS
         pause_ms = self._retry_ms
