@@ -2,7 +2,7 @@
 
 The rule: the machines decide, and touch nothing but this. A caller gives a `StateReader`, runs one
 step of the controller, and takes a `Transition`: writes in order, requests in order, and what
-could not be done and why. A state that was written by an earlier machine of the
+could not be done. A state that was written by an earlier machine of the
 same step is read back from here, since the real controller reads ZooKeeper again before each of
 its writes. Sources (Kafka 3.9): kafka.zk.KafkaZkClient; for the fence,
 retryRequestsUntilConnected with expectedControllerEpochZkVersion.
@@ -78,7 +78,6 @@ class TransitionFailure(msgspec.Struct, frozen=True):
     target: PartitionState | ReplicaState
     error: str
     """The name of Kafka's exception."""
-    reason: str
 
 
 class HeldElection(msgspec.Struct, frozen=True):
@@ -178,10 +177,9 @@ class ControllerIO:
         previous: PartitionState | ReplicaState,
         target: PartitionState | ReplicaState,
         error: str,
-        reason: str,
     ) -> TransitionFailure:
         """Record that a step was not done (logFailedStateChange)."""
-        failure = TransitionFailure(subject, previous, target, error, reason)
+        failure = TransitionFailure(subject, previous, target, error)
         self._failed.append(failure)
         return failure
 

@@ -27,7 +27,6 @@ from controller_model.kafka.states import (
     PartitionState,
     is_valid,
     partition_state_of,
-    valid_previous_states,
 )
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
 from controller_simulator.controller.controller_io import (
@@ -35,19 +34,11 @@ from controller_simulator.controller.controller_io import (
     NODE_EXISTS,
     ControllerIO,
     TransitionFailure,
-    name_of,
     partition_path,
     partitions_path,
 )
 from controller_simulator.controller.request_batch import RequestBatch
 from controller_simulator.zookeeper.transactions import CreateZnode
-
-_STRATEGY_NAMES = {
-    Strategy.OFFLINE: "OfflinePartitionLeaderElectionStrategy",
-    Strategy.REASSIGN: "ReassignPartitionLeaderElectionStrategy",
-    Strategy.PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
-    Strategy.CONTROLLED_SHUTDOWN: "ControlledShutdownPartitionLeaderElectionStrategy",
-}
 
 ElectionResults = dict[TopicPartition, LeaderAndIsr | TransitionFailure]
 """By partition that was to elect a leader: what was written, or why nothing was."""
@@ -142,14 +133,7 @@ class PartitionStateMachine:
             if is_valid(states.setdefault(partition, PartitionState.NON_EXISTENT), target):
                 valid.append(partition)
             else:
-                self._fail(
-                    partition,
-                    f"Partition {name_of(partition)} should be in one of "
-                    f"{','.join(valid_previous_states(target))} states before moving to {target} "
-                    f"state. Instead it is in {states[partition]} state",
-                    target=target,
-                    error=ILLEGAL_STATE,
-                )
+                self._fail(partition, target=target, error=ILLEGAL_STATE)
         return valid
 
     # --- new partitions ---------------------------------------------------------------------
@@ -168,7 +152,7 @@ class PartitionStateMachine:
             io.write(CreateZnode(partition_path(partition)))
         for partition, leader_and_isr in states.items():
             if io.partition_state(partition) is not None:
-                self._fail(partition, "KeeperErrorCode = NodeExists", error=NODE_EXISTS)
+                self._fail(partition, error=NODE_EXISTS)
                 continue
             context.leadership[partition] = io.create_state(partition, leader_and_isr)
             batch.add_leader_and_isr(leader_and_isr.isr, partition, is_new=True)
@@ -185,13 +169,7 @@ class PartitionStateMachine:
             if live:
                 states[partition] = LeaderAndIsr(live[0], live)
             else:
-                self._fail(
-                    partition,
-                    f"Controller {context.controller_id} epoch {context.epoch} encountered error "
-                    f"during state change of partition {name_of(partition)} from New to Online, "
-                    f"assigned replicas are {list(replicas)}, live brokers are "
-                    f"{sorted(context.live_brokers)}. No assigned replica is alive.",
-                )
+                self._fail(partition)
         return states
 
     # --- elections --------------------------------------------------------------------------
@@ -213,12 +191,7 @@ class PartitionStateMachine:
             partition, current.leader_and_isr, strategy, allow_unclean=allow_unclean
         )
         if election is None:
-            name = _STRATEGY_NAMES[strategy]
-            name += f"({str(allow_unclean).lower()})" if strategy is Strategy.OFFLINE else ""
-            return self._fail(
-                partition,
-                f"Failed to elect leader for partition {name_of(partition)} under strategy {name}",
-            )
+            return self._fail(partition)
         context.leadership[partition] = self._io.update_state(
             partition, election.leader_and_isr, partition_epoch=current.partition_epoch
         )
@@ -230,23 +203,10 @@ class PartitionStateMachine:
     def _electable_state(
         self, partition: TopicPartition
     ) -> LeaderIsrAndControllerEpoch | TransitionFailure:
-        """Return the state that an election may replace, or the failure to find one."""
-        context = self._context
+        """Return the state that an election may replace: none that is gone, or a newer controller's."""
         current = self._io.partition_state(partition)
-        if current is None:
-            return self._fail(
-                partition,
-                f"LeaderAndIsr information doesn't exist for partition {name_of(partition)} in "
-                f"{context.partition_states[partition]} state",
-            )
-        if current.controller_epoch > context.epoch:
-            return self._fail(
-                partition,
-                f"Aborted leader election for partition {name_of(partition)} since the LeaderAndIsr "
-                "path was already written by another controller. This probably means that the "
-                f"current controller {context.controller_id} went through a soft failure and "
-                f"another controller was elected with epoch {current.controller_epoch}.",
-            )
+        if current is None or current.controller_epoch > self._context.epoch:
+            return self._fail(partition)
         return current
 
     def _election(
@@ -300,10 +260,9 @@ class PartitionStateMachine:
     def _fail(
         self,
         partition: TopicPartition,
-        reason: str,
         *,
         target: PartitionState = PartitionState.ONLINE,
         error: str = STATE_CHANGE_FAILED,
     ) -> TransitionFailure:
         current = self._context.partition_states[partition]
-        return self._io.fail(partition, current, target, error, reason)
+        return self._io.fail(partition, current, target, error)

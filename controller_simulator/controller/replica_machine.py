@@ -14,9 +14,9 @@ from controller_model.kafka.elections import STATE_CHANGE_FAILED
 from controller_model.kafka.hash_order import broker_order
 from controller_model.kafka.ids import NO_LEADER, PartitionAndReplica
 from controller_model.kafka.replica_assignment import ReplicaAssignment
-from controller_model.kafka.states import ReplicaState, is_valid, valid_previous_states
+from controller_model.kafka.states import ReplicaState, is_valid
 from controller_simulator.controller.context import LeaderIsrAndControllerEpoch
-from controller_simulator.controller.controller_io import ILLEGAL_STATE, ControllerIO, name_of
+from controller_simulator.controller.controller_io import ILLEGAL_STATE, ControllerIO
 from controller_simulator.controller.request_batch import RequestBatch
 
 
@@ -84,14 +84,7 @@ class ReplicaStateMachine:
             if is_valid(current, target):
                 valid.append(replica)
             else:
-                self._fail(
-                    replica,
-                    target,
-                    f"Replica {_name(replica)} should be in the "
-                    f"{','.join(valid_previous_states(target))} states before moving to {target} "
-                    f"state. Instead it is in {current} state",
-                    error=ILLEGAL_STATE,
-                )
+                self._fail(replica, target, error=ILLEGAL_STATE)
         step = self._steps.get(target)
         if step is None:
             states.update(dict.fromkeys(valid, target))
@@ -105,12 +98,7 @@ class ReplicaStateMachine:
             state = context.leadership.get(partition)
             if state is not None:
                 if state.leader_and_isr.leader == replica.replica:
-                    self._fail(
-                        replica,
-                        ReplicaState.NEW,
-                        f"Replica {replica.replica} for partition {name_of(replica)} cannot be "
-                        "moved to NewReplica state as it is being requested to become leader",
-                    )
+                    self._fail(replica, ReplicaState.NEW)
                     continue
                 batch.add_leader_and_isr((replica.replica,), partition, is_new=True)
             context.replica_states[replica] = ReplicaState.NEW
@@ -210,22 +198,10 @@ class ReplicaStateMachine:
         current = self._io.partition_state(partition)
         if current is None:
             if not context.is_queued_for_deletion(partition.topic):
-                self._fail(
-                    replica,
-                    ReplicaState.OFFLINE,
-                    f"Failed to change state of replica {replica.replica} for partition "
-                    f"{name_of(replica)} since the leader and isr path in zookeeper is empty",
-                )
+                self._fail(replica, ReplicaState.OFFLINE)
             return None
         if current.controller_epoch > context.epoch:
-            self._fail(
-                replica,
-                ReplicaState.OFFLINE,
-                "Leader and isr path written by another controller. This probably means the "
-                f"current controller with epoch {context.epoch} went through a soft failure and "
-                f"another controller was elected with epoch {current.controller_epoch}. Aborting "
-                "state change by this controller",
-            )
+            self._fail(replica, ReplicaState.OFFLINE)
             return None
         return current
 
@@ -233,19 +209,13 @@ class ReplicaStateMachine:
         self,
         replica: PartitionAndReplica,
         target: ReplicaState,
-        reason: str,
         *,
         error: str = STATE_CHANGE_FAILED,
     ) -> None:
-        self._io.fail(replica, self._context.replica_states[replica], target, error, reason)
+        self._io.fail(replica, self._context.replica_states[replica], target, error)
 
 
 def _with(assignment: ReplicaAssignment, replica: int) -> ReplicaAssignment:
     return ReplicaAssignment(
         (*assignment.replicas, replica), assignment.adding, assignment.removing
     )
-
-
-def _name(replica: PartitionAndReplica) -> str:
-    # PartitionAndReplica.toString
-    return f"[Topic={replica.topic},Partition={replica.partition},Replica={replica.replica}]"

@@ -24,12 +24,12 @@ def test_what_is_taken_is_taken_once() -> None:
     play = Play(1)
     play.io.write(DeleteZnode("/a"))
     play.io.send_update_metadata()
-    play.io.fail(PARTITION, PartitionState.NEW, PartitionState.ONLINE, "E", "why")
+    play.io.fail(PARTITION, PartitionState.NEW, PartitionState.ONLINE, "E")
     with play.io.event():
         raise AbortedEventError("broken")
     done = play.io.take()
     assert [len(done.writes), len(done.requests), len(done.failed)] == [1, 1, 1]
-    assert (done.failed[0].reason, done.aborted) == ("why", "broken")
+    assert (done.failed[0].error, done.aborted) == ("E", "broken")
     empty = play.io.take()
     assert (empty.writes, empty.requests, empty.failed, empty.aborted) == ((), (), (), None)
 

@@ -66,8 +66,8 @@ def test_every_step_changes_the_state_or_is_reported(
     ]
 
 
-def test_an_illegal_step_is_reported_in_kafkas_words() -> None:
-    """The reason names the states that would have been legal, and the one that is."""
+def test_a_step_from_no_state_is_illegal() -> None:
+    """A partition that was never new cannot come online."""
     controller = Play(5)
     controller.topic("t", (5,))
     assert online(controller) is None
@@ -77,9 +77,6 @@ def test_an_illegal_step_is_reported_in_kafkas_words() -> None:
             PartitionState.NON_EXISTENT,
             PartitionState.ONLINE,
             "IllegalStateException",
-            "Partition t-0 should be in one of NewPartition,OnlinePartition,OfflinePartition "
-            "states before moving to OnlinePartition state. Instead it is in NonExistentPartition "
-            "state",
         ),
     )
 
@@ -133,7 +130,7 @@ def test_a_new_partition_gets_its_first_live_replica_as_leader() -> None:
 
 
 def test_a_new_partition_without_live_replicas_stays_new() -> None:
-    """No live replica: nothing is written, nobody is in_short, and the reason says who lives."""
+    """No live replica: nothing is written, and nobody is in_short."""
     controller = play(6, 7, state=PartitionState.NEW)
     controller.context.shutting_down.add(7)
     online(controller)
@@ -141,10 +138,6 @@ def test_a_new_partition_without_live_replicas_stays_new() -> None:
     assert (done.writes, done.requests) == ((), ())
     (failure,) = done.failed
     assert (failure.error, failure.previous) == ("StateChangeFailedException", PartitionState.NEW)
-    assert failure.reason == (
-        "Controller 1 epoch 50 encountered error during state change of partition t-0 from New to "
-        "Online, assigned replicas are [5], live brokers are [6]. No assigned replica is alive."
-    )
     assert state_of(controller) is PartitionState.NEW
 
 
@@ -154,10 +147,7 @@ def test_a_new_partition_with_a_state_stays_new() -> None:
     controller.state(PARTITION, 6, 6)
     online(controller)
     (failure,) = controller.take().failed
-    assert (failure.error, failure.reason) == (
-        "NodeExistsException",
-        "KeeperErrorCode = NodeExists",
-    )
+    assert failure.error == "NodeExistsException"
     assert state_of(controller) is PartitionState.NEW
     assert controller.written(PARTITION) == (6, (6,), 0, 0)
 
@@ -267,17 +257,9 @@ def test_a_failed_log_directory_costs_the_leadership() -> None:
     assert metadata.partitions[0].offline_replicas == (5,)  # type: ignore[union-attr] # UpdateMetadata
 
 
-@pytest.mark.parametrize(
-    ("strategy", "name"),
-    [
-        (Strategy.OFFLINE, "OfflinePartitionLeaderElectionStrategy(false)"),
-        (Strategy.REASSIGN, "ReassignPartitionLeaderElectionStrategy"),
-        (Strategy.PREFERRED, "PreferredReplicaPartitionLeaderElectionStrategy"),
-        (Strategy.CONTROLLED_SHUTDOWN, "ControlledShutdownPartitionLeaderElectionStrategy"),
-    ],
-)
-def test_a_failed_election_names_its_strategy(strategy: Strategy, name: str) -> None:
-    """Nobody can lead: the state stays, nothing is written, the reason names Kafka's strategy."""
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_an_election_without_a_candidate_fails(strategy: Strategy) -> None:
+    """Nobody can lead: the state stays, and nothing is written."""
     controller = play(6, state=PartitionState.OFFLINE)
     controller.state(PARTITION, 5, 5)
     result = online(controller, strategy)
@@ -289,17 +271,7 @@ def test_a_failed_election_names_its_strategy(strategy: Strategy, name: str) -> 
         PartitionState.OFFLINE,
         PartitionState.ONLINE,
     )
-    assert result.reason == f"Failed to elect leader for partition t-0 under strategy {name}"
     assert state_of(controller) is PartitionState.OFFLINE
-
-
-def test_the_strategy_tells_that_an_unclean_one_was_allowed() -> None:
-    """The flag allowUnclean stands in the strategy's name, as Scala prints it."""
-    controller = play(6, state=PartitionState.OFFLINE)
-    controller.state(PARTITION, 5, 5)
-    result = online(controller, allow_unclean=True)
-    assert isinstance(result, TransitionFailure)
-    assert result.reason.endswith("OfflinePartitionLeaderElectionStrategy(true)")
 
 
 def test_a_newer_controllers_state_is_left_alone() -> None:
@@ -309,11 +281,6 @@ def test_a_newer_controllers_state_is_left_alone() -> None:
     result = online(controller)
     assert isinstance(result, TransitionFailure)
     assert result.error == "StateChangeFailedException"
-    assert result.reason == (
-        "Aborted leader election for partition t-0 since the LeaderAndIsr path was already written "
-        "by another controller. This probably means that the current controller 1 went through a "
-        "soft failure and another controller was elected with epoch 51."
-    )
     assert controller.take().writes == ()
 
 
@@ -332,10 +299,7 @@ def test_an_election_without_a_state_fails() -> None:
     )
     result = online(controller)
     assert isinstance(result, TransitionFailure)
-    assert (result.error, result.reason) == (
-        "StateChangeFailedException",
-        "LeaderAndIsr information doesn't exist for partition t-0 in OfflinePartition state",
-    )
+    assert result.error == "StateChangeFailedException"
     assert state_of(controller) is PartitionState.OFFLINE
 
 
