@@ -12,7 +12,6 @@ maybeUpdateMetadataCache) and kafka.cluster.Partition (makeLeader, makeFollower)
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -125,10 +124,6 @@ class ReplicaManager:
             self._told_alive = request.live_brokers
             self.alive = frozenset(request.live_brokers)
         return Response()
-
-    def fail_log_dir(self, partitions: Iterable[TopicPartition]) -> None:
-        """Lose the log directory of these replicas (handleLogDirFailure)."""
-        self.partitions |= {tp: HostedPartition(offline=True) for tp in partitions}
 
     def _refuse(self, request: Request) -> Response | None:
         """Return the answer if the whole request is refused; None, and heed its epoch, if not."""

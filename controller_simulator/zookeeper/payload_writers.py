@@ -16,9 +16,6 @@ from controller_model.kafka.ids import TopicPartition
 MIGRATION_OFF = -1
 """The kraftControllerEpoch of a controller that is a ZooKeeper broker."""
 
-LOG_DIR_FAILURE = 1
-"""The one kind of event under /log_dir_event_notification."""
-
 _CONTROL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*\\u00)([0-9a-f]{2})")
 
 
@@ -141,14 +138,6 @@ def encode_config(config: Mapping[str, str]) -> bytes:
     return f'{{"version":1,"config":{_object(values, properties_order)}}}'.encode()
 
 
-def encode_config_change(entity_path: str) -> bytes:
-    """Return /config/changes/config_change_N (ConfigEntityChangeNotificationSequenceZNode.encode).
-
-    The path is the entity's, below /config: "topics/t", "brokers/0", "brokers/<default>".
-    """
-    return f'{{"version":2,"entity_path":{_json(entity_path)}}}'.encode()
-
-
 def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
     """Return partitions as /isr_change_notification/isr_change_N and preferred elections have them.
 
@@ -160,11 +149,6 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
     """
     entries = (f'{{"topic":{_json(tp.topic)},"partition":{tp.partition}}}' for tp in partitions)
     return f'{{"version":1,"partitions":{_list(entries)}}}'.encode()
-
-
-def encode_log_dir_event(broker: int) -> bytes:
-    """Return /log_dir_event_notification/log_dir_event_N (LogDirEventNotificationSequenceZNode)."""
-    return b'{"version":1,"broker":%d,"event":%d}' % (broker, LOG_DIR_FAILURE)
 
 
 def encode_reassign_partitions(assignments: Mapping[TopicPartition, Sequence[int]]) -> bytes:

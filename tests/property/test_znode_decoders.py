@@ -20,7 +20,7 @@ from controller_model.znodes import config_payloads, payloads
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind, published_data
 from controller_simulator.zookeeper import payload_writers as write
 from tests.support.histories import Fold, small_cluster
-from tests.support.payloads import encode_migration
+from tests.support.payloads import encode_config_change, encode_log_dir_event, encode_migration
 
 INT32 = st.integers(0, 2**31 - 1)
 IDS = st.lists(INT32, max_size=4, unique=True)
@@ -68,12 +68,12 @@ WRITTEN: dict[ZnodeKind, st.SearchStrategy[bytes]] = {
     ZnodeKind.PREFERRED_ELECTION: TPS.map(write.encode_partitions),
     ZnodeKind.DELETE_TOPIC: st.just(b""),
     ZnodeKind.ISR_CHANGE: TPS.map(write.encode_partitions),
-    ZnodeKind.LOG_DIR_EVENT: INT32.map(write.encode_log_dir_event),
+    ZnodeKind.LOG_DIR_EVENT: INT32.map(encode_log_dir_event),
     ZnodeKind.TOPIC_CONFIG: st.dictionaries(
         st.sampled_from([*config_payloads.CONFIG_KEYS, "retention.ms"]), TEXT
     ).map(write.encode_config),
     ZnodeKind.BROKER_CONFIG: st.just(b""),
-    ZnodeKind.CONFIG_CHANGE: NAMES.map(lambda name: write.encode_config_change(f"topics/{name}")),
+    ZnodeKind.CONFIG_CHANGE: NAMES.map(lambda name: encode_config_change(f"topics/{name}")),
     ZnodeKind.CLUSTER_ID: TEXT.map(write.encode_cluster_id),
     ZnodeKind.FEATURE: st.builds(
         write.encode_feature, enabled=st.booleans(), version=st.integers(1, 2),
@@ -210,7 +210,7 @@ def test_topics_round_trip(
 def test_no_name_of_a_user_leaves_the_watcher(kind: str, name: str, data: st.DataObject) -> None:
     """Whatever is damaged in a notification, who it names stays inside."""
     secret = f"S3cret{name}"
-    payload = write.encode_config_change(f"{kind}/{secret}")
+    payload = encode_config_change(f"{kind}/{secret}")
     at = data.draw(st.integers(0, len(payload)))
     for sent in (payload, payload[:at], payload[:at] + b'"' + payload[at:]):
         reported = published_data("/config/changes/config_change_0000000000", sent)

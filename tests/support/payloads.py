@@ -1,4 +1,4 @@
-"""Payloads of znodes as JSON, those that no broker writes, and whether a decoder refuses one."""
+"""Payloads of znodes as JSON, those that no rehearsed broker writes, and whether a decoder refuses one."""
 
 from __future__ import annotations
 
@@ -36,3 +36,16 @@ def encode_migration(
         f'"kraft_metadata_epoch":{kraft_metadata_epoch},'
         f'"kraft_controller_epoch":{kraft_controller_epoch}}}'
     ).encode()
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """Return /config/changes/config_change_N (ConfigEntityChangeNotificationSequenceZNode.encode).
+
+    The path is the entity's, below /config: "topics/t", "brokers/0", "brokers/<default>".
+    """
+    return b'{"version":2,"entity_path":%b}' % json.dumps(entity_path, ensure_ascii=False).encode()
+
+
+def encode_log_dir_event(broker: int) -> bytes:
+    """Return /log_dir_event_notification/log_dir_event_N (LogDirEventNotificationSequenceZNode)."""
+    return b'{"version":1,"broker":%d,"event":%d}' % (broker, 1)

@@ -9,10 +9,12 @@ controller's session. A legacy tool writes its request itself. Sources
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import msgspec
 
+from controller_model.kafka.ids import TopicPartition
 from controller_simulator.cluster.broker import SimulatedBroker, create_recursive, register
 from controller_simulator.cluster.loading import restore
 from controller_simulator.cluster.operations import Operation, Replicas
@@ -25,12 +27,11 @@ from controller_simulator.controller.controller_io import (
     REASSIGN_PARTITIONS_PATH,
     topic_path,
 )
+from controller_simulator.controller.leader_and_isr_receiver import HostedPartition, ReplicaManager
 from controller_simulator.controller.lifecycle import CONTROLLER_PATH
 from controller_simulator.controller.phases import LifecycleEvent
 from controller_simulator.zookeeper.payload_writers import (
     encode_config,
-    encode_config_change,
-    encode_log_dir_event,
     encode_partitions,
     encode_reassign_partitions,
     encode_topic,
@@ -43,6 +44,7 @@ from controller_simulator.zookeeper.transactions import (
     ZooKeeperCode,
 )
 from controller_simulator.zookeeper.tree import ZnodeTree
+from tests.support.payloads import encode_config_change, encode_log_dir_event
 from tests.support.scripted_operations import (
     AlterTopicConfig,
     BounceBroker,
@@ -150,8 +152,7 @@ class ScriptedSimulator(Simulator):
 
     def _fail_log_dir(self, run: SimulatedBroker, asked: FailLogDir) -> None:
         """Let a broker lose a log directory with these replicas, and announce it to the controller."""
-        served = run.served
-        run.manager.fail_log_dir(tp for tp in asked.partitions if tp in served)
+        fail_log_dir(run.manager, [tp for tp in asked.partitions if tp in run.served])
         path = self.tree.next_in_sequence(f"{LOG_DIR_EVENTS_PATH}/log_dir_event_")
         data = encode_log_dir_event(run.id).decode()
         self.tree.attempt(CreateZnode(path, data), session=run.session)
@@ -221,6 +222,11 @@ class ScriptedSimulator(Simulator):
         answer = self.tree.attempt(Multi((fence, SetZnode(path, data))), session=session)
         if answer is ZooKeeperCode.NO_NODE:
             create_recursive(self.tree, path, data, session=session)
+
+
+def fail_log_dir(manager: ReplicaManager, partitions: Iterable[TopicPartition]) -> None:
+    """Let a broker lose the log directory of these replicas (ReplicaManager.handleLogDirFailure)."""
+    manager.partitions |= {tp: HostedPartition(offline=True) for tp in partitions}
 
 
 def load_scripted(

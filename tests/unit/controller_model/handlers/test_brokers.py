@@ -15,7 +15,6 @@ from controller_model.records.events import (
 )
 from controller_simulator.zookeeper.payload_writers import (
     encode_broker,
-    encode_log_dir_event,
 )
 from tests.support.histories import (
     Fold,
@@ -25,6 +24,7 @@ from tests.support.histories import (
     only,
     small_cluster,
 )
+from tests.support.payloads import encode_log_dir_event
 
 
 def end_of(events: list[AnyEvent]) -> str:

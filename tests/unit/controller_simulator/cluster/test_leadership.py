@@ -25,6 +25,7 @@ from tests.support.scripted_operations import (
     CreateTopic,
     FailLogDir,
 )
+from tests.support.scripted_simulator import fail_log_dir
 from tests.support.simulated_cluster import T0, T1, UNCLEAN, cluster_of, paths, state, written_by
 
 
@@ -171,7 +172,7 @@ def test_a_broker_that_cannot_delete_says_so() -> None:
     """The disk failed and nobody was reported: the answer to StopReplica halts the deletion."""
     cluster = cluster_of(CreateTopic("t", ((2, 1),)))
     run = cluster.brokers[2]
-    run.manager.fail_log_dir((T0,))
+    fail_log_dir(run.manager, (T0,))
     cluster.perform(DeleteTopic("t"))
     assert cluster.tree.find("/brokers/topics/t") is not None
     cluster.perform(BounceBroker(2))

@@ -28,6 +28,7 @@ from controller_simulator.controller.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from tests.support.scripted_simulator import fail_log_dir
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 THE_ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -168,7 +169,7 @@ def test_a_partition_without_a_local_replica_is_refused_alone() -> None:
 def test_a_replica_in_a_failed_log_directory_is_refused() -> None:
     """Before anything else of it is looked at; the same for a stop."""
     failed = hosting(topic_id=THE_ID)
-    failed.fail_log_dir([T0])
+    fail_log_dir(failed, [T0])
     assert failed.partitions == {T0: HostedPartition(offline=True)}
     after, response = receive(
         failed, request(asked(leader_epoch=4, replicas=()), topic_ids={"t": OTHER_ID})

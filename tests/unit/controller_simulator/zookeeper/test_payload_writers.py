@@ -10,7 +10,7 @@ from controller_model.kafka.hash_order import java_hash, properties_order, scala
 from controller_model.kafka.ids import TopicPartition
 from controller_model.znodes.znode_kinds import DECODERS, ZnodeKind
 from controller_simulator.zookeeper import payload_writers as write
-from tests.support.payloads import encode_migration
+from tests.support.payloads import encode_config_change, encode_log_dir_event, encode_migration
 
 ORACLE = Path(__file__).with_name("kafka_3_9_payloads.tsv")
 PRINTED = dict(line.split("\t", 1) for line in ORACLE.read_text("utf-8").splitlines())
@@ -52,10 +52,10 @@ WRITTEN = {
     "state-RECOVERING": _state(1),
     "topic-noid": write.encode_topic({0: (0,)}, topic_id=None),
     "broker-noplain": write.encode_broker(ENDPOINTS[1:], timestamp=17, jmx_port=9999),
-    "config-change": write.encode_config_change("topics/t"),
+    "config-change": encode_config_change("topics/t"),
     "isr-change": write.encode_partitions(TWO),
     "preferred": write.encode_partitions(TWO),
-    "log-dir": write.encode_log_dir_event(2),
+    "log-dir": encode_log_dir_event(2),
     "reassign": write.encode_reassign_partitions(dict(zip(TWO[:1], [(1, 2)], strict=True))
                                                  | {TopicPartition("u", 1): (3,)}),
     "cluster": write.encode_cluster_id("x-y"),
