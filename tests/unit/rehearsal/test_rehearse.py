@@ -8,8 +8,8 @@ from controller_model.insights.cluster_facts import PartitionFacts
 from controller_model.kafka.ids import TopicPartition
 from rehearsal.failover import LastFailover
 from rehearsal.rehearse import NoControllerError
-from rehearsal.report import OutageKind, PartitionChange, Race, shortened
-from tests.support.partition_facts import T0, T1, T2, part, up
+from rehearsal.report import PartitionChange, Race
+from tests.support.partition_facts import T0, T1, part, up
 from tests.support.rehearsing import moved, names, one, rehearsed
 
 
@@ -67,44 +67,6 @@ def test_a_deleted_controller_znode_costs_a_failover_and_no_leader() -> None:
     assert said.failover.partitions == 0
     assert said.elections == {}
     assert said.changes.count == 0
-
-
-def test_outages_are_counted_in_steps() -> None:
-    """From the step that began them to the one that ended them, or to the end."""
-    said = rehearsed(
-        "kill-broker:3",
-        "kill-broker:2",
-        "start-broker:3",
-        partitions=[
-            part(0, replicas=(3,), leader=3, isr=(3,)),
-            part(1, replicas=(2,), leader=2, isr=(2,)),
-            part(2, min_isr=3),
-        ],
-    )
-    outages = {
-        (each.kind, each.partition): (each.from_step, each.until_step)
-        for each in said.outages.outages
-    }
-    assert outages == {
-        (OutageKind.OFFLINE, 0): (1, 3),
-        (OutageKind.OFFLINE, 1): (2, None),
-        (OutageKind.UNDER_MIN_ISR, 2): (1, None),
-    }
-    assert [names(step.went_offline) for step in said.steps] == [(T0,), (T1,), ()]
-    assert names(said.steps[2].came_online) == (T0,)
-    assert names(said.steps[0].went_under_min_isr) == (T2,)
-
-
-def test_an_outage_of_before_is_one() -> None:
-    """It begins at step 0, before the first; one that ends says where."""
-    said = rehearsed(
-        "start-broker:4",
-        partitions=[part(0, replicas=(4,), leader=-1, isr=(4,)), part(1, isr=(1,), min_isr=2)],
-    )
-    assert [(o.partition, o.from_step, o.until_step) for o in said.outages.outages] == [
-        (0, 0, 1),
-        (1, 0, None),
-    ]
 
 
 def test_a_rolling_restart_brings_everything_back() -> None:
@@ -231,35 +193,6 @@ def test_what_the_controller_owes_comes_first() -> None:
     assert said.outages.count == 0
 
 
-def test_what_zookeeper_does_not_hold_is_listed() -> None:
-    """Settings of the brokers' files where an answer depends on them, and no others."""
-    plain = {
-        each.what for each in rehearsed("kill-broker:1", partitions=[part(unclean=False)]).unknown
-    }
-    assert plain == {"auto.leader.rebalance.enable", "log directories"}
-    said = rehearsed(
-        "stop-broker:1",
-        "delete-topic:t",
-        partitions=[part(adding=(3,)), PartitionFacts(topic="u", partition=0, replicas=(1,))],
-        min_isr_assumed=None,
-    )
-    assert {each.what for each in said.unknown} - plain == {
-        "min.insync.replicas",
-        "unclean.leader.election.enable",
-        "reassignments under way",
-        "controlled.shutdown.enable",
-        "delete.topic.enable",
-    }
-
-
-def test_requests_of_older_tools_are_listed_and_not_played() -> None:
-    """Which of them stand, by their paths: the elections and moves that they ask for are not in the answer."""
-    asked = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
-    said = rehearsed("kill-broker:3", partitions=[part()], requests=asked)
-    assert [each.what for each in said.unknown if each.what.startswith("/admin")] == list(asked)
-    assert rehearsed("kill-broker:3", partitions=[part()]).steps == said.steps
-
-
 def test_a_topic_that_goes_or_is_not_there_yet_is_taken_as_it_is() -> None:
     """A deletion that waits for a dead broker goes on with it; a partition without a state has none."""
     said = one("start-broker:9", partitions=[part(replicas=(1, 9), deleting=True)])
@@ -269,16 +202,3 @@ def test_a_topic_that_goes_or_is_not_there_yet_is_taken_as_it_is() -> None:
     assert [(change.leader, change.deleted) for change in waits.changes.partitions] == [
         (None, False)
     ]
-
-
-def test_a_report_can_be_shortened() -> None:
-    """Lists of partitions are cut, the numbers of all stay."""
-    whole = rehearsed(
-        "kill-broker:1", partitions=[part(n, replicas=(1,), isr=(1,)) for n in range(3)]
-    )
-    short = shortened(whole, 1)
-    (step,) = short.steps
-    assert (step.changes.count, len(step.changes.partitions)) == (3, 1)
-    assert (step.went_offline.count, len(step.went_offline.partitions)) == (3, 1)
-    assert (short.outages.count, len(short.outages.outages)) == (3, 1)
-    assert shortened(whole, 3) == whole

@@ -1,0 +1,36 @@
+"""What a rehearsal may depend on, and ZooKeeper does not hold, is listed with it."""
+
+from __future__ import annotations
+
+from controller_model.insights.cluster_facts import PartitionFacts
+from tests.support.partition_facts import part
+from tests.support.rehearsing import rehearsed
+
+
+def test_what_zookeeper_does_not_hold_is_listed() -> None:
+    """Settings of the brokers' files where an answer depends on them, and no others."""
+    plain = {
+        each.what for each in rehearsed("kill-broker:1", partitions=[part(unclean=False)]).unknown
+    }
+    assert plain == {"auto.leader.rebalance.enable", "log directories"}
+    said = rehearsed(
+        "stop-broker:1",
+        "delete-topic:t",
+        partitions=[part(adding=(3,)), PartitionFacts(topic="u", partition=0, replicas=(1,))],
+        min_isr_assumed=None,
+    )
+    assert {each.what for each in said.unknown} - plain == {
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+        "reassignments under way",
+        "controlled.shutdown.enable",
+        "delete.topic.enable",
+    }
+
+
+def test_requests_of_older_tools_are_listed_and_not_played() -> None:
+    """Which of them stand, by their paths: the elections and moves that they ask for are not in the answer."""
+    asked = ("/admin/preferred_replica_election", "/admin/reassign_partitions")
+    said = rehearsed("kill-broker:3", partitions=[part()], requests=asked)
+    assert [each.what for each in said.unknown if each.what.startswith("/admin")] == list(asked)
+    assert rehearsed("kill-broker:3", partitions=[part()]).steps == said.steps
