@@ -74,7 +74,7 @@ class BrokerViews:
         if basis != self._basis or control is not self._control:
             # Of another value of the same cluster it is not known what was touched.
             touched = figures.known_brokers(control) | self._digests.keys()
-        is_proved_anew = self._basis is None or basis.verified_at != self._basis.verified_at
+        is_newly_proved = self._basis is None or basis.verified_at != self._basis.verified_at
         share = figures.preferred_share(control)
         for broker in sorted(touched):
             before = self._digests.pop(broker, None)
@@ -90,7 +90,7 @@ class BrokerViews:
             digest = view_digest(value, as_of)
             self._digests[broker] = digest
             self.digest ^= digest
-            if is_proved_anew or digest != before:
+            if is_newly_proved or digest != before:
                 yield view_key(view), view, value
         self._control, self._basis = control, basis
 

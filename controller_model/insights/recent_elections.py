@@ -1,4 +1,4 @@
-"""The controller elections of the last hours by their times: what tells flapping from an old story.
+"""The controller elections of the last hours by their times: by which flapping is known from an old story.
 
 The rule: an election counts at its own time, by ZooKeeper's clock, whenever it is read. So neither a
 watcher that catches up nor an exporter that comes late makes elections of the past recent, and an

@@ -1,4 +1,4 @@
-"""The minutes in which replicas of a broker left ISRs: what tells a replica that flaps from one that died.
+"""The minutes in which replicas of a broker left ISRs: by which a replica that flaps is known from one that died.
 
 The rule: a minute counts once, however many replicas left in it, and at its own time, by ZooKeeper's clock. So a
 broker that dies with a thousand replicas counts as one that lost one, and what is read late is not recent.

@@ -81,7 +81,7 @@ class ReplicaManager:
     alive: frozenset[int] = frozenset()
     """Brokers that its metadata cache knows (hasAliveBroker)."""
     partitions: dict[TopicPartition, HostedPartition] = field(default_factory=dict)
-    _told_alive: tuple[int, ...] = ()
+    _named_alive: tuple[int, ...] = ()
     """The same as they were named last: a set of all brokers is not made for each request."""
 
     def receive_leader_and_isr(self, request: LeaderAndIsrRequest) -> Response:
@@ -120,8 +120,8 @@ class ReplicaManager:
         refused = self._refuse(request)
         if refused is not None:
             return refused
-        if request.live_brokers != self._told_alive:
-            self._told_alive = request.live_brokers
+        if request.live_brokers != self._named_alive:
+            self._named_alive = request.live_brokers
             self.alive = frozenset(request.live_brokers)
         return Response()
 

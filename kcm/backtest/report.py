@@ -1,7 +1,7 @@
 """What a back-test found: which alert fired when, and the incidents for which none did.
 
 The rule: an incident lasts from its first abnormal event to when it was closed, and an alert belongs to
-it that began to fire in that time. One that fired before tells nobody of it, nor does a pending one.
+it that began to fire in that time. One that fired before is no news of it, nor is a pending one.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from controller_model.kafka.ids import Position
 
 _MOST_WAITING = 60
-"""Questions, one a second: where the log is later than that, the newest tell when it has caught up."""
+"""Questions, one a second: where the log is later than that, the newest show when it has caught up."""
 
 
 class _Unread(NamedTuple):
